@@ -1346,6 +1346,9 @@ EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 /* The name of a label of a classifier, "LABEL_<label>" if it was given none; NULL if there is no such label. */
 EITP_API const char *eitp_model_label(const eitp_model *model, int64_t label);
 
+/* True if the labels of a classifier have no names of their own: each is "LABEL_<its number>". */
+EITP_API int eitp_model_labels_are_numbers(const eitp_model *model);
+
 /* Names all labels of a classifier, which eitp_model_save writes as id2label. The names are copied. EITP_ERROR_ARGUMENT
    if `count` is not the number of labels, or two names are equal. */
 EITP_API eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count,
@@ -2627,10 +2630,10 @@ typedef struct eitp_load_config {
  * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
  * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
  * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
- * pooler that the directory lacks is initialized at random, with a warning, as in transformers. The names of labels are
- * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if the model's head
- * is tied and the weights have a head that differs from the token embedding, or if the weights have a classifier with
- * another number of labels.
+ * pooler that the directory lacks is initialized at random, with a warning, as in transformers. With a classifier
+ * the names of its labels are read too, if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if
+ * the model's head is tied and the weights have a head that differs from the token embedding, or if the weights have a
+ * classifier with another number of labels.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
 EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,
@@ -3055,6 +3058,23 @@ EITP_API eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_tas
 
 /* ---- Classification and regression ---- */
 
+/* How the labels of samples are those of a model: by their names, as numbers, or in their order. */
+typedef enum eitp_label_match { EITP_LABELS_BY_NAME, EITP_LABELS_BY_NUMBER, EITP_LABELS_IN_ORDER } eitp_label_match;
+
+/*
+ * Finds the labels of a source among those of a model, as eitp_classification_task does: numbers[source->label_count]
+ * receives the model's number of each. *match becomes
+ *   - EITP_LABELS_BY_NAME if all names of the source are names of the model, in any order. There may be fewer of them,
+ *     except with EITP_PROBLEM_REGRESSION.
+ *   - EITP_LABELS_BY_NUMBER if the source has no names, or if the model has none (eitp_model_labels_are_numbers) and
+ *     those of the source are whole numbers below the number of its labels.
+ *   - EITP_LABELS_IN_ORDER if the model has no names and the source has other ones, as many as the model has labels:
+ *     label i of the source is label i of the model.
+ * EITP_ERROR_ARGUMENT if they do not fit in any of these ways, or the model has no classifier.
+ */
+EITP_API eitp_status eitp_model_match_labels(const eitp_model *model, const eitp_labelled_source *source,
+                                             int32_t *numbers, eitp_label_match *match, eitp_error *error);
+
 /* Labels or numbers for whole samples, or labels of tokens, by the classifier of a model. Zero-initialise it. */
 typedef struct eitp_classification_config {
     eitp_model *model; /* with EITP_HEAD_CLASSIFIER, for EITP_PROBLEM_TOKENS with EITP_HEAD_TOKEN_CLASSIFIER */
@@ -3087,8 +3107,10 @@ typedef struct eitp_classification_config {
  * Means over labels leave out, with a single label, those that neither occur nor are predicted, and in auroc those that
  * all samples or none have. 0 / 0 is 0, but for auroc and correlations, where it is undefined: NaN.
  *
- * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them. If they have none,
- * those of the model must not change while the task exists.
+ * Labels of the sources become those of the model as eitp_model_match_labels finds them. A model whose labels have no
+ * names takes those of a source that has as many; if they are matched in their order and the model's head was loaded,
+ * a warning is logged, since it may have been trained with another order. The names of the model's labels must not
+ * change while the task exists. A checkpoint's config.json gets them, and the problem.
  * EITP_ERROR_ARGUMENT if the model has no classifier, or problem, labels or lengths of the sources do not fit it.
  * Release the task before the model and tokenizer.
  */
@@ -3098,7 +3120,7 @@ EITP_API eitp_status eitp_classification_task(const eitp_classification_config *
 /* The results for one label. Precision is the fraction of samples, or tokens, predicted to have it that do, recall that
    of those having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. For types of entities, of entities. */
 typedef struct eitp_label_result {
-    const char *name; /* belongs to the model or the source */
+    const char *name; /* belongs to the model */
     double precision, recall, f1;
     int64_t support;   /* samples, or tokens, that have the label */
     int64_t predicted; /* those that are predicted to have it */
@@ -7332,6 +7354,9 @@ EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char 
                                               eitp__labels **labels, eitp_error *error);
 EITP__PRIVATE void eitp__labels_release(eitp__labels *labels);
 
+/* True if the names are "LABEL_0" and so on. */
+EITP__PRIVATE int eitp__labels_are_numbers(const eitp__labels *labels);
+
 /* Finds the number of labels in a config.json: that of id2label, else num_labels, else *count stays. */
 EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error);
 
@@ -7459,6 +7484,7 @@ struct eitp_model {
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory its weights were loaded from, or NULL */
     eitp__labels *labels;  /* of a classifier, or NULL */
+    int has_loaded_head;   /* the weights of the head are those of a directory */
     char *generation;      /* members of its generation_config.json to write back, or NULL */
 };
 
@@ -9598,6 +9624,52 @@ EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], ei
 EITP__PRIVATE eitp_status eitp__save_tokenizer(const eitp_tokenizer *tokenizer, eitp_model *model,
                                                const char *directory, eitp_error *error);
 /* <<src/task/labelled.h */
+
+/* >>src/task/label_map.h */
+/* Labels of a source as those of a model. */
+
+/* The names of a model's labels, while the sources of a task are matched with them. */
+typedef struct eitp__named_labels {
+    int64_t count;
+    const char **names; /* [count], which belong to the model or to a source */
+    int are_numbers;    /* LABEL_0 and so on */
+    eitp__label_table table;
+} eitp__named_labels;
+
+/* Takes the names of the model's labels. Call eitp__named_labels_release even after a failure. */
+EITP__PRIVATE eitp_status eitp__named_labels_init(eitp__named_labels *labels, const eitp_model *model,
+                                                  eitp_error *error);
+EITP__PRIVATE void eitp__named_labels_release(eitp__named_labels *labels, const eitp_host *host);
+
+/* eitp_model_match_labels. */
+EITP__PRIVATE eitp_status eitp__match_labels(const eitp__named_labels *labels, const eitp_host *host,
+                                             const eitp_labelled_source *source, int32_t *numbers,
+                                             eitp_label_match *match, eitp_error *error);
+
+/* Replaces all names by those of a source, whose labels have these numbers. */
+EITP__PRIVATE eitp_status eitp__take_names(eitp__named_labels *labels, const eitp_labelled_source *source,
+                                           const int32_t *numbers, eitp_error *error);
+
+/* How the labels of a source become those of a model. All zeros: they have the same numbers. */
+typedef struct eitp__label_map {
+    eitp_host host;
+    int64_t source_labels, model_labels;
+    int32_t *numbers; /* [source_labels]; NULL: the same */
+    int32_t *swaps;   /* [2 * swap_count] targets to exchange, in this order */
+    int64_t swap_count;
+} eitp__label_map;
+
+/* Copies numbers[source_labels]. Release the map only after success. */
+EITP__PRIVATE eitp_status eitp__label_map_init(eitp__label_map *map, const eitp_host *host, const int32_t *numbers,
+                                               int64_t source_labels, int64_t model_labels, eitp_error *error);
+EITP__PRIVATE void eitp__label_map_release(eitp__label_map *map);
+
+/* The model's number of a label of the source, or -1. */
+EITP__PRIVATE int32_t eitp__label_map_number(const eitp__label_map *map, int32_t label);
+
+/* Moves the source's targets, which are first in targets[model_labels], to the model's places; others are 0. */
+EITP__PRIVATE void eitp__label_map_targets(const eitp__label_map *map, float *targets);
+/* <<src/task/label_map.h */
 
 /* >>src/task/outcomes.h */
 /*
@@ -28571,15 +28643,20 @@ static eitp_status eitp__labels_check(const eitp_host *host, const eitp__labels 
     return status;
 }
 
+enum { EITP__DEFAULT_LABEL_SIZE = 32 };
+
+static void eitp__default_label(int64_t number, char name[EITP__DEFAULT_LABEL_SIZE]) {
+    snprintf(name, EITP__DEFAULT_LABEL_SIZE, "LABEL_%lld", (long long)number);
+}
+
 EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
                                               eitp__labels **labels, eitp_error *error) {
-    const size_t default_size = 32;
     size_t bytes = sizeof **labels + (size_t)count * sizeof(char *);
     eitp_status status;
     eitp__labels *created;
     char *text;
     for (int64_t i = 0; i < count; i++)
-        bytes += names ? strlen(names[i]) + 1 : default_size;
+        bytes += names ? strlen(names[i]) + 1 : (size_t)EITP__DEFAULT_LABEL_SIZE;
     created = (eitp__labels *)eitp__allocate(host, bytes);
     if (!created)
         return eitp__fail_memory(error, bytes, "the names of labels");
@@ -28589,11 +28666,11 @@ EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char 
     created->names = (const char **)(void *)(created + 1);
     text = (char *)(created->names + count);
     for (int64_t i = 0; i < count; i++) {
-        size_t size = names ? strlen(names[i]) + 1 : default_size;
+        size_t size = names ? strlen(names[i]) + 1 : (size_t)EITP__DEFAULT_LABEL_SIZE;
         if (names)
             memcpy(text, names[i], size);
         else
-            snprintf(text, size, "LABEL_%lld", (long long)i);
+            eitp__default_label(i, text);
         created->names[i] = text;
         text += size;
     }
@@ -28612,6 +28689,16 @@ EITP__PRIVATE void eitp__labels_release(eitp__labels *labels) {
         return;
     host = labels->host;
     eitp__release(&host, labels, labels->bytes);
+}
+
+EITP__PRIVATE int eitp__labels_are_numbers(const eitp__labels *labels) {
+    char name[EITP__DEFAULT_LABEL_SIZE];
+    for (int64_t i = 0; i < labels->count; i++) {
+        eitp__default_label(i, name);
+        if (strcmp(labels->names[i], name))
+            return 0;
+    }
+    return 1;
 }
 
 /* ---- config.json ---- */
@@ -29879,6 +29966,10 @@ void eitp_model_destroy(eitp_model *model) {
 
 const char *eitp_model_label(const eitp_model *model, int64_t label) {
     return model && model->labels && label >= 0 && label < model->labels->count ? model->labels->names[label] : NULL;
+}
+
+int eitp_model_labels_are_numbers(const eitp_model *model) {
+    return model && model->labels && eitp__labels_are_numbers(model->labels);
 }
 
 eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count, eitp_error *error) {
@@ -44093,7 +44184,8 @@ typedef struct eitp__load {
     const char *directory;
     const eitp__safetensors *collection;
     const eitp_load_config *config;
-    size_t read; /* tensors */
+    size_t read;  /* tensors */
+    int has_head; /* the head's were among them */
 } eitp__load;
 
 /* The variable of a parameter, and its pieces. */
@@ -44160,6 +44252,8 @@ static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place plac
     int64_t present;
     const int is_fresh = eitp__is_fresh(load, place, &present);
     eitp_status status = EITP_OK;
+    if (place == EITP__IN_HEAD)
+        load->has_head = present && !is_fresh;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         if (parameter.row->place == place)
@@ -44260,7 +44354,9 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
         status = eitp__read_parameters(&load, error);
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);
-    if (!status && model->labels && !config->fresh_head)
+    if (!status)
+        model->has_loaded_head = load.has_head;
+    if (!status && model->labels && model->has_loaded_head)
         status = eitp_model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
@@ -45082,6 +45178,8 @@ eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *c
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
     if (!status && checksum)
         *checksum = sums.tensors;
+    if (!status && eitp__lora_has_others(model->context))
+        model->has_loaded_head = 1;
     return status;
 }
 
@@ -47154,6 +47252,265 @@ EITP__PRIVATE eitp_status eitp__save_tokenizer(const eitp_tokenizer *tokenizer, 
 }
 /* <<src/task/labelled.c */
 
+/* >>src/task/label_map.c */
+/* ---- Names ---- */
+
+EITP__PRIVATE eitp_status eitp__named_labels_init(eitp__named_labels *labels, const eitp_model *model,
+                                                  eitp_error *error) {
+    const eitp_host *host = &model->host;
+    const size_t bytes = (size_t)model->config.labels * sizeof *labels->names;
+    eitp_status status = EITP_OK;
+    memset(labels, 0, sizeof *labels);
+    eitp__label_table_init(&labels->table, host);
+    labels->names = (const char **)eitp__allocate(host, bytes);
+    if (!labels->names)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    labels->count = model->config.labels;
+    labels->are_numbers = eitp_model_labels_are_numbers(model);
+    for (int64_t i = 0; i < labels->count && !status; i++) {
+        uint32_t number;
+        labels->names[i] = eitp_model_label(model, i);
+        status = eitp__label_table_add(&labels->table, labels->names[i], strlen(labels->names[i]), &number, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE void eitp__named_labels_release(eitp__named_labels *labels, const eitp_host *host) {
+    eitp__label_table_release(&labels->table);
+    if (labels->names)
+        eitp__release(host, labels->names, (size_t)labels->count * sizeof *labels->names);
+    memset(labels, 0, sizeof *labels);
+}
+
+/* Fails if a source lacks a name, or has one twice. */
+static eitp_status eitp__check_source_names(const eitp_host *host, const eitp_labelled_source *source,
+                                            eitp_error *error) {
+    eitp__label_table table;
+    eitp_status status = EITP_OK;
+    eitp__label_table_init(&table, host);
+    for (int64_t i = 0; i < source->label_count && !status; i++) {
+        uint32_t number = (uint32_t)i;
+        if (!source->labels[i])
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "label %lld of a source has no name, but others have",
+                                (long long)i);
+        else
+            status = eitp__label_table_add(&table, source->labels[i], strlen(source->labels[i]), &number, error);
+        if (!status && number != (uint32_t)i)
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "two labels are named '%.60s'", source->labels[i]);
+    }
+    eitp__label_table_release(&table);
+    return status;
+}
+
+/* ---- Matching ---- */
+
+/* Finds all names among the model's. Returns their number; *unknown is the first that is not there. */
+static int64_t eitp__find_names(const eitp__named_labels *labels, const eitp_labelled_source *source, int32_t *numbers,
+                                const char **unknown) {
+    int64_t found = 0;
+    *unknown = NULL;
+    for (int64_t i = 0; i < source->label_count; i++) {
+        const char *name = source->labels[i];
+        uint32_t number;
+        if (eitp__label_table_find(&labels->table, name, strlen(name), &number)) {
+            numbers[i] = (int32_t)number;
+            found++;
+        } else if (!*unknown) {
+            *unknown = name;
+        }
+    }
+    return found;
+}
+
+/* The whole number below `limit` that a name is, as it is usually written; -1 if it is not one. */
+static int64_t eitp__whole_number(const char *name, int64_t limit) {
+    int64_t number = 0;
+    const char *at = name;
+    for (; *at >= '0' && *at <= '9' && number < limit; at++)
+        number = 10 * number + (*at - '0');
+    return at == name || *at || number >= limit || (*name == '0' && at - name > 1) ? -1 : number;
+}
+
+/* Reads all names as numbers of the model. Returns 0 if one is not. */
+static int eitp__read_numbers(const eitp_labelled_source *source, int64_t limit, int32_t *numbers) {
+    for (int64_t i = 0; i < source->label_count; i++) {
+        const int64_t number = eitp__whole_number(source->labels[i], limit);
+        if (number < 0)
+            return 0;
+        numbers[i] = (int32_t)number;
+    }
+    return 1;
+}
+
+static eitp_status eitp__fail_count(const eitp__named_labels *labels, const eitp_labelled_source *source,
+                                    eitp_error *error) {
+    char theirs[EITP__LABEL_LIST_SIZE] = "without names", own[EITP__LABEL_LIST_SIZE];
+    if (source->labels)
+        eitp__list_labels(source->labels, source->label_count, theirs);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the data have %lld label%s, and the model %lld: %s, and %s; set labels in "
+                      "eitp_transformer_config to those of the data, or use the names of the model's",
+                      (long long)source->label_count, source->label_count == 1 ? "" : "s", (long long)labels->count,
+                      theirs, eitp__list_labels(labels->names, labels->count, own));
+}
+
+static eitp_status eitp__fail_unknown_name(const eitp__named_labels *labels, const char *name, eitp_error *error) {
+    char list[EITP__LABEL_LIST_SIZE];
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "label '%.60s' of the data is not one of the model's (%s); leave its samples out, or name the "
+                      "model's labels as the data does with eitp_model_set_labels",
+                      name, eitp__list_labels(labels->names, labels->count, list));
+}
+
+/* Labels have the same numbers, whatever their names. */
+static eitp_status eitp__match_in_order(const eitp__named_labels *labels, const eitp_labelled_source *source,
+                                        int32_t *numbers, eitp_error *error) {
+    if (source->label_count != labels->count)
+        return eitp__fail_count(labels, source, error);
+    for (int64_t i = 0; i < source->label_count; i++)
+        numbers[i] = (int32_t)i;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__match_labels(const eitp__named_labels *labels, const eitp_host *host,
+                                             const eitp_labelled_source *source, int32_t *numbers,
+                                             eitp_label_match *match, eitp_error *error) {
+    const int is_regression = source->problem == EITP_PROBLEM_REGRESSION;
+    const char *unknown;
+    int64_t found;
+    eitp_status status;
+    *match = EITP_LABELS_BY_NUMBER;
+    if (!source->labels)
+        return eitp__match_in_order(labels, source, numbers, error);
+    status = eitp__check_source_names(host, source, error);
+    if (status)
+        return status;
+    found = eitp__find_names(labels, source, numbers, &unknown);
+    *match = EITP_LABELS_BY_NAME;
+    if (!unknown && is_regression && found < labels->count)
+        return eitp__fail_count(labels, source, error);
+    if (!unknown)
+        return EITP_OK;
+    if (!labels->are_numbers || found)
+        return eitp__fail_unknown_name(labels, unknown, error);
+    *match = EITP_LABELS_BY_NUMBER;
+    if (!is_regression && eitp__read_numbers(source, labels->count, numbers))
+        return EITP_OK;
+    *match = EITP_LABELS_IN_ORDER;
+    return eitp__match_in_order(labels, source, numbers, error);
+}
+
+eitp_status eitp_model_match_labels(const eitp_model *model, const eitp_labelled_source *source, int32_t *numbers,
+                                    eitp_label_match *match, eitp_error *error) {
+    eitp__named_labels labels;
+    eitp_status status;
+    if (!model || !source || !numbers || !match)
+        return eitp__fail_null(error, "eitp_model_match_labels", "model, source, numbers and match");
+    if (!model->labels)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no classifier, and so no labels to match");
+    status = eitp__named_labels_init(&labels, model, error);
+    if (!status)
+        status = eitp__match_labels(&labels, &model->host, source, numbers, match, error);
+    eitp__named_labels_release(&labels, &model->host);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__take_names(eitp__named_labels *labels, const eitp_labelled_source *source,
+                                           const int32_t *numbers, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < source->label_count; i++)
+        labels->names[numbers[i]] = source->labels[i];
+    labels->are_numbers = 0;
+    eitp__label_table_truncate(&labels->table, 0);
+    for (int64_t i = 0; i < labels->count && !status; i++) {
+        uint32_t number;
+        status = eitp__label_table_add(&labels->table, labels->names[i], strlen(labels->names[i]), &number, error);
+    }
+    return status;
+}
+
+/* ---- Numbers and targets ---- */
+
+/* The exchanges that move what is first in an array to the places of `numbers`, which are a part of a permutation. */
+static eitp_status eitp__label_map_find_swaps(eitp__label_map *map, eitp_error *error) {
+    const size_t bytes = (size_t)map->model_labels * sizeof(int32_t);
+    int32_t *place = (int32_t *)eitp__allocate(&map->host, bytes); /* of each element */
+    int32_t *is_used = (int32_t *)eitp__allocate(&map->host, bytes);
+    int64_t next = 0;
+    map->swaps = (int32_t *)eitp__allocate(&map->host, 2 * bytes);
+    for (int64_t i = 0; i < map->source_labels && place && is_used; i++)
+        is_used[place[i] = map->numbers[i]] = 1;
+    for (int64_t i = map->source_labels; i < map->model_labels && place && is_used; i++) {
+        while (is_used[next])
+            next++;
+        place[i] = (int32_t)next++;
+    }
+    for (int32_t i = 0; i < map->model_labels && place && is_used && map->swaps;) {
+        const int32_t to = place[i];
+        if (to == i) {
+            i++;
+            continue;
+        }
+        place[i] = place[to];
+        place[to] = to;
+        map->swaps[2 * map->swap_count] = i;
+        map->swaps[2 * map->swap_count++ + 1] = to;
+    }
+    const int has_memory = place && is_used && map->swaps;
+    eitp__release(&map->host, place, bytes);
+    eitp__release(&map->host, is_used, bytes);
+    return has_memory ? EITP_OK : eitp__fail_memory(error, 4 * bytes, "the places of labels");
+}
+
+EITP__PRIVATE eitp_status eitp__label_map_init(eitp__label_map *map, const eitp_host *host, const int32_t *numbers,
+                                               int64_t source_labels, int64_t model_labels, eitp_error *error) {
+    const size_t bytes = (size_t)source_labels * sizeof *numbers;
+    int is_same = source_labels == model_labels;
+    eitp_status status;
+    memset(map, 0, sizeof *map);
+    map->host = *host;
+    map->source_labels = source_labels;
+    map->model_labels = model_labels;
+    for (int64_t i = 0; i < source_labels && is_same; i++)
+        is_same = numbers[i] == i;
+    if (is_same)
+        return EITP_OK;
+    map->numbers = (int32_t *)eitp__allocate_uninitialized(host, bytes);
+    if (!map->numbers)
+        return eitp__fail_memory(error, bytes, "the numbers of labels");
+    memcpy(map->numbers, numbers, bytes);
+    status = eitp__label_map_find_swaps(map, error);
+    if (status)
+        eitp__label_map_release(map);
+    return status;
+}
+
+EITP__PRIVATE void eitp__label_map_release(eitp__label_map *map) {
+    if (map->numbers)
+        eitp__release(&map->host, map->numbers, (size_t)map->source_labels * sizeof *map->numbers);
+    if (map->swaps)
+        eitp__release(&map->host, map->swaps, 2 * (size_t)map->model_labels * sizeof *map->swaps);
+    memset(map, 0, sizeof *map);
+}
+
+EITP__PRIVATE int32_t eitp__label_map_number(const eitp__label_map *map, int32_t label) {
+    return label < 0 || !map->numbers ? label : map->numbers[label];
+}
+
+EITP__PRIVATE void eitp__label_map_targets(const eitp__label_map *map, float *targets) {
+    if (!map->numbers)
+        return;
+    for (int64_t i = map->source_labels; i < map->model_labels; i++)
+        targets[i] = 0;
+    for (int64_t i = 0; i < map->swap_count; i++) {
+        const int32_t a = map->swaps[2 * i], b = map->swaps[2 * i + 1];
+        const float kept = targets[a];
+        targets[a] = targets[b];
+        targets[b] = kept;
+    }
+}
+/* <<src/task/label_map.c */
+
 /* >>src/task/text_windows.c */
 /* Windows of a token source as samples, each between the special tokens of a tokenizer's template. */
 
@@ -48194,6 +48551,7 @@ typedef struct eitp__classification {
     eitp_model *model;
     const eitp_tokenizer *tokenizer;
     eitp_labelled_source sources[2]; /* of each eitp_split */
+    eitp__label_map maps[2];         /* and its labels as the model's */
     eitp_problem problem;
     int64_t labels;
     double label_smoothing;
@@ -48289,16 +48647,17 @@ static eitp_status eitp__check_targets_read(const eitp__classification *c, uint6
 }
 
 /* Checks and stores the labels of a sample or its tokens, how many there are, and their weight in the mean. */
-static eitp_status eitp__store_labels(const eitp__classification *c, uint64_t number, const int32_t *labels,
-                                      int64_t count, int32_t *values, eitp_sample *sample, eitp_error *error) {
+static eitp_status eitp__store_labels(const eitp__classification *c, const eitp__label_map *map, uint64_t number,
+                                      const int32_t *labels, int64_t count, int32_t *values, eitp_sample *sample,
+                                      eitp_error *error) {
     double weight = 0;
     sample->items[0] = 0;
     for (int64_t i = 0; i < count; i++) {
-        const int32_t label = labels[i];
-        if (label < -1 || label >= c->labels)
+        if (labels[i] < -1 || labels[i] >= map->source_labels)
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
-                              (unsigned long long)number, (int)label, (long long)c->labels - 1);
+                              (unsigned long long)number, (int)labels[i], (long long)map->source_labels - 1);
+        const int32_t label = eitp__label_map_number(map, labels[i]);
         values[i] = label < 0 ? EITP__IGNORED_TARGET : label;
         sample->items[0] += label >= 0;
         weight += c->class_weights && label >= 0 ? (double)c->class_weights[label] : 0;
@@ -48311,6 +48670,7 @@ static eitp_status eitp__store_labels(const eitp__classification *c, uint64_t nu
 static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
                                              eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
+    const eitp__label_map *map = &c->maps[split];
     void **targets = sample->values + eitp__labelled_input_count(c->model);
     eitp_labelled_sample read = EITP__ZERO;
     eitp_status status;
@@ -48320,10 +48680,11 @@ static eitp_status eitp__classification_read(void *user, eitp_split split, uint6
     if (status)
         return status;
     if (c->problem == EITP_PROBLEM_TOKENS)
-        return eitp__store_labels(c, number, read.token_labels, read.length, read.token_labels, sample, error);
+        return eitp__store_labels(c, map, number, read.token_labels, read.length, read.token_labels, sample, error);
     if (c->problem == EITP_PROBLEM_SINGLE_LABEL)
-        return eitp__store_labels(c, number, &read.label, 1, (int32_t *)targets[0], sample, error);
+        return eitp__store_labels(c, map, number, &read.label, 1, (int32_t *)targets[0], sample, error);
     *(float *)targets[1] = 1;
+    eitp__label_map_targets(map, read.targets);
     return eitp__check_targets_read(c, number, &read, error);
 }
 
@@ -48333,13 +48694,11 @@ static eitp_status eitp__classification_identify(void *user, eitp_task_identity 
     return EITP_OK;
 }
 
-/* Writes the tokenizer; the model gets the names of the labels and the problem, which its config.json keeps. */
+/* Writes the tokenizer; the model gets the problem, which its config.json keeps. */
 static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
-    const char *const *labels = c->sources[EITP_TRAINING].labels;
-    eitp_status status = labels ? eitp_model_set_labels(c->model, labels, c->labels, error) : EITP_OK;
     c->model->config.problem = c->problem;
-    return status ? status : eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
+    return eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
 }
 
 /* ---- Judging ---- */
@@ -48367,11 +48726,6 @@ static void eitp__classification_observe(void *user, void *memory, const eitp_ob
 
 static double eitp__fraction(int64_t part, int64_t whole) {
     return whole ? (double)part / (double)whole : 0;
-}
-
-static const char *eitp__label_name(const eitp__classification *c, int64_t label) {
-    const char *const *labels = c->sources[EITP_TRAINING].labels;
-    return labels ? labels[label] : eitp_model_label(c->model, label);
 }
 
 static eitp_label_result eitp__label_result(const char *name, const eitp__label_counts *counts) {
@@ -48403,7 +48757,7 @@ static void eitp__classification_keep_report(eitp__classification *c, const eitp
     if (c->results)
         eitp__count_labels(outcomes, 0);
     for (int64_t k = 0; k < c->labels && c->results; k++)
-        c->results[k] = eitp__label_result(eitp__label_name(c, k), &outcomes->by_label[k]);
+        c->results[k] = eitp__label_result(eitp_model_label(c->model, k), &outcomes->by_label[k]);
     if (c->entities)
         eitp__sum_groups(outcomes->group_entities, c->labels, 0, outcomes->by_label);
     for (int64_t k = 0; k < c->entity_labels.type_count; k++)
@@ -48444,30 +48798,10 @@ eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classific
 static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers",
                                                   "labels of tokens"};
 
-/* Compares the names of labels with those of the model, which are "LABEL_0" and so on until it gets others. */
-static eitp_status eitp__check_label_names(const eitp_model *model, const eitp_labelled_source *source,
-                                           eitp_error *error) {
-    int is_named = 0, differs = -1;
-    for (int64_t i = 0; i < source->label_count && source->labels; i++) {
-        char unnamed[32];
-        snprintf(unnamed, sizeof unnamed, "LABEL_%lld", (long long)i);
-        is_named |= strcmp(eitp_model_label(model, i), unnamed) != 0;
-        if (differs < 0 && strcmp(eitp_model_label(model, i), source->labels[i]))
-            differs = (int)i;
-    }
-    if (!is_named || differs < 0)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "label %d is '%.60s' in the data but '%.60s' in the model; number the labels of the data as the "
-                      "model does, or rename the model's with eitp_model_set_labels",
-                      differs, source->labels[differs], eitp_model_label(model, differs));
-}
-
 static eitp_status eitp__check_labelled_source(const eitp_classification_config *config,
                                                const eitp_labelled_source *source, eitp_error *error) {
     const eitp_transformer_config *model = &config->model->config;
     const eitp_problem problem = source->problem;
-    eitp_status status;
     if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples of a labelled source must have labels");
     if (problem != config->training.problem || (model->problem && model->problem != problem))
@@ -48475,12 +48809,7 @@ static eitp_status eitp__check_labelled_source(const eitp_classification_config 
                           model->problem && model->problem != problem ? "the model is for" : "those for training have",
                           eitp__problem_words[model->problem && model->problem != problem ? model->problem
                                                                                           : config->training.problem]);
-    if (source->label_count != model->labels)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the data have %lld labels, and the model %lld; set labels in eitp_transformer_config",
-                          (long long)source->label_count, (long long)model->labels);
-    status = eitp__labelled_check(source, config->model, error);
-    return status ? status : eitp__check_label_names(config->model, source, error);
+    return eitp__labelled_check(source, config->model, error);
 }
 
 static eitp_status eitp__check_class_weights(const float *weights, int64_t labels, eitp_error *error) {
@@ -48553,7 +48882,60 @@ static void eitp__classification_release(void *user) {
     if (c->entities)
         eitp__release(&host, c->entities, eitp__results_bytes(c));
     eitp__entity_labels_release(&c->entity_labels, &host);
+    for (int split = 0; split < 2; split++)
+        eitp__label_map_release(&c->maps[split]);
     eitp__release(&host, c, sizeof *c);
+}
+
+/* The model's head was trained, but not with these labels, or not with these names. */
+static void eitp__warn_of_order(const eitp__classification *c, const eitp_labelled_source *source) {
+    char theirs[EITP__LABEL_LIST_SIZE], own[EITP__LABEL_LIST_SIZE];
+    const char *names[EITP__LISTED_LABELS];
+    for (int64_t i = 0; i < c->labels && i < EITP__LISTED_LABELS; i++)
+        names[i] = eitp_model_label(c->model, i);
+    eitp__log(
+        &c->host, EITP_LOG_WARNING,
+        "the labels of the data (%s) are not those of the model (%s), and are taken for them in this order; if its "
+        "head was trained with another order, name its labels in id2label of its config.json",
+        eitp__list_labels(source->labels, source->label_count, theirs), eitp__list_labels(names, c->labels, own));
+}
+
+/* Matches the labels of a source with those of the model, which may get names. */
+static eitp_status eitp__classification_map(eitp__classification *c, eitp_split split, eitp__named_labels *labels,
+                                            int *takes_names, eitp_error *error) {
+    const eitp_labelled_source *source = &c->sources[split];
+    const size_t bytes = (size_t)source->label_count * sizeof(int32_t);
+    int32_t *numbers = (int32_t *)eitp__allocate(&c->host, bytes);
+    eitp_label_match match;
+    eitp_status status;
+    if (!numbers)
+        return eitp__fail_memory(error, bytes, "the numbers of labels");
+    status = eitp__match_labels(labels, &c->host, source, numbers, &match, error);
+    if (!status)
+        status = eitp__label_map_init(&c->maps[split], &c->host, numbers, source->label_count, c->labels, error);
+    if (!status && match == EITP_LABELS_IN_ORDER && c->model->has_loaded_head && c->problem != EITP_PROBLEM_REGRESSION)
+        eitp__warn_of_order(c, source);
+    if (!status && match != EITP_LABELS_BY_NAME && source->labels && source->label_count == c->labels) {
+        status = eitp__take_names(labels, source, numbers, error);
+        *takes_names = 1;
+    }
+    eitp__release(&c->host, numbers, bytes);
+    return status;
+}
+
+/* Matches the labels of both sources. The model gets names once all of them fit. */
+static eitp_status eitp__classification_map_labels(eitp__classification *c, eitp_error *error) {
+    eitp__named_labels labels;
+    int takes_names = 0;
+    eitp_status status = eitp__named_labels_init(&labels, c->model, error);
+    for (int split = 0; split < 2 && !status; split++) {
+        if (split == EITP_TRAINING || c->sources[split].count)
+            status = eitp__classification_map(c, (eitp_split)split, &labels, &takes_names, error);
+    }
+    if (!status && takes_names)
+        status = eitp_model_set_labels(c->model, labels.names, c->labels, error);
+    eitp__named_labels_release(&labels, &c->host);
+    return status;
 }
 
 /* Finds out whether labels of tokens mark entities. */
@@ -48565,7 +48947,7 @@ static eitp_status eitp__classification_find_entities(eitp__classification *c, e
     if (!c->names)
         return eitp__fail_memory(error, bytes, "the names of labels");
     for (int64_t k = 0; k < c->labels; k++)
-        c->names[k] = eitp__label_name(c, k);
+        c->names[k] = eitp_model_label(c->model, k);
     if (!eitp_labels_mark_entities(c->names, c->labels))
         return EITP_OK;
     c->entities = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
@@ -48614,7 +48996,9 @@ static eitp_status eitp__classification_create(const eitp_classification_config 
         c->confusion = (int64_t *)eitp__allocate(&c->host, eitp__confusion_bytes(c));
     if ((eitp__results_bytes(c) && !c->results) || (eitp__confusion_bytes(c) && !c->confusion))
         return eitp__fail_memory(error, eitp__results_bytes(c) + eitp__confusion_bytes(c), "the results of labels");
-    eitp_status status = eitp__classification_find_entities(c, error);
+    eitp_status status = eitp__classification_map_labels(c, error);
+    if (!status)
+        status = eitp__classification_find_entities(c, error);
     c->metric_count = eitp__metrics_of(c->problem, c->entities != NULL, c->metrics);
     return status ? status : eitp__classification_set_weights(c, config->class_weights, error);
 }

@@ -335,8 +335,9 @@ static void what_does_not_fit_is_refused(void) {
     CHECK(is_refused(eitp_classification_task(&c, NULL, &error_), EITP_ERROR_ARGUMENT, "task"));
     c.model = NULL;
     CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT, "config.model"));
-    c = good, c.training.label_count = 2;
-    CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT, "2 labels, and the model 3"));
+    c = good, c.training.label_count = 2, c.training.labels = NULL;
+    CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT,
+                     "2 labels, and the model 3: without names, and low, middle, high"));
     c = good, c.validation.problem = EITP_PROBLEM_REGRESSION;
     CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT, "have numbers"));
     c = good, c.training.problem = c.validation.problem = EITP_PROBLEM_UNKNOWN;
@@ -358,7 +359,7 @@ static void what_does_not_fit_is_refused(void) {
     CHECK(is_refused(eitp_classification_task(&c, &task, &error_), EITP_ERROR_ARGUMENT, "these have several labels"));
     REQUIRE_OK(eitp_model_set_labels(e.r.model, other_names, CLASSES, &error_), error_);
     CHECK(is_refused(eitp_classification_task(&good, &task, &error_), EITP_ERROR_ARGUMENT,
-                     "label 1 is 'middle' in the data but 'average' in the model"));
+                     "label 'middle' of the data is not one of the model's (low, average, high)"));
     e.r.model->config.problem = EITP_PROBLEM_REGRESSION;
     CHECK(is_refused(eitp_classification_task(&good, &task, &error_), EITP_ERROR_ARGUMENT, "the model is for numbers"));
     CHECK(is_refused(eitp_classification_report_get(NULL, &report, &error_), EITP_ERROR_ARGUMENT, "task"));
@@ -368,6 +369,235 @@ static void what_does_not_fit_is_refused(void) {
     REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_LANGUAGE), error_);
     CHECK(is_refused(make_encoder_task(&e, EITP_PROBLEM_SINGLE_LABEL, &error_), EITP_ERROR_ARGUMENT, "no classifier"));
     end_run(&e.r);
+}
+
+/* ---- Names of labels ---- */
+
+/* Made-up samples whose labels have other numbers. */
+typedef struct renumbered {
+    made_up samples;
+    int64_t count;           /* labels */
+    int32_t number[CLASSES]; /* of each class; -1: its samples have no label */
+} renumbered;
+
+static eitp_status read_renumbered(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error) {
+    const renumbered *r = (const renumbered *)user;
+    float targets[CLASSES];
+    eitp_labelled_sample read = *sample;
+    read.targets = sample->targets ? targets : NULL;
+    eitp_status status = read_made_up((void *)&r->samples, number, &read, error);
+    read.targets = sample->targets;
+    *sample = read;
+    sample->label = read.label < 0 ? -1 : r->number[read.label];
+    for (int64_t i = 0; i < read.length && read.token_labels; i++)
+        read.token_labels[i] = read.token_labels[i] < 0 ? -1 : r->number[read.token_labels[i]];
+    for (int k = 0; k < CLASSES && sample->targets; k++) {
+        if (r->number[k] >= 0)
+            sample->targets[r->number[k]] = targets[k];
+    }
+    return status;
+}
+
+/* The same labels with numbers of their own, and those of which some do not occur. */
+typedef struct naming {
+    const char *model[CLASSES];  /* NULL: the model's are without names */
+    const char *source[CLASSES]; /* NULL: the samples' are */
+    int64_t count;               /* of the source */
+    int32_t number[CLASSES];     /* there, of each of the model; -1: it does not occur */
+    const char *last;            /* the name of the model's last label then */
+} naming;
+
+static const naming namings[] = {
+    {{NULL}, {NULL}, 3, {0, 1, 2}, "LABEL_2"},
+    {{NULL}, {"b", "c", "a"}, 3, {0, 1, 2}, "a"},
+    {{NULL}, {"LABEL_2", "LABEL_0", "LABEL_1"}, 3, {1, 2, 0}, "LABEL_2"},
+    {{NULL}, {"LABEL_2", "LABEL_0"}, 2, {1, -1, 0}, "LABEL_2"},
+    {{NULL}, {"2", "0", "1"}, 3, {1, 2, 0}, "2"},
+    {{NULL}, {"1", "2"}, 2, {-1, 0, 1}, "LABEL_2"},
+    {{"x", "y", "z"}, {NULL}, 3, {0, 1, 2}, "z"},
+    {{"x", "y", "z"}, {"z", "x", "y"}, 3, {1, 2, 0}, "z"},
+    {{"x", "y", "z"}, {"y", "x"}, 2, {1, 0, -1}, "z"},
+    {{"x", "y", "z"}, {"z"}, 1, {-1, -1, 0}, "z"},
+};
+
+/* The evaluation of the validation samples, with the names and numbers of `n`, or those of the model if it is NULL. */
+static void evaluate_named(const naming *n, const int32_t occurs[CLASSES], eitp_problem problem,
+                           eitp_evaluation *evaluation) {
+    variant v = default_variant();
+    const eitp_head head = problem == EITP_PROBLEM_TOKENS ? EITP_HEAD_TOKEN_CLASSIFIER : EITP_HEAD_CLASSIFIER;
+    eitp_labelled_source *source;
+    renumbered samples;
+    encoder e;
+    memset(&samples, 0, sizeof samples);
+    memset(evaluation, 0, sizeof *evaluation);
+    REQUIRE_OK(begin_model(&e, &v, "bert-base", head), error_);
+    samples.count = n ? n->count : CLASSES;
+    for (int k = 0; k < CLASSES; k++)
+        samples.number[k] = n ? n->number[k] : occurs[k] < 0 ? -1 : k;
+    if (n && n->model[0])
+        CHECK(!eitp_model_set_labels(e.r.model, n->model, CLASSES, &error_));
+    source = &e.classification.training;
+    *source = made_up_source(&samples.samples, VALIDATION, problem);
+    source->user = &samples;
+    source->read = read_renumbered;
+    source->label_count = samples.count;
+    source->labels = n && n->source[0] ? n->source : NULL;
+    e.classification.validation = *source;
+    REQUIRE_OK(eitp_classification_task(&e.classification, &e.r.task, &error_), error_);
+    REQUIRE_OK(eitp_evaluate(&e.r.task, EITP_TRAINING, 4, 0, evaluation, &error_), error_);
+    if (n) {
+        eitp_classification_report report;
+        CHECK(!eitp_classification_report_get(&e.r.task, &report, &error_) && report.label_count == CLASSES);
+        CHECK_THAT(!strcmp(report.labels[CLASSES - 1].name, n->last), "%s, not %s", report.labels[CLASSES - 1].name,
+                   n->last);
+        CHECK(!strcmp(eitp_model_label(e.r.model, CLASSES - 1), n->last));
+        REQUIRE_OK(eitp_evaluate(&e.r.task, EITP_VALIDATION, 4, 0, evaluation, &error_), error_);
+    }
+    end_run(&e.r);
+}
+
+/* Labels are those of the model by their names, whatever their numbers in the data. */
+static void labels_are_found_by_name(void) {
+    static const eitp_problem problems[] = {EITP_PROBLEM_SINGLE_LABEL, EITP_PROBLEM_MULTI_LABEL, EITP_PROBLEM_TOKENS};
+    for (size_t i = 0; i < EITP__COUNT(namings); i++) {
+        for (size_t p = 0; p < EITP__COUNT(problems); p++) {
+            eitp_evaluation expected, found;
+            evaluate_named(NULL, namings[i].number, problems[p], &expected);
+            evaluate_named(&namings[i], NULL, problems[p], &found);
+            CHECK_THAT(expected.items > 0 && found.items == expected.items &&
+                           !memcmp(&found.loss, &expected.loss, sizeof found.loss),
+                       "naming %zu, problem %d: %.9f, not %.9f", i, (int)problems[p], found.loss, expected.loss);
+        }
+    }
+}
+
+/* What eitp_model_match_labels finds for names of samples and of a model. */
+typedef struct matching {
+    const char *model[CLASSES]; /* NULL: without names */
+    const char *source[4];
+    eitp_problem problem;
+    int match; /* -1: refused, because of */
+    const char *why;
+} matching;
+
+static const matching matchings[] = {
+    {{NULL}, {"LABEL_1"}, EITP_PROBLEM_SINGLE_LABEL, EITP_LABELS_BY_NAME, NULL},
+    {{NULL}, {"0", "2"}, EITP_PROBLEM_SINGLE_LABEL, EITP_LABELS_BY_NUMBER, NULL},
+    {{NULL}, {"1", "2", "3"}, EITP_PROBLEM_SINGLE_LABEL, EITP_LABELS_IN_ORDER, NULL},
+    {{NULL}, {"0", "01", "2"}, EITP_PROBLEM_SINGLE_LABEL, EITP_LABELS_IN_ORDER, NULL},
+    {{NULL}, {"a", "b", "c"}, EITP_PROBLEM_TOKENS, EITP_LABELS_IN_ORDER, NULL},
+    {{NULL}, {"a", "b", "c"}, EITP_PROBLEM_REGRESSION, EITP_LABELS_IN_ORDER, NULL},
+    {{"x", "y", "z"}, {"z", "x", "y"}, EITP_PROBLEM_REGRESSION, EITP_LABELS_BY_NAME, NULL},
+    {{"x", "y", "z"}, {"z", "x"}, EITP_PROBLEM_REGRESSION, -1, "have 2 labels, and the model 3: z, x, and x, y, z"},
+    {{NULL}, {"0", "1"}, EITP_PROBLEM_REGRESSION, -1, "have 2 labels, and the model 3"},
+    {{NULL}, {"a", "b"}, EITP_PROBLEM_SINGLE_LABEL, -1, "and the model 3: a, b, and LABEL_0, LABEL_1, LABEL_2"},
+    {{NULL}, {"0", "3"}, EITP_PROBLEM_SINGLE_LABEL, -1, "the data have 2 labels, and the model 3"},
+    {{NULL}, {"LABEL_0", "b", "LABEL_1"}, EITP_PROBLEM_SINGLE_LABEL, -1, "label 'b' of the data is not one of"},
+    {{"x", "y", "z"}, {"0", "1", "2"}, EITP_PROBLEM_SINGLE_LABEL, -1, "label '0' of the data is not one of"},
+    {{"x", "y", "z"}, {"x", "y", "x"}, EITP_PROBLEM_SINGLE_LABEL, -1, "two labels are named 'x'"},
+    {{"LABEL_1", "LABEL_0", "z"}, {"0", "1", "z"}, EITP_PROBLEM_SINGLE_LABEL, -1, "label '0' of the data is not"},
+};
+
+static void labels_are_matched(void) {
+    const variant v = default_variant();
+    for (size_t i = 0; i < EITP__COUNT(matchings); i++) {
+        const matching *m = &matchings[i];
+        eitp_label_match match;
+        int32_t numbers[CLASSES + 1];
+        made_up samples;
+        encoder e;
+        memset(&samples, 0, sizeof samples);
+        REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_CLASSIFIER), error_);
+        eitp_labelled_source source = made_up_source(&samples, SAMPLES, m->problem);
+        source.labels = m->source;
+        for (source.label_count = 0; m->source[source.label_count]; source.label_count++)
+            ;
+        if (m->model[0])
+            REQUIRE_OK(eitp_model_set_labels(e.r.model, m->model, CLASSES, &error_), error_);
+        CHECK(eitp_model_labels_are_numbers(e.r.model) == !m->model[0]);
+        const eitp_status status = eitp_model_match_labels(e.r.model, &source, numbers, &match, &error_);
+        if (m->why)
+            CHECK_THAT(is_refused(status, EITP_ERROR_ARGUMENT, m->why), "case %zu", i);
+        else
+            CHECK_THAT(!status && (int)match == m->match, "case %zu: %d", i, status ? -1 : (int)match);
+        end_run(&e.r);
+    }
+}
+
+static void matching_needs_all(void) {
+    static const char *const gap[] = {"x", NULL, "z"};
+    const variant v = default_variant();
+    eitp_label_match match;
+    int32_t numbers[CLASSES];
+    made_up samples;
+    encoder e;
+    eitp_labelled_source source = made_up_source(&samples, SAMPLES, EITP_PROBLEM_SINGLE_LABEL);
+    REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_CLASSIFIER), error_);
+    CHECK(is_refused(eitp_model_match_labels(NULL, &source, numbers, &match, &error_), EITP_ERROR_ARGUMENT, "model"));
+    CHECK(
+        is_refused(eitp_model_match_labels(e.r.model, NULL, numbers, &match, &error_), EITP_ERROR_ARGUMENT, "source"));
+    CHECK(
+        is_refused(eitp_model_match_labels(e.r.model, &source, NULL, &match, &error_), EITP_ERROR_ARGUMENT, "numbers"));
+    CHECK(
+        is_refused(eitp_model_match_labels(e.r.model, &source, numbers, NULL, &error_), EITP_ERROR_ARGUMENT, "match"));
+    source.labels = gap;
+    CHECK(is_refused(eitp_model_match_labels(e.r.model, &source, numbers, &match, &error_), EITP_ERROR_ARGUMENT,
+                     "label 1 of a source has no name"));
+    end_run(&e.r);
+    REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_LANGUAGE), error_);
+    CHECK(is_refused(eitp_model_match_labels(e.r.model, &source, numbers, &match, &error_), EITP_ERROR_ARGUMENT,
+                     "no classifier"));
+    CHECK(!eitp_model_labels_are_numbers(e.r.model) && !eitp_model_labels_are_numbers(NULL));
+    end_run(&e.r);
+}
+
+static eitp_status create_with(const eitp_host *host, const naming *n, eitp_problem problem) {
+    static const float weights[CLASSES] = {1, 2, 3};
+    eitp_context_config config = eitp_context_config_default();
+    eitp_transformer_config shape =
+        small_encoder("bert-base", problem == EITP_PROBLEM_TOKENS ? EITP_HEAD_TOKEN_CLASSIFIER : EITP_HEAD_CLASSIFIER);
+    eitp_classification_config c;
+    eitp_context *context = NULL;
+    eitp_task task;
+    renumbered samples;
+    memset(&samples, 0, sizeof samples);
+    memset(&c, 0, sizeof c);
+    memset(&task, 0, sizeof task);
+    config.host = *host;
+    eitp_status status = eitp_context_create(&config, &context, &error_);
+    if (!status)
+        status = eitp_model_create(context, &shape, &c.model, &error_);
+    c.training = made_up_source(&samples.samples, SAMPLES, problem);
+    c.training.label_count = n->count;
+    c.training.labels = n->source;
+    c.validation = c.training;
+    c.class_weights = problem == EITP_PROBLEM_MULTI_LABEL ? NULL : weights;
+    if (!status)
+        status = eitp_classification_task(&c, &task, &error_);
+    eitp_task_release(&task);
+    eitp_model_destroy(c.model);
+    eitp_context_destroy(context);
+    return status;
+}
+
+static void every_failed_allocation_is_an_error(void) {
+    static const struct {
+        naming names;
+        eitp_problem problem;
+    } cases[] = {{{{NULL}, {"O", "B-x", "I-x"}, 3, {0}, NULL}, EITP_PROBLEM_TOKENS},
+                 {{{NULL}, {"LABEL_2", "LABEL_0"}, 2, {0}, NULL}, EITP_PROBLEM_MULTI_LABEL}};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        for (long n = 1;; n++) {
+            faults f;
+            faults_begin(&f);
+            f.fail_allocation = n;
+            const eitp_status status = create_with(&f.host, &cases[i].names, cases[i].problem);
+            const int failed = faults_end(&f);
+            CHECK_THAT(status == (failed ? EITP_ERROR_MEMORY : EITP_OK), "allocation %ld: %s", n, error_.message);
+            if (!failed)
+                break;
+        }
+    }
 }
 
 /* A sample that does not fit is told by its number. */
@@ -509,11 +739,19 @@ static void layer_rates_need_layers(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(losses_are_those_of_transformers), TEST(fifty_steps_match_transformers),
-        TEST(evaluations_are_judged),           TEST(runs_follow_a_metric),
-        TEST(what_does_not_fit_is_refused),     TEST(wrong_samples_are_told),
-        TEST(incomplete_judges_are_refused),    TEST(layers_have_learning_rates_of_their_own),
+        TEST(losses_are_those_of_transformers),
+        TEST(fifty_steps_match_transformers),
+        TEST(evaluations_are_judged),
+        TEST(runs_follow_a_metric),
+        TEST(what_does_not_fit_is_refused),
+        TEST(wrong_samples_are_told),
+        TEST(incomplete_judges_are_refused),
+        TEST(layers_have_learning_rates_of_their_own),
         TEST(layer_rates_need_layers),
+        TEST(labels_are_found_by_name),
+        TEST(labels_are_matched),
+        TEST(matching_needs_all),
+        TEST(every_failed_allocation_is_an_error),
     };
     return RUN_TESTS(tests, argc, argv);
 }

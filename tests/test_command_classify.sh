@@ -81,6 +81,11 @@ exits 0 "a file for each label" train $small --task classify --data files --val-
 check "has labels" grep -q '"5": "6"' by_file_label/latest_model/config.json
 exits 0 "a classifier from it" train --model mlm --task classify --data train.csv --steps 2 --output-dir tuned $options
 check "with a random head" grep -q 'the head is missing' err
+cp -r mlm/latest_model/ with_names
+rm -f with_names/manifest.json with_names/trainer_state.json with_names/run.json
+sed -i '1s/{/{"id2label": {"0": "x", "1": "y", "2": "z"},/' with_names/config.json
+exits 0 "names of labels without a classifier" train --model with_names --task classify --data train.csv --steps 1 --output-dir from_names $options
+check "are not the new one's" grep -q '"1": "mild"' from_names/latest_model/config.json
 exits 0 "gpt2 with labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task classify --data train.csv --steps 2 --output-dir gpt2 $options
 check "GPT2ForSequenceClassification" grep -q GPT2ForSequenceClassification gpt2/latest_model/config.json
 exits 0 "gpt2 without labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --data train.csv --steps 2 --output-dir lm $options
@@ -139,6 +144,78 @@ exits 0 "repeats" train $small --data repeats.csv --steps 1 --output-dir repeats
 check "repeats are reported" grep -q 'rows repeat an earlier one' err
 exits 0 "--dedup" train $small --data repeats.csv --dedup --steps 1 --val-fraction 0 --output-dir dedup
 check "repeats are left out" grep -q 'dedup left them out' err
+
+# ---- Names of labels ----
+
+# Twelve labels, and a model that lost their names, as transformers writes one with num_labels=12.
+awk 'BEGIN { print "text,label"; split("a b c d e f g h i j k l", letter, " ")
+    for (i = 0; i < 240; i++) print letter[i % 12 + 1] " " letter[i * 5 % 12 + 1] "," i % 12 }' >twelve.csv
+exits 0 "twelve labels" train $small --data twelve.csv --epochs 30 --eval no --output-dir twelve
+forget_names() { # of a model directory
+    sed -i -e '/"id2label"/,/}/s/: "\([0-9]*\)"/: "LABEL_\1"/' -e '/"label2id"/,/}/s/"\([0-9]*\)":/"LABEL_\1":/' "$1/config.json"
+}
+cp -r twelve/latest_model/ unnamed
+rm -f unnamed/manifest.json unnamed/trainer_state.json unnamed/run.json
+forget_names unnamed
+exits 0 "predict" predict --model unnamed --data twelve.csv $options
+cut -f1 out >predicted
+check "of the twelve" test "$(sort -u predicted | wc -l)" -gt 10
+check "labels without names" grep -qx LABEL_10 predicted
+predicted_as() { # file of labels: the texts with them
+    { echo text,label; sed 1d twelve.csv | cut -d, -f1 | paste -d, - "$1"; } >named.csv
+}
+accuracy() {
+    sed -n 's/^accuracy *\([0-9.]*\).*/\1/p' out
+}
+predicted_as predicted
+exits 0 "eval of what predict gave" eval --model unnamed --data named.csv $options
+check "agrees with it" test "$(accuracy)" = 1.0000
+check "without a warning" sh -c "! grep -q 'not those of the model' err"
+exits 0 "training on it" train --model unnamed --data named.csv --steps 1 --lr 1e-9 --output-dir again_named $options
+check "goes on from there" awk '/^step 1/ { found = $4 < 1.5 } END { exit !found }' err
+check "with the same names" grep -q '"10": "LABEL_10"' again_named/latest_model/config.json
+sed 's/LABEL_//' predicted >digits
+predicted_as digits
+exits 0 "numbers of labels" eval --model unnamed --data named.csv $options
+check "are these labels" test "$(accuracy)" = 1.0000
+predicted_as predicted
+{ echo text,label; grep -E 'LABEL_(2|10|11)$' named.csv; } >some.csv
+exits 0 "some of the labels" eval --model unnamed --data some.csv $options
+check "are these" test "$(accuracy)" = 1.0000
+exits 0 "training on some of them" train --model unnamed --data some.csv --val-data named.csv --class-weights balanced --steps 1 --lr 1e-9 --output-dir some $options
+check "goes on too" awk '/^step 1/ { found = $4 < 1.5 } END { exit !found }' err
+check "validates on all" grep -qE '^validation after step 0: .*accuracy 1.0000' err
+check "keeps all names" grep -q '"11": "LABEL_11"' some/latest_model/config.json
+exits 0 "resume" train --resume auto --output-dir some --steps 2 $options
+exits 0 "eval of the run" eval --model some --data named.csv $options
+check "as before" test "$(accuracy)" = 1.0000
+exits 0 "adapters" train --model unnamed --lora-rank 2 --data some.csv --val-fraction 0 --steps 1 --lr 1e-9 --output-dir some_adapted $options
+exits 0 "eval of adapters" eval --model unnamed --adapter some_adapted --data named.csv $options
+check "the same" test "$(accuracy)" = 1.0000
+sed 's/,LABEL_/,topic/' named.csv >topics.csv
+exits 0 "other names" eval --model unnamed --data topics.csv $options
+check "are warned of" grep -qE '^warning: the labels of the data \(topic0, topic1, .* and 6 others\) are not those of the model \(LABEL_0, LABEL_1, ' err
+check "in the order of their numbers" test "$(accuracy)" = 1.0000
+exits 0 "training with them" train --model unnamed --data topics.csv --steps 1 --output-dir topics $options
+check "is warned of" grep -q '^warning: the labels of the data' err
+check "names the labels" grep -q '"10": "topic10"' topics/latest_model/config.json
+exits 0 "a resume" train --resume auto --output-dir topics --steps 2 $options
+check "is not" sh -c "! grep -q 'the labels of the data' err"
+refuses 1 "train.csv' has 3 labels (cold, mild, warm) that do not fit the 12 of the model's classifier (LABEL_0" train --model unnamed --data train.csv --output-dir gone $options
+refuses 1 "has 3 labels (cold, mild, warm) that do not fit the 12" eval --model unnamed --data train.csv $options
+
+# ---- Labels that cannot be learned ----
+
+exits 0 "a header among the rows" train $small --data train.csv --text-column 1 --label-column 2 --steps 1 --val-fraction 0 --output-dir header
+check "is warned of" grep -q "^warning: 1 of the 4 labels of 'train.csv' occurs once (label)" err
+exits 0 "a header that is one" train $small --data train.csv --steps 1 --output-dir no_header
+check "is not" sh -c "! grep -q 'occurs\? once' err"
+printf 'text,label\na b,x\nc d,x\ne f,x\n' >one.csv
+exits 0 "one label" train $small --data one.csv --steps 1 --val-fraction 0 --output-dir one
+check "is warned of" grep -q "^warning: all rows of 'one.csv' have the label x" err
+printf 'text,label\na b,x\nc d,y\ne f,z\n' >each.csv
+exits 0 "labels that occur once" train $small --data each.csv --steps 1 --val-fraction 0 --output-dir each
+check "are warned of" grep -q "^warning: each of the 3 labels of 'each.csv' occurs once (x, y, z)" err
 
 # ---- What is refused ----
 

@@ -68,6 +68,22 @@ check "is the same" same out lists
 exits 0 "training on lists" train $small --data val.jsonl $columns --steps 1 --output-dir lists_run
 check "is known by the data" grep -q '^task: tokens' err
 
+# ---- Labels as numbers ----
+
+cp -r run/best_model/ unnamed
+rm -f unnamed/manifest.json unnamed/trainer_state.json unnamed/run.json
+awk -F'"' '/"id2label"/ { inside = 1 } /}/ { inside = 0 }
+    inside && /"[0-9]+": "/ { sub("\"" $4 "\"", "\"LABEL_" $2 "\"") } { print }' run/best_model/config.json >unnamed/config.json
+awk 'BEGIN { split("B-LOC B-PER I-PER O", name, " "); for (i = 1; i <= 4; i++) number[name[i]] = i - 1 }
+    NF { $3 = number[$3] } { print }' val.conll >numbers.conll
+exits 0 "eval with the numbers of labels" eval --model unnamed --data numbers.conll $options
+check "a name that is a number" grep -qE '^(LABEL_)?1 ' out
+check "is that of run" test "$(grep '^accuracy' out)" = "$("$eitp" eval --model run --data val.conll $options 2>/dev/null | grep '^accuracy')"
+awk '$3 != "B-LOC"' val.conll >people.conll
+awk '$3 != 0' numbers.conll >people_numbers.conll
+exits 0 "eval without one of them" eval --model unnamed --data people_numbers.conll $options
+check "is that of run" test "$(grep '^accuracy' out)" = "$("$eitp" eval --model run --data people.conll $options 2>/dev/null | grep '^accuracy')"
+
 # ---- Predicting ----
 
 exits 0 "predict" predict --model run --data val.conll $options

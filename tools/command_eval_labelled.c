@@ -11,7 +11,6 @@
 
 static eitp_status open_file(evaluating *e, eitp_error *error) {
     const eitp_transformer_config shape = eitp_model_config(e->trained.model);
-    const char *const name = eitp_model_label(e->trained.model, 0);
     const char **names = (const char **)command_allocate((size_t)shape.labels * sizeof *names);
     labelled_settings settings;
     eitp_status status;
@@ -22,12 +21,22 @@ static eitp_status open_file(evaluating *e, eitp_error *error) {
     settings.vocabulary = shape.vocabulary;
     settings.max_length = e->block_size;
     settings.problem = shape.problem;
-    if (!label_is_number(name, 0)) {
+    if (!eitp_model_labels_are_numbers(e->trained.model)) {
         settings.labels = names;
         settings.label_count = shape.labels;
     }
     status = labelled_open(&e->options, OPTION_DATA, &settings, NULL, &e->data, error);
     free(names);
+    return status;
+}
+
+/* Labels that the model does not name are found among its own before anything is computed. */
+static eitp_status check_labels(const evaluating *e, int64_t count, eitp_error *error) {
+    int32_t *numbers = (int32_t *)command_allocate((size_t)(count + 1) * sizeof *numbers);
+    eitp_label_match match;
+    eitp_status status =
+        labelled_match(e->trained.model, &e->data, options_text(&e->options, OPTION_DATA), numbers, &match, error);
+    free(numbers);
     return status;
 }
 
@@ -42,7 +51,9 @@ static eitp_status open_data(evaluating *e, eitp_error *error) {
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' has no labels; name their column with --label-column, or use 'eitp predict'",
                             options_text(&e->options, OPTION_DATA));
-    return split_find_part(&e->options, trained_model_checkpoint(&e->trained), &e->data, &e->part, error);
+    status = check_labels(e, info.label_count, error);
+    return status ? status
+                  : split_find_part(&e->options, trained_model_checkpoint(&e->trained), &e->data, &e->part, error);
 }
 
 static eitp_status create_task(evaluating *e, eitp_error *error) {

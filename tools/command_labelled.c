@@ -8,20 +8,6 @@
 
 /* ---- Names of labels ---- */
 
-int label_is_number(const char *name, int64_t label) {
-    char expected[32];
-    snprintf(expected, sizeof expected, "LABEL_%lld", (long long)label);
-    return !strcmp(name, expected);
-}
-
-/* True if no label has a name of its own. */
-static int are_numbers(const eitp_model *model, int64_t count) {
-    int64_t i = 0;
-    while (i < count && label_is_number(eitp_model_label(model, i), i))
-        i++;
-    return i == count;
-}
-
 eitp_status label_names_read(const eitp_transformer_config *shape, const char *directory, label_names *names,
                              eitp_error *error) {
     eitp_context_config config = eitp_context_config_default();
@@ -35,7 +21,7 @@ eitp_status label_names_read(const eitp_transformer_config *shape, const char *d
         status = eitp_model_create(names->context, shape, &names->model, error);
     if (!status)
         status = eitp_model_read_labels(names->model, directory, error);
-    if (status || are_numbers(names->model, names->count))
+    if (status || eitp_model_labels_are_numbers(names->model))
         return status;
     names->names = (const char **)command_allocate((size_t)names->count * sizeof *names->names);
     for (int64_t i = 0; i < names->count; i++)
@@ -48,6 +34,47 @@ void label_names_release(label_names *names) {
     eitp_model_destroy(names->model);
     eitp_context_destroy(names->context);
     memset(names, 0, sizeof *names);
+}
+
+/* "a, b and 3 others" */
+static const char *list_labels(const char *const *names, int64_t count, char *text, size_t size) {
+    enum { SHOWN = 6 };
+    size_t used = 0;
+    for (int64_t i = 0; i < count && i < SHOWN && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%.20s", i ? ", " : "", names[i]);
+    if (count > SHOWN && used < size)
+        snprintf(text + used, size - used, " and %lld other%s", (long long)(count - SHOWN),
+                 count == SHOWN + 1 ? "" : "s");
+    return text;
+}
+
+eitp_status labelled_match(const eitp_model *model, const data_file *data, const char *path, int32_t *numbers,
+                           eitp_label_match *match, eitp_error *error) {
+    const eitp_labelled_source source = eitp_labelled_file_source(data->labelled);
+    const int64_t labels = eitp_model_config(model).labels;
+    const char **names;
+    char theirs[200], own[200];
+    if (!eitp_model_match_labels(model, &source, numbers, match, error))
+        return EITP_OK;
+    if (error->status != EITP_ERROR_ARGUMENT)
+        return error->status;
+    if (!source.labels)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has %lld numbers for each text, but the model predicts %lld; use data with as many, "
+                            "or the model without its classifier",
+                            path, (long long)source.label_count, (long long)labels);
+    names = (const char **)command_allocate((size_t)labels * sizeof *names);
+    for (int64_t i = 0; i < labels; i++)
+        names[i] = eitp_model_label(model, i);
+    command_fail(
+        error, EITP_ERROR_ARGUMENT,
+        "'%s' has %lld label%s (%s) that do not fit the %lld of the model's classifier (%s); use data with its "
+        "labels, name them in id2label of its config.json, or use the model without its classifier",
+        path, (long long)source.label_count, source.label_count == 1 ? "" : "s",
+        list_labels(source.labels, source.label_count, theirs, sizeof theirs), (long long)labels,
+        list_labels(names, labels, own, sizeof own));
+    free(names);
+    return EITP_ERROR_ARGUMENT;
 }
 
 /* ---- Examples ---- */
@@ -229,4 +256,46 @@ void labelled_report(const data_file *data) {
         output_warning("%llu rows repeat an earlier one, and %llu have texts that occur with different labels%s",
                        (unsigned long long)info.repeated, (unsigned long long)info.ambiguous,
                        info.dedup ? "; --dedup left them out" : "; --dedup leaves them out");
+}
+
+/* Labels that occur once, as of a header that was read as a row. */
+static void warn_single(const eitp_labelled_source *source, const uint64_t *counts, const char *path) {
+    const char **names = (const char **)command_allocate((size_t)source->label_count * sizeof *names);
+    int64_t count = 0;
+    char text[200];
+    for (int64_t i = 0; i < source->label_count; i++) {
+        if (counts[i] == 1)
+            names[count++] = source->labels[i];
+    }
+    if (count == source->label_count && count > 1)
+        output_warning("each of the %lld labels of '%s' occurs once (%s); is --label-column the column of the labels?",
+                       (long long)count, path, list_labels(names, count, text, sizeof text));
+    else if (count)
+        output_warning("%lld of the %lld labels of '%s' occur%s once (%s), which is too little to learn; is the header "
+                       "of a table among the rows?",
+                       (long long)count, (long long)source->label_count, path, count == 1 ? "s" : "",
+                       list_labels(names, count, text, sizeof text));
+    free(names);
+}
+
+void labelled_report_labels(const data_file *data, const char *path) {
+    const eitp_host host = command_host();
+    const eitp_labelled_source source = eitp_labelled_file_source(data->labelled);
+    uint64_t *counts = (uint64_t *)command_allocate((size_t)(source.label_count + 1) * sizeof *counts);
+    int64_t used = 0, last = 0;
+    eitp_error ignored;
+    if (source.labels && source.problem != EITP_PROBLEM_REGRESSION &&
+        !eitp_labelled_class_counts(&host, &source, counts, &ignored)) {
+        for (int64_t i = 0; i < source.label_count; i++) {
+            used += counts[i] > 0;
+            last = counts[i] ? i : last;
+        }
+        if (used == 1 && source.problem != EITP_PROBLEM_MULTI_LABEL)
+            output_warning("all rows of '%s' have the label %.60s: there is nothing to tell apart; is --label-column "
+                           "the column of the labels?",
+                           path, source.labels[last]);
+        else
+            warn_single(&source, counts, path);
+    }
+    free(counts);
 }

@@ -31,6 +31,9 @@ int64_t labelled_max_length(option_set *o, const eitp_tokenizer *tokenizer, cons
 /* Says what is worth knowing of the data: what was cut, left out or repeated. */
 void labelled_report(const data_file *data);
 
+/* Warns of labels that nothing can be learned from: a single one, and those that occur once. */
+void labelled_report_labels(const data_file *data, const char *path);
+
 /* What has labels. */
 typedef enum labels_found { LABELS_NONE, LABELS_OF_TEXTS, LABELS_OF_WORDS } labels_found;
 
@@ -45,14 +48,15 @@ typedef struct label_names {
     int64_t count;
 } label_names;
 
-/* True if the name of a label stands for its number alone, as LABEL_0. */
-int label_is_number(const char *name, int64_t label);
-
 /* Reads the names in the config.json of `directory`, which has a classifier of this shape. If they stand for
    their numbers alone, they are none. Release it in any case. */
 eitp_status label_names_read(const eitp_transformer_config *shape, const char *directory, label_names *names,
                              eitp_error *error);
 void label_names_release(label_names *names);
+
+/* eitp_model_match_labels with the labels of the data, which `path` names. */
+eitp_status labelled_match(const eitp_model *model, const data_file *data, const char *path, int32_t *numbers,
+                           eitp_label_match *match, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

@@ -303,6 +303,8 @@ static eitp_status create_model(run *r, eitp_error *error) {
         status = load_weights(r, base, seed, error);
     else if (!status && !r->checkpoint)
         status = eitp_model_initialize(r->model, seed, error);
+    if (!status && r->checkpoint && eitp_head_has_labels(config.head))
+        status = eitp_model_read_labels(r->model, r->checkpoint, error);
     free(base);
     return status ? status : eitp_model_initialize_lora(r->model, seed, error);
 }

@@ -52,8 +52,8 @@ static eitp_status set_regression_shape(run *r, const char *from, eitp_error *er
 
 /* ---- Data ---- */
 
-/* The shape follows the labels of the data, unless the model has a classifier already. */
-static eitp_status follow_labels(run *r, eitp_error *error) {
+/* Labels that the task is for. */
+static eitp_status check_problem(const run *r, eitp_error *error) {
     const eitp_labelled_info info = eitp_labelled_file_get_info(r->training.labelled);
     const char *path = options_text(&r->options, OPTION_DATA);
     if (info.problem == EITP_PROBLEM_UNKNOWN)
@@ -69,34 +69,58 @@ static eitp_status follow_labels(run *r, eitp_error *error) {
     if (info.problem == EITP_PROBLEM_TOKENS && r->kind != &task_tokens)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' has a label for each word; train with --task tokens to predict them", path);
-    if (has_classifier(r) && info.label_count != r->shape.labels)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' has %lld labels, but the model's classifier has %lld without names; use the model "
-                            "without its classifier, or data with its labels",
-                            path, (long long)info.label_count, (long long)r->shape.labels);
-    r->shape.labels = info.label_count;
-    r->shape.problem = info.problem;
     return EITP_OK;
 }
 
-/* Validation data has the labels of the training data. */
-static eitp_status open_validation(run *r, labelled_settings settings, const char *directory, eitp_error *error) {
+/* Matches the labels of a file with those of the model's classifier. Sets *lacks_some if the model has more of them. */
+static eitp_status match_labels(const run *r, const label_names *names, const data_file *data, option_id id,
+                                int *lacks_some, eitp_error *error) {
+    const int64_t count = eitp_labelled_file_get_info(data->labelled).label_count;
+    int32_t *numbers = (int32_t *)command_allocate((size_t)(count + 1) * sizeof *numbers);
+    eitp_label_match match;
+    eitp_status status = labelled_match(names->model, data, options_text(&r->options, id), numbers, &match, error);
+    *lacks_some = !status && count < names->count;
+    free(numbers);
+    return status;
+}
+
+/* The shape follows the labels of the data, unless the model has a classifier already. */
+static eitp_status follow_labels(run *r, const label_names *names, int *lacks_some, eitp_error *error) {
+    const eitp_labelled_info info = eitp_labelled_file_get_info(r->training.labelled);
+    eitp_status status = check_problem(r, error);
+    if (status)
+        return status;
+    labelled_report_labels(&r->training, options_text(&r->options, OPTION_DATA));
+    if (names->model)
+        status = match_labels(r, names, &r->training, OPTION_DATA, lacks_some, error);
+    else
+        r->shape.labels = info.label_count;
+    r->shape.problem = info.problem;
+    return status;
+}
+
+/* Validation data has the labels of the training data, or of a model that has more of them. */
+static eitp_status open_validation(run *r, labelled_settings settings, const label_names *names, int lacks_some,
+                                   const char *directory, eitp_error *error) {
     const eitp_labelled_source training = eitp_labelled_file_source(r->training.labelled);
     eitp_status status;
     if (!options_has(&r->options, OPTION_VAL_DATA))
         return EITP_OK;
     settings.problem = training.problem;
-    settings.labels = training.labels;
-    settings.label_count = training.label_count;
+    settings.labels = lacks_some ? NULL : training.labels;
+    settings.label_count = lacks_some ? 0 : training.label_count;
     status = labelled_open(&r->options, OPTION_VAL_DATA, &settings, directory, &r->validation, error);
     if (!status)
         labelled_report(&r->validation);
+    if (!status && lacks_some)
+        status = match_labels(r, names, &r->validation, OPTION_VAL_DATA, &lacks_some, error);
     return status;
 }
 
 static eitp_status open_files(run *r, const label_names *names, eitp_error *error) {
     char *directory = files_join(r->directory, "data");
     labelled_settings settings;
+    int lacks_some = 0;
     eitp_status status;
     memset(&settings, 0, sizeof settings);
     settings.tokenizer = r->tokenizer;
@@ -108,10 +132,10 @@ static eitp_status open_files(run *r, const label_names *names, eitp_error *erro
     status = labelled_open(&r->options, OPTION_DATA, &settings, directory, &r->training, error);
     if (!status) {
         labelled_report(&r->training);
-        status = follow_labels(r, error);
+        status = follow_labels(r, names, &lacks_some, error);
     }
     if (!status)
-        status = open_validation(r, settings, directory, error);
+        status = open_validation(r, settings, names, lacks_some, directory, error);
     free(directory);
     return status;
 }
@@ -178,35 +202,46 @@ static eitp_status plan(const fit_plan *plan, eitp_model *model, eitp_task *task
     return eitp_classification_task(&config, task, error);
 }
 
-static eitp_status balance(const eitp_labelled_source *source, float *weights, eitp_error *error) {
+/* Weights of the model's labels, by how often the samples have them. */
+static eitp_status balance(const run *r, const eitp_labelled_source *source, float *weights, eitp_error *error) {
     const eitp_host host = command_host();
-    uint64_t *counts = (uint64_t *)command_allocate((size_t)source->label_count * sizeof *counts);
+    const int64_t labels = eitp_model_config(r->model).labels;
+    uint64_t *counts = (uint64_t *)command_allocate((size_t)(source->label_count + labels) * sizeof *counts);
+    uint64_t *of_model = counts + source->label_count;
+    int32_t *numbers = (int32_t *)command_allocate((size_t)source->label_count * sizeof *numbers);
+    eitp_label_match match;
     eitp_status status = eitp_labelled_class_counts(&host, source, counts, error);
     if (!status)
-        eitp_labelled_balanced_weights(counts, source->label_count, weights);
+        status = eitp_model_match_labels(r->model, source, numbers, &match, error);
+    for (int64_t i = 0; i < source->label_count && !status; i++)
+        of_model[numbers[i]] = counts[i];
+    if (!status)
+        eitp_labelled_balanced_weights(of_model, labels, weights);
+    free(numbers);
     free(counts);
     return status;
 }
 
-/* --class-weights: none, balanced, or numbers in the order of the labels. */
+/* --class-weights: none, balanced, or numbers in the order of the model's labels. */
 static eitp_status read_weights(const run *r, const eitp_labelled_source *source, float *weights, eitp_error *error) {
     const char *text = options_text(&r->options, OPTION_CLASS_WEIGHTS);
+    const int64_t labels = eitp_model_config(r->model).labels;
     int64_t count = 0;
     if (!strcmp(text, "balanced"))
-        return balance(source, weights, error);
-    for (const char *at = text; *at && count < source->label_count; count++) {
+        return balance(r, source, weights, error);
+    for (const char *at = text; *at && count < labels; count++) {
         char *end;
         weights[count] = (float)strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(weights[count] >= 0))
             break;
         at = *end ? end + 1 : end;
-        if (!*at && count + 1 == source->label_count)
+        if (!*at && count + 1 == labels)
             return EITP_OK;
     }
     return command_fail(error, EITP_ERROR_ARGUMENT,
                         "--class-weights: invalid value '%s' (choose from none, balanced, or %lld numbers separated by "
                         "commas, in the order of the labels)",
-                        text, (long long)source->label_count);
+                        text, (long long)labels);
 }
 
 static eitp_status create_task(run *r, eitp_error *error) {
@@ -222,7 +257,7 @@ static eitp_status create_task(run *r, eitp_error *error) {
     config.tokenizer = r->tokenizer;
     config.label_smoothing = options_number(&r->options, OPTION_LABEL_SMOOTHING);
     if (is_weighted) {
-        weights = (float *)command_allocate((size_t)config.training.label_count * sizeof *weights);
+        weights = (float *)command_allocate((size_t)eitp_model_config(r->model).labels * sizeof *weights);
         status = read_weights(r, &config.training, weights, error);
         config.class_weights = weights;
     }

@@ -64,10 +64,10 @@ typedef struct eitp_load_config {
  * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
  * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
  * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
- * pooler that the directory lacks is initialized at random, with a warning, as in transformers. The names of labels are
- * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if the model's head
- * is tied and the weights have a head that differs from the token embedding, or if the weights have a classifier with
- * another number of labels.
+ * pooler that the directory lacks is initialized at random, with a warning, as in transformers. With a classifier
+ * the names of its labels are read too, if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if
+ * the model's head is tied and the weights have a head that differs from the token embedding, or if the weights have a
+ * classifier with another number of labels.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
 EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,

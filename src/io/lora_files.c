@@ -222,6 +222,8 @@ eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *c
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
     if (!status && checksum)
         *checksum = sums.tensors;
+    if (!status && eitp__lora_has_others(model->context))
+        model->has_loaded_head = 1;
     return status;
 }
 

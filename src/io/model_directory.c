@@ -308,7 +308,8 @@ typedef struct eitp__load {
     const char *directory;
     const eitp__safetensors *collection;
     const eitp_load_config *config;
-    size_t read; /* tensors */
+    size_t read;  /* tensors */
+    int has_head; /* the head's were among them */
 } eitp__load;
 
 /* The variable of a parameter, and its pieces. */
@@ -375,6 +376,8 @@ static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place plac
     int64_t present;
     const int is_fresh = eitp__is_fresh(load, place, &present);
     eitp_status status = EITP_OK;
+    if (place == EITP__IN_HEAD)
+        load->has_head = present && !is_fresh;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         if (parameter.row->place == place)
@@ -475,7 +478,9 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
         status = eitp__read_parameters(&load, error);
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);
-    if (!status && model->labels && !config->fresh_head)
+    if (!status)
+        model->has_loaded_head = load.has_head;
+    if (!status && model->labels && model->has_loaded_head)
         status = eitp_model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);

@@ -23,15 +23,20 @@ static eitp_status eitp__labels_check(const eitp_host *host, const eitp__labels 
     return status;
 }
 
+enum { EITP__DEFAULT_LABEL_SIZE = 32 };
+
+static void eitp__default_label(int64_t number, char name[EITP__DEFAULT_LABEL_SIZE]) {
+    snprintf(name, EITP__DEFAULT_LABEL_SIZE, "LABEL_%lld", (long long)number);
+}
+
 EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
                                               eitp__labels **labels, eitp_error *error) {
-    const size_t default_size = 32;
     size_t bytes = sizeof **labels + (size_t)count * sizeof(char *);
     eitp_status status;
     eitp__labels *created;
     char *text;
     for (int64_t i = 0; i < count; i++)
-        bytes += names ? strlen(names[i]) + 1 : default_size;
+        bytes += names ? strlen(names[i]) + 1 : (size_t)EITP__DEFAULT_LABEL_SIZE;
     created = (eitp__labels *)eitp__allocate(host, bytes);
     if (!created)
         return eitp__fail_memory(error, bytes, "the names of labels");
@@ -41,11 +46,11 @@ EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char 
     created->names = (const char **)(void *)(created + 1);
     text = (char *)(created->names + count);
     for (int64_t i = 0; i < count; i++) {
-        size_t size = names ? strlen(names[i]) + 1 : default_size;
+        size_t size = names ? strlen(names[i]) + 1 : (size_t)EITP__DEFAULT_LABEL_SIZE;
         if (names)
             memcpy(text, names[i], size);
         else
-            snprintf(text, size, "LABEL_%lld", (long long)i);
+            eitp__default_label(i, text);
         created->names[i] = text;
         text += size;
     }
@@ -64,6 +69,16 @@ EITP__PRIVATE void eitp__labels_release(eitp__labels *labels) {
         return;
     host = labels->host;
     eitp__release(&host, labels, labels->bytes);
+}
+
+EITP__PRIVATE int eitp__labels_are_numbers(const eitp__labels *labels) {
+    char name[EITP__DEFAULT_LABEL_SIZE];
+    for (int64_t i = 0; i < labels->count; i++) {
+        eitp__default_label(i, name);
+        if (strcmp(labels->names[i], name))
+            return 0;
+    }
+    return 1;
 }
 
 /* ---- config.json ---- */

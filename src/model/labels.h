@@ -19,6 +19,9 @@ EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char 
                                               eitp__labels **labels, eitp_error *error);
 EITP__PRIVATE void eitp__labels_release(eitp__labels *labels);
 
+/* True if the names are "LABEL_0" and so on. */
+EITP__PRIVATE int eitp__labels_are_numbers(const eitp__labels *labels);
+
 /* Finds the number of labels in a config.json: that of id2label, else num_labels, else *count stays. */
 EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error);
 

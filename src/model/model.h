@@ -123,6 +123,9 @@ EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 /* The name of a label of a classifier, "LABEL_<label>" if it was given none; NULL if there is no such label. */
 EITP_API const char *eitp_model_label(const eitp_model *model, int64_t label);
 
+/* True if the labels of a classifier have no names of their own: each is "LABEL_<its number>". */
+EITP_API int eitp_model_labels_are_numbers(const eitp_model *model);
+
 /* Names all labels of a classifier, which eitp_model_save writes as id2label. The names are copied. EITP_ERROR_ARGUMENT
    if `count` is not the number of labels, or two names are equal. */
 EITP_API eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count,

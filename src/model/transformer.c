@@ -50,6 +50,10 @@ const char *eitp_model_label(const eitp_model *model, int64_t label) {
     return model && model->labels && label >= 0 && label < model->labels->count ? model->labels->names[label] : NULL;
 }
 
+int eitp_model_labels_are_numbers(const eitp_model *model) {
+    return model && model->labels && eitp__labels_are_numbers(model->labels);
+}
+
 eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count, eitp_error *error) {
     eitp__labels *labels = NULL;
     eitp_status status;

@@ -12,6 +12,7 @@ struct eitp_model {
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory its weights were loaded from, or NULL */
     eitp__labels *labels;  /* of a classifier, or NULL */
+    int has_loaded_head;   /* the weights of the head are those of a directory */
     char *generation;      /* members of its generation_config.json to write back, or NULL */
 };
 

@@ -3,6 +3,8 @@
 #include "base/checksum.h"
 #include "model/transformer.h"
 #include "tensor/context.h"
+#include "base/log.h"
+#include "task/label_map.h"
 #include "task/labelled.h"
 #include "task/outcomes.h"
 #include "task/pass.h"
@@ -14,6 +16,7 @@ typedef struct eitp__classification {
     eitp_model *model;
     const eitp_tokenizer *tokenizer;
     eitp_labelled_source sources[2]; /* of each eitp_split */
+    eitp__label_map maps[2];         /* and its labels as the model's */
     eitp_problem problem;
     int64_t labels;
     double label_smoothing;
@@ -109,16 +112,17 @@ static eitp_status eitp__check_targets_read(const eitp__classification *c, uint6
 }
 
 /* Checks and stores the labels of a sample or its tokens, how many there are, and their weight in the mean. */
-static eitp_status eitp__store_labels(const eitp__classification *c, uint64_t number, const int32_t *labels,
-                                      int64_t count, int32_t *values, eitp_sample *sample, eitp_error *error) {
+static eitp_status eitp__store_labels(const eitp__classification *c, const eitp__label_map *map, uint64_t number,
+                                      const int32_t *labels, int64_t count, int32_t *values, eitp_sample *sample,
+                                      eitp_error *error) {
     double weight = 0;
     sample->items[0] = 0;
     for (int64_t i = 0; i < count; i++) {
-        const int32_t label = labels[i];
-        if (label < -1 || label >= c->labels)
+        if (labels[i] < -1 || labels[i] >= map->source_labels)
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
-                              (unsigned long long)number, (int)label, (long long)c->labels - 1);
+                              (unsigned long long)number, (int)labels[i], (long long)map->source_labels - 1);
+        const int32_t label = eitp__label_map_number(map, labels[i]);
         values[i] = label < 0 ? EITP__IGNORED_TARGET : label;
         sample->items[0] += label >= 0;
         weight += c->class_weights && label >= 0 ? (double)c->class_weights[label] : 0;
@@ -131,6 +135,7 @@ static eitp_status eitp__store_labels(const eitp__classification *c, uint64_t nu
 static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
                                              eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
+    const eitp__label_map *map = &c->maps[split];
     void **targets = sample->values + eitp__labelled_input_count(c->model);
     eitp_labelled_sample read = EITP__ZERO;
     eitp_status status;
@@ -140,10 +145,11 @@ static eitp_status eitp__classification_read(void *user, eitp_split split, uint6
     if (status)
         return status;
     if (c->problem == EITP_PROBLEM_TOKENS)
-        return eitp__store_labels(c, number, read.token_labels, read.length, read.token_labels, sample, error);
+        return eitp__store_labels(c, map, number, read.token_labels, read.length, read.token_labels, sample, error);
     if (c->problem == EITP_PROBLEM_SINGLE_LABEL)
-        return eitp__store_labels(c, number, &read.label, 1, (int32_t *)targets[0], sample, error);
+        return eitp__store_labels(c, map, number, &read.label, 1, (int32_t *)targets[0], sample, error);
     *(float *)targets[1] = 1;
+    eitp__label_map_targets(map, read.targets);
     return eitp__check_targets_read(c, number, &read, error);
 }
 
@@ -153,13 +159,11 @@ static eitp_status eitp__classification_identify(void *user, eitp_task_identity 
     return EITP_OK;
 }
 
-/* Writes the tokenizer; the model gets the names of the labels and the problem, which its config.json keeps. */
+/* Writes the tokenizer; the model gets the problem, which its config.json keeps. */
 static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
-    const char *const *labels = c->sources[EITP_TRAINING].labels;
-    eitp_status status = labels ? eitp_model_set_labels(c->model, labels, c->labels, error) : EITP_OK;
     c->model->config.problem = c->problem;
-    return status ? status : eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
+    return eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
 }
 
 /* ---- Judging ---- */
@@ -187,11 +191,6 @@ static void eitp__classification_observe(void *user, void *memory, const eitp_ob
 
 static double eitp__fraction(int64_t part, int64_t whole) {
     return whole ? (double)part / (double)whole : 0;
-}
-
-static const char *eitp__label_name(const eitp__classification *c, int64_t label) {
-    const char *const *labels = c->sources[EITP_TRAINING].labels;
-    return labels ? labels[label] : eitp_model_label(c->model, label);
 }
 
 static eitp_label_result eitp__label_result(const char *name, const eitp__label_counts *counts) {
@@ -223,7 +222,7 @@ static void eitp__classification_keep_report(eitp__classification *c, const eitp
     if (c->results)
         eitp__count_labels(outcomes, 0);
     for (int64_t k = 0; k < c->labels && c->results; k++)
-        c->results[k] = eitp__label_result(eitp__label_name(c, k), &outcomes->by_label[k]);
+        c->results[k] = eitp__label_result(eitp_model_label(c->model, k), &outcomes->by_label[k]);
     if (c->entities)
         eitp__sum_groups(outcomes->group_entities, c->labels, 0, outcomes->by_label);
     for (int64_t k = 0; k < c->entity_labels.type_count; k++)
@@ -264,30 +263,10 @@ eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classific
 static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers",
                                                   "labels of tokens"};
 
-/* Compares the names of labels with those of the model, which are "LABEL_0" and so on until it gets others. */
-static eitp_status eitp__check_label_names(const eitp_model *model, const eitp_labelled_source *source,
-                                           eitp_error *error) {
-    int is_named = 0, differs = -1;
-    for (int64_t i = 0; i < source->label_count && source->labels; i++) {
-        char unnamed[32];
-        snprintf(unnamed, sizeof unnamed, "LABEL_%lld", (long long)i);
-        is_named |= strcmp(eitp_model_label(model, i), unnamed) != 0;
-        if (differs < 0 && strcmp(eitp_model_label(model, i), source->labels[i]))
-            differs = (int)i;
-    }
-    if (!is_named || differs < 0)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "label %d is '%.60s' in the data but '%.60s' in the model; number the labels of the data as the "
-                      "model does, or rename the model's with eitp_model_set_labels",
-                      differs, source->labels[differs], eitp_model_label(model, differs));
-}
-
 static eitp_status eitp__check_labelled_source(const eitp_classification_config *config,
                                                const eitp_labelled_source *source, eitp_error *error) {
     const eitp_transformer_config *model = &config->model->config;
     const eitp_problem problem = source->problem;
-    eitp_status status;
     if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples of a labelled source must have labels");
     if (problem != config->training.problem || (model->problem && model->problem != problem))
@@ -295,12 +274,7 @@ static eitp_status eitp__check_labelled_source(const eitp_classification_config 
                           model->problem && model->problem != problem ? "the model is for" : "those for training have",
                           eitp__problem_words[model->problem && model->problem != problem ? model->problem
                                                                                           : config->training.problem]);
-    if (source->label_count != model->labels)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the data have %lld labels, and the model %lld; set labels in eitp_transformer_config",
-                          (long long)source->label_count, (long long)model->labels);
-    status = eitp__labelled_check(source, config->model, error);
-    return status ? status : eitp__check_label_names(config->model, source, error);
+    return eitp__labelled_check(source, config->model, error);
 }
 
 static eitp_status eitp__check_class_weights(const float *weights, int64_t labels, eitp_error *error) {
@@ -373,7 +347,60 @@ static void eitp__classification_release(void *user) {
     if (c->entities)
         eitp__release(&host, c->entities, eitp__results_bytes(c));
     eitp__entity_labels_release(&c->entity_labels, &host);
+    for (int split = 0; split < 2; split++)
+        eitp__label_map_release(&c->maps[split]);
     eitp__release(&host, c, sizeof *c);
+}
+
+/* The model's head was trained, but not with these labels, or not with these names. */
+static void eitp__warn_of_order(const eitp__classification *c, const eitp_labelled_source *source) {
+    char theirs[EITP__LABEL_LIST_SIZE], own[EITP__LABEL_LIST_SIZE];
+    const char *names[EITP__LISTED_LABELS];
+    for (int64_t i = 0; i < c->labels && i < EITP__LISTED_LABELS; i++)
+        names[i] = eitp_model_label(c->model, i);
+    eitp__log(
+        &c->host, EITP_LOG_WARNING,
+        "the labels of the data (%s) are not those of the model (%s), and are taken for them in this order; if its "
+        "head was trained with another order, name its labels in id2label of its config.json",
+        eitp__list_labels(source->labels, source->label_count, theirs), eitp__list_labels(names, c->labels, own));
+}
+
+/* Matches the labels of a source with those of the model, which may get names. */
+static eitp_status eitp__classification_map(eitp__classification *c, eitp_split split, eitp__named_labels *labels,
+                                            int *takes_names, eitp_error *error) {
+    const eitp_labelled_source *source = &c->sources[split];
+    const size_t bytes = (size_t)source->label_count * sizeof(int32_t);
+    int32_t *numbers = (int32_t *)eitp__allocate(&c->host, bytes);
+    eitp_label_match match;
+    eitp_status status;
+    if (!numbers)
+        return eitp__fail_memory(error, bytes, "the numbers of labels");
+    status = eitp__match_labels(labels, &c->host, source, numbers, &match, error);
+    if (!status)
+        status = eitp__label_map_init(&c->maps[split], &c->host, numbers, source->label_count, c->labels, error);
+    if (!status && match == EITP_LABELS_IN_ORDER && c->model->has_loaded_head && c->problem != EITP_PROBLEM_REGRESSION)
+        eitp__warn_of_order(c, source);
+    if (!status && match != EITP_LABELS_BY_NAME && source->labels && source->label_count == c->labels) {
+        status = eitp__take_names(labels, source, numbers, error);
+        *takes_names = 1;
+    }
+    eitp__release(&c->host, numbers, bytes);
+    return status;
+}
+
+/* Matches the labels of both sources. The model gets names once all of them fit. */
+static eitp_status eitp__classification_map_labels(eitp__classification *c, eitp_error *error) {
+    eitp__named_labels labels;
+    int takes_names = 0;
+    eitp_status status = eitp__named_labels_init(&labels, c->model, error);
+    for (int split = 0; split < 2 && !status; split++) {
+        if (split == EITP_TRAINING || c->sources[split].count)
+            status = eitp__classification_map(c, (eitp_split)split, &labels, &takes_names, error);
+    }
+    if (!status && takes_names)
+        status = eitp_model_set_labels(c->model, labels.names, c->labels, error);
+    eitp__named_labels_release(&labels, &c->host);
+    return status;
 }
 
 /* Finds out whether labels of tokens mark entities. */
@@ -385,7 +412,7 @@ static eitp_status eitp__classification_find_entities(eitp__classification *c, e
     if (!c->names)
         return eitp__fail_memory(error, bytes, "the names of labels");
     for (int64_t k = 0; k < c->labels; k++)
-        c->names[k] = eitp__label_name(c, k);
+        c->names[k] = eitp_model_label(c->model, k);
     if (!eitp_labels_mark_entities(c->names, c->labels))
         return EITP_OK;
     c->entities = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
@@ -434,7 +461,9 @@ static eitp_status eitp__classification_create(const eitp_classification_config 
         c->confusion = (int64_t *)eitp__allocate(&c->host, eitp__confusion_bytes(c));
     if ((eitp__results_bytes(c) && !c->results) || (eitp__confusion_bytes(c) && !c->confusion))
         return eitp__fail_memory(error, eitp__results_bytes(c) + eitp__confusion_bytes(c), "the results of labels");
-    eitp_status status = eitp__classification_find_entities(c, error);
+    eitp_status status = eitp__classification_map_labels(c, error);
+    if (!status)
+        status = eitp__classification_find_entities(c, error);
     c->metric_count = eitp__metrics_of(c->problem, c->entities != NULL, c->metrics);
     return status ? status : eitp__classification_set_weights(c, config->class_weights, error);
 }

@@ -282,6 +282,23 @@ EITP_API eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_tas
 
 /* ---- Classification and regression ---- */
 
+/* How the labels of samples are those of a model: by their names, as numbers, or in their order. */
+typedef enum eitp_label_match { EITP_LABELS_BY_NAME, EITP_LABELS_BY_NUMBER, EITP_LABELS_IN_ORDER } eitp_label_match;
+
+/*
+ * Finds the labels of a source among those of a model, as eitp_classification_task does: numbers[source->label_count]
+ * receives the model's number of each. *match becomes
+ *   - EITP_LABELS_BY_NAME if all names of the source are names of the model, in any order. There may be fewer of them,
+ *     except with EITP_PROBLEM_REGRESSION.
+ *   - EITP_LABELS_BY_NUMBER if the source has no names, or if the model has none (eitp_model_labels_are_numbers) and
+ *     those of the source are whole numbers below the number of its labels.
+ *   - EITP_LABELS_IN_ORDER if the model has no names and the source has other ones, as many as the model has labels:
+ *     label i of the source is label i of the model.
+ * EITP_ERROR_ARGUMENT if they do not fit in any of these ways, or the model has no classifier.
+ */
+EITP_API eitp_status eitp_model_match_labels(const eitp_model *model, const eitp_labelled_source *source,
+                                             int32_t *numbers, eitp_label_match *match, eitp_error *error);
+
 /* Labels or numbers for whole samples, or labels of tokens, by the classifier of a model. Zero-initialise it. */
 typedef struct eitp_classification_config {
     eitp_model *model; /* with EITP_HEAD_CLASSIFIER, for EITP_PROBLEM_TOKENS with EITP_HEAD_TOKEN_CLASSIFIER */
@@ -314,8 +331,10 @@ typedef struct eitp_classification_config {
  * Means over labels leave out, with a single label, those that neither occur nor are predicted, and in auroc those that
  * all samples or none have. 0 / 0 is 0, but for auroc and correlations, where it is undefined: NaN.
  *
- * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them. If they have none,
- * those of the model must not change while the task exists.
+ * Labels of the sources become those of the model as eitp_model_match_labels finds them. A model whose labels have no
+ * names takes those of a source that has as many; if they are matched in their order and the model's head was loaded,
+ * a warning is logged, since it may have been trained with another order. The names of the model's labels must not
+ * change while the task exists. A checkpoint's config.json gets them, and the problem.
  * EITP_ERROR_ARGUMENT if the model has no classifier, or problem, labels or lengths of the sources do not fit it.
  * Release the task before the model and tokenizer.
  */
@@ -325,7 +344,7 @@ EITP_API eitp_status eitp_classification_task(const eitp_classification_config *
 /* The results for one label. Precision is the fraction of samples, or tokens, predicted to have it that do, recall that
    of those having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. For types of entities, of entities. */
 typedef struct eitp_label_result {
-    const char *name; /* belongs to the model or the source */
+    const char *name; /* belongs to the model */
     double precision, recall, f1;
     int64_t support;   /* samples, or tokens, that have the label */
     int64_t predicted; /* those that are predicted to have it */
