@@ -450,6 +450,8 @@ typedef struct eitp_files {
     int (*link)(void *user, const char *target, const char *path);
     /* A hint that what was written to the file will be synced soon, so that storage may begin. May be NULL. */
     void (*begin_sync)(void *user, void *file);
+    /* `info` of an open file, also of one that was renamed or removed since. May be NULL: `info` of its path. */
+    int (*file_info)(void *user, void *file, eitp_path_info *info);
 } eitp_files;
 
 /*
@@ -2012,7 +2014,8 @@ typedef enum eitp_token_file_kind {
     EITP_TOKEN_FILE_LLMC = 1  /* llm.c's .bin, magic 20240520, version 1: 16-bit ids and their count */
 } eitp_token_file_kind;
 
-/* The header of a token file. Of an llm.c file only kind, element_size and token_count are known. */
+/* The header of a token file. Of an llm.c file only kind, element_size and token_count are known; content_hash too
+   after eitp_token_file_verify. */
 typedef struct eitp_token_file_info {
     eitp_token_file_kind kind;
     int32_t element_size;           /* bytes per id: 2 or 4 */
@@ -2157,8 +2160,15 @@ EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t 
                                           eitp_error *error);
 
 /* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
-   does not match. */
+   does not match. Afterwards the content hash of an llm.c file is known too. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
+
+/*
+ * Fails with EITP_ERROR_IO if another program has changed the tokens since the file was opened. Compares the size and
+ * time of the file, and reads it only if they have changed since the last call. An llm.c file that was written to is an
+ * error too unless it was verified, since its header has no hash.
+ */
+EITP_API eitp_status eitp_token_file_check_unchanged(eitp_token_file *file, eitp_error *error);
 
 /*
  * Finds the shortest prefix of the file whose tokens have this hash (content_hash, or that of a token source), and sets
@@ -2185,8 +2195,8 @@ EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_f
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
 
 /*
- * Tokens in a token file, in memory, or behind a function of the program. What `user` points to must outlive the users
- * of the source. `read` and `prefetch` are called by the thread that called eitp.
+ * Tokens in a token file, in memory, or behind a function of the program; zero-initialise it. What `user` points to
+ * must outlive the users of the source. `read` and `prefetch` are called by the thread that called eitp.
  */
 typedef struct eitp_token_source {
     void *user;
@@ -2197,6 +2207,9 @@ typedef struct eitp_token_source {
     /* Stores tokens [first, first + count) of the source, not of the range, in ids[count]. */
     eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
     void (*prefetch)(void *user, uint64_t first, uint64_t count); /* a hint: read soon; may be NULL */
+    /* Fails with EITP_ERROR_IO if the tokens are no longer those of `hash`, as eitp_token_file_check_unchanged does.
+       May be NULL: they do not change. Other threads may be reading meanwhile. */
+    eitp_status (*check_unchanged)(void *user, eitp_error *error);
 } eitp_token_source;
 
 /* A range of a token file, which must stay open. NULL gives a source without tokens. eitp_windows_init checks the
@@ -2357,8 +2370,8 @@ typedef struct eitp_labelled_sample {
     int32_t *token_labels;
 } eitp_labelled_sample;
 
-/* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
-   outlive the users of the source. A source without `read` has no samples. */
+/* Labelled samples in a file, in memory, or behind a function of the program; zero-initialise it. What `user` and
+   `labels` point to must outlive the users of the source. A source without `read` has no samples. */
 typedef struct eitp_labelled_source {
     void *user;
     uint64_t count;            /* number of samples */
@@ -2369,6 +2382,9 @@ typedef struct eitp_labelled_source {
     uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
+    /* Fails with EITP_ERROR_IO if the samples are no longer those of `hash`, as eitp_labelled_file_check_unchanged
+       does. May be NULL: they do not change. Other threads may be reading meanwhile. */
+    eitp_status (*check_unchanged)(void *user, eitp_error *error);
 } eitp_labelled_source;
 
 /* ---- Packing examples into a labelled file ---- */
@@ -2486,6 +2502,10 @@ EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uin
 
 /* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
 EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
+
+/* Fails with EITP_ERROR_IO if another program has changed the samples since the file was opened. Compares the size and
+   time of the file, and reads it only if they have changed since the last call. */
+EITP_API eitp_status eitp_labelled_file_check_unchanged(eitp_labelled_file *file, eitp_error *error);
 
 /* All samples of a file, which must stay open. NULL gives a source without samples. */
 EITP_API eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file);
@@ -2934,7 +2954,7 @@ typedef struct eitp_observation {
 
 /* What a resumed run compares with its checkpoint. */
 typedef struct eitp_task_identity {
-    uint64_t hash;         /* of the data */
+    uint64_t hash;         /* of the data; 0: unknown, and not compared */
     uint64_t first, count; /* the part of the data that training samples are from, in units of the task */
 } eitp_task_identity;
 
@@ -2976,6 +2996,12 @@ typedef struct eitp_task {
     void (*prefetch)(void *user, eitp_split split, uint64_t number);
     /* Describes the data, for a resume to compare. */
     eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
+    /*
+     * Fails with EITP_ERROR_IO if another program has changed the data of a split since it was opened. Called after the
+     * samples of each step and each evaluation were read, before the step changes anything: so it must be fast while
+     * the data seem unchanged. Workers may be in `read` meanwhile.
+     */
+    eitp_status (*check_unchanged)(void *user, eitp_split split, eitp_error *error);
     /* Writes further files of a checkpoint to its directory, such as a tokenizer. */
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
     /* Frees `user`. */
@@ -4770,6 +4796,18 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
 /* Harmless on a zeroed or closed file. */
 EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
+
+/* A number that changes with the size and the time of a file; 0: unknown. */
+EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file);
+
+/*
+ * Calls compare(owner) if the file's stamp is no longer *stamp: its content may be another. If the content is the same,
+ * *stamp becomes the new one. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
+ * threads may call it with the same *stamp.
+ */
+EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, uint64_t *stamp,
+                                                 eitp_status (*compare)(const void *owner, eitp_error *error),
+                                                 const void *owner, eitp_error *error);
 
 /* A hint that what was written will be synced soon. */
 EITP__PRIVATE void eitp__file_begin_sync(const eitp__file *file);
@@ -8835,6 +8873,7 @@ struct eitp_labelled_file {
     uint32_t limit;      /* ids must be below it */
     const char **labels; /* label_count names, which are in `names`; NULL: none */
     char *names;
+    uint64_t stamp; /* of the file when its content was last known; atomic */
 };
 
 enum { EITP__LABELLED_CHUNK = 8000 }; /* whole records and values */
@@ -9616,6 +9655,9 @@ EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source
 
 /* Describes a source for eitp_task.identify. */
 EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity);
+
+/* Checks a source for eitp_task.check_unchanged. */
+EITP__PRIVATE eitp_status eitp__labelled_check_unchanged(const eitp_labelled_source *source, eitp_error *error);
 
 /* Fills in what follows from the sources and the model: context, model, rows, samples. */
 EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task);
@@ -12923,6 +12965,16 @@ static int eitp__system_sync(void *user, void *file) {
     return eitp__sync_descriptor(eitp__descriptor(file));
 }
 
+static void eitp__convert_info(const struct stat *found, eitp_path_info *info) {
+    info->kind = S_ISREG(found->st_mode)   ? EITP_PATH_FILE
+                 : S_ISDIR(found->st_mode) ? EITP_PATH_DIRECTORY
+                                           : EITP_PATH_OTHER;
+    if (info->kind == EITP_PATH_FILE)
+        info->size = (uint64_t)found->st_size;
+    info->modified = EITP__MODIFIED(*found);
+    info->identity = (uint64_t)found->st_dev * 0x9e3779b97f4a7c15u + (uint64_t)found->st_ino;
+}
+
 static int eitp__system_info(void *user, const char *path, eitp_path_info *info) {
     struct stat found;
     (void)user;
@@ -12931,13 +12983,17 @@ static int eitp__system_info(void *user, const char *path, eitp_path_info *info)
     info->is_link = !lstat(path, &found) && eitp__is_link(&found);
     if (stat(path, &found))
         return errno == ENOENT || errno == ENOTDIR ? 0 : errno;
-    info->kind = S_ISREG(found.st_mode)   ? EITP_PATH_FILE
-                 : S_ISDIR(found.st_mode) ? EITP_PATH_DIRECTORY
-                                          : EITP_PATH_OTHER;
-    if (info->kind == EITP_PATH_FILE)
-        info->size = (uint64_t)found.st_size;
-    info->modified = EITP__MODIFIED(found);
-    info->identity = (uint64_t)found.st_dev * 0x9e3779b97f4a7c15u + (uint64_t)found.st_ino;
+    eitp__convert_info(&found, info);
+    return 0;
+}
+
+static int eitp__system_file_info(void *user, void *file, eitp_path_info *info) {
+    struct stat found;
+    (void)user;
+    memset(info, 0, sizeof *info);
+    if (fstat(eitp__descriptor(file), &found))
+        return errno;
+    eitp__convert_info(&found, info);
     return 0;
 }
 
@@ -13084,6 +13140,7 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.wait = eitp__system_wait;
     files.link = eitp__system_link;
     files.begin_sync = eitp__system_begin_sync;
+    files.file_info = eitp__system_file_info;
     return files;
 }
 /* <<src/base/files_posix.c */
@@ -13222,6 +13279,41 @@ EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp
         return eitp__fail_file(error, code, "get the size of", file->path);
     *size = found;
     return EITP_OK;
+}
+
+EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file) {
+    const eitp_files *files = &file->host->files;
+    eitp__failures failures = EITP__ZERO;
+    eitp_path_info info;
+    int code;
+    do {
+        memset(&info, 0, sizeof info);
+        code = files->file_info ? files->file_info(files->user, file->handle, &info)
+                                : files->info(files->user, file->path, &info);
+    } while (eitp__repeats_call(file->host, code, &failures));
+    if (code)
+        return 0;
+    const uint64_t values[4] = {(uint64_t)info.kind, info.size, (uint64_t)info.modified, info.identity};
+    return eitp__fnv1a(EITP__FNV_START, values, sizeof values);
+}
+
+EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, uint64_t *stamp,
+                                                 eitp_status (*compare)(const void *owner, eitp_error *error),
+                                                 const void *owner, eitp_error *error) {
+    /* Taken before the content is read, so that a change meanwhile is seen by the next call. */
+    const uint64_t now = eitp__file_stamp(file);
+    eitp_status status = EITP_OK;
+    if (now == __atomic_load_n(stamp, __ATOMIC_RELAXED))
+        return EITP_OK;
+    status = compare(owner, error);
+    if (!status)
+        __atomic_store_n(stamp, now, __ATOMIC_RELAXED);
+    if (status == EITP_ERROR_FORMAT) {
+        status = eitp__fail_prefix(error, EITP_ERROR_IO, "'%s' changed while it was read", file->path);
+        if (error)
+            error->status = status;
+    }
+    return status;
 }
 
 /* Some files of /proc seem to be regular and empty, and cannot be read. */
@@ -37831,8 +37923,10 @@ struct eitp_token_file {
     eitp_host host;
     eitp__file file;
     eitp_token_file_info info;
-    uint64_t offset; /* of the first id */
-    uint32_t limit;  /* ids must be below it */
+    uint64_t offset;        /* of the first id */
+    uint32_t limit;         /* ids must be below it */
+    uint64_t stamp;         /* of the file when its content was last known; atomic */
+    uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
 };
 
 /* Reads the header of the opened file and sets the limit for ids. */
@@ -37868,8 +37962,10 @@ eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_
         return eitp__fail_memory(error, sizeof *opened, "a token file");
     opened->host = *host;
     eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK)
+    if (status == EITP_OK) {
+        opened->stamp = eitp__file_stamp(&opened->file);
         status = eitp__token_file_begin(opened, vocabulary_size, error);
+    }
     if (status != EITP_OK) {
         eitp_token_file_close(opened);
         return status;
@@ -37887,8 +37983,13 @@ void eitp_token_file_close(eitp_token_file *file) {
 }
 
 eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
-    eitp_token_file_info none = EITP__ZERO;
-    return file ? file->info : none;
+    eitp_token_file_info info = EITP__ZERO;
+    if (!file)
+        return info;
+    info = file->info;
+    if (!info.content_hash)
+        info.content_hash = __atomic_load_n(&file->verified_hash, __ATOMIC_RELAXED);
+    return info;
 }
 
 /* Decodes and checks stored ids; `first` is the number of the first one. */
@@ -37973,26 +38074,64 @@ eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t ha
     return EITP_OK;
 }
 
-eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
+/* Reads all ids, which it checks, and hashes them. */
+static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *hash, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
-    uint64_t hash = eitp__token_hash_start();
-    if (!file)
-        return eitp__fail_null(error, "eitp_token_file_verify", "file");
+    *hash = eitp__token_hash_start();
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
         eitp_status status = eitp_token_file_read(file, first, count, ids, error);
         if (status != EITP_OK)
             return status;
-        hash = eitp__token_hash(hash, ids, (size_t)count);
+        *hash = eitp__token_hash(*hash, ids, (size_t)count);
         first += count;
     }
-    if (file->info.kind == EITP_TOKEN_FILE_EITP && hash != file->info.content_hash)
+    return EITP_OK;
+}
+
+eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
+    uint64_t hash;
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_verify", "file");
+    eitp_status status = eitp__token_file_hash(file, &hash, error);
+    if (status == EITP_OK && file->info.kind == EITP_TOKEN_FILE_EITP && hash != file->info.content_hash)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: the tokens are damaged (their hash is %016llx, expected %016llx): copy the file or pack "
                           "the text again",
                           file->file.path, (unsigned long long)hash, (unsigned long long)file->info.content_hash);
-    return EITP_OK;
+    /* The object itself is not constant: eitp_token_file_open has allocated it. */
+    if (status == EITP_OK && file->info.kind == EITP_TOKEN_FILE_LLMC)
+        __atomic_store_n(&((eitp_token_file *)file)->verified_hash, hash, __ATOMIC_RELAXED);
+    return status;
+}
+
+/* ---- Changes while it is open ---- */
+
+static eitp_status eitp__token_file_compare(const void *owner, eitp_error *error) {
+    const eitp_token_file *file = (const eitp_token_file *)owner;
+    const uint64_t expected = eitp_token_file_get_info(file).content_hash;
+    uint64_t hash = 0;
+    eitp_status status = EITP_OK;
+    if (!expected)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "'%s' was written to while it was read; whether its tokens are the same is known only of a "
+                          "file that was verified",
+                          file->file.path);
+    status = eitp__token_file_hash(file, &hash, error);
+    if (status == EITP_OK && hash != expected)
+        return eitp__fail(
+            error, EITP_ERROR_IO,
+            "'%s' changed while it was read: the hash of its tokens is %016llx, expected %016llx; restore "
+            "it",
+            file->file.path, (unsigned long long)hash, (unsigned long long)expected);
+    return status;
+}
+
+eitp_status eitp_token_file_check_unchanged(eitp_token_file *file, eitp_error *error) {
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_check_unchanged", "file");
+    return eitp__file_check_stamp(&file->file, &file->stamp, eitp__token_file_compare, file, error);
 }
 /* <<src/data/token_file.c */
 
@@ -38007,17 +38146,22 @@ static void eitp__prefetch_file_tokens(void *user, uint64_t first, uint64_t coun
     eitp_token_file_prefetch((const eitp_token_file *)user, first, count);
 }
 
+static eitp_status eitp__check_file_tokens(void *user, eitp_error *error) {
+    return eitp_token_file_check_unchanged((eitp_token_file *)user, error);
+}
+
 eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range) {
     const eitp_token_file_info info = eitp_token_file_get_info(file);
     eitp_token_source source;
     memset(&source, 0, sizeof source);
-    source.user = (void *)file; /* only read, never written */
+    source.user = (void *)file; /* only what check_unchanged remembers is written */
     source.count = info.token_count;
     source.range = range;
     source.hash = info.content_hash;
     source.end_of_text = info.end_of_text;
     source.read = eitp__read_file_tokens;
     source.prefetch = eitp__prefetch_file_tokens;
+    source.check_unchanged = eitp__check_file_tokens;
     return source;
 }
 
@@ -40550,8 +40694,10 @@ eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int
         return eitp__fail_memory(error, sizeof *opened, "a labelled file");
     opened->host = *host;
     eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK)
+    if (status == EITP_OK) {
+        opened->stamp = eitp__file_stamp(&opened->file);
         status = eitp__labelled_file_begin(opened, vocabulary_size, error);
+    }
     if (status != EITP_OK) {
         eitp_labelled_file_close(opened);
         return status;
@@ -40706,6 +40852,52 @@ eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error
     return EITP_OK;
 }
 
+/* ---- Changes while it is open ---- */
+
+static eitp_status eitp__labelled_hash_names(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_CHUNK];
+    const eitp__labelled_layout *layout = &file->layout;
+    for (uint64_t done = 0; done < layout->names_size;) {
+        const uint64_t left = layout->names_size - done;
+        const size_t count = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        eitp_status status = eitp__labelled_read_bytes(file, layout->names + done, bytes, count, error);
+        if (status != EITP_OK)
+            return status;
+        *hash = eitp__fnv1a(*hash, bytes, count);
+        done += count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_file_compare(const void *owner, eitp_error *error) {
+    const eitp_labelled_file *file = (const eitp_labelled_file *)owner;
+    const uint64_t expected = file->layout.info.content_hash;
+    uint64_t hash = EITP__FNV_START;
+    eitp_status status = eitp__labelled_check_records(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_check_values(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_hash_names(file, &hash, error);
+    if (status == EITP_OK && hash != expected)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "'%s' changed while it was read: the hash of its samples is %016llx, expected %016llx; "
+                          "restore it",
+                          file->file.path, (unsigned long long)hash, (unsigned long long)expected);
+    return status == EITP_OK ? eitp_labelled_file_verify(file, error) : status;
+}
+
+eitp_status eitp_labelled_file_check_unchanged(eitp_labelled_file *file, eitp_error *error) {
+    if (!file)
+        return eitp__fail_null(error, "eitp_labelled_file_check_unchanged", "file");
+    return eitp__file_check_stamp(&file->file, &file->stamp, eitp__labelled_file_compare, file, error);
+}
+
+/* ---- The source ---- */
+
+static eitp_status eitp__check_labelled_file(void *user, eitp_error *error) {
+    return eitp_labelled_file_check_unchanged((eitp_labelled_file *)user, error);
+}
+
 static eitp_status eitp__read_labelled_file(void *user, uint64_t number, eitp_labelled_sample *sample,
                                             eitp_error *error) {
     return eitp_labelled_file_read((const eitp_labelled_file *)user, number, sample, error);
@@ -40716,7 +40908,7 @@ eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
     memset(&source, 0, sizeof source);
     if (!file)
         return source;
-    source.user = (void *)file; /* only read, never written */
+    source.user = (void *)file; /* only what check_unchanged remembers is written */
     source.count = file->layout.info.sample_count;
     source.max_length = file->layout.info.max_length;
     source.problem = file->layout.info.problem;
@@ -40724,6 +40916,7 @@ eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
     source.labels = file->labels;
     source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
     source.read = eitp__read_labelled_file;
+    source.check_unchanged = eitp__check_labelled_file;
     return source;
 }
 /* <<src/data/labelled_file.c */
@@ -40810,6 +41003,11 @@ static eitp_status eitp__read_labelled_part(void *user, uint64_t number, eitp_la
     return eitp_labelled_file_read(part->file, part->samples[number], sample, error);
 }
 
+static eitp_status eitp__check_labelled_part(void *user, eitp_error *error) {
+    const eitp_labelled_part *part = (const eitp_labelled_part *)user;
+    return eitp_labelled_file_check_unchanged((eitp_labelled_file *)part->file, error);
+}
+
 eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
     eitp_labelled_source source = eitp_labelled_file_source(part ? part->file : NULL);
     if (!part)
@@ -40819,6 +41017,7 @@ eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
     source.max_length = part->max_length;
     source.hash = part->hash;
     source.read = eitp__read_labelled_part;
+    source.check_unchanged = eitp__check_labelled_part;
     return source;
 }
 
@@ -47089,6 +47288,11 @@ static eitp_status eitp__language_identify(void *user, eitp_task_identity *ident
     return EITP_OK;
 }
 
+static eitp_status eitp__language_check_unchanged(void *user, eitp_split split, eitp_error *error) {
+    const eitp_token_source *source = &((const eitp__language *)user)->windows[split].source;
+    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
+}
+
 /* Sets the model's special tokens to the tokenizer's; without a tokenizer, to the id that ends documents in the
    data. */
 static eitp_status eitp__language_save(void *user, const char *directory, eitp_error *error) {
@@ -47156,6 +47360,7 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->read = eitp__language_read;
     task->prefetch = eitp__language_prefetch;
     task->identify = eitp__language_identify;
+    task->check_unchanged = eitp__language_check_unchanged;
     task->save = eitp__language_save;
     task->release = eitp__language_release;
     return EITP_OK;
@@ -47228,6 +47433,10 @@ EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, e
     identity->hash = source->hash;
     identity->first = 0;
     identity->count = source->count;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_check_unchanged(const eitp_labelled_source *source, eitp_error *error) {
+    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
 }
 
 EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task) {
@@ -47584,6 +47793,11 @@ static eitp_status eitp__text_windows_read(void *user, uint64_t number, eitp_lab
     return status;
 }
 
+static eitp_status eitp__text_windows_check(void *user, eitp_error *error) {
+    const eitp_token_source *source = &((const eitp_text_windows *)user)->source;
+    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
+}
+
 eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) {
     eitp_labelled_source source = EITP__ZERO;
     if (!windows || windows->text_length < 1)
@@ -47593,6 +47807,7 @@ eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) 
     source.max_length = windows->text_length + windows->before.count + windows->after.count;
     source.hash = windows->source.hash;
     source.read = eitp__text_windows_read;
+    source.check_unchanged = eitp__text_windows_check;
     return source;
 }
 /* <<src/task/text_windows.c */
@@ -47705,6 +47920,10 @@ static eitp_status eitp__masked_identify(void *user, eitp_task_identity *identit
     return EITP_OK;
 }
 
+static eitp_status eitp__masked_check_unchanged(void *user, eitp_split split, eitp_error *error) {
+    return eitp__labelled_check_unchanged(&((const eitp__masked_language *)user)->sources[split], error);
+}
+
 static eitp_status eitp__masked_save(void *user, const char *directory, eitp_error *error) {
     const eitp__masked_language *m = (const eitp__masked_language *)user;
     return eitp__save_tokenizer(m->tokenizer, m->model, directory, error);
@@ -47797,6 +48016,7 @@ eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, 
     task->build = eitp__masked_build;
     task->read = eitp__masked_read;
     task->identify = eitp__masked_identify;
+    task->check_unchanged = eitp__masked_check_unchanged;
     task->save = eitp__masked_save;
     task->release = eitp__masked_release;
     return EITP_OK;
@@ -48694,6 +48914,10 @@ static eitp_status eitp__classification_identify(void *user, eitp_task_identity 
     return EITP_OK;
 }
 
+static eitp_status eitp__classification_check_unchanged(void *user, eitp_split split, eitp_error *error) {
+    return eitp__labelled_check_unchanged(&((const eitp__classification *)user)->sources[split], error);
+}
+
 /* Writes the tokenizer; the model gets the problem, which its config.json keeps. */
 static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
@@ -49019,6 +49243,7 @@ static void eitp__classification_fill(eitp__classification *c, eitp_task *task) 
     task->build = eitp__classification_build;
     task->read = eitp__classification_read;
     task->identify = eitp__classification_identify;
+    task->check_unchanged = eitp__classification_check_unchanged;
     task->save = eitp__classification_save;
     task->release = eitp__classification_release;
     task->metrics = c->metrics;
@@ -51014,8 +51239,8 @@ EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split s
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,
                                               eitp_error *error) {
-    const uint64_t total = evaluator->pass.task->samples[split];
-    const uint64_t count = eitp__evaluation_size(evaluator->pass.task, split, samples);
+    const eitp_task *task = evaluator->pass.task;
+    const uint64_t total = task->samples[split], count = eitp__evaluation_size(task, split, samples);
     eitp__batch *batch = &evaluator->batch;
     eitp__reductions reductions = EITP__ZERO;
     eitp_status status = EITP_OK;
@@ -51028,7 +51253,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
             eitp__draw draw = EITP__ZERO;
             draw.split = split;
             draw.number = eitp__draw_sample(done, count, total, seed);
-            status = eitp__context_ask(evaluator->pass.task->context, error);
+            status = eitp__context_ask(task->context, error);
             if (!status)
                 status = eitp__batch_add(batch, &draw, error);
         }
@@ -51041,6 +51266,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         if (!status)
             status = eitp__observe_batch(evaluator, end - (uint64_t)batch->count, count, error);
     }
+    if (!status && task->check_unchanged)
+        status = task->check_unchanged(task->user, split, error);
     if (status)
         return status;
     eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
@@ -52061,10 +52288,21 @@ static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     return status;
 }
 
+/* Refuses batches of data that have changed, and what was read ahead of them. */
+static eitp_status eitp__check_data(eitp_trainer *trainer, eitp_error *error) {
+    const eitp_task *task = &trainer->plans.task;
+    eitp_status status = task->check_unchanged ? task->check_unchanged(task->user, EITP_TRAINING, error) : EITP_OK;
+    if (status)
+        eitp__read_ahead_cancel(&trainer->plans.ahead);
+    return status;
+}
+
 /* Gets all batches of the step before its first backward pass: a mean over items needs their number. */
 static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
     eitp_status status = eitp__get_batches(trainer, error);
+    if (!status)
+        status = eitp__check_data(trainer, error);
     if (status)
         return status;
     if (plans->unique.ids)
@@ -53180,6 +53418,12 @@ static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoin
                   theirs->numerics, checkpoint, mine->numerics);
 }
 
+/* A hash of 0 is unknown. */
+static int eitp__data_hashes_differ(const eitp__state *mine, const eitp__state *theirs) {
+    return (mine->data_hash[0] || mine->data_hash[1]) && (theirs->data_hash[0] || theirs->data_hash[1]) &&
+           (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1]);
+}
+
 /* Compares the number of items, their first position, and a hash, which a message need not show. */
 static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
                                       const char *checkpoint, eitp_error *error) {
@@ -53194,7 +53438,7 @@ static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__s
                           "the training data differ from those of '%s', which started after %lld %s; those of this run "
                           "start after %lld; %s",
                           checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
-    if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
+    if (eitp__data_hashes_differ(mine, theirs))
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
             "the training data differ from those of '%s': the same number of %s, but different content; %s", checkpoint,

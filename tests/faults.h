@@ -20,7 +20,9 @@
 #include "base/files.h"
 #include "test.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FAULTS_UNUSED __attribute__((unused))
@@ -231,6 +233,12 @@ static FAULTS_UNUSED int faults_info(void *user, const char *path, eitp_path_inf
     return code ? code : f->real.files.info(f->real.files.user, path, info);
 }
 
+static FAULTS_UNUSED int faults_file_info(void *user, void *file, eitp_path_info *info) {
+    faults *f = (faults *)user;
+    int code = faults_file_call(f, "file_info");
+    return code ? code : f->real.files.file_info(f->real.files.user, file, info);
+}
+
 static FAULTS_UNUSED int faults_make_directory(void *user, const char *path) {
     faults *f = (faults *)user;
     int code = faults_file_call(f, "make_directory");
@@ -322,6 +330,7 @@ static FAULTS_UNUSED void faults_begin_on(faults *f, const eitp_host *real) {
     f->host.files.link = faults_link;
     f->host.files.lock = real->files.lock ? faults_lock : NULL;
     f->host.files.unlock = real->files.unlock ? faults_unlock : NULL;
+    f->host.files.file_info = real->files.file_info ? faults_file_info : NULL;
 }
 
 /* The same on top of the default host. */
@@ -337,6 +346,14 @@ static FAULTS_UNUSED int faults_end(faults *f) {
     CHECK_THAT(f->live_locks == 0, "%ld directories were not unlocked", f->live_locks);
     return (f->fail_allocation && f->allocations >= f->fail_allocation) ||
            (f->fail_file_call && f->file_calls >= f->fail_file_call);
+}
+
+/* Sets the time of a file to `seconds` since 1970: a clock's granularity may hide a second change. */
+static FAULTS_UNUSED int faults_set_time(const char *path, int seconds) {
+    struct timespec times[2];
+    memset(times, 0, sizeof times);
+    times[0].tv_sec = times[1].tv_sec = seconds;
+    return utimensat(AT_FDCWD, path, times, 0);
 }
 
 /* Creates an empty directory for a test's files and stores its path; returns 0 on failure. Remove it with

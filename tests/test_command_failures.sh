@@ -55,6 +55,36 @@ check "a step that cannot be read: exit code" test $? -eq 5
 check "a step that cannot be read: logged" grep -q '^error: step [0-9]* failed, and nothing was changed: ' running.err
 check "a step that cannot be read: the steps before it are saved" test "$(ls -d unread/checkpoint-* | wc -l)" -eq 1
 
+# Another program overwrites what a run reads, in place: a token file, what a text or a table was packed into, and data
+# that are only evaluated. Nothing is trained on it, and the steps before are saved. With the old content, whatever its
+# time, the run continues.
+overwritten() { # name, file, byte, options
+    name=$1
+    file=$2
+    byte=$3
+    shift 3
+    check "$name: a first step" start_until 'step 1/' train "$@" --steps 100000 --save-steps 0 --threads 1 --precision $precision \
+        --output-dir "$name"
+    for packed in $file; do file=$packed; done
+    cp "$file" "$name.kept"
+    printf '\001' | dd of="$file" bs=1 seek="$byte" conv=notrunc 2>/dev/null
+    check "$name: overwritten" differ "$file" "$name.kept"
+    wait_for_end
+    check "$name: exit code" test $? -eq 5
+    check "$name: said" grep -q "^error: .*changed while it was read.*" running.err
+    check "$name: the steps before are saved" test "$(ls -d "$name"/checkpoint-* | wc -l)" -eq 1
+    cat "$name.kept" >"$file"
+    exits 0 "$name: restored" train --resume auto --output-dir "$name" --threads 1 --steps 1
+}
+exits 0 "a token file" pack --data text.txt --output words.tok
+exits 0 "another" pack --data small.txt --output val.tok
+awk 'BEGIN { print "text,label"; for (i = 0; i < 60; i++) print (i % 2 ? "good " : "bad ") i "," (i % 2 ? "up" : "down") }' >rows.csv
+train_tokenizer
+overwritten named words.tok 300 --init tiny.json --block-size 16 --data words.tok --eval-steps 0 --data-workers 2
+overwritten of_text 'of_text/data/*' 300 --init tiny.json --block-size 16 --data text.txt --eval-steps 0
+overwritten evaluated val.tok 300 --init tiny.json --block-size 16 --data words.tok --val-data val.tok --eval-steps 1
+overwritten labelled 'labelled/data/*' 256 --init tiny.json --vocab-size 360 --task classify --tokenizer tok --data rows.csv --eval-steps 0
+
 # Offloaded weights that cannot be written back: the state is torn and is not saved. The limit is below the 32 MB of
 # the offload file, and above the 11 and 21 MB of the files of a checkpoint.
 if command -v prlimit >/dev/null 2>&1; then

@@ -111,12 +111,38 @@ typedef struct fixture {
     eitp_run_report report;
     eitp_host host;
     int64_t stop_after, fills_after, fails_after; /* steps; 0: never. Then the disk has no room, or data fail. */
-    int failure;                                  /* 0: an error, 1: the end of the file, 2: other content */
+    int64_t workers;                              /* that read the data */
     int prefers_higher;                           /* of losses */
+    int failure; /* 0: an error, 1: the end of the file, 2: other content, 3 and above: a change of the file */
     int events[24];
     char said[8192]; /* messages of all events but steps, each with a newline */
     uint64_t size;   /* of a checkpoint */
 } fixture;
+
+/* What another program does to the token file. */
+enum { OVERWRITTEN = 3, OVERWRITTEN_IN_VALIDATION, TOUCHED, REPLACED, REMOVED };
+
+/* Changes the token file. Its time is set, since it has a granularity, and the file is new. */
+static void change_tokens(const fixture *f) {
+    const char *path = scratch_path(f->directory, "text.tokens");
+    eitp__file file;
+    if (f->failure == REMOVED) {
+        CHECK(!unlink(path));
+        return;
+    }
+    if (f->failure == REPLACED)
+        CHECK(!unlink(path));
+    if (f->failure != TOUCHED) {
+        uint64_t size = 0;
+        unsigned char id[2] = {1, 0};
+        CHECK(!eitp__file_open(&file, &d.real, path, EITP_FILE_UPDATE, NULL));
+        CHECK(!eitp__file_size(&file, &size, NULL));
+        /* The validation part is the end of the file. */
+        CHECK(!eitp__file_write(&file, f->failure == OVERWRITTEN_IN_VALIDATION ? size - 2 : 256, id, 2, NULL));
+        CHECK(!eitp__file_close(&file, NULL));
+    }
+    CHECK(!faults_set_time(path, 1000));
+}
 
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
@@ -134,6 +160,8 @@ static void notice(void *user, const eitp_run_event *event) {
         d.truncates = f->failure == 1;
         d.garbles = f->failure == 2;
         d.failing_reads = f->failure == 0 ? -1 : 0;
+        if (f->failure >= OVERWRITTEN)
+            change_tokens(f);
     }
 }
 
@@ -177,6 +205,7 @@ static eitp_status make_trainer(fixture *f) {
     uint64_t largest;
     v.threads = 1;
     v.isa = "ref";
+    v.data_workers = f->workers;
     status = make_run(&f->trained, &f->host, &v, f->directory, &error_);
     if (!status && f->prefers_higher)
         f->trained.trainer->plans.evaluator.pass.quantities[0].direction = EITP_HIGHER_IS_BETTER;
@@ -651,6 +680,40 @@ static void data_that_fail_end_the_run(void) {
     }
 }
 
+/* A file that is overwritten with valid tokens: no step is trained on them, and those before are saved. With the old
+   content, the run resumes. */
+static void overwritten_data_end_the_run(void) {
+    for (int failure = OVERWRITTEN; failure <= OVERWRITTEN_IN_VALIDATION; failure++) {
+        for (int workers = 0; workers < 3; workers++) {
+            fixture f;
+            REQUIRE(begin(&f));
+            f.workers = workers;
+            f.config.save_steps = 0;
+            f.fails_after = 3;
+            f.failure = failure;
+            CHECK(train(&f, 0) == EITP_ERROR_IO);
+            CHECK_THAT(f.report.saved_step == 3, "saved %d", (int)f.report.saved_step);
+            CHECK_THAT(strstr(error_.message, "text.tokens' changed while it was read: the hash of its tokens is "),
+                       "%s", error_.message);
+            CHECK(strstr(error_.message, "step 4 failed, and nothing was changed") != NULL);
+            end_resumed(&f);
+        }
+    }
+}
+
+/* The same content with another time, and another file of that name, are not what the run reads. */
+static void touched_and_replaced_data_are_read(void) {
+    for (int failure = TOUCHED; failure <= REMOVED; failure++) {
+        fixture f;
+        REQUIRE(begin(&f));
+        f.fails_after = 3;
+        f.failure = failure;
+        CHECK_THAT(!train(&f, 0) && f.report.saved_step == 6, "%s", error_.message);
+        resumes_with_the_same_bits(&f);
+        end(&f);
+    }
+}
+
 static void data_that_fail_for_a_moment_are_read(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -684,6 +747,8 @@ int main(int argc, char **argv) {
         TEST(a_file_that_is_too_large_is_not_tried_again),
         TEST(a_failing_call_loses_nothing),
         TEST(data_that_fail_end_the_run),
+        TEST(overwritten_data_end_the_run),
+        TEST(touched_and_replaced_data_are_read),
         TEST(data_that_fail_for_a_moment_are_read),
     };
     return RUN_TESTS(tests, argc, argv);

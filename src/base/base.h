@@ -199,6 +199,8 @@ typedef struct eitp_files {
     int (*link)(void *user, const char *target, const char *path);
     /* A hint that what was written to the file will be synced soon, so that storage may begin. May be NULL. */
     void (*begin_sync)(void *user, void *file);
+    /* `info` of an open file, also of one that was renamed or removed since. May be NULL: `info` of its path. */
+    int (*file_info)(void *user, void *file, eitp_path_info *info);
 } eitp_files;
 
 /*

@@ -1,4 +1,6 @@
 #include "base/files.h"
+
+#include "base/checksum.h"
 #include "base/sort.h"
 
 /* The cause and what to do; NULL for other codes. */
@@ -134,6 +136,41 @@ EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp
         return eitp__fail_file(error, code, "get the size of", file->path);
     *size = found;
     return EITP_OK;
+}
+
+EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file) {
+    const eitp_files *files = &file->host->files;
+    eitp__failures failures = EITP__ZERO;
+    eitp_path_info info;
+    int code;
+    do {
+        memset(&info, 0, sizeof info);
+        code = files->file_info ? files->file_info(files->user, file->handle, &info)
+                                : files->info(files->user, file->path, &info);
+    } while (eitp__repeats_call(file->host, code, &failures));
+    if (code)
+        return 0;
+    const uint64_t values[4] = {(uint64_t)info.kind, info.size, (uint64_t)info.modified, info.identity};
+    return eitp__fnv1a(EITP__FNV_START, values, sizeof values);
+}
+
+EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, uint64_t *stamp,
+                                                 eitp_status (*compare)(const void *owner, eitp_error *error),
+                                                 const void *owner, eitp_error *error) {
+    /* Taken before the content is read, so that a change meanwhile is seen by the next call. */
+    const uint64_t now = eitp__file_stamp(file);
+    eitp_status status = EITP_OK;
+    if (now == __atomic_load_n(stamp, __ATOMIC_RELAXED))
+        return EITP_OK;
+    status = compare(owner, error);
+    if (!status)
+        __atomic_store_n(stamp, now, __ATOMIC_RELAXED);
+    if (status == EITP_ERROR_FORMAT) {
+        status = eitp__fail_prefix(error, EITP_ERROR_IO, "'%s' changed while it was read", file->path);
+        if (error)
+            error->status = status;
+    }
+    return status;
 }
 
 /* Some files of /proc seem to be regular and empty, and cannot be read. */

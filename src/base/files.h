@@ -25,6 +25,18 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
 EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
+/* A number that changes with the size and the time of a file; 0: unknown. */
+EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file);
+
+/*
+ * Calls compare(owner) if the file's stamp is no longer *stamp: its content may be another. If the content is the same,
+ * *stamp becomes the new one. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
+ * threads may call it with the same *stamp.
+ */
+EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, uint64_t *stamp,
+                                                 eitp_status (*compare)(const void *owner, eitp_error *error),
+                                                 const void *owner, eitp_error *error);
+
 /* A hint that what was written will be synced soon. */
 EITP__PRIVATE void eitp__file_begin_sync(const eitp__file *file);
 

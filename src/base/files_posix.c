@@ -191,6 +191,16 @@ static int eitp__system_sync(void *user, void *file) {
     return eitp__sync_descriptor(eitp__descriptor(file));
 }
 
+static void eitp__convert_info(const struct stat *found, eitp_path_info *info) {
+    info->kind = S_ISREG(found->st_mode)   ? EITP_PATH_FILE
+                 : S_ISDIR(found->st_mode) ? EITP_PATH_DIRECTORY
+                                           : EITP_PATH_OTHER;
+    if (info->kind == EITP_PATH_FILE)
+        info->size = (uint64_t)found->st_size;
+    info->modified = EITP__MODIFIED(*found);
+    info->identity = (uint64_t)found->st_dev * 0x9e3779b97f4a7c15u + (uint64_t)found->st_ino;
+}
+
 static int eitp__system_info(void *user, const char *path, eitp_path_info *info) {
     struct stat found;
     (void)user;
@@ -199,13 +209,17 @@ static int eitp__system_info(void *user, const char *path, eitp_path_info *info)
     info->is_link = !lstat(path, &found) && eitp__is_link(&found);
     if (stat(path, &found))
         return errno == ENOENT || errno == ENOTDIR ? 0 : errno;
-    info->kind = S_ISREG(found.st_mode)   ? EITP_PATH_FILE
-                 : S_ISDIR(found.st_mode) ? EITP_PATH_DIRECTORY
-                                          : EITP_PATH_OTHER;
-    if (info->kind == EITP_PATH_FILE)
-        info->size = (uint64_t)found.st_size;
-    info->modified = EITP__MODIFIED(found);
-    info->identity = (uint64_t)found.st_dev * 0x9e3779b97f4a7c15u + (uint64_t)found.st_ino;
+    eitp__convert_info(&found, info);
+    return 0;
+}
+
+static int eitp__system_file_info(void *user, void *file, eitp_path_info *info) {
+    struct stat found;
+    (void)user;
+    memset(info, 0, sizeof *info);
+    if (fstat(eitp__descriptor(file), &found))
+        return errno;
+    eitp__convert_info(&found, info);
     return 0;
 }
 
@@ -352,5 +366,6 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.wait = eitp__system_wait;
     files.link = eitp__system_link;
     files.begin_sync = eitp__system_begin_sync;
+    files.file_info = eitp__system_file_info;
     return files;
 }

@@ -186,8 +186,10 @@ eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int
         return eitp__fail_memory(error, sizeof *opened, "a labelled file");
     opened->host = *host;
     eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK)
+    if (status == EITP_OK) {
+        opened->stamp = eitp__file_stamp(&opened->file);
         status = eitp__labelled_file_begin(opened, vocabulary_size, error);
+    }
     if (status != EITP_OK) {
         eitp_labelled_file_close(opened);
         return status;
@@ -342,6 +344,52 @@ eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error
     return EITP_OK;
 }
 
+/* ---- Changes while it is open ---- */
+
+static eitp_status eitp__labelled_hash_names(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_CHUNK];
+    const eitp__labelled_layout *layout = &file->layout;
+    for (uint64_t done = 0; done < layout->names_size;) {
+        const uint64_t left = layout->names_size - done;
+        const size_t count = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        eitp_status status = eitp__labelled_read_bytes(file, layout->names + done, bytes, count, error);
+        if (status != EITP_OK)
+            return status;
+        *hash = eitp__fnv1a(*hash, bytes, count);
+        done += count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_file_compare(const void *owner, eitp_error *error) {
+    const eitp_labelled_file *file = (const eitp_labelled_file *)owner;
+    const uint64_t expected = file->layout.info.content_hash;
+    uint64_t hash = EITP__FNV_START;
+    eitp_status status = eitp__labelled_check_records(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_check_values(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_hash_names(file, &hash, error);
+    if (status == EITP_OK && hash != expected)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "'%s' changed while it was read: the hash of its samples is %016llx, expected %016llx; "
+                          "restore it",
+                          file->file.path, (unsigned long long)hash, (unsigned long long)expected);
+    return status == EITP_OK ? eitp_labelled_file_verify(file, error) : status;
+}
+
+eitp_status eitp_labelled_file_check_unchanged(eitp_labelled_file *file, eitp_error *error) {
+    if (!file)
+        return eitp__fail_null(error, "eitp_labelled_file_check_unchanged", "file");
+    return eitp__file_check_stamp(&file->file, &file->stamp, eitp__labelled_file_compare, file, error);
+}
+
+/* ---- The source ---- */
+
+static eitp_status eitp__check_labelled_file(void *user, eitp_error *error) {
+    return eitp_labelled_file_check_unchanged((eitp_labelled_file *)user, error);
+}
+
 static eitp_status eitp__read_labelled_file(void *user, uint64_t number, eitp_labelled_sample *sample,
                                             eitp_error *error) {
     return eitp_labelled_file_read((const eitp_labelled_file *)user, number, sample, error);
@@ -352,7 +400,7 @@ eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
     memset(&source, 0, sizeof source);
     if (!file)
         return source;
-    source.user = (void *)file; /* only read, never written */
+    source.user = (void *)file; /* only what check_unchanged remembers is written */
     source.count = file->layout.info.sample_count;
     source.max_length = file->layout.info.max_length;
     source.problem = file->layout.info.problem;
@@ -360,5 +408,6 @@ eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
     source.labels = file->labels;
     source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
     source.read = eitp__read_labelled_file;
+    source.check_unchanged = eitp__check_labelled_file;
     return source;
 }

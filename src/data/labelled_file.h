@@ -12,6 +12,7 @@ struct eitp_labelled_file {
     uint32_t limit;      /* ids must be below it */
     const char **labels; /* label_count names, which are in `names`; NULL: none */
     char *names;
+    uint64_t stamp; /* of the file when its content was last known; atomic */
 };
 
 enum { EITP__LABELLED_CHUNK = 8000 }; /* whole records and values */

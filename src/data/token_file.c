@@ -9,8 +9,10 @@ struct eitp_token_file {
     eitp_host host;
     eitp__file file;
     eitp_token_file_info info;
-    uint64_t offset; /* of the first id */
-    uint32_t limit;  /* ids must be below it */
+    uint64_t offset;        /* of the first id */
+    uint32_t limit;         /* ids must be below it */
+    uint64_t stamp;         /* of the file when its content was last known; atomic */
+    uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
 };
 
 /* Reads the header of the opened file and sets the limit for ids. */
@@ -46,8 +48,10 @@ eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_
         return eitp__fail_memory(error, sizeof *opened, "a token file");
     opened->host = *host;
     eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK)
+    if (status == EITP_OK) {
+        opened->stamp = eitp__file_stamp(&opened->file);
         status = eitp__token_file_begin(opened, vocabulary_size, error);
+    }
     if (status != EITP_OK) {
         eitp_token_file_close(opened);
         return status;
@@ -65,8 +69,13 @@ void eitp_token_file_close(eitp_token_file *file) {
 }
 
 eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
-    eitp_token_file_info none = EITP__ZERO;
-    return file ? file->info : none;
+    eitp_token_file_info info = EITP__ZERO;
+    if (!file)
+        return info;
+    info = file->info;
+    if (!info.content_hash)
+        info.content_hash = __atomic_load_n(&file->verified_hash, __ATOMIC_RELAXED);
+    return info;
 }
 
 /* Decodes and checks stored ids; `first` is the number of the first one. */
@@ -151,24 +160,62 @@ eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t ha
     return EITP_OK;
 }
 
-eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
+/* Reads all ids, which it checks, and hashes them. */
+static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *hash, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
-    uint64_t hash = eitp__token_hash_start();
-    if (!file)
-        return eitp__fail_null(error, "eitp_token_file_verify", "file");
+    *hash = eitp__token_hash_start();
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
         eitp_status status = eitp_token_file_read(file, first, count, ids, error);
         if (status != EITP_OK)
             return status;
-        hash = eitp__token_hash(hash, ids, (size_t)count);
+        *hash = eitp__token_hash(*hash, ids, (size_t)count);
         first += count;
     }
-    if (file->info.kind == EITP_TOKEN_FILE_EITP && hash != file->info.content_hash)
+    return EITP_OK;
+}
+
+eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
+    uint64_t hash;
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_verify", "file");
+    eitp_status status = eitp__token_file_hash(file, &hash, error);
+    if (status == EITP_OK && file->info.kind == EITP_TOKEN_FILE_EITP && hash != file->info.content_hash)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: the tokens are damaged (their hash is %016llx, expected %016llx): copy the file or pack "
                           "the text again",
                           file->file.path, (unsigned long long)hash, (unsigned long long)file->info.content_hash);
-    return EITP_OK;
+    /* The object itself is not constant: eitp_token_file_open has allocated it. */
+    if (status == EITP_OK && file->info.kind == EITP_TOKEN_FILE_LLMC)
+        __atomic_store_n(&((eitp_token_file *)file)->verified_hash, hash, __ATOMIC_RELAXED);
+    return status;
+}
+
+/* ---- Changes while it is open ---- */
+
+static eitp_status eitp__token_file_compare(const void *owner, eitp_error *error) {
+    const eitp_token_file *file = (const eitp_token_file *)owner;
+    const uint64_t expected = eitp_token_file_get_info(file).content_hash;
+    uint64_t hash = 0;
+    eitp_status status = EITP_OK;
+    if (!expected)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "'%s' was written to while it was read; whether its tokens are the same is known only of a "
+                          "file that was verified",
+                          file->file.path);
+    status = eitp__token_file_hash(file, &hash, error);
+    if (status == EITP_OK && hash != expected)
+        return eitp__fail(
+            error, EITP_ERROR_IO,
+            "'%s' changed while it was read: the hash of its tokens is %016llx, expected %016llx; restore "
+            "it",
+            file->file.path, (unsigned long long)hash, (unsigned long long)expected);
+    return status;
+}
+
+eitp_status eitp_token_file_check_unchanged(eitp_token_file *file, eitp_error *error) {
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_check_unchanged", "file");
+    return eitp__file_check_stamp(&file->file, &file->stamp, eitp__token_file_compare, file, error);
 }

@@ -79,6 +79,12 @@ static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoin
                   theirs->numerics, checkpoint, mine->numerics);
 }
 
+/* A hash of 0 is unknown. */
+static int eitp__data_hashes_differ(const eitp__state *mine, const eitp__state *theirs) {
+    return (mine->data_hash[0] || mine->data_hash[1]) && (theirs->data_hash[0] || theirs->data_hash[1]) &&
+           (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1]);
+}
+
 /* Compares the number of items, their first position, and a hash, which a message need not show. */
 static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
                                       const char *checkpoint, eitp_error *error) {
@@ -93,7 +99,7 @@ static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__s
                           "the training data differ from those of '%s', which started after %lld %s; those of this run "
                           "start after %lld; %s",
                           checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
-    if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
+    if (eitp__data_hashes_differ(mine, theirs))
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
             "the training data differ from those of '%s': the same number of %s, but different content; %s", checkpoint,
