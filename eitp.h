@@ -761,8 +761,9 @@ EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_
                                       const int64_t *shape);
 
 /*
- * Makes an input keep its value until it is written again, whatever other plans do. Plans created afterwards have
- * separate memory for it (eitp_plan_stats.kept_bytes). Returns the input. A tensor that is not an input is an error.
+ * Makes an input keep its value until it is written again, whatever other plans do. Each plan created afterwards has
+ * memory of its own for it (eitp_plan_stats.kept_bytes). An op that stores into the input, like eitp_attention_cached,
+ * finds zeros until then. Returns the input. A tensor that is not an input is an error.
  */
 EITP_API eitp_tensor *eitp_keep_input(eitp_tensor *input);
 
@@ -999,7 +1000,8 @@ EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, ei
 
 /*
  * Attention of new rows to a key-value cache, for generation. Row i of qkv [n, 3c] has position position[0] + i (I32
- * [1]); its key and value are stored in the variables `keys` and `values` [max_length, c]. It has no gradient.
+ * [1]); its key and value are stored in `keys` and `values` [max_length, c]: variables, which plans share, or inputs of
+ * eitp_keep_input, of which each plan has its own. It has no gradient.
  */
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
@@ -1528,10 +1530,12 @@ typedef struct eitp_block_inputs {
     eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
     eitp_tensor *lengths; /* I32 [sequences]: see eitp_attention; NULL: sequences have no padding */
     eitp_tensor *key;     /* I64 [3]: see eitp_dropout; NULL: no dropout */
-    /* I32 [1], instead of offsets, for generation: the position of row 0 in its sequence. Keys and values are appended
-     * to a cache, the variables "cache.<layer>.keys" and "cache.<layer>.values", and rows attend to all before them:
-     * see eitp_attention_cached. */
+    /* I32 [1], instead of offsets, for generation: the position of row 0 in its sequence. Keys and values are stored in
+     * a cache, and rows attend to all before them: see eitp_attention_cached. */
     eitp_tensor *position;
+    /* Where the cache is. 0: in the variables "cache.<layer>.keys" and "cache.<layer>.values", which all plans of the
+     * context share. 1: in kept inputs of these names, so that each plan has a sequence of its own. */
+    int own_cache;
     /* Adapters of the block's linear layers; NULL: none. The layers themselves stay trained unless the program freezes
      * them: see eitp_variable_set_trained. */
     const eitp_lora_config *lora;
@@ -1567,10 +1571,13 @@ EITP_API eitp_sampling eitp_sampling_default(void);
 typedef struct eitp_generator eitp_generator;
 
 /*
- * Prepares generation with a key-value cache for `capacity` tokens, prompt included; 0: the model's
- * positions, which are also the maximum. EITP_ERROR_UNSUPPORTED for a bidirectional model. The cache is in variables of
- * the context, which all generators of the context share: use one at a time, with the same capacity, and
- * reset it before it follows another. Destroy it before the model.
+ * Prepares generation with a key-value cache for `capacity` tokens, prompt included; 0: the model's positions, which
+ * are also the maximum. EITP_ERROR_UNSUPPORTED for a bidirectional model.
+ *
+ * A generator is one sequence, such as a conversation. A model can have several, which may be used in any order: each
+ * has a cache of its own, 2 * layers * capacity * width values in the context's precision, which is released with it.
+ * They share weights and arena, and belong to the context's thread; for several threads see eitp_model_share. Destroy a
+ * generator before its model.
  */
 EITP_API eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                            eitp_error *error);
@@ -1581,8 +1588,7 @@ EITP_API void eitp_generator_reset(eitp_generator *generator);
 
 /*
  * Appends `count` tokens, 1 or more, to the sequence; eitp_generator_sample then draws the next one.
- * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining, an id is outside the vocabulary, or another generator
- * has used the cache since this one was fed: nothing is fed then.
+ * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining or an id is outside the vocabulary: nothing is fed then.
  */
 EITP_API eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count,
                                          eitp_error *error);
@@ -6173,7 +6179,6 @@ struct eitp_context {
     uint64_t arena_epoch;
     const eitp_plan *arena_user; /* the plan that was written or executed last */
     eitp_plan *plans;            /* a list */
-    const void *cache_user;      /* the generator that fed the key-value cache last; only compared */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
@@ -22858,15 +22863,21 @@ eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_ten
     return eitp__apply(EITP__OP_ATTENTION_CACHED, inputs, 4, &attributes);
 }
 
+/* True if the tensor outlives an execution. */
+static int eitp__is_stored(const eitp_tensor *tensor) {
+    return tensor->leaf == EITP__VARIABLE || tensor->is_kept;
+}
+
 EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *keys = node->inputs[1], *position = node->inputs[3];
     int64_t shape[2];
     eitp_status status = eitp__check_heads(qkv, node->attributes.integers[0], error);
     if (!status)
-        status = eitp__require(keys->leaf == EITP__VARIABLE && node->inputs[2]->leaf == EITP__VARIABLE &&
-                                   keys->rank == 2 && keys->shape[1] == qkv->shape[1] / 3 &&
-                                   keys->dtype == qkv->dtype && eitp__same_shape(keys, node->inputs[2]),
-                               error, "keys and values must be variables [max_length, c] with the dtype of qkv");
+        status = eitp__require(
+            eitp__is_stored(keys) && eitp__is_stored(node->inputs[2]) && keys->rank == 2 &&
+                keys->shape[1] == qkv->shape[1] / 3 && keys->dtype == qkv->dtype &&
+                eitp__same_shape(keys, node->inputs[2]) && node->inputs[2]->dtype == keys->dtype,
+            error, "keys and values must be variables or kept inputs [max_length, c] with the dtype of qkv");
     if (!status)
         status = eitp__require(position->dtype == EITP_I32 && eitp__elements(position) == 1, error,
                                "position must be i32 [1]");
@@ -25948,9 +25959,10 @@ EITP__PRIVATE eitp__step eitp__recipe(const eitp__step *step, const eitp_tensor 
     return recipe;
 }
 
-static int eitp__changes_variable(const eitp__step *step) {
+/* True if the step changes a variable or a kept input. */
+static int eitp__changes_leaf(const eitp__step *step) {
     for (int i = 0; i < step->output_count; i++) {
-        if (step->replaces[i] && !eitp__arena_value(step->replaces[i]))
+        if (step->replaces[i] && eitp__owner(step->replaces[i], NULL)->leaf != EITP__COMPUTED)
             return 1;
     }
     return 0;
@@ -26071,7 +26083,9 @@ EITP__PRIVATE int eitp__update_liveness(eitp__recompute *r) {
 
 static int eitp__is_live_at(const eitp__recompute *r, const eitp_tensor *value, int step) {
     const eitp__uses *uses = &r->uses[value->id];
-    return value->leaf == EITP__INPUT || (uses->producer >= 0 && uses->producer < step && uses->last_use >= step);
+    if (value->leaf == EITP__INPUT)
+        return !uses->overwritten;
+    return uses->producer >= 0 && uses->producer < step && uses->last_use >= step;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__live_instance(const eitp__recompute *r, eitp_tensor *value, int step) {
@@ -26139,7 +26153,7 @@ static int eitp__can_recompute(const eitp__recompute *r, eitp_tensor *value, int
     if (uses->producer < 0 || depth > EITP__RECOMPUTE_DEPTH || cost->steps >= EITP__RECOMPUTE_STEPS)
         return 0;
     step = &r->plan->steps[uses->producer];
-    if (eitp__changes_variable(step))
+    if (eitp__changes_leaf(step))
         return 0;
     recipe = eitp__recipe(step, value);
     if (r->mode == EITP_RECOMPUTE_ATTENTION && eitp__is_product(&recipe))
@@ -27293,9 +27307,18 @@ static void eitp__mark_read(eitp_plan *plan, eitp_tensor *tensor) {
         plan->inputs[index].is_read = 1;
 }
 
-/* Marks the inputs that a step reads, or that can be read as outputs. */
+/* Kept inputs that steps change in place begin as zeros. */
+static void eitp__mark_changed(eitp_plan *plan, eitp_tensor *tensor) {
+    int index = tensor ? eitp__input_index(plan, eitp__owner(tensor, NULL)) : -1;
+    if (index >= 0)
+        plan->inputs[index].written = 1;
+}
+
+/* Marks the inputs that a step reads or changes, or that can be read as outputs. */
 static void eitp__find_read_inputs(eitp_plan *plan) {
     for (size_t s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < plan->steps[s].output_count; i++)
+            eitp__mark_changed(plan, plan->steps[s].replaces[i]);
         for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++)
             eitp__mark_read(plan, eitp__step_read(&plan->steps[s], i));
     }
@@ -29908,15 +29931,17 @@ EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, 
 /* >>src/model/block.c */
 /* A Transformer block: attention and MLP, with norms before or after them. */
 
-/* The keys or values of a layer's cache: a variable [max_length, width]. */
+/* The keys or values of a layer's cache, [max_length, width]. */
 static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_config *config, int64_t layer,
-                                      const char *kind, int64_t max_length) {
+                                      const char *kind, const eitp_block_inputs *inputs) {
+    const eitp_dtype dtype = graph->context->precision;
     char name[64];
     int64_t shape[2];
     snprintf(name, sizeof name, "cache.%d.%s", (int)layer, kind);
-    shape[0] = max_length;
+    shape[0] = inputs->max_length;
     shape[1] = config->width;
-    return eitp_variable_tensor(graph, name, EITP_CACHE, graph->context->precision, 2, shape);
+    return inputs->own_cache ? eitp_keep_input(eitp_input(graph, name, dtype, 2, shape))
+                             : eitp_variable_tensor(graph, name, EITP_CACHE, dtype, 2, shape);
 }
 
 static double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer) {
@@ -29938,9 +29963,9 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     if (!qkv)
         return NULL;
     if (inputs->position) {
-        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs->max_length);
-        return eitp_attention_cached(qkv, eitp__block_cache(graph, config, layer, "keys", inputs->max_length), values,
-                                     inputs->position, attention.heads, attention.scale);
+        eitp_tensor *keys = eitp__block_cache(graph, config, layer, "keys", inputs);
+        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs);
+        return eitp_attention_cached(qkv, keys, values, inputs->position, attention.heads, attention.scale);
     }
     return eitp_attention(qkv, inputs->offsets, inputs->key, inputs->lengths, &attention);
 }
@@ -30697,6 +30722,7 @@ static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *e
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
     attention.position = generator->position;
+    attention.own_cache = 1;
     attention.max_length = generator->capacity;
     attention.lora = &generator->model->lora;
     hidden = eitp__model_hidden_with(generator->model, graph, &inputs, &attention);
@@ -30810,11 +30836,6 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
                               "token id %d is out of range for the model's vocabulary of %lld", (int)tokens[i],
                               (long long)generator->model->config.vocabulary);
     }
-    if (generator->fed && generator->model->context->cache_user != generator)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "another generator of the context has used the cache since this one was fed; reset this one "
-                          "and feed its tokens again");
-    generator->model->context->cache_user = generator;
     for (int64_t i = 0; i < count && !status; i += generator->chunk) {
         int64_t part = count - i < generator->chunk ? count - i : generator->chunk;
         status = eitp__feed_chunk(generator, tokens + i, part, error);

@@ -875,6 +875,56 @@ static void inputs_must_be_written_for_all_rows(void) {
     eitp_context_destroy(context);
 }
 
+enum { CACHED_ROWS = 16, CACHED_WIDTH = 32 };
+
+/*
+ * Executes twice a plan that stores into a kept input, and returns the second result: it depends on values that were
+ * computed from the input before each execution stored into it, and are needed after that.
+ */
+static void read_stored_inputs(eitp_recompute recompute, double *result) {
+    const int64_t cache[2] = {CACHED_ROWS, CACHED_WIDTH}, packed[2] = {CACHED_ROWS, 3 * CACHED_WIDTH}, one = 1;
+    const int32_t position = 0;
+    static double x[CACHED_ROWS * 3 * CACHED_WIDTH];
+    eitp_plan_config config = {0, EITP_RECOMPUTE_AUTO};
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *qkv, *keys, *values, *at, *old, *output;
+    eitp_error error = EITP__ZERO;
+    config.recompute = recompute;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    qkv = eitp_input(graph, "qkv", EITP_F32, 2, packed);
+    at = eitp_input(graph, "position", EITP_I32, 1, &one);
+    keys = eitp_keep_input(eitp_input(graph, "keys", EITP_F32, 2, cache));
+    values = eitp_keep_input(eitp_input(graph, "values", EITP_F32, 2, cache));
+    old = eitp_exp(keys);
+    output = eitp_sum(old, 1u, 1);
+    output = eitp_add(eitp_attention_cached(eitp_exp(qkv), keys, values, at, 4, 0.5), output);
+    output = eitp_output(eitp_multiply(eitp_tanh(output), old));
+    REQUIRE_OK(eitp_plan_create_within(graph, &config, &plan, &error), error);
+    CHECK((recompute == EITP_RECOMPUTE_NONE) == !eitp_plan_statistics(plan).recomputed);
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < CACHED_ROWS * 3 * CACHED_WIDTH; j++)
+            x[j] = sin(j + i);
+        poison(context);
+        write_values(plan, qkv, x);
+        REQUIRE_OK(eitp_plan_write(plan, at, &position, sizeof position, &error), error);
+        REQUIRE_OK(eitp_plan_execute(plan, &error), error);
+    }
+    read_values(plan, output, result);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* A kept input that an op stores into begins as zeros, and what was computed from its old value is not recomputed. */
+static void kept_inputs_can_be_stored_into(void) {
+    static double kept[CACHED_ROWS * CACHED_WIDTH], recomputed[CACHED_ROWS * CACHED_WIDTH];
+    read_stored_inputs(EITP_RECOMPUTE_NONE, kept);
+    read_stored_inputs(EITP_RECOMPUTE_LAYER, recomputed);
+    CHECK(kept[0] > 0 && !memcmp(kept, recomputed, sizeof kept));
+}
+
 /* A kept input keeps its value whatever happens to the arena, with minimum memory too. */
 static void kept_inputs_keep_their_value(void) {
     const int64_t shape[2] = {16, 16}, large[1] = {1 << 20};
@@ -1123,6 +1173,7 @@ int main(int argc, char **argv) {
         TEST(inputs_are_lost_when_the_arena_moves),
         TEST(inputs_must_be_written_for_all_rows),
         TEST(kept_inputs_keep_their_value),
+        TEST(kept_inputs_can_be_stored_into),
         TEST(outputs_can_be_read_until_the_arena_is_reused),
         TEST(polls_stop_executions_on_one_thread),
         TEST(polls_stop_executions_on_threads),

@@ -4,15 +4,17 @@
 #include "tensor/context.h"
 #include "tensor/graph.h"
 
-/* The keys or values of a layer's cache: a variable [max_length, width]. */
+/* The keys or values of a layer's cache, [max_length, width]. */
 static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_config *config, int64_t layer,
-                                      const char *kind, int64_t max_length) {
+                                      const char *kind, const eitp_block_inputs *inputs) {
+    const eitp_dtype dtype = graph->context->precision;
     char name[64];
     int64_t shape[2];
     snprintf(name, sizeof name, "cache.%d.%s", (int)layer, kind);
-    shape[0] = max_length;
+    shape[0] = inputs->max_length;
     shape[1] = config->width;
-    return eitp_variable_tensor(graph, name, EITP_CACHE, graph->context->precision, 2, shape);
+    return inputs->own_cache ? eitp_keep_input(eitp_input(graph, name, dtype, 2, shape))
+                             : eitp_variable_tensor(graph, name, EITP_CACHE, dtype, 2, shape);
 }
 
 static double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer) {
@@ -34,9 +36,9 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     if (!qkv)
         return NULL;
     if (inputs->position) {
-        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs->max_length);
-        return eitp_attention_cached(qkv, eitp__block_cache(graph, config, layer, "keys", inputs->max_length), values,
-                                     inputs->position, attention.heads, attention.scale);
+        eitp_tensor *keys = eitp__block_cache(graph, config, layer, "keys", inputs);
+        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs);
+        return eitp_attention_cached(qkv, keys, values, inputs->position, attention.heads, attention.scale);
     }
     return eitp_attention(qkv, inputs->offsets, inputs->key, inputs->lengths, &attention);
 }

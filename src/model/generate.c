@@ -2,7 +2,6 @@
    time. */
 #include "base/random.h"
 #include "model/transformer.h"
-#include "tensor/context.h"
 
 struct eitp_generator {
     const eitp_model *model;
@@ -39,6 +38,7 @@ static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *e
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
     attention.position = generator->position;
+    attention.own_cache = 1;
     attention.max_length = generator->capacity;
     attention.lora = &generator->model->lora;
     hidden = eitp__model_hidden_with(generator->model, graph, &inputs, &attention);
@@ -152,11 +152,6 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
                               "token id %d is out of range for the model's vocabulary of %lld", (int)tokens[i],
                               (long long)generator->model->config.vocabulary);
     }
-    if (generator->fed && generator->model->context->cache_user != generator)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "another generator of the context has used the cache since this one was fed; reset this one "
-                          "and feed its tokens again");
-    generator->model->context->cache_user = generator;
     for (int64_t i = 0; i < count && !status; i += generator->chunk) {
         int64_t part = count - i < generator->chunk ? count - i : generator->chunk;
         status = eitp__feed_chunk(generator, tokens + i, part, error);

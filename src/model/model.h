@@ -303,10 +303,12 @@ typedef struct eitp_block_inputs {
     eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
     eitp_tensor *lengths; /* I32 [sequences]: see eitp_attention; NULL: sequences have no padding */
     eitp_tensor *key;     /* I64 [3]: see eitp_dropout; NULL: no dropout */
-    /* I32 [1], instead of offsets, for generation: the position of row 0 in its sequence. Keys and values are appended
-     * to a cache, the variables "cache.<layer>.keys" and "cache.<layer>.values", and rows attend to all before them:
-     * see eitp_attention_cached. */
+    /* I32 [1], instead of offsets, for generation: the position of row 0 in its sequence. Keys and values are stored in
+     * a cache, and rows attend to all before them: see eitp_attention_cached. */
     eitp_tensor *position;
+    /* Where the cache is. 0: in the variables "cache.<layer>.keys" and "cache.<layer>.values", which all plans of the
+     * context share. 1: in kept inputs of these names, so that each plan has a sequence of its own. */
+    int own_cache;
     /* Adapters of the block's linear layers; NULL: none. The layers themselves stay trained unless the program freezes
      * them: see eitp_variable_set_trained. */
     const eitp_lora_config *lora;
@@ -342,10 +344,13 @@ EITP_API eitp_sampling eitp_sampling_default(void);
 typedef struct eitp_generator eitp_generator;
 
 /*
- * Prepares generation with a key-value cache for `capacity` tokens, prompt included; 0: the model's
- * positions, which are also the maximum. EITP_ERROR_UNSUPPORTED for a bidirectional model. The cache is in variables of
- * the context, which all generators of the context share: use one at a time, with the same capacity, and
- * reset it before it follows another. Destroy it before the model.
+ * Prepares generation with a key-value cache for `capacity` tokens, prompt included; 0: the model's positions, which
+ * are also the maximum. EITP_ERROR_UNSUPPORTED for a bidirectional model.
+ *
+ * A generator is one sequence, such as a conversation. A model can have several, which may be used in any order: each
+ * has a cache of its own, 2 * layers * capacity * width values in the context's precision, which is released with it.
+ * They share weights and arena, and belong to the context's thread; for several threads see eitp_model_share. Destroy a
+ * generator before its model.
  */
 EITP_API eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                            eitp_error *error);
@@ -356,8 +361,7 @@ EITP_API void eitp_generator_reset(eitp_generator *generator);
 
 /*
  * Appends `count` tokens, 1 or more, to the sequence; eitp_generator_sample then draws the next one.
- * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining, an id is outside the vocabulary, or another generator
- * has used the cache since this one was fed: nothing is fed then.
+ * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining or an id is outside the vocabulary: nothing is fed then.
  */
 EITP_API eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count,
                                          eitp_error *error);

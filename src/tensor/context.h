@@ -36,7 +36,6 @@ struct eitp_context {
     uint64_t arena_epoch;
     const eitp_plan *arena_user; /* the plan that was written or executed last */
     eitp_plan *plans;            /* a list */
-    const void *cache_user;      /* the generator that fed the key-value cache last; only compared */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;

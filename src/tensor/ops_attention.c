@@ -265,15 +265,21 @@ eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_ten
     return eitp__apply(EITP__OP_ATTENTION_CACHED, inputs, 4, &attributes);
 }
 
+/* True if the tensor outlives an execution. */
+static int eitp__is_stored(const eitp_tensor *tensor) {
+    return tensor->leaf == EITP__VARIABLE || tensor->is_kept;
+}
+
 EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *keys = node->inputs[1], *position = node->inputs[3];
     int64_t shape[2];
     eitp_status status = eitp__check_heads(qkv, node->attributes.integers[0], error);
     if (!status)
-        status = eitp__require(keys->leaf == EITP__VARIABLE && node->inputs[2]->leaf == EITP__VARIABLE &&
-                                   keys->rank == 2 && keys->shape[1] == qkv->shape[1] / 3 &&
-                                   keys->dtype == qkv->dtype && eitp__same_shape(keys, node->inputs[2]),
-                               error, "keys and values must be variables [max_length, c] with the dtype of qkv");
+        status = eitp__require(
+            eitp__is_stored(keys) && eitp__is_stored(node->inputs[2]) && keys->rank == 2 &&
+                keys->shape[1] == qkv->shape[1] / 3 && keys->dtype == qkv->dtype &&
+                eitp__same_shape(keys, node->inputs[2]) && node->inputs[2]->dtype == keys->dtype,
+            error, "keys and values must be variables or kept inputs [max_length, c] with the dtype of qkv");
     if (!status)
         status = eitp__require(position->dtype == EITP_I32 && eitp__elements(position) == 1, error,
                                "position must be i32 [1]");

@@ -31,9 +31,18 @@ static void eitp__mark_read(eitp_plan *plan, eitp_tensor *tensor) {
         plan->inputs[index].is_read = 1;
 }
 
-/* Marks the inputs that a step reads, or that can be read as outputs. */
+/* Kept inputs that steps change in place begin as zeros. */
+static void eitp__mark_changed(eitp_plan *plan, eitp_tensor *tensor) {
+    int index = tensor ? eitp__input_index(plan, eitp__owner(tensor, NULL)) : -1;
+    if (index >= 0)
+        plan->inputs[index].written = 1;
+}
+
+/* Marks the inputs that a step reads or changes, or that can be read as outputs. */
 static void eitp__find_read_inputs(eitp_plan *plan) {
     for (size_t s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < plan->steps[s].output_count; i++)
+            eitp__mark_changed(plan, plan->steps[s].replaces[i]);
         for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++)
             eitp__mark_read(plan, eitp__step_read(&plan->steps[s], i));
     }

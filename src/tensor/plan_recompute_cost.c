@@ -55,9 +55,10 @@ EITP__PRIVATE eitp__step eitp__recipe(const eitp__step *step, const eitp_tensor 
     return recipe;
 }
 
-static int eitp__changes_variable(const eitp__step *step) {
+/* True if the step changes a variable or a kept input. */
+static int eitp__changes_leaf(const eitp__step *step) {
     for (int i = 0; i < step->output_count; i++) {
-        if (step->replaces[i] && !eitp__arena_value(step->replaces[i]))
+        if (step->replaces[i] && eitp__owner(step->replaces[i], NULL)->leaf != EITP__COMPUTED)
             return 1;
     }
     return 0;
@@ -178,7 +179,9 @@ EITP__PRIVATE int eitp__update_liveness(eitp__recompute *r) {
 
 static int eitp__is_live_at(const eitp__recompute *r, const eitp_tensor *value, int step) {
     const eitp__uses *uses = &r->uses[value->id];
-    return value->leaf == EITP__INPUT || (uses->producer >= 0 && uses->producer < step && uses->last_use >= step);
+    if (value->leaf == EITP__INPUT)
+        return !uses->overwritten;
+    return uses->producer >= 0 && uses->producer < step && uses->last_use >= step;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__live_instance(const eitp__recompute *r, eitp_tensor *value, int step) {
@@ -246,7 +249,7 @@ static int eitp__can_recompute(const eitp__recompute *r, eitp_tensor *value, int
     if (uses->producer < 0 || depth > EITP__RECOMPUTE_DEPTH || cost->steps >= EITP__RECOMPUTE_STEPS)
         return 0;
     step = &r->plan->steps[uses->producer];
-    if (eitp__changes_variable(step))
+    if (eitp__changes_leaf(step))
         return 0;
     recipe = eitp__recipe(step, value);
     if (r->mode == EITP_RECOMPUTE_ATTENTION && eitp__is_product(&recipe))

@@ -234,8 +234,9 @@ EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_
                                       const int64_t *shape);
 
 /*
- * Makes an input keep its value until it is written again, whatever other plans do. Plans created afterwards have
- * separate memory for it (eitp_plan_stats.kept_bytes). Returns the input. A tensor that is not an input is an error.
+ * Makes an input keep its value until it is written again, whatever other plans do. Each plan created afterwards has
+ * memory of its own for it (eitp_plan_stats.kept_bytes). An op that stores into the input, like eitp_attention_cached,
+ * finds zeros until then. Returns the input. A tensor that is not an input is an error.
  */
 EITP_API eitp_tensor *eitp_keep_input(eitp_tensor *input);
 
@@ -472,7 +473,8 @@ EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, ei
 
 /*
  * Attention of new rows to a key-value cache, for generation. Row i of qkv [n, 3c] has position position[0] + i (I32
- * [1]); its key and value are stored in the variables `keys` and `values` [max_length, c]. It has no gradient.
+ * [1]); its key and value are stored in `keys` and `values` [max_length, c]: variables, which plans share, or inputs of
+ * eitp_keep_input, of which each plan has its own. It has no gradient.
  */
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
