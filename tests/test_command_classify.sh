@@ -30,6 +30,13 @@ small="--init shape.json --tokenizer words --lr 2e-3 --lr-schedule constant --ma
 
 # ---- A classifier ----
 
+(
+    umask 022
+    cp train.csv secret.csv
+    chmod 600 secret.csv
+    "$eitp" train $small --data secret.csv --steps 1 --output-dir private >out 2>err
+)
+check "a table that others may not read: its packed copy" test "$(ls -l private/data/*.labelled | cut -c 1-10)" = -rw-------
 exits 0 "train" train $small --data train.csv --val-data val.csv --epochs 20 --eval-steps 100 --keep-best macro_f1 --output-dir run --json
 check "it learns" awk -F'"val_accuracy": ' '{ exit !($2 + 0 > 0.9) }' out
 check "the labels are logged" grep -q '; cold 80, mild 80, warm 80' err

@@ -84,4 +84,47 @@ check "a run reads standard input" test -e piped/checkpoint-2
 exits 0 "it resumes without it" train --resume auto --output-dir piped --steps 3 --threads 1
 refuses 1 "came from standard input" eval --model piped --split training --threads 1
 
+# ---- Who may read what is packed ----
+
+# mode FILE: its permissions, as ls writes them.
+mode() {
+    ls -ld "$1" | cut -c 1-10
+}
+umask 022
+mkdir texts
+cp text.txt texts/open.txt
+cp text.txt texts/secret.txt
+for case in 600:rw------- 644:rw-r--r-- 640:rw-r----- 604:rw----r-- 400:rw-------; do
+    chmod "${case%%:*}" texts/secret.txt
+    exits 0 "pack a text of mode ${case%%:*}" pack --data texts/secret.txt --output packed.tok
+    check "the token file of a text of mode ${case%%:*}" test "$(mode packed.tok)" = "-${case#*:}"
+    exits 0 "pack a directory with it" pack --data texts --output packed.tok
+    check "the token file of a directory with a text of mode ${case%%:*}" test "$(mode packed.tok)" = "-${case#*:}"
+done
+chmod 600 texts/secret.txt
+"$eitp" pack --data - --output packed.tok <texts/secret.txt >out 2>err
+check "the token file of a redirected text" test "$(mode packed.tok)" = -rw-------
+(
+    umask 077
+    "$eitp" pack --data texts/open.txt --output packed.tok >out 2>err
+)
+check "the token file under a stricter umask" test "$(mode packed.tok)" = -rw-------
+exits 0 "train on a text that others may not read" train --data texts/secret.txt --init tiny.json --steps 1 --threads 1 --output-dir private
+check "its packed copy" test "$(mode private/data/*.tokens)" = -rw-------
+check "other files of the run" test "$(mode private/run.json)" = -rw-r--r--
+
+# ---- What eval packs has no name ----
+
+mkfifo input
+"$eitp" eval --model piped --data - --threads 1 <input >out 2>err &
+process=$!
+exec 4>input
+# More than a pipe takes: when all of it is written, the process has begun to pack.
+for copy in 1 2 3 4 5 6 7 8; do cat text.txt; done >&4
+check "no other process can open it" test -z "$(ls -A temporary)"
+kill -KILL $process
+wait $process 2>/dev/null
+exec 4>&-
+check "nothing is left of it" test -z "$(ls -A temporary)"
+
 finish

@@ -1,7 +1,9 @@
 #include "command_data.h"
 
 #include "command_files.h"
+#include "command_listing.h"
 #include "command_output.h"
+#include "command_permissions.h"
 #include "command_process.h"
 
 #include <fcntl.h>
@@ -53,49 +55,18 @@ eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_
 
 /* ---- A fingerprint of texts and tokenizer ---- */
 
-typedef struct listing {
-    uint64_t hash; /* the sum over all files, so that their order does not matter */
-    char *path;
-    int depth;
-    int is_too_deep; /* most likely a link to a parent, which packing reports */
-} listing;
-
 uint64_t data_hash(uint64_t hash, const void *data, size_t size) {
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
     return hash;
 }
 
-static int list_path(listing *list);
-
-static int list_entry(void *user, const char *name) {
-    listing *list = (listing *)user;
-    char *parent = list->path;
-    list->path = files_join(parent, name);
-    list->depth++;
-    list_path(list);
-    list->depth--;
-    free(list->path);
-    list->path = parent;
-    return list->is_too_deep;
-}
-
-/*
- * Adds the name, size and time of a file, or of all files in a directory. What cannot be read is left for packing to
- * report.
- */
-static int list_path(listing *list) {
-    const eitp_host host = command_host();
-    const eitp_path_info info = files_info(list->path);
-    list->is_too_deep |= list->depth > 32;
-    if (info.kind == EITP_PATH_DIRECTORY && !list->is_too_deep)
-        return host.files.list(host.files.user, list->path, list_entry, list);
-    if (info.kind == EITP_PATH_FILE) {
-        uint64_t hash = data_hash(14695981039346656037u, list->path, strlen(list->path));
-        hash = data_hash(hash, &info.size, sizeof info.size);
-        list->hash += data_hash(hash, &info.modified, sizeof info.modified);
-    }
-    return 0;
+/* Adds the name, size and time of a file. The order of the files does not matter. */
+static void add_file(void *user, const char *path, const eitp_path_info *info) {
+    uint64_t *sum = (uint64_t *)user, hash = 14695981039346656037u;
+    hash = data_hash(hash, path, strlen(path));
+    hash = data_hash(hash, &info->size, sizeof info->size);
+    *sum += data_hash(hash, &info->modified, sizeof info->modified);
 }
 
 /* What decides how texts are read, besides the files. */
@@ -118,14 +89,11 @@ uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenize
     hash = data_hash(hash, &strict, sizeof strict);
     hash = hash_reading(o, hash);
     for (size_t i = 0; i < paths->count; i++) {
-        listing list;
         char *absolute = realpath(paths->texts[i], NULL);
-        list.hash = 0;
-        list.depth = list.is_too_deep = 0;
-        list.path = absolute ? absolute : command_copy(paths->texts[i]);
-        list_path(&list);
-        free(list.path);
-        hash = data_hash(hash, &list.hash, sizeof list.hash);
+        uint64_t sum = 0;
+        listing_visit(absolute ? absolute : paths->texts[i], add_file, &sum);
+        free(absolute);
+        hash = data_hash(hash, &sum, sizeof sum);
     }
     return hash;
 }
@@ -192,10 +160,10 @@ eitp_status data_explain(eitp_status status, eitp_error *error) {
     return status;
 }
 
-eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
-                      eitp_token_file_info *info, eitp_error *error) {
-    const eitp_host host = command_host();
+eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
+                      const char *path, eitp_token_file_info *info, eitp_error *error) {
     const eitp_text_files_config texts = data_texts(o, id);
+    const mode_t before = permissions_lower(o, id, path);
     eitp_pack_config config;
     pack_state state;
     eitp_status status;
@@ -211,7 +179,8 @@ eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *t
     config.input = texts.input;
     config.progress = pack_progress;
     config.user = &state;
-    status = eitp_pack(&host, tokenizer, &config, path, info, error);
+    status = eitp_pack(host, tokenizer, &config, path, info, error);
+    permissions_restore(before);
     if (!status)
         output_info("packed %llu document%s (%s of text) into %llu tokens of %.2f bytes in %.1f s: %s",
                     (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
@@ -221,23 +190,27 @@ eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *t
 }
 
 eitp_status data_create_temporary(data_file *data, eitp_error *error) {
-    const char *directory = getenv("TMPDIR");
-    int file;
-    data->path = command_format("%s/eitp-XXXXXX", directory && *directory ? directory : "/tmp");
-    file = mkstemp(data->path);
-    if (file < 0)
-        return files_fail(error, errno, "create the temporary file", data->path);
-    data->temporary = 1;
-    process_remove_at_end(data->path);
-    close(file);
-    return EITP_OK;
+    eitp_status status;
+    data->temporary = (temporary_file *)command_allocate(sizeof *data->temporary);
+    status = temporary_create(data->temporary, error);
+    if (!status)
+        data->path = command_copy(data->temporary->path);
+    return status;
+}
+
+eitp_host data_host(const data_file *data) {
+    return data->temporary ? temporary_host(data->temporary) : command_host();
 }
 
 static eitp_status pack_temporary(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, data_file *data,
                                   eitp_error *error) {
     eitp_token_file_info info;
     eitp_status status = data_create_temporary(data, error);
-    return status ? status : data_pack(o, id, tokenizer, data->path, &info, error);
+    eitp_host host;
+    if (status)
+        return status;
+    host = data_host(data);
+    return data_pack(&host, o, id, tokenizer, data->path, &info, error);
 }
 
 int data_has_input(const option_set *o, option_id id) {
@@ -269,12 +242,12 @@ int data_is_reusable(const option_set *o, option_id id) {
 /* Packs, unless the file for these texts and this tokenizer exists. */
 static eitp_status pack_in_directory(const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                                      const char *directory, data_file *data, eitp_error *error) {
+    const eitp_host host = command_host();
     eitp_token_file_info info;
     int made = 0;
     eitp_status status;
     data->path = command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
     if (data_is_reusable(o, id) && files_info(data->path).kind == EITP_PATH_FILE) {
-        const eitp_host host = command_host();
         eitp_token_file *file;
         status = eitp_token_file_open(&host, data->path, 0, &file, error);
         if (!status)
@@ -293,12 +266,11 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const ei
     if (status)
         return status;
     data->packed = 1;
-    return data_pack(o, id, tokenizer, data->path, &info, error);
+    return data_pack(&host, o, id, tokenizer, data->path, &info, error);
 }
 
 eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
                       const char *directory, data_file *data, eitp_error *error) {
-    const eitp_host host = command_host();
     int is_token_file;
     eitp_status status = data_is_token_file(o, id, &is_token_file, error);
     if (!status && is_token_file)
@@ -306,8 +278,10 @@ eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *t
     else if (!status)
         status = directory ? pack_in_directory(o, id, tokenizer, directory, data, error)
                            : pack_temporary(o, id, tokenizer, data, error);
-    if (!status)
+    if (!status) {
+        const eitp_host host = data_host(data);
         status = eitp_token_file_open(&host, data->path, (int32_t)vocabulary, &data->file, error);
+    }
     /* The whole file is read now, so that a damaged one does not end the run halfway. */
     if (!status && !data->packed && !data->temporary && !data->verified)
         status = eitp_token_file_verify(data->file, error);
@@ -359,10 +333,9 @@ void data_clean(const char *directory, const data_file *training, const data_fil
 void data_close(data_file *data) {
     eitp_token_file_close(data->file);
     eitp_labelled_file_close(data->labelled);
-    if (data->temporary && data->path) {
-        files_remove(data->path);
-        process_remove_at_end(NULL);
-    }
+    if (data->temporary)
+        temporary_release(data->temporary);
+    free(data->temporary);
     free(data->path);
     memset(data, 0, sizeof *data);
 }

@@ -3,6 +3,7 @@
 #define COMMAND_DATA_H
 
 #include "command_options.h"
+#include "command_temporary.h"
 
 EITP_BEGIN_DECLARATIONS
 
@@ -10,9 +11,9 @@ typedef struct data_file {
     eitp_token_file *file;        /* NULL: a labelled file */
     eitp_labelled_file *labelled; /* NULL: a token file */
     char *path;
-    int packed;   /* from text, into `path`, by this process */
-    int verified; /* read through once, and valid */
-    int temporary;
+    int packed;                /* from text, into `path`, by this process */
+    int verified;              /* read through once, and valid */
+    temporary_file *temporary; /* into which text is packed without a directory; NULL: none */
 } data_file;
 
 /*
@@ -38,9 +39,9 @@ eitp_text_files_config data_texts(const option_set *o, option_id id);
 /* Names the options for what a message of the library on texts says; returns `status`. */
 eitp_status data_explain(eitp_status status, eitp_error *error);
 
-/* Packs the texts of an option into a file, with progress on a terminal. */
-eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
-                      eitp_token_file_info *info, eitp_error *error);
+/* Packs the texts of an option into a file of the host, with progress on a terminal. */
+eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
+                      const char *path, eitp_token_file_info *info, eitp_error *error);
 
 /* A hash of how the texts of an option are read, of their names, sizes and times, and of the tokenizer; and of further
    bytes. */
@@ -57,8 +58,11 @@ int data_is_table(const option_set *o, option_id id);
    and cannot be read again by a run that resumes. */
 int data_is_reusable(const option_set *o, option_id id);
 
-/* Gives `data` an empty file with a new name in TMPDIR or /tmp, which data_close removes. */
+/* Gives `data` a temporary file, which data_close releases. */
 eitp_status data_create_temporary(data_file *data, eitp_error *error);
+
+/* The host that data->path is in: the command's, or that of the temporary file. */
+eitp_host data_host(const data_file *data);
 
 EITP_END_DECLARATIONS
 

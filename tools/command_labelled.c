@@ -4,6 +4,7 @@
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
+#include "command_permissions.h"
 #include "command_process.h"
 
 /* ---- Names of labels ---- */
@@ -138,14 +139,15 @@ static int pack_progress(void *user, const eitp_labelled_progress *progress) {
     return process_stop_signal();
 }
 
-static eitp_status pack(const option_set *o, option_id id, const labelled_settings *settings, const char *path,
+static eitp_status pack(const option_set *o, option_id id, const labelled_settings *settings, const data_file *data,
                         eitp_error *error) {
-    const eitp_host host = command_host();
+    const eitp_host host = data_host(data);
     const eitp_table_config table = examples_config(o, id);
     eitp_example_source rows, source;
     eitp_labelled_pack_config config;
     eitp_labelled_info info;
     packing state;
+    mode_t before;
     eitp_status status = eitp_table_open(&host, &table, &state.table, error);
     if (status)
         return status;
@@ -164,11 +166,13 @@ static eitp_status pack(const option_set *o, option_id id, const labelled_settin
     config.dedup = (int)options_integer(o, OPTION_DEDUP);
     config.progress = pack_progress;
     config.user = &state;
-    status = eitp_labelled_pack(&host, settings->tokenizer, &config, &source, path, &info, error);
+    before = permissions_lower(o, id, data->path);
+    status = eitp_labelled_pack(&host, settings->tokenizer, &config, &source, data->path, &info, error);
+    permissions_restore(before);
     if (!status)
         output_info("packed %llu samples into %llu tokens, at most %lld each, in %.1f s: %s",
                     (unsigned long long)info.sample_count, (unsigned long long)info.id_count,
-                    (long long)info.max_length, process_time() - state.started, path);
+                    (long long)info.max_length, process_time() - state.started, data->path);
     eitp_table_close(state.table);
     return status;
 }
@@ -221,13 +225,13 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const la
     if (status)
         return status;
     data->packed = 1;
-    return pack(o, id, settings, data->path, error);
+    return pack(o, id, settings, data, error);
 }
 
 eitp_status labelled_open(const option_set *o, option_id id, const labelled_settings *settings, const char *directory,
                           data_file *data, eitp_error *error) {
-    const eitp_host host = command_host();
     eitp_status status = EITP_OK;
+    eitp_host host;
     if (!settings->tokenizer)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "the model has no tokenizer; name one with --tokenizer, as a directory with tokenizer.json "
@@ -235,7 +239,8 @@ eitp_status labelled_open(const option_set *o, option_id id, const labelled_sett
     if (directory)
         status = pack_in_directory(o, id, settings, directory, data, error);
     else if (!(status = data_create_temporary(data, error)))
-        status = pack(o, id, settings, data->path, error);
+        status = pack(o, id, settings, data, error);
+    host = data_host(data);
     return status ? status
                   : eitp_labelled_file_open(&host, data->path, (int32_t)settings->vocabulary, &data->labelled, error);
 }

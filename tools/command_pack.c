@@ -1,5 +1,6 @@
 /* eitp pack: writes text as a token file. */
 #include "command_data.h"
+#include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
@@ -29,6 +30,7 @@ static void print_info(const option_set *o, const char *path, const eitp_token_f
 }
 
 static eitp_status pack(const option_set *o, eitp_error *error) {
+    const eitp_host host = command_host();
     const char *path = options_text(o, OPTION_OUTPUT);
     eitp_tokenizer *tokenizer = NULL;
     eitp_token_file_info info;
@@ -46,7 +48,7 @@ static eitp_status pack(const option_set *o, eitp_error *error) {
     if (!status && !tokenizer)
         status = model_use_bytes(&tokenizer, error);
     if (!status)
-        status = data_pack(o, OPTION_DATA, tokenizer, path, &info, error);
+        status = data_pack(&host, o, OPTION_DATA, tokenizer, path, &info, error);
     if (!status) {
         output_start();
         print_info(o, path, &info);

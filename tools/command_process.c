@@ -13,9 +13,8 @@
 /* ---- Signals: written by handlers, which any thread may run ---- */
 
 static volatile sig_atomic_t stop_signal;
-static volatile sig_atomic_t cancels;        /* a process_cancel */
-static eitp_run *volatile attached_run;      /* gets requests to stop and to save */
-static volatile char removed_paths[2][4096]; /* files to remove at a hard end */
+static volatile sig_atomic_t cancels;   /* a process_cancel */
+static eitp_run *volatile attached_run; /* gets requests to stop and to save */
 static struct timespec stopped_at;
 
 static const struct {
@@ -48,10 +47,6 @@ static void handle_stop(int number) {
 }
 
 static void handle_end(int number) {
-    for (size_t i = 0; i < COMMAND_COUNT(removed_paths); i++) {
-        if (removed_paths[i][0])
-            unlink((const char *)removed_paths[i]);
-    }
     _exit(128 + number);
 }
 
@@ -90,23 +85,6 @@ void process_catch_signals(void) {
 
 void process_end_on_signals(void) {
     catch_stop_signals(handle_end);
-}
-
-/* A signal may come meanwhile: a path has its first character once it is whole. */
-static void set_removed(volatile char *removed, const char *path, const char *suffix) {
-    char text[4096];
-    const int length = snprintf(text, sizeof text, "%s%s", path, suffix);
-    removed[0] = 0;
-    if (length <= 0 || (size_t)length >= sizeof text)
-        return;
-    for (int i = 1; i <= length; i++)
-        removed[i] = text[i];
-    removed[0] = text[0];
-}
-
-void process_remove_at_end(const char *path) {
-    set_removed(removed_paths[0], path ? path : "", "");
-    set_removed(removed_paths[1], path ? path : "", path ? ".partial" : "");
 }
 
 /* Not SIG_IGN, which programs that the process starts would inherit. */

@@ -12,12 +12,8 @@ EITP_BEGIN_DECLARATIONS
  */
 void process_catch_signals(void);
 
-/* Makes the first of them remove the files of process_remove_at_end and end the process: for commands without results
-   to lose. */
+/* Makes the first of them end the process: for commands without results to lose. */
 void process_end_on_signals(void);
-
-/* Sets the file that a signal removes, with what is written of it under the name `path`.partial; NULL: none. */
-void process_remove_at_end(const char *path);
 
 /* Makes writing to a pipe that nobody reads an error rather than the end of the process. */
 void process_survive_closed_pipes(void);
