@@ -7173,20 +7173,24 @@ typedef struct eitp__parameter_row {
     const char *pieces[EITP__PIECES]; /* tensors of a file that, side by side by columns, make up the parameter; NULL:
                                          one tensor of the row's name */
     unsigned with;                    /* the configurations that have it: a sum of EITP__WITH_... */
+    const char
+        *copy; /* a second name, under which files have the whole parameter once more, but need not; NULL: none */
 } eitp__parameter_row;
 
 /* A row of a table. */
 #define EITP__ROW(slot, part, place, name, rows, columns, fill, is_transposed, with)                                   \
+    EITP__ROW_AND_COPY(slot, part, place, name, rows, columns, fill, is_transposed, with, NULL)
+#define EITP__ROW_AND_COPY(slot, part, place, name, rows, columns, fill, is_transposed, with, copy)                    \
     {                                                                                                                  \
         EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {NULL, NULL, NULL}, with                                                                    \
+            is_transposed, {NULL, NULL, NULL}, with, copy                                                              \
     }
 
 /* A matrix or bias that is three tensors of a file. */
 #define EITP__ROW_OF_THREE(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                       \
     {                                                                                                                  \
         EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {a, b, c}, EITP__ALWAYS                                                                     \
+            is_transposed, {a, b, c}, EITP__ALWAYS, NULL                                                               \
     }
 
 /* A member of eitp_transformer_config that a key of config.json sets. */
@@ -9213,10 +9217,11 @@ typedef struct eitp__piece {
     int is_whole;      /* the whole variable, laid out as in memory */
     int64_t column;    /* otherwise its columns from this one on, */
     int is_transposed; /* transposed or not */
+    int is_copy; /* the whole variable under a second name: written, but files may lack it, and it is not loaded */
 } eitp__piece;
 
-/* Fills in the pieces of a variable in files of the configuration's architecture (NULL: one whole piece) and returns
-   their number. */
+/* Fills in the pieces of a variable in files of the configuration's architecture (NULL: one whole piece), a copy last,
+   and returns their number. */
 EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
                                         eitp__piece pieces[EITP__PIECES]);
 
@@ -28501,7 +28506,8 @@ static const eitp__named_shape eitp__bert_shapes[] = {
 
 static const eitp__config_key eitp__bert_keys[] = {EITP__BERT_KEYS};
 
-/* The bias of the language head has another name if the head is not tied. */
+/* The bias of the language head has another name if the head is not tied. transformers then wants a tensor of the first
+   name too, which it does not use. */
 static const eitp__parameter_row eitp__bert_rows[] = {
     EITP__BERT_ENCODER_ROWS,
     EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER | EITP__WITH_POOLER),
@@ -28510,7 +28516,8 @@ static const eitp__parameter_row eitp__bert_rows[] = {
     EITP__ROW(HEAD, WEIGHT, IN_HEAD, "cls.predictions.decoder.weight", VOCABULARY, WIDTH, NORMAL, 0,
               EITP__WITH_OWN_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
-    EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW_AND_COPY(HEAD, BIAS, IN_HEAD, "cls.predictions.decoder.bias", VOCABULARY, NONE, ZERO, 0,
+                       EITP__WITH_OWN_HEAD, "cls.predictions.bias"),
     EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS,
                       EITP__WITH_CLASSIFIER | EITP__WITH_TOKEN_CLASSIFIER),
 };
@@ -28587,7 +28594,7 @@ static const eitp__named_shape eitp__roberta_shapes[] = {
 
 static const eitp__config_key eitp__roberta_keys[] = {EITP__BERT_KEYS};
 
-/* The bias of the language head has another name if the head is not tied. */
+/* The bias of the language head is as in BERT. */
 static const eitp__parameter_row eitp__roberta_rows[] = {
     EITP__BERT_ENCODER_ROWS,
     EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_POOLER),
@@ -28595,7 +28602,8 @@ static const eitp__parameter_row eitp__roberta_rows[] = {
     EITP__BERT_NORM(HEAD_NORM, IN_HEAD, "lm_head.layer_norm", EITP__WITH_HEAD),
     EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.decoder.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
-    EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW_AND_COPY(HEAD, BIAS, IN_HEAD, "lm_head.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD,
+                       "lm_head.bias"),
     EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "classifier.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
     EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier.out_proj", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
     EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_TOKEN_CLASSIFIER),
@@ -43622,11 +43630,13 @@ EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config) {
 EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
                                         eitp__piece pieces[EITP__PIECES]) {
     eitp__parameter parameter;
+    const char *copy = NULL;
     int count = 1, last = variable->rank - 1, is_transposed = 0;
     memset(pieces, 0, EITP__PIECES * sizeof *pieces);
     if (eitp__has_pieces(config) && eitp__parameter_find(config, variable->name, &parameter)) {
         count = eitp__parameter_pieces(&parameter);
         is_transposed = parameter.row->is_transposed && variable->rank == 2;
+        copy = parameter.row->copy;
         for (int i = 0; i < count; i++)
             eitp__parameter_piece_name(&parameter, i, pieces[i].name, sizeof pieces[i].name);
     }
@@ -43644,6 +43654,11 @@ EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eit
             piece->shape[1] = variable->shape[0];
             piece->shape[0] = variable->shape[1] / count;
         }
+    }
+    if (copy) {
+        pieces[count] = pieces[0];
+        pieces[count].is_copy = 1;
+        snprintf(pieces[count++].name, sizeof pieces[0].name, "%s", copy);
     }
     return count;
 }
@@ -44042,9 +44057,12 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
             eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
         for (int k = 0; k < number; k++) {
             const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
-            eitp_status status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
-                                       : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
-                                                    *pieces[k].name ? pieces[k].name : variable.name);
+            eitp_status status;
+            if (!entry && pieces[k].is_copy)
+                continue;
+            status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
+                           : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
+                                        *pieces[k].name ? pieces[k].name : variable.name);
             if (status)
                 return status;
             count++;
@@ -44072,10 +44090,12 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
         eitp__piece pieces[EITP__PIECES];
         int count =
             eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
-        for (int k = 0; k < count && !status; k++)
-            status =
-                eitp__variable_read_piece(context, &variable, &pieces[k], collection,
-                                          eitp__piece_entry(collection, &variable, &pieces[k]), loads, &sum, error);
+        for (int k = 0; k < count && !status; k++) {
+            const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
+            if (entry)
+                status = eitp__variable_read_piece(context, &variable, &pieces[k], collection, entry,
+                                                   loads && !pieces[k].is_copy, &sum, error);
+        }
     }
     if (!status && sums) {
         sums->tensors = sum;
@@ -44423,8 +44443,13 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
     eitp__piece pieces[EITP__PIECES];
     int count = eitp__parameter_variable(load->context, config, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
-    for (int i = 0; i < count && !status; i++, load->read++) {
-        const eitp__safetensors_entry *entry = eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
+    for (int i = 0; i < count && !status; i++) {
+        const eitp__safetensors_entry *entry =
+            pieces[i].is_copy ? eitp__find_weights(config, load->collection, pieces[i].name)
+                              : eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
+        load->read += entry != NULL;
+        if (pieces[i].is_copy)
+            continue;
         status = entry ? eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1,
                                                    NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,

@@ -56,11 +56,7 @@ static const eitp__config_key other_keys[] = {
     {"tied", EITP__FIELD_TIED, 0, NULL},
 };
 
-#define LAID_OUT(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                                 \
-    {                                                                                                                  \
-        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {a, b, c}, EITP__ALWAYS                                                                     \
-    }
+#define LAID_OUT EITP__ROW_OF_THREE
 #define ROW(slot, part, place, name, rows, columns, fill)                                                              \
     LAID_OUT(slot, part, place, name, rows, columns, fill, 0, NULL, NULL, NULL)
 

@@ -327,8 +327,13 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
     eitp__piece pieces[EITP__PIECES];
     int count = eitp__parameter_variable(load->context, config, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
-    for (int i = 0; i < count && !status; i++, load->read++) {
-        const eitp__safetensors_entry *entry = eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
+    for (int i = 0; i < count && !status; i++) {
+        const eitp__safetensors_entry *entry =
+            pieces[i].is_copy ? eitp__find_weights(config, load->collection, pieces[i].name)
+                              : eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
+        load->read += entry != NULL;
+        if (pieces[i].is_copy)
+            continue;
         status = entry ? eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1,
                                                    NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,

@@ -16,11 +16,13 @@ EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config) {
 EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
                                         eitp__piece pieces[EITP__PIECES]) {
     eitp__parameter parameter;
+    const char *copy = NULL;
     int count = 1, last = variable->rank - 1, is_transposed = 0;
     memset(pieces, 0, EITP__PIECES * sizeof *pieces);
     if (eitp__has_pieces(config) && eitp__parameter_find(config, variable->name, &parameter)) {
         count = eitp__parameter_pieces(&parameter);
         is_transposed = parameter.row->is_transposed && variable->rank == 2;
+        copy = parameter.row->copy;
         for (int i = 0; i < count; i++)
             eitp__parameter_piece_name(&parameter, i, pieces[i].name, sizeof pieces[i].name);
     }
@@ -38,6 +40,11 @@ EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eit
             piece->shape[1] = variable->shape[0];
             piece->shape[0] = variable->shape[1] / count;
         }
+    }
+    if (copy) {
+        pieces[count] = pieces[0];
+        pieces[count].is_copy = 1;
+        snprintf(pieces[count++].name, sizeof pieces[0].name, "%s", copy);
     }
     return count;
 }

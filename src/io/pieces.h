@@ -14,10 +14,11 @@ typedef struct eitp__piece {
     int is_whole;      /* the whole variable, laid out as in memory */
     int64_t column;    /* otherwise its columns from this one on, */
     int is_transposed; /* transposed or not */
+    int is_copy; /* the whole variable under a second name: written, but files may lack it, and it is not loaded */
 } eitp__piece;
 
-/* Fills in the pieces of a variable in files of the configuration's architecture (NULL: one whole piece) and returns
-   their number. */
+/* Fills in the pieces of a variable in files of the configuration's architecture (NULL: one whole piece), a copy last,
+   and returns their number. */
 EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
                                         eitp__piece pieces[EITP__PIECES]);
 

@@ -305,9 +305,12 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
             eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
         for (int k = 0; k < number; k++) {
             const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
-            eitp_status status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
-                                       : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
-                                                    *pieces[k].name ? pieces[k].name : variable.name);
+            eitp_status status;
+            if (!entry && pieces[k].is_copy)
+                continue;
+            status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
+                           : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
+                                        *pieces[k].name ? pieces[k].name : variable.name);
             if (status)
                 return status;
             count++;
@@ -335,10 +338,12 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
         eitp__piece pieces[EITP__PIECES];
         int count =
             eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
-        for (int k = 0; k < count && !status; k++)
-            status =
-                eitp__variable_read_piece(context, &variable, &pieces[k], collection,
-                                          eitp__piece_entry(collection, &variable, &pieces[k]), loads, &sum, error);
+        for (int k = 0; k < count && !status; k++) {
+            const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
+            if (entry)
+                status = eitp__variable_read_piece(context, &variable, &pieces[k], collection, entry,
+                                                   loads && !pieces[k].is_copy, &sum, error);
+        }
     }
     if (!status && sums) {
         sums->tensors = sum;

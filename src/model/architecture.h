@@ -99,20 +99,24 @@ typedef struct eitp__parameter_row {
     const char *pieces[EITP__PIECES]; /* tensors of a file that, side by side by columns, make up the parameter; NULL:
                                          one tensor of the row's name */
     unsigned with;                    /* the configurations that have it: a sum of EITP__WITH_... */
+    const char
+        *copy; /* a second name, under which files have the whole parameter once more, but need not; NULL: none */
 } eitp__parameter_row;
 
 /* A row of a table. */
 #define EITP__ROW(slot, part, place, name, rows, columns, fill, is_transposed, with)                                   \
+    EITP__ROW_AND_COPY(slot, part, place, name, rows, columns, fill, is_transposed, with, NULL)
+#define EITP__ROW_AND_COPY(slot, part, place, name, rows, columns, fill, is_transposed, with, copy)                    \
     {                                                                                                                  \
         EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {NULL, NULL, NULL}, with                                                                    \
+            is_transposed, {NULL, NULL, NULL}, with, copy                                                              \
     }
 
 /* A matrix or bias that is three tensors of a file. */
 #define EITP__ROW_OF_THREE(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                       \
     {                                                                                                                  \
         EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {a, b, c}, EITP__ALWAYS                                                                     \
+            is_transposed, {a, b, c}, EITP__ALWAYS, NULL                                                               \
     }
 
 /* A member of eitp_transformer_config that a key of config.json sets. */

@@ -40,7 +40,8 @@ static const eitp__named_shape eitp__bert_shapes[] = {
 
 static const eitp__config_key eitp__bert_keys[] = {EITP__BERT_KEYS};
 
-/* The bias of the language head has another name if the head is not tied. */
+/* The bias of the language head has another name if the head is not tied. transformers then wants a tensor of the first
+   name too, which it does not use. */
 static const eitp__parameter_row eitp__bert_rows[] = {
     EITP__BERT_ENCODER_ROWS,
     EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER | EITP__WITH_POOLER),
@@ -49,7 +50,8 @@ static const eitp__parameter_row eitp__bert_rows[] = {
     EITP__ROW(HEAD, WEIGHT, IN_HEAD, "cls.predictions.decoder.weight", VOCABULARY, WIDTH, NORMAL, 0,
               EITP__WITH_OWN_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
-    EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW_AND_COPY(HEAD, BIAS, IN_HEAD, "cls.predictions.decoder.bias", VOCABULARY, NONE, ZERO, 0,
+                       EITP__WITH_OWN_HEAD, "cls.predictions.bias"),
     EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS,
                       EITP__WITH_CLASSIFIER | EITP__WITH_TOKEN_CLASSIFIER),
 };

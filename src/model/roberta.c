@@ -39,7 +39,7 @@ static const eitp__named_shape eitp__roberta_shapes[] = {
 
 static const eitp__config_key eitp__roberta_keys[] = {EITP__BERT_KEYS};
 
-/* The bias of the language head has another name if the head is not tied. */
+/* The bias of the language head is as in BERT. */
 static const eitp__parameter_row eitp__roberta_rows[] = {
     EITP__BERT_ENCODER_ROWS,
     EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_POOLER),
@@ -47,7 +47,8 @@ static const eitp__parameter_row eitp__roberta_rows[] = {
     EITP__BERT_NORM(HEAD_NORM, IN_HEAD, "lm_head.layer_norm", EITP__WITH_HEAD),
     EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.decoder.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
-    EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW_AND_COPY(HEAD, BIAS, IN_HEAD, "lm_head.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD,
+                       "lm_head.bias"),
     EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "classifier.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
     EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier.out_proj", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
     EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_TOKEN_CLASSIFIER),
