@@ -137,6 +137,34 @@ static void losses_are_those_of_transformers(void) {
     check_loss("distilbert-base", EITP_PROBLEM_REGRESSION, 0, NULL, 0);
 }
 
+/* Names of labels and problem belong to the model as soon as it is trained for them, also if nothing is saved in
+   between. */
+static void a_saved_model_has_the_labels_it_was_trained_for(void) {
+    for (int tokens = 0; tokens < 2; tokens++) {
+        const eitp_problem problem = tokens ? EITP_PROBLEM_TOKENS : EITP_PROBLEM_MULTI_LABEL;
+        const eitp_context_config config = eitp_context_config_default();
+        const variant v = default_variant();
+        eitp_step_report report;
+        eitp_context *context;
+        eitp_model *loaded;
+        encoder e;
+        char directory[512];
+        REQUIRE(scratch_make(directory));
+        REQUIRE_OK(begin_problem(&e, &v, "bert-base", problem), error_);
+        REQUIRE_OK(eitp_trainer_step(e.r.trainer, &report, &error_), error_);
+        REQUIRE_OK(eitp_model_save(e.r.model, directory, EITP_F32, -1, NULL, &error_), error_);
+        end_run(&e.r);
+        REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
+        REQUIRE_OK(eitp_model_load(context, directory, &loaded, &error_), error_);
+        for (int k = 0; k < CLASSES; k++)
+            CHECK_THAT(!strcmp(eitp_model_label(loaded, k), class_names[k]), "%s", eitp_model_label(loaded, k));
+        CHECK(eitp_model_config(loaded).problem == problem);
+        eitp_model_destroy(loaded);
+        eitp_context_destroy(context);
+        scratch_remove(directory);
+    }
+}
+
 /* ---- Fine-tuning ---- */
 
 enum { TUNING_STEPS = 50, TUNING_SAMPLES = 16, TUNING_LONGEST = 11 };
@@ -740,6 +768,7 @@ static void layer_rates_need_layers(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(losses_are_those_of_transformers),
+        TEST(a_saved_model_has_the_labels_it_was_trained_for),
         TEST(fifty_steps_match_transformers),
         TEST(evaluations_are_judged),
         TEST(runs_follow_a_metric),

@@ -163,10 +163,9 @@ static eitp_status eitp__classification_check_unchanged(void *user, eitp_split s
     return eitp__labelled_check_unchanged(&((const eitp__classification *)user)->sources[split], error);
 }
 
-/* Writes the tokenizer; the model gets the problem, which its config.json keeps. */
+/* Writes the tokenizer. */
 static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
-    c->model->config.problem = c->problem;
     return eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
 }
 
@@ -512,6 +511,8 @@ eitp_status eitp_classification_task(const eitp_classification_config *config, e
         return eitp__fail_memory(error, sizeof *c, "a task");
     c->host = host;
     status = eitp__classification_create(config, c, error);
+    if (!status && config->training.count)
+        c->model->config.problem = c->problem; /* config.json keeps it */
     if (status) {
         eitp__classification_release(c);
         return status;
