@@ -1280,7 +1280,7 @@ typedef struct eitp_transformer_config {
     int64_t width;          /* of the hidden states */
     int64_t heads;
     int64_t layers;
-    int64_t inner;    /* width of the MLP's hidden layer; 4 * width in GPT-2 */
+    int64_t inner;    /* width of the MLP's hidden layer; 0: 4 * width */
     int64_t segments; /* rows of the segment embedding, as in BERT; 0: none, as in GPT-2 */
     eitp_activation activation;
     double epsilon; /* of the layer norms */
@@ -1306,6 +1306,7 @@ typedef struct eitp_transformer_config {
  * "gpt2-large", "gpt2-xl", "distilgpt2", "tiny" (4 layers of width 128), all with a vocabulary of 50257 tokens. BERT:
  * "bert-base" (110M parameters), "bert-large", "minilm" (6 layers of width 384, as in all-MiniLM-L6-v2), with 30522.
  * "roberta-base", "roberta-large", with 50265. "distilbert-base", with 30522. Another name is EITP_ERROR_ARGUMENT.
+ * `inner` is 0, so that it follows a width that is set afterwards.
  */
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
@@ -7423,6 +7424,9 @@ EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *la
 /* Checking and parsing configurations, for other modules. */
 
 /* Checks that sizes are positive, consistent, and small enough that no product of them overflows. */
+/* Replaces values that stand for others: inner 0, classifier_dropout below 0. */
+EITP__PRIVATE void eitp__config_complete(eitp_transformer_config *config);
+
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
 
 /* Reads the members of a config.json, whatever its model_type, as those of an architecture. */
@@ -28224,7 +28228,7 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
     case EITP__QKV:
         return 3 * config->width;
     case EITP__INNER:
-        return config->inner;
+        return config->inner ? config->inner : 4 * config->width;
     case EITP__LABELS:
         return config->labels;
     case EITP__NONE:
@@ -29006,12 +29010,14 @@ static const char *eitp__field_name(const eitp_transformer_config *config, size_
     return key ? key : eitp__fields[field].name;
 }
 
-/* Replaces what stands for the value of another member. */
-static void eitp__complete(eitp_transformer_config *config) {
-    if (!config->inner)
-        config->inner = 4 * config->width;
+static void eitp__complete_dropout(eitp_transformer_config *config) {
     if (config->classifier_dropout < 0)
         config->classifier_dropout = config->residual_dropout;
+}
+
+EITP__PRIVATE void eitp__config_complete(eitp_transformer_config *config) {
+    config->inner = eitp__extent_of(config, EITP__INNER);
+    eitp__complete_dropout(config);
 }
 
 int64_t eitp_transformer_config_positions(const eitp_transformer_config *config) {
@@ -29037,10 +29043,10 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->layers = shape->layers;
             config->positions = shape->positions;
             config->segments = shape->segments;
-            config->inner = 4 * config->width;
+            config->inner = 0; /* 4 * width, also of a width that is set later */
             config->epsilon = shape->epsilon;
             config->head = EITP_HEAD_LANGUAGE;
-            eitp__complete(config);
+            eitp__complete_dropout(config);
             return EITP_OK;
         }
     }
@@ -29050,7 +29056,8 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
 static eitp_status eitp__check_size(const eitp_transformer_config *config, size_t field, eitp_error *error) {
     const int has_none =
         field == EITP__FIELD_SEGMENTS && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
-    const int64_t size = *(const int64_t *)eitp__field_of(config, field), min = !has_none;
+    const int64_t size = *(const int64_t *)eitp__field_of(config, field);
+    const int64_t min = !has_none && field != EITP__FIELD_INNER;
     const int64_t max = has_none ? 0 : (int64_t)eitp__fields[field].max;
     if (size >= min && size <= max)
         return EITP_OK;
@@ -29314,7 +29321,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
     eitp__read_model_head(root, config);
     if (config->head == EITP_HEAD_TOKEN_CLASSIFIER)
         config->problem = EITP_PROBLEM_TOKENS;
-    eitp__complete(config);
+    eitp__config_complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
@@ -29476,6 +29483,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, 
     eitp_status status = eitp__check_has_keys(config, error);
     if (status)
         return status;
+    eitp__config_complete(&named);
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__add_members(&text, &named, labels, dtype);
@@ -30064,6 +30072,7 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     created->host = host;
     created->config = *config;
     created->config.architecture = eitp__architecture_of(config);
+    eitp__config_complete(&created->config);
     if (eitp_head_has_labels(config->head))
         status = eitp__labels_create(&host, NULL, config->labels, &created->labels, error);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {

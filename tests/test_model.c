@@ -606,6 +606,43 @@ static eitp_status parse(const eitp_architecture *architecture, const char *text
     return status;
 }
 
+/* The MLP of a named shape follows a width that is set afterwards, in the model and in its file. */
+static void the_mlp_of_a_named_shape_follows_its_width(void) {
+    static const char *const shapes[] = {"gpt2", "bert-base", "roberta-base", "distilbert-base"};
+    for (size_t i = 0; i < EITP__COUNT(shapes); i++) {
+        const eitp_context_config settings = eitp_context_config_default();
+        const eitp_host host = eitp_host_default();
+        eitp_transformer_config config, read;
+        eitp_context *context;
+        eitp_model *model;
+        char directory[512];
+        REQUIRE(scratch_make(directory));
+        REQUIRE_OK(eitp_transformer_config_named(shapes[i], &config, &error_), error_);
+        config.width = 16;
+        config.heads = 2;
+        config.layers = 1;
+        config.vocabulary = config.positions = 20;
+        REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
+        REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
+        CHECK_THAT(eitp_model_config(model).inner == 64, "%s: %lld", shapes[i],
+                   (long long)eitp_model_config(model).inner);
+        REQUIRE_OK(eitp_transformer_config_write(&host, scratch_path(directory, "config.json"), &config, -1, EITP_F32,
+                                                 &error_),
+                   error_);
+        REQUIRE_OK(eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), &read, &error_), error_);
+        CHECK(read.inner == 64);
+        config.inner = 24;
+        eitp_model_destroy(model);
+        eitp_context_destroy(context);
+        REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
+        REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
+        CHECK(eitp_model_config(model).inner == 24);
+        eitp_model_destroy(model);
+        eitp_context_destroy(context);
+        scratch_remove(directory);
+    }
+}
+
 /* Keys are those of the table, in reading and in writing. */
 static void config_keys_follow_the_architecture(void) {
     static const struct {
@@ -969,6 +1006,7 @@ int main(int argc, char **argv) {
         TEST(parameters_are_laid_out_by_the_table),
         TEST(pieces_are_found_and_checked),
         TEST(files_in_pieces_survive_failures),
+        TEST(the_mlp_of_a_named_shape_follows_its_width),
         TEST(parts_are_frozen_by_place),
         TEST(adapters_follow_the_table),
     };

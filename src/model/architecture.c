@@ -87,7 +87,7 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
     case EITP__QKV:
         return 3 * config->width;
     case EITP__INNER:
-        return config->inner;
+        return config->inner ? config->inner : 4 * config->width;
     case EITP__LABELS:
         return config->labels;
     case EITP__NONE:

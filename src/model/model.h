@@ -53,7 +53,7 @@ typedef struct eitp_transformer_config {
     int64_t width;          /* of the hidden states */
     int64_t heads;
     int64_t layers;
-    int64_t inner;    /* width of the MLP's hidden layer; 4 * width in GPT-2 */
+    int64_t inner;    /* width of the MLP's hidden layer; 0: 4 * width */
     int64_t segments; /* rows of the segment embedding, as in BERT; 0: none, as in GPT-2 */
     eitp_activation activation;
     double epsilon; /* of the layer norms */
@@ -79,6 +79,7 @@ typedef struct eitp_transformer_config {
  * "gpt2-large", "gpt2-xl", "distilgpt2", "tiny" (4 layers of width 128), all with a vocabulary of 50257 tokens. BERT:
  * "bert-base" (110M parameters), "bert-large", "minilm" (6 layers of width 384, as in all-MiniLM-L6-v2), with 30522.
  * "roberta-base", "roberta-large", with 50265. "distilbert-base", with 30522. Another name is EITP_ERROR_ARGUMENT.
+ * `inner` is 0, so that it follows a width that is set afterwards.
  */
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);

@@ -70,12 +70,14 @@ static const char *eitp__field_name(const eitp_transformer_config *config, size_
     return key ? key : eitp__fields[field].name;
 }
 
-/* Replaces what stands for the value of another member. */
-static void eitp__complete(eitp_transformer_config *config) {
-    if (!config->inner)
-        config->inner = 4 * config->width;
+static void eitp__complete_dropout(eitp_transformer_config *config) {
     if (config->classifier_dropout < 0)
         config->classifier_dropout = config->residual_dropout;
+}
+
+EITP__PRIVATE void eitp__config_complete(eitp_transformer_config *config) {
+    config->inner = eitp__extent_of(config, EITP__INNER);
+    eitp__complete_dropout(config);
 }
 
 int64_t eitp_transformer_config_positions(const eitp_transformer_config *config) {
@@ -101,10 +103,10 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->layers = shape->layers;
             config->positions = shape->positions;
             config->segments = shape->segments;
-            config->inner = 4 * config->width;
+            config->inner = 0; /* 4 * width, also of a width that is set later */
             config->epsilon = shape->epsilon;
             config->head = EITP_HEAD_LANGUAGE;
-            eitp__complete(config);
+            eitp__complete_dropout(config);
             return EITP_OK;
         }
     }
@@ -114,7 +116,8 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
 static eitp_status eitp__check_size(const eitp_transformer_config *config, size_t field, eitp_error *error) {
     const int has_none =
         field == EITP__FIELD_SEGMENTS && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
-    const int64_t size = *(const int64_t *)eitp__field_of(config, field), min = !has_none;
+    const int64_t size = *(const int64_t *)eitp__field_of(config, field);
+    const int64_t min = !has_none && field != EITP__FIELD_INNER;
     const int64_t max = has_none ? 0 : (int64_t)eitp__fields[field].max;
     if (size >= min && size <= max)
         return EITP_OK;
@@ -378,7 +381,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
     eitp__read_model_head(root, config);
     if (config->head == EITP_HEAD_TOKEN_CLASSIFIER)
         config->problem = EITP_PROBLEM_TOKENS;
-    eitp__complete(config);
+    eitp__config_complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
@@ -540,6 +543,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, 
     eitp_status status = eitp__check_has_keys(config, error);
     if (status)
         return status;
+    eitp__config_complete(&named);
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__add_members(&text, &named, labels, dtype);
