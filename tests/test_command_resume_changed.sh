@@ -99,9 +99,76 @@ cp -r text_grown/checkpoint-8 text_straight
 rm -r text_grown/checkpoint-8
 echo "And one more line." >>growing.txt
 exits 0 "text that has changed" train --resume auto --output-dir text_grown --threads 1
-check "text that has changed: logged" grep -q '^warning: the text of --data has changed since .* continues with what it was packed into' err
+check "text that has changed: logged" grep -q '^warning: the text of --data has changed or moved since .* continues with what it was packed into' err
 check "text that has changed: the same bits" same_checkpoints text_straight text_grown/checkpoint-8
 rm -r text_grown/checkpoint-8 text_grown/data
 refuses 1 "the training data differ" train --resume auto --output-dir text_grown --threads 1
+
+# A run of each kind of task whose text, and that of its validation, were packed: after a row was added, and after the
+# text was removed, it continues with the packed data and has the bits of an undisturbed run.
+mkdir letters
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k l m n o p q r s t u v w x y z >letters/vocab.txt
+printf '{"tokenizer_class": "BertTokenizer"}\n' >letters/tokenizer_config.json
+cat >bert.json <<'END'
+{"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 32, "hidden_size": 16, "num_attention_heads": 2,
+ "num_hidden_layers": 1, "intermediate_size": 32, "max_position_embeddings": 32}
+END
+rows() { # header, the label of an odd and of an even row
+    awk -v header="$1" -v odd="$2" -v even="$3" 'BEGIN {
+        print header
+        for (i = 0; i < 40; i++) print (i % 2 ? "a x" : "b y") (i % 3 ? " c" : " d e") "," (i % 2 ? odd : even)
+    }'
+}
+words() {
+    awk 'BEGIN { for (i = 0; i < 40; i++) print (i % 2 ? "a B-X\nx O" : "b O\ny B-Y") "\nc O\n" }'
+}
+losses() {
+    sed -n 's/.*"\(val_loss": [^,]*\),.*/\1/p' "$1/metrics.jsonl"
+}
+continues() { # name, data, validation data, one more row, options
+    name=$1
+    data=$2
+    validation=$3
+    row=$4
+    shift 4
+    held=${validation:+--val-data $validation}
+    exits 0 "$name" train "$@" --data "$data" $held --block-size 16 --batch-size 4 --steps 8 --save-steps 4 --eval-steps 4 --lr 1e-3 \
+        --seed 5 --threads 1 --precision $precision --output-dir "$name"
+    cp -r "$name/checkpoint-8" "$name.straight"
+    losses "$name" >"$name.losses"
+    for change in unchanged changed missing; do
+        rm -rf "$name/checkpoint-8"
+        [ $change != changed ] || printf '%b' "$row" | tee -a "$data" >/dev/null
+        [ $change != changed ] || [ -z "$validation" ] || printf '%b' "$row" >>"$validation"
+        [ $change != missing ] || rm "$data" $validation
+        exits 0 "$name: $change" train --resume auto --output-dir "$name" --threads 1
+        case $change in
+        unchanged) check "$name: $change: nothing is said" sh -c '! grep -q "continues with what it was packed into" err' ;;
+        *) check "$name: $change: said" grep -q "^warning: the text of --data .*$change.* continues with what it was packed into, '$name/data/.*--model" err
+            [ -z "$validation" ] || check "$name: $change: of the validation" grep -q "^warning: the text of --val-data .*$change" err ;;
+        esac
+        check "$name: $change: nothing is packed" sh -c '! grep -q "^packed" err'
+        check "$name: $change: the same bits" same_checkpoints "$name.straight" "$name/checkpoint-8"
+        check "$name: $change: the same evaluations" test "$(losses "$name")" = "$(cat "$name.losses")"
+    done
+}
+rows text,label up down >texts.csv
+rows text,label up down >texts-held.csv
+continues classify texts.csv texts-held.csv 'q r,other\n' --init bert.json --tokenizer letters
+rows text,label 0.5 1.25 >numbers.csv
+continues regress numbers.csv '' 'q r,7.5\n' --init bert.json --tokenizer letters --task regress
+rows text,other up down >hidden.csv
+continues mlm hidden.csv '' 'q r,up\n' --init bert.json --tokenizer letters --task mlm
+words >words.conll
+continues tokens words.conll '' 'q B-Z\n\n' --init bert.json --tokenizer letters
+cp text.txt lines.txt
+cp small.txt held.txt
+continues lm lines.txt held.txt 'One more line.\n' --init tiny.json
+
+# Data that --data names are other data.
+rows text,label up down >texts.csv
+printf 'q r,up\n' >>texts.csv
+rm -rf classify/checkpoint-8
+refuses 1 "the training data differ" train --resume auto --data texts.csv --output-dir classify --threads 1
 
 finish

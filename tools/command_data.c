@@ -239,6 +239,10 @@ int data_is_reusable(const option_set *o, option_id id) {
     return !data_has_input(o, id) || options_has(o, OPTION_RESUME);
 }
 
+char *data_packed_path(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *directory) {
+    return command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
+}
+
 /* Packs, unless the file for these texts and this tokenizer exists. */
 static eitp_status pack_in_directory(const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                                      const char *directory, data_file *data, eitp_error *error) {
@@ -246,7 +250,7 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const ei
     eitp_token_file_info info;
     int made = 0;
     eitp_status status;
-    data->path = command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
+    data->path = data_packed_path(o, id, tokenizer, directory);
     if (data_is_reusable(o, id) && files_info(data->path).kind == EITP_PATH_FILE) {
         eitp_token_file *file;
         status = eitp_token_file_open(&host, data->path, 0, &file, error);
@@ -271,11 +275,11 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const ei
 
 eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
                       const char *directory, data_file *data, eitp_error *error) {
-    int is_token_file;
-    eitp_status status = data_is_token_file(o, id, &is_token_file, error);
+    int is_token_file = 0;
+    eitp_status status = data->path ? EITP_OK : data_is_token_file(o, id, &is_token_file, error);
     if (!status && is_token_file)
         data->path = command_copy(o->values[id].texts[0]);
-    else if (!status)
+    else if (!status && !data->path)
         status = directory ? pack_in_directory(o, id, tokenizer, directory, data, error)
                            : pack_temporary(o, id, tokenizer, data, error);
     if (!status) {

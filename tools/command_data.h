@@ -10,9 +10,9 @@ EITP_BEGIN_DECLARATIONS
 typedef struct data_file {
     eitp_token_file *file;        /* NULL: a labelled file */
     eitp_labelled_file *labelled; /* NULL: a token file */
-    char *path;
-    int packed;                /* from text, into `path`, by this process */
-    int verified;              /* read through once, and valid */
+    char *path;   /* set before the file is opened: it was packed earlier, and is used whatever the texts are now */
+    int packed;   /* from text, into `path`, by this process */
+    int verified; /* read through once, and valid */
     temporary_file *temporary; /* into which text is packed without a directory; NULL: none */
 } data_file;
 
@@ -23,6 +23,9 @@ typedef struct data_file {
  */
 eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
                       const char *directory, data_file *data, eitp_error *error);
+
+/* Where data_open packs texts into, in `directory`; the caller frees it. */
+char *data_packed_path(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *directory);
 
 /* Removes from `directory` what data_open packed there for other texts or tokenizers, or did not finish. */
 void data_clean(const char *directory, const data_file *training, const data_file *validation);

@@ -193,6 +193,11 @@ static uint64_t fingerprint(const option_set *o, option_id id, const labelled_se
     return hash;
 }
 
+char *labelled_packed_path(const option_set *o, option_id id, const labelled_settings *settings,
+                           const char *directory) {
+    return command_format("%s/%016llx.labelled", directory, (unsigned long long)fingerprint(o, id, settings));
+}
+
 /* 1 if `path` is a whole labelled file. A damaged one is packed again. */
 static int is_packed(const char *path, eitp_error *error) {
     const eitp_host host = command_host();
@@ -215,7 +220,7 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const la
                                      const char *directory, data_file *data, eitp_error *error) {
     int made = 0;
     eitp_status status;
-    data->path = command_format("%s/%016llx.labelled", directory, (unsigned long long)fingerprint(o, id, settings));
+    data->path = labelled_packed_path(o, id, settings, directory);
     data->verified = data_is_reusable(o, id) && is_packed(data->path, error);
     if (data->verified)
         return EITP_OK;
@@ -236,9 +241,9 @@ eitp_status labelled_open(const option_set *o, option_id id, const labelled_sett
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "the model has no tokenizer; name one with --tokenizer, as a directory with tokenizer.json "
                             "or vocab.txt");
-    if (directory)
+    if (!data->path && directory)
         status = pack_in_directory(o, id, settings, directory, data, error);
-    else if (!(status = data_create_temporary(data, error)))
+    else if (!data->path && !(status = data_create_temporary(data, error)))
         status = pack(o, id, settings, data, error);
     host = data_host(data);
     return status ? status

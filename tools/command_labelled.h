@@ -24,6 +24,9 @@ typedef struct labelled_settings {
 eitp_status labelled_open(const option_set *o, option_id id, const labelled_settings *settings, const char *directory,
                           data_file *data, eitp_error *error);
 
+/* Where labelled_open packs texts into, in `directory`; the caller frees it. */
+char *labelled_packed_path(const option_set *o, option_id id, const labelled_settings *settings, const char *directory);
+
 /* --block-size; else the length that the tokenizer's files cut sequences to, else the model's positions. The option
    gets that value. */
 int64_t labelled_max_length(option_set *o, const eitp_tokenizer *tokenizer, const eitp_transformer_config *shape);

@@ -208,6 +208,13 @@ static void report_changes(const run *r, const option_set *recorded) {
     }
 }
 
+/* The checkpoint has the length of the longest sample; that of texts that are cut may be more. */
+static void keep_block_size(run *r, const option_set *recorded) {
+    if (options_has(recorded, OPTION_BLOCK_SIZE) && options_integer(recorded, OPTION_BLOCK_SIZE) > r->resumed.rows)
+        options_set_integer(&r->options, OPTION_BLOCK_SIZE, options_integer(recorded, OPTION_BLOCK_SIZE),
+                            SOURCE_CHECKPOINT);
+}
+
 static eitp_status take_recorded_options(run *r, eitp_error *error) {
     option_set recorded;
     int found;
@@ -218,6 +225,7 @@ static eitp_status take_recorded_options(run *r, eitp_error *error) {
         status = check_init(r, &recorded, error);
     if (!status) {
         report_changes(r, &recorded);
+        keep_block_size(r, &recorded);
         record_copy(&recorded, &r->options);
     }
     options_release(&recorded);

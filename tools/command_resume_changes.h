@@ -1,4 +1,4 @@
-/* What a resumed run may change, and what it keeps: batches, profile, kernels, data. */
+/* What a resumed run may change, and what it keeps: batches, profile, kernels. */
 #ifndef COMMAND_RESUME_CHANGES_H
 #define COMMAND_RESUME_CHANGES_H
 
@@ -15,12 +15,6 @@ eitp_status changes_check_samples(const run *r, const eitp_trainer_config *reque
 /* Sets *numerics to those of the checkpoint; to NULL if the environment selects other kernels, or the machine lacks
    them. EITP_ERROR_ARGUMENT if the environment names unknown ones. */
 eitp_status changes_find_numerics(const run *r, const char **numerics, eitp_error *error);
-
-/*
- * Keeps the data of the checkpoint: the beginning of a token file that has grown, or the file that the texts were
- * packed into before they changed. `directory` has the packed files.
- */
-eitp_status changes_keep_data(run *r, const char *directory, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

@@ -245,7 +245,8 @@ static eitp_status read_shape(run *r, eitp_error *error) {
     if (!status && directory)
         r->directory_shape = r->shape;
     if (!status)
-        r->kind = task_choose(o, &r->shape);
+        r->kind =
+            r->checkpoint && !options_choice(o, OPTION_TASK) ? task_of_shape(&r->shape) : task_choose(o, &r->shape);
     if (!status)
         status = r->kind->set_shape(r, directory ? directory : options_text(o, OPTION_INIT), error);
     if (!status && directory)

@@ -3,6 +3,7 @@
 #include "command_labelled.h"
 #include "command_output.h"
 #include "command_profile.h"
+#include "command_resume_data.h"
 #include "command_samples.h"
 #include "command_task.h"
 
@@ -99,6 +100,36 @@ static eitp_status follow_labels(run *r, const label_names *names, int *lacks_so
     return status;
 }
 
+/* Where the start of the run has packed the texts: the labels of the training data were not known yet. */
+static char *first_path(const run *r, option_id id, const labelled_settings *settings, const char *directory) {
+    labelled_settings first = *settings;
+    char *path;
+    if (id == OPTION_DATA && eitp_head_has_labels(r->kind->head)) {
+        first.problem = r->kind == &task_classification ? (eitp_problem)options_choice(&r->options, OPTION_LABELS)
+                                                        : r->kind->problem;
+        first.labels = NULL;
+        first.label_count = 0;
+    }
+    path = labelled_packed_path(&r->options, id, &first, directory);
+    if (files_info(path).kind == EITP_PATH_FILE)
+        return path;
+    free(path);
+    return labelled_packed_path(&r->options, id, settings, directory);
+}
+
+eitp_status task_open_labelled(run *r, option_id id, const labelled_settings *settings, const char *directory,
+                               data_file *data, eitp_error *error) {
+    char *expected = settings->tokenizer ? first_path(r, id, settings, directory) : NULL;
+    eitp_status status;
+    if (expected)
+        resume_use_packed(r, id, directory, expected, packed_has_samples, data);
+    free(expected);
+    status = labelled_open(&r->options, id, settings, directory, data, error);
+    if (!status)
+        labelled_report(data);
+    return status;
+}
+
 /* Validation data has the labels of the training data, or of a model that has more of them. */
 static eitp_status open_validation(run *r, labelled_settings settings, const label_names *names, int lacks_some,
                                    const char *directory, eitp_error *error) {
@@ -109,9 +140,7 @@ static eitp_status open_validation(run *r, labelled_settings settings, const lab
     settings.problem = training.problem;
     settings.labels = lacks_some ? NULL : training.labels;
     settings.label_count = lacks_some ? 0 : training.label_count;
-    status = labelled_open(&r->options, OPTION_VAL_DATA, &settings, directory, &r->validation, error);
-    if (!status)
-        labelled_report(&r->validation);
+    status = task_open_labelled(r, OPTION_VAL_DATA, &settings, directory, &r->validation, error);
     if (!status && lacks_some)
         status = match_labels(r, names, &r->validation, OPTION_VAL_DATA, &lacks_some, error);
     return status;
@@ -129,11 +158,9 @@ static eitp_status open_files(run *r, const label_names *names, eitp_error *erro
     settings.problem = r->shape.problem;
     settings.labels = names->names;
     settings.label_count = names->names ? names->count : 0;
-    status = labelled_open(&r->options, OPTION_DATA, &settings, directory, &r->training, error);
-    if (!status) {
-        labelled_report(&r->training);
+    status = task_open_labelled(r, OPTION_DATA, &settings, directory, &r->training, error);
+    if (!status)
         status = follow_labels(r, names, &lacks_some, error);
-    }
     if (!status)
         status = open_validation(r, settings, names, lacks_some, directory, error);
     free(directory);
@@ -168,12 +195,15 @@ static eitp_status report_overlap(const run *r, eitp_error *error) {
     return status;
 }
 
+double task_held_fraction(const run *r) {
+    return options_has(&r->options, OPTION_VAL_DATA) ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
+}
+
 eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error) {
     const uint64_t seed = (uint64_t)options_integer(&r->options, OPTION_SEED);
-    const double fraction = r->validation.labelled ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
     eitp_labelled_part *nothing = NULL;
     eitp_labelled_source training, validation;
-    eitp_status status = eitp_labelled_split(r->training.labelled, fraction, seed, &r->training_part,
+    eitp_status status = eitp_labelled_split(r->training.labelled, task_held_fraction(r), seed, &r->training_part,
                                              r->validation.labelled ? &nothing : &r->validation_part, error);
     (void)block_size;
     eitp_labelled_part_destroy(nothing);

@@ -1,7 +1,7 @@
 /* The task lm: the next token, of texts or of a token file. */
 #include "command_files.h"
 #include "command_output.h"
-#include "command_resume_changes.h"
+#include "command_resume_data.h"
 #include "command_samples.h"
 #include "command_task.h"
 
@@ -25,8 +25,8 @@ static eitp_status find_text(const run *r, int *has_text, eitp_error *error) {
 /* Text without a tokenizer is read as bytes. */
 static eitp_status complete_tokenizer(run *r, eitp_error *error) {
     int has_text = 0;
-    eitp_status status = find_text(r, &has_text, error);
-    return status || r->tokenizer || !has_text ? status : model_use_bytes(&r->tokenizer, error);
+    eitp_status status = r->tokenizer ? EITP_OK : find_text(r, &has_text, error);
+    return status || !has_text ? status : model_use_bytes(&r->tokenizer, error);
 }
 
 /* For a token file without a tokenizer: its tokens may be bytes. Otherwise the model is saved without a tokenizer. */
@@ -47,19 +47,28 @@ static eitp_status recognize_tokenizer(run *r, eitp_error *error) {
     return EITP_OK;
 }
 
-static eitp_status open_files(run *r, eitp_error *error) {
+/* Opens --data or --val-data; of a resumed run what the text was packed into, if it has changed. */
+static eitp_status open_file(run *r, option_id id, const char *directory, data_file *data, eitp_error *error) {
     const option_set *o = &r->options;
-    int64_t vocabulary = r->shape.vocabulary;
+    char *expected = r->tokenizer ? data_packed_path(o, id, r->tokenizer, directory) : NULL;
+    if (expected)
+        resume_use_packed(r, id, directory, expected, packed_has_tokens, data);
+    free(expected);
+    return data_open(o, id, r->tokenizer, r->shape.vocabulary, directory, data, error);
+}
+
+static eitp_status open_files(run *r, eitp_error *error) {
+    const int64_t vocabulary = r->shape.vocabulary;
     char *directory = files_join(r->directory, "data");
     eitp_status status = EITP_OK;
     if (r->tokenizer)
         status = model_check_tokenizer(r->tokenizer, NULL, vocabulary, error);
     if (!status)
-        status = data_open(o, OPTION_DATA, r->tokenizer, vocabulary, directory, &r->training, error);
+        status = open_file(r, OPTION_DATA, directory, &r->training, error);
     if (!status)
-        status = changes_keep_data(r, directory, error);
-    if (!status && options_has(o, OPTION_VAL_DATA))
-        status = data_open(o, OPTION_VAL_DATA, r->tokenizer, vocabulary, directory, &r->validation, error);
+        status = resume_keep_tokens(r, error);
+    if (!status && options_has(&r->options, OPTION_VAL_DATA))
+        status = open_file(r, OPTION_VAL_DATA, directory, &r->validation, error);
     if (!status && !r->tokenizer)
         status = recognize_tokenizer(r, error);
     if (!status && r->tokenizer)

@@ -30,11 +30,9 @@ static eitp_status open_rows(run *r, eitp_error *error) {
     settings.vocabulary = r->shape.vocabulary;
     settings.max_length = labelled_max_length(&r->options, r->tokenizer, &r->shape);
     settings.drops_labels = 1;
-    status = labelled_open(&r->options, OPTION_DATA, &settings, directory, &r->training, error);
-    if (!status)
-        labelled_report(&r->training);
+    status = task_open_labelled(r, OPTION_DATA, &settings, directory, &r->training, error);
     if (!status && options_has(&r->options, OPTION_VAL_DATA))
-        status = labelled_open(&r->options, OPTION_VAL_DATA, &settings, directory, &r->validation, error);
+        status = task_open_labelled(r, OPTION_VAL_DATA, &settings, directory, &r->validation, error);
     free(directory);
     return status;
 }
