@@ -132,9 +132,12 @@
  *   and reports events to a listener, or to the log. eitp_run_request_stop and eitp_run_request_save may be called from
  *   signal handlers. Destroy the run last. See examples/run.c.
  *   Generate: eitp_generator_create, then alternate eitp_generator_feed and eitp_generator_sample;
- *   eitp_tokenizer_token gives the bytes of a token. See examples/generate.c.
+ *   eitp_tokenizer_token gives the bytes of a token. Each conversation with a model is a generator. See
+ *   examples/generate.c.
  *   Predict: eitp_predictor_config_default, eitp_predictor_create, then eitp_predict with any number of texts gives the
  *   scores of a classifier, or embeddings. eitp_embedding_config_read reads the files of sentence-transformers.
+ *   Several threads with one copy of the weights: eitp_model_share gives each a model in a context of its own. See
+ *   examples/threads.c.
  *   Models and tasks of your own: fill in an eitp_task. Its `build` adds inputs (eitp_pass_row_input), parameters
  *   (eitp_parameter), ops, Transformer blocks (eitp_block), loss terms (eitp_pass_term) and metrics
  *   (eitp_pass_metric) to a graph; its `read` fills in a sample. Trainer, planner and run work with it unchanged. See
@@ -544,7 +547,8 @@ EITP_END_DECLARATIONS
  * Ownership: graphs belong to a context and plans to a graph; each must be destroyed before what it belongs to. Tensors
  * belong to their graph. Names and shapes that are passed in are copied. Every ..._destroy accepts NULL.
  *
- * Threads: a context and everything created from it must be used by one thread at a time. Two contexts are independent.
+ * Threads: a context and everything created from it must be used by one thread at a time. Two contexts are independent,
+ * also if one borrows weights of the other (eitp_model_share).
  */
 
 EITP_BEGIN_DECLARATIONS
@@ -666,6 +670,7 @@ typedef struct eitp_variable {
     int decay;     /* 1 if weight decay applies; initially so for parameters of rank 2 or more */
     int trained;   /* 1 if gradients and updates of the parameter are computed; initially so for all parameters */
     int offloaded; /* 1 if it is kept in the context's file */
+    int borrowed;  /* 1 if it is the memory of another context, which neither can change: see eitp_model_share */
 } eitp_variable;
 
 /* 0 for NULL. */
@@ -717,7 +722,7 @@ EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char
 EITP_API eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high,
                                                 uint64_t seed, eitp_error *error);
 
-/* Bytes of memory of the variables of a role, offloaded ones not included; 0 for NULL. */
+/* Bytes of memory of the variables of a role, offloaded and borrowed ones not included; 0 for NULL. */
 EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role);
 
 /* Bytes of the memory that all plans share, arena and workspace; 0 for NULL. */
@@ -1342,6 +1347,33 @@ typedef struct eitp_model eitp_model;
 EITP_API eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_config *config, eitp_model **model,
                                        eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
+
+/*
+ * Creates the model in another context, which borrows the weights, adapters included, instead of having a copy. So
+ * several threads compute with one set of weights: each has a context with its own arena, plans, caches and log, and in
+ * it generators, predictors and evaluations. Results have the bits that the context would compute with weights of its
+ * own. Labels, special tokens and dropout are copied.
+ *
+ * Both contexts must be on the CPU and have the same precision; threads, kernels and host may differ.
+ * EITP_ERROR_ARGUMENT if the weights have no values yet, the precision differs, or the context has variables of these
+ * names; EITP_ERROR_UNSUPPORTED for another device, and for offloaded weights.
+ *
+ * Changes: borrowed weights are frozen. Whatever would change them is EITP_ERROR_ARGUMENT: writing, initializing,
+ * loading, merging adapters and training. That holds in the borrowing context, and in the model's own until all
+ * contexts that borrow from it are destroyed. A borrowed model can be saved. If it has no adapters, it can be given its
+ * own, which can be trained.
+ *
+ * Life time: contexts and models may be destroyed in any order. The last context that uses the weights releases them,
+ * in its thread, by the host of the context that allocated them, which must stay valid until then.
+ *
+ * Threads: several threads may call this for one model at the same time, while nothing else uses the model's context.
+ * After that each thread uses its own context, as if it were alone. Hosts that contexts share must be thread-safe, as
+ * the default one is.
+ *
+ * Memory: the weights count in the context that allocated them (eitp_context_variable_bytes, eitp_fit_measure).
+ */
+EITP_API eitp_status eitp_model_share(const eitp_model *model, eitp_context *context, eitp_model **shared,
+                                      eitp_error *error);
 
 /* The configuration; its architecture is never NULL. */
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
@@ -6146,17 +6178,8 @@ EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, siz
                                                 eitp_error *error);
 /* <<src/tensor/offload.h */
 
-/* >>src/tensor/context.h */
-/* The context: its backend, variables, plans, and the arena that the plans share. */
-
-typedef struct eitp__variable {
-    eitp_variable info;
-    size_t name_length; /* compared first, since names share long prefixes */
-    void *data;         /* device memory; NULL until a plan uses it, and if it is offloaded */
-    uint64_t offset;    /* of an offloaded variable: in the file; EITP__NO_OFFSET until a plan uses it */
-} eitp__variable;
-
-#define EITP__NO_OFFSET UINT64_MAX
+/* >>src/tensor/segments.h */
+/* The memory of a context's variables, which other contexts may share. */
 
 /* A block of device memory. */
 typedef struct eitp__segment {
@@ -6164,14 +6187,60 @@ typedef struct eitp__segment {
     size_t size;
 } eitp__segment;
 
+/*
+ * Blocks of memory, with the backend that allocated them. The context that allocates holds a reference, and so does
+ * each context that borrows variables of it. Contexts may be in different threads.
+ */
+typedef struct eitp__segments {
+    eitp__backend *backend;
+    eitp__segment *blocks;
+    size_t count, capacity;
+    int references; /* atomic */
+} eitp__segments;
+
+/* Creates an empty list with one reference, which owns the backend. */
+EITP__PRIVATE eitp_status eitp__segments_create(eitp__backend *backend, eitp__segments **segments, eitp_error *error);
+
+/* Adds a block of zeros; NULL and an error that names `what` if out of memory. */
+EITP__PRIVATE eitp_status eitp__segments_add(eitp__segments *segments, size_t size, const char *what, void **memory,
+                                             eitp_error *error);
+
+/* Releases the block that was added last. */
+EITP__PRIVATE void eitp__segments_remove(eitp__segments *segments);
+
+/* Adds a reference. */
+EITP__PRIVATE void eitp__segments_retain(eitp__segments *segments);
+
+/* Drops a reference. The last one releases the blocks, the backend and the list. NULL is harmless. */
+EITP__PRIVATE void eitp__segments_release(eitp__segments *segments);
+
+/* True if another context holds a reference too. */
+EITP__PRIVATE int eitp__segments_are_shared(const eitp__segments *segments);
+/* <<src/tensor/segments.h */
+
+/* >>src/tensor/context.h */
+/* The context: its backend, variables, plans, and the arena that the plans share. */
+
+typedef struct eitp__variable {
+    eitp_variable info;
+    size_t name_length;     /* compared first, since names share long prefixes */
+    void *data;             /* device memory; NULL until a plan uses it, and if it is offloaded */
+    uint64_t offset;        /* of an offloaded variable: in the file; EITP__NO_OFFSET until a plan uses it */
+    eitp__segments *lender; /* of a borrowed variable: what its memory belongs to; else NULL */
+    int is_lent;            /* another context has borrowed it; atomic */
+} eitp__variable;
+
+#define EITP__NO_OFFSET UINT64_MAX
+
 struct eitp_context {
     eitp_host host;
     eitp__backend *backend;
     eitp__variable *variables;
     size_t variable_count, variable_capacity;
-    size_t graph_count;      /* graphs refer to variables by index */
-    eitp__segment *segments; /* the memory of the variables */
-    size_t segment_count, segment_capacity;
+    size_t graph_count;       /* graphs refer to variables by index */
+    eitp__segments *segments; /* the memory of the variables, and the backend */
+    eitp__segments **lenders; /* the memory of borrowed variables, each with a reference */
+    size_t lender_count, lender_capacity;
     eitp__segment arena;       /* of all plans */
     size_t released_arena;     /* its size before eitp__arena_release; 0: it was not released */
     uint64_t arena_generation; /* incremented when the arena moves */
@@ -6260,8 +6329,12 @@ EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error
 EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const eitp__variable *variable, size_t offset,
                                                   void *memory, size_t size, int writes, eitp_error *error);
 
-/* The memory of an allocated variable whose bytes are its values, or NULL: if it is offloaded, on a device, or has a
-   remainder. */
+/* EITP_ERROR_ARGUMENT if the values of the variable cannot be changed, because contexts share them. */
+EITP__PRIVATE eitp_status eitp__variable_check_change(const eitp_context *context, const eitp__variable *variable,
+                                                      eitp_error *error);
+
+/* The memory of an allocated variable whose bytes are its values, to be changed, or NULL: if it is offloaded, on a
+   device, shared by contexts, or has a remainder. */
 EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name);
 
 /* The 16-bit values that a parameter with an exact remainder (EITP_PARAMETERS_EXACT) has. bf16 is rounded to nearest,
@@ -6271,6 +6344,18 @@ EITP__PRIVATE void eitp__split_high(eitp_dtype dtype, const float *values, uint1
 /* Removes variables and segments beyond the given counts. No graph or plan may use them. */
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments);
 /* <<src/tensor/variable.h */
+
+/* >>src/tensor/borrow.h */
+/* Variables that use the memory of another context's. */
+
+/*
+ * Declares a variable of another context in this one, frozen, with the memory that it has there: then neither context
+ * can change its values. The context keeps the memory until it is destroyed, or the variable is rolled back. `lender`
+ * is only read, but for a mark on the variable, so several threads can borrow from it at the same time.
+ */
+EITP__PRIVATE eitp_status eitp__variable_borrow(eitp_context *context, eitp_context *lender, const char *name,
+                                                eitp_error *error);
+/* <<src/tensor/borrow.h */
 
 /* >>src/tensor/graph.h */
 /* The graph: tensors, nodes and the table of ops. */
@@ -19896,6 +19981,58 @@ EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, siz
 }
 /* <<src/tensor/offload.c */
 
+/* >>src/tensor/segments.c */
+EITP__PRIVATE eitp_status eitp__segments_create(eitp__backend *backend, eitp__segments **segments, eitp_error *error) {
+    *segments = (eitp__segments *)eitp__allocate(&backend->host, sizeof **segments);
+    if (!*segments)
+        return eitp__fail_memory(error, sizeof **segments, "the list of segments");
+    (*segments)->backend = backend;
+    (*segments)->references = 1;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__segments_add(eitp__segments *segments, size_t size, const char *what, void **memory,
+                                             eitp_error *error) {
+    eitp__backend *backend = segments->backend;
+    *memory = NULL;
+    if (!eitp__reserve(&backend->host, (void **)&segments->blocks, &segments->capacity, segments->count + 1,
+                       sizeof *segments->blocks))
+        return eitp__fail_memory(error, sizeof *segments->blocks, "the list of segments");
+    *memory = backend->interface->allocate(backend, size);
+    if (!*memory)
+        return eitp__fail_memory(error, size, what);
+    segments->blocks[segments->count].memory = *memory;
+    segments->blocks[segments->count++].size = size;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__segments_remove(eitp__segments *segments) {
+    const eitp__segment *last = &segments->blocks[--segments->count];
+    segments->backend->interface->release(segments->backend, last->memory, last->size);
+}
+
+EITP__PRIVATE void eitp__segments_retain(eitp__segments *segments) {
+    __atomic_fetch_add(&segments->references, 1, __ATOMIC_RELAXED);
+}
+
+EITP__PRIVATE void eitp__segments_release(eitp__segments *segments) {
+    eitp_host host;
+    /* The last one to release sees what the others did with the memory. */
+    if (!segments || __atomic_sub_fetch(&segments->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    host = segments->backend->host;
+    while (segments->count)
+        eitp__segments_remove(segments);
+    eitp__release(&host, segments->blocks, segments->capacity * sizeof *segments->blocks);
+    segments->backend->interface->destroy(segments->backend);
+    eitp__release(&host, segments, sizeof *segments);
+}
+
+EITP__PRIVATE int eitp__segments_are_shared(const eitp__segments *segments) {
+    return __atomic_load_n(&segments->references, __ATOMIC_ACQUIRE) > 1;
+}
+/* <<src/tensor/segments.c */
+
 /* >>src/tensor/variable.c */
 /* Variables: their list, their memory or place in the file, and access to their bytes. */
 
@@ -20053,12 +20190,12 @@ static eitp_status eitp__reserve_file_space(eitp_context *context, eitp_error *e
 }
 
 static int eitp__needs_memory(const eitp__variable *variable) {
-    return !variable->data && !variable->info.offloaded;
+    return !variable->data && !variable->info.offloaded && !variable->info.borrowed;
 }
 
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error) {
     size_t total = 0, offset = 0;
-    char *memory;
+    void *memory;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < context->variable_count; i++) {
         if (eitp__needs_memory(&context->variables[i]) &&
@@ -20069,19 +20206,13 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
         status = eitp__reserve_file_space(context, error);
     if (!total || context->plans_only || status)
         return status;
-    if (!eitp__reserve(&context->host, (void **)&context->segments, &context->segment_capacity,
-                       context->segment_count + 1, sizeof *context->segments))
-        return eitp__fail_memory(error, sizeof *context->segments, "the list of segments");
-    memory = (char *)context->backend->interface->allocate(context->backend, total);
-    if (!memory)
-        return eitp__fail_memory(error, total, "parameters, gradients and optimizer state");
-    context->segments[context->segment_count].memory = memory;
-    context->segments[context->segment_count].size = total;
-    context->segment_count++;
+    status = eitp__segments_add(context->segments, total, "parameters, gradients and optimizer state", &memory, error);
+    if (status)
+        return status;
     for (size_t i = 0; i < context->variable_count; i++) {
         if (!eitp__needs_memory(&context->variables[i]))
             continue;
-        context->variables[i].data = memory + offset;
+        context->variables[i].data = (char *)memory + offset;
         offset += eitp__aligned(context->variables[i].info.size);
     }
     return EITP_OK;
@@ -20098,18 +20229,46 @@ EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const e
                   : interface->download(context->backend, memory, data, size, error);
 }
 
+/* Drops the references to segments that no variable is in. */
+static void eitp__drop_lenders(eitp_context *context) {
+    size_t kept = 0;
+    for (size_t i = 0; i < context->lender_count; i++) {
+        size_t v = 0;
+        while (v < context->variable_count && context->variables[v].lender != context->lenders[i])
+            v++;
+        if (v < context->variable_count)
+            context->lenders[kept++] = context->lenders[i];
+        else
+            eitp__segments_release(context->lenders[i]);
+    }
+    context->lender_count = kept;
+}
+
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments) {
     while (context->variable_count > variables)
         eitp__variable_remove(context, context->variable_count - 1);
-    while (context->segment_count > segments) {
-        eitp__segment *last = &context->segments[--context->segment_count];
+    eitp__drop_lenders(context);
+    while (context->segments->count > segments) {
+        const eitp__segment *last = &context->segments->blocks[context->segments->count - 1];
         for (size_t i = 0; i < context->variable_count; i++) {
             uintptr_t at = (uintptr_t)context->variables[i].data, begin = (uintptr_t)last->memory;
             if (at >= begin && at < begin + last->size)
                 context->variables[i].data = NULL;
         }
-        context->backend->interface->release(context->backend, last->memory, last->size);
+        eitp__segments_remove(context->segments);
     }
+}
+
+EITP__PRIVATE eitp_status eitp__variable_check_change(const eitp_context *context, const eitp__variable *variable,
+                                                      eitp_error *error) {
+    if (variable->info.borrowed)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "variable '%s' is borrowed from another context and cannot be changed", variable->info.name);
+    if (eitp__segments_are_shared(context->segments) && __atomic_load_n(&variable->is_lent, __ATOMIC_RELAXED))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "variable '%s' cannot be changed while other contexts borrow it; destroy them first",
+                          variable->info.name);
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error *error) {
@@ -20137,6 +20296,8 @@ eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t 
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
+    if (!status)
+        status = eitp__variable_check_change(context, variable, error);
     return status ? status
                   : eitp__variable_transfer(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
@@ -20151,7 +20312,8 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
 EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name) {
     eitp__variable *variable = NULL;
     if (!context->backend->interface->is_host_memory || eitp__variable_named(context, name, &variable, NULL) ||
-        variable->info.offloaded || eitp__remainder_of(context, variable))
+        variable->info.offloaded || eitp__remainder_of(context, variable) ||
+        eitp__variable_check_change(context, variable, NULL))
         return NULL;
     return variable->data;
 }
@@ -20178,6 +20340,10 @@ eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, i
     if (variable->info.role != EITP_PARAMETER)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "variable '%s' is not a parameter; only parameters can be trained or frozen", name);
+    if (variable->info.trained == (trained != 0))
+        return EITP_OK;
+    if (variable->info.borrowed)
+        return eitp__variable_check_change(context, variable, error);
     remainder = trained ? NULL : eitp__remainder_of(context, variable);
     if (remainder && context->graph_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -20199,8 +20365,9 @@ EITP__PRIVATE uint64_t eitp__name_key(const char *name) {
 size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        if (context->variables[i].info.role == role && context->variables[i].data)
-            bytes += context->variables[i].info.size;
+        const eitp__variable *variable = &context->variables[i];
+        if (variable->info.role == role && variable->data && !variable->info.borrowed)
+            bytes += variable->info.size;
     }
     return bytes;
 }
@@ -20302,6 +20469,8 @@ eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int
     eitp_status status;
     planes.variable = planes.remainder = NULL;
     status = eitp__value_range(context, name, first, values, count, &planes.variable, &planes.remainder, error);
+    if (!status)
+        status = eitp__variable_check_change(context, planes.variable, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
         size_t piece = (size_t)eitp__plane_piece(count - i);
         eitp__split_values(&planes, values + i, piece);
@@ -20406,6 +20575,62 @@ eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, 
     return eitp__variable_generate(context, name, eitp__generate_uniform, &uniform, error);
 }
 /* <<src/tensor/variable_values.c */
+
+/* >>src/tensor/borrow.c */
+static eitp_status eitp__check_lending(const eitp_context *context, const eitp__variable *variable, eitp_error *error) {
+    if (eitp_variable_find(context, variable->info.name) >= 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "variable '%s' exists in the context; use the model that it belongs to, or another context",
+                          variable->info.name);
+    if (variable->info.offloaded)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "variable '%s' is offloaded, so other contexts cannot use its memory; create the context of "
+                          "its model with EITP_OFFLOAD_NONE",
+                          variable->info.name);
+    if (!variable->data && !context->plans_only)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "variable '%s' has no values yet; initialize or load its model first", variable->info.name);
+    return EITP_OK;
+}
+
+/* Makes the context hold a reference to the segments, if it does not. */
+static eitp_status eitp__keep_segments(eitp_context *context, eitp__segments *segments, eitp_error *error) {
+    for (size_t i = 0; i < context->lender_count; i++) {
+        if (context->lenders[i] == segments)
+            return EITP_OK;
+    }
+    if (!eitp__reserve(&context->host, (void **)&context->lenders, &context->lender_capacity, context->lender_count + 1,
+                       sizeof(eitp__segments *)))
+        return eitp__fail_memory(error, sizeof(eitp__segments *), "the list of lending contexts");
+    eitp__segments_retain(segments);
+    context->lenders[context->lender_count++] = segments;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_borrow(eitp_context *context, eitp_context *lender, const char *name,
+                                                eitp_error *error) {
+    eitp__variable *lent = NULL, *borrowed;
+    int64_t index;
+    eitp_status status = eitp__variable_named(lender, name, &lent, error);
+    if (!status)
+        status = eitp__check_lending(context, lent, error);
+    if (!status)
+        status = eitp__keep_segments(context, lent->lender ? lent->lender : lender->segments, error);
+    if (!status)
+        status = eitp__variable_declare(context, name, lent->info.role, lent->info.dtype, lent->info.rank,
+                                        lent->info.shape, &index, error);
+    if (status)
+        return status;
+    __atomic_store_n(&lent->is_lent, 1, __ATOMIC_RELAXED);
+    borrowed = &context->variables[index];
+    borrowed->lender = lent->lender ? lent->lender : lender->segments;
+    borrowed->data = lent->data;
+    borrowed->info.decay = lent->info.decay;
+    borrowed->info.trained = borrowed->info.offloaded = 0;
+    borrowed->info.borrowed = 1;
+    return EITP_OK;
+}
+/* <<src/tensor/borrow.c */
 
 /* >>src/tensor/context.c */
 /* Contexts: creation, properties, and the arena. */
@@ -20522,6 +20747,8 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     created->offload = config->offload;
     status = eitp__backend_create(&created->host, config->device, &backend, &created->backend, error);
     if (!status)
+        status = eitp__segments_create(created->backend, &created->segments, error);
+    if (!status)
         status = eitp__choose_precision(created->backend, config->precision, &created->precision, error);
     if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && created->precision == EITP_F16)
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
@@ -20531,7 +20758,9 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log(&created->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(created));
     if (status) {
-        if (created->backend)
+        if (created->segments)
+            eitp__segments_release(created->segments);
+        else if (created->backend)
             created->backend->interface->destroy(created->backend);
         eitp__release(&config->host, created, sizeof *created);
         return status;
@@ -20546,16 +20775,16 @@ void eitp_context_destroy(eitp_context *context) {
     if (!context)
         return;
     host = context->host;
-    for (size_t i = 0; i < context->segment_count; i++)
-        context->backend->interface->release(context->backend, context->segments[i].memory, context->segments[i].size);
     if (context->arena.memory)
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     for (size_t i = 0; i < context->variable_count; i++)
         eitp__release(&host, (void *)(uintptr_t)context->variables[i].info.name,
                       strlen(context->variables[i].info.name) + 1);
     eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
-    eitp__release(&host, context->segments, context->segment_capacity * sizeof *context->segments);
-    context->backend->interface->destroy(context->backend);
+    for (size_t i = 0; i < context->lender_count; i++)
+        eitp__segments_release(context->lenders[i]);
+    eitp__release(&host, context->lenders, context->lender_capacity * sizeof(eitp__segments *));
+    eitp__segments_release(context->segments);
     eitp__offload_close(&context->offload_file);
     eitp__release(&host, context, sizeof *context);
 }
@@ -25669,7 +25898,6 @@ EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *wo
                                                                               void *workspace, eitp_error *error),
                                                        eitp_error *error) {
     eitp_status status = EITP_OK, transferred;
-    plan->begun_steps = 0;
     for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
         eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
         size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;
@@ -28118,14 +28346,34 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
     return EITP_OK;
 }
 
+/* Checks that the plan changes no variable whose memory contexts share. */
+static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error) {
+    const eitp_context *context = plan->context;
+    eitp_status status = EITP_OK;
+    if (!context->lender_count && !eitp__segments_are_shared(context->segments))
+        return EITP_OK;
+    for (size_t s = plan->first_change; s < plan->step_count; s++) {
+        for (int i = 0; i < plan->steps[s].output_count && !status; i++) {
+            eitp_tensor *replaced = plan->steps[s].replaces[i];
+            const eitp_tensor *owner = replaced ? eitp__owner(replaced, NULL) : NULL;
+            if (owner && owner->leaf == EITP__VARIABLE)
+                status = eitp__variable_check_change(context, &context->variables[owner->variable], error);
+        }
+    }
+    return status;
+}
+
 eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
     void *workspace = NULL;
     eitp_status (*execute)(eitp_plan * plan, size_t first, size_t end, void *workspace, eitp_error *error);
     eitp_status status = eitp__check_arena(plan, error);
+    plan->begun_steps = 0;
     if (!status)
         status = eitp__check_written(plan, error);
+    if (!status)
+        status = eitp__check_changes(plan, error);
     if (status)
         return status;
     eitp__bind(plan);
@@ -30281,6 +30529,93 @@ eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const
 }
 /* <<src/model/transformer.c */
 
+/* >>src/model/share.c */
+/* A model in several contexts that read the same weights. */
+
+static eitp_status eitp__share_check(const eitp_context *lender, const eitp_context *context, eitp_error *error) {
+    const eitp__backend_interface *device = lender->backend->interface, *other = context->backend->interface;
+    if (lender == context)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the model is in this context already; several generators and predictors can use it there");
+    if (!device->is_host_memory || strcmp(device->name, other->name) != 0)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "a context on device '%s' cannot use weights on device '%s'; create both on 'cpu'",
+                          other->name, device->name);
+    if (lender->precision != context->precision)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the context has precision %s, and the model's context %s; create both with the same",
+                          eitp_context_precision_name(context), eitp_context_precision_name(lender));
+    return EITP_OK;
+}
+
+/* A copy of the model, without its weights, in another context. Destroy it even after a failure. */
+static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *context, eitp_model *copy,
+                                    eitp_error *error) {
+    copy->context = context;
+    copy->config = model->config;
+    copy->lora = model->lora;
+    copy->source = model->source ? eitp__copy_text(&copy->host, model->source) : NULL;
+    copy->generation = model->generation ? eitp__copy_text(&copy->host, model->generation) : NULL;
+    if ((model->source && !copy->source) || (model->generation && !copy->generation))
+        return eitp__fail_memory(error, strlen(model->source ? model->source : model->generation) + 1, "a model");
+    return model->labels
+               ? eitp__labels_create(&copy->host, model->labels->names, model->labels->count, &copy->labels, error)
+               : EITP_OK;
+}
+
+/* Borrows a parameter and its remainder. */
+static eitp_status eitp__share_parameter(const eitp_model *model, eitp_context *context, const char *name,
+                                         eitp_error *error) {
+    eitp_context *lender = model->context;
+    eitp__variable *parameter = NULL, *remainder;
+    eitp_status status = eitp__variable_borrow(context, lender, name, error);
+    if (!status)
+        status = eitp__variable_named(lender, name, &parameter, error);
+    remainder = status ? NULL : eitp__remainder_of(lender, parameter);
+    return remainder ? eitp__variable_borrow(context, lender, remainder->info.name, error) : status;
+}
+
+/* Borrows all parameters, or none. */
+static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
+    const size_t variables = context->variable_count, segments = context->segments->count;
+    const int64_t base = eitp__parameter_count(&model->config);
+    const int64_t count = base + eitp__lora_parameter_count(&model->config, &model->lora);
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < count && !status; i++) {
+        const eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
+                                                   : eitp__lora_parameter(&model->config, &model->lora, i - base);
+        status = eitp__share_parameter(model, context, parameter.name, error);
+    }
+    if (status)
+        eitp__variables_roll_back(context, variables, segments);
+    return status;
+}
+
+eitp_status eitp_model_share(const eitp_model *model, eitp_context *context, eitp_model **shared, eitp_error *error) {
+    eitp_model *created;
+    eitp_status status;
+    if (!model || !context || !shared)
+        return eitp__fail_null(error, "eitp_model_share", "model, context and shared");
+    *shared = NULL;
+    status = eitp__share_check(model->context, context, error);
+    if (status)
+        return status;
+    created = (eitp_model *)eitp__allocate(&context->host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a model");
+    created->host = context->host;
+    status = eitp__share_copy(model, context, created, error);
+    if (!status)
+        status = eitp__share_parameters(model, context, error);
+    if (status) {
+        eitp_model_destroy(created);
+        return status;
+    }
+    *shared = created;
+    return EITP_OK;
+}
+/* <<src/model/share.c */
+
 /* >>src/model/heads.c */
 /* What models compute from hidden states: logits and losses of tokens, and scores of sequences. */
 
@@ -31497,7 +31832,8 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_con
     eitp__update_pieces list = EITP__ZERO;
     eitp_status status = eitp__check_optimizer_config(config, error);
     if (!status && !count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "no trained parameter to update");
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "no trained parameter to update: all are frozen, or borrowed from another context");
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
@@ -51589,7 +51925,7 @@ static eitp_status eitp__estimate_evaluation(eitp__step_plans *plans, eitp__step
 EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
                                                     eitp_error *error) {
     eitp_context *context = plans->task.context;
-    const size_t variables = context->variable_count, segments = context->segment_count;
+    const size_t variables = context->variable_count, segments = context->segments->count;
     eitp_plan_stats pass = EITP__ZERO, update = EITP__ZERO;
     eitp_status status = eitp__build_gradients(plans, error);
     memset(needs, 0, sizeof *needs);
@@ -51663,7 +51999,7 @@ static eitp_status eitp__build_for(eitp__step_plans *plans, const eitp_trainer_c
                                    int64_t evaluation_samples, eitp_error *error) {
     eitp_context *context = plans->task.context;
     const eitp_graph *const none[3] = {NULL, NULL, NULL};
-    const size_t variables = context->variable_count, segments = context->segment_count;
+    const size_t variables = context->variable_count, segments = context->segments->count;
     eitp_status status;
     plans->config = *config;
     plans->evaluation_samples = evaluation_samples;
@@ -54213,7 +54549,7 @@ static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.role == role && !variable.offloaded ? variable.size : 0;
+        bytes += variable.role == role && !variable.offloaded && !variable.borrowed ? variable.size : 0;
     }
     return bytes;
 }

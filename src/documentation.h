@@ -132,9 +132,12 @@
  *   and reports events to a listener, or to the log. eitp_run_request_stop and eitp_run_request_save may be called from
  *   signal handlers. Destroy the run last. See examples/run.c.
  *   Generate: eitp_generator_create, then alternate eitp_generator_feed and eitp_generator_sample;
- *   eitp_tokenizer_token gives the bytes of a token. See examples/generate.c.
+ *   eitp_tokenizer_token gives the bytes of a token. Each conversation with a model is a generator. See
+ *   examples/generate.c.
  *   Predict: eitp_predictor_config_default, eitp_predictor_create, then eitp_predict with any number of texts gives the
  *   scores of a classifier, or embeddings. eitp_embedding_config_read reads the files of sentence-transformers.
+ *   Several threads with one copy of the weights: eitp_model_share gives each a model in a context of its own. See
+ *   examples/threads.c.
  *   Models and tasks of your own: fill in an eitp_task. Its `build` adds inputs (eitp_pass_row_input), parameters
  *   (eitp_parameter), ops, Transformer blocks (eitp_block), loss terms (eitp_pass_term) and metrics
  *   (eitp_pass_metric) to a graph; its `read` fills in a sample. Trainer, planner and run work with it unchanged. See

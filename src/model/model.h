@@ -116,6 +116,33 @@ EITP_API eitp_status eitp_model_create(eitp_context *context, const eitp_transfo
                                        eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
 
+/*
+ * Creates the model in another context, which borrows the weights, adapters included, instead of having a copy. So
+ * several threads compute with one set of weights: each has a context with its own arena, plans, caches and log, and in
+ * it generators, predictors and evaluations. Results have the bits that the context would compute with weights of its
+ * own. Labels, special tokens and dropout are copied.
+ *
+ * Both contexts must be on the CPU and have the same precision; threads, kernels and host may differ.
+ * EITP_ERROR_ARGUMENT if the weights have no values yet, the precision differs, or the context has variables of these
+ * names; EITP_ERROR_UNSUPPORTED for another device, and for offloaded weights.
+ *
+ * Changes: borrowed weights are frozen. Whatever would change them is EITP_ERROR_ARGUMENT: writing, initializing,
+ * loading, merging adapters and training. That holds in the borrowing context, and in the model's own until all
+ * contexts that borrow from it are destroyed. A borrowed model can be saved. If it has no adapters, it can be given its
+ * own, which can be trained.
+ *
+ * Life time: contexts and models may be destroyed in any order. The last context that uses the weights releases them,
+ * in its thread, by the host of the context that allocated them, which must stay valid until then.
+ *
+ * Threads: several threads may call this for one model at the same time, while nothing else uses the model's context.
+ * After that each thread uses its own context, as if it were alone. Hosts that contexts share must be thread-safe, as
+ * the default one is.
+ *
+ * Memory: the weights count in the context that allocated them (eitp_context_variable_bytes, eitp_fit_measure).
+ */
+EITP_API eitp_status eitp_model_share(const eitp_model *model, eitp_context *context, eitp_model **shared,
+                                      eitp_error *error);
+
 /* The configuration; its architecture is never NULL. */
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 

@@ -237,7 +237,8 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_con
     eitp__update_pieces list = EITP__ZERO;
     eitp_status status = eitp__check_optimizer_config(config, error);
     if (!status && !count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "no trained parameter to update");
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "no trained parameter to update: all are frozen, or borrowed from another context");
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);

@@ -116,6 +116,8 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     created->offload = config->offload;
     status = eitp__backend_create(&created->host, config->device, &backend, &created->backend, error);
     if (!status)
+        status = eitp__segments_create(created->backend, &created->segments, error);
+    if (!status)
         status = eitp__choose_precision(created->backend, config->precision, &created->precision, error);
     if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && created->precision == EITP_F16)
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
@@ -125,7 +127,9 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log(&created->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(created));
     if (status) {
-        if (created->backend)
+        if (created->segments)
+            eitp__segments_release(created->segments);
+        else if (created->backend)
             created->backend->interface->destroy(created->backend);
         eitp__release(&config->host, created, sizeof *created);
         return status;
@@ -140,16 +144,16 @@ void eitp_context_destroy(eitp_context *context) {
     if (!context)
         return;
     host = context->host;
-    for (size_t i = 0; i < context->segment_count; i++)
-        context->backend->interface->release(context->backend, context->segments[i].memory, context->segments[i].size);
     if (context->arena.memory)
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     for (size_t i = 0; i < context->variable_count; i++)
         eitp__release(&host, (void *)(uintptr_t)context->variables[i].info.name,
                       strlen(context->variables[i].info.name) + 1);
     eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
-    eitp__release(&host, context->segments, context->segment_capacity * sizeof *context->segments);
-    context->backend->interface->destroy(context->backend);
+    for (size_t i = 0; i < context->lender_count; i++)
+        eitp__segments_release(context->lenders[i]);
+    eitp__release(&host, context->lenders, context->lender_capacity * sizeof(eitp__segments *));
+    eitp__segments_release(context->segments);
     eitp__offload_close(&context->offload_file);
     eitp__release(&host, context, sizeof *context);
 }

@@ -2,32 +2,29 @@
 #ifndef EITP_CONTEXT_H
 #define EITP_CONTEXT_H
 
-#include "backends/backend.h"
 #include "tensor/offload.h"
+#include "tensor/segments.h"
 
 typedef struct eitp__variable {
     eitp_variable info;
-    size_t name_length; /* compared first, since names share long prefixes */
-    void *data;         /* device memory; NULL until a plan uses it, and if it is offloaded */
-    uint64_t offset;    /* of an offloaded variable: in the file; EITP__NO_OFFSET until a plan uses it */
+    size_t name_length;     /* compared first, since names share long prefixes */
+    void *data;             /* device memory; NULL until a plan uses it, and if it is offloaded */
+    uint64_t offset;        /* of an offloaded variable: in the file; EITP__NO_OFFSET until a plan uses it */
+    eitp__segments *lender; /* of a borrowed variable: what its memory belongs to; else NULL */
+    int is_lent;            /* another context has borrowed it; atomic */
 } eitp__variable;
 
 #define EITP__NO_OFFSET UINT64_MAX
-
-/* A block of device memory. */
-typedef struct eitp__segment {
-    void *memory;
-    size_t size;
-} eitp__segment;
 
 struct eitp_context {
     eitp_host host;
     eitp__backend *backend;
     eitp__variable *variables;
     size_t variable_count, variable_capacity;
-    size_t graph_count;      /* graphs refer to variables by index */
-    eitp__segment *segments; /* the memory of the variables */
-    size_t segment_count, segment_capacity;
+    size_t graph_count;       /* graphs refer to variables by index */
+    eitp__segments *segments; /* the memory of the variables, and the backend */
+    eitp__segments **lenders; /* the memory of borrowed variables, each with a reference */
+    size_t lender_count, lender_capacity;
     eitp__segment arena;       /* of all plans */
     size_t released_arena;     /* its size before eitp__arena_release; 0: it was not released */
     uint64_t arena_generation; /* incremented when the arena moves */

@@ -1,6 +1,7 @@
 /* Execution of plans: inputs are written, steps executed, outputs read. */
 #include "tensor/check_finite.h"
 #include "tensor/profile.h"
+#include "tensor/variable.h"
 
 eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error) {
     if (!plan)
@@ -178,14 +179,34 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
     return EITP_OK;
 }
 
+/* Checks that the plan changes no variable whose memory contexts share. */
+static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error) {
+    const eitp_context *context = plan->context;
+    eitp_status status = EITP_OK;
+    if (!context->lender_count && !eitp__segments_are_shared(context->segments))
+        return EITP_OK;
+    for (size_t s = plan->first_change; s < plan->step_count; s++) {
+        for (int i = 0; i < plan->steps[s].output_count && !status; i++) {
+            eitp_tensor *replaced = plan->steps[s].replaces[i];
+            const eitp_tensor *owner = replaced ? eitp__owner(replaced, NULL) : NULL;
+            if (owner && owner->leaf == EITP__VARIABLE)
+                status = eitp__variable_check_change(context, &context->variables[owner->variable], error);
+        }
+    }
+    return status;
+}
+
 eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
     void *workspace = NULL;
     eitp_status (*execute)(eitp_plan * plan, size_t first, size_t end, void *workspace, eitp_error *error);
     eitp_status status = eitp__check_arena(plan, error);
+    plan->begun_steps = 0;
     if (!status)
         status = eitp__check_written(plan, error);
+    if (!status)
+        status = eitp__check_changes(plan, error);
     if (status)
         return status;
     eitp__bind(plan);

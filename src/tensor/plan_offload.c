@@ -212,7 +212,6 @@ EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *wo
                                                                               void *workspace, eitp_error *error),
                                                        eitp_error *error) {
     eitp_status status = EITP_OK, transferred;
-    plan->begun_steps = 0;
     for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
         eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
         size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;

@@ -13,7 +13,8 @@
  * Ownership: graphs belong to a context and plans to a graph; each must be destroyed before what it belongs to. Tensors
  * belong to their graph. Names and shapes that are passed in are copied. Every ..._destroy accepts NULL.
  *
- * Threads: a context and everything created from it must be used by one thread at a time. Two contexts are independent.
+ * Threads: a context and everything created from it must be used by one thread at a time. Two contexts are independent,
+ * also if one borrows weights of the other (eitp_model_share).
  */
 #ifndef EITP_TENSOR_H
 #define EITP_TENSOR_H
@@ -139,6 +140,7 @@ typedef struct eitp_variable {
     int decay;     /* 1 if weight decay applies; initially so for parameters of rank 2 or more */
     int trained;   /* 1 if gradients and updates of the parameter are computed; initially so for all parameters */
     int offloaded; /* 1 if it is kept in the context's file */
+    int borrowed;  /* 1 if it is the memory of another context, which neither can change: see eitp_model_share */
 } eitp_variable;
 
 /* 0 for NULL. */
@@ -190,7 +192,7 @@ EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char
 EITP_API eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high,
                                                 uint64_t seed, eitp_error *error);
 
-/* Bytes of memory of the variables of a role, offloaded ones not included; 0 for NULL. */
+/* Bytes of memory of the variables of a role, offloaded and borrowed ones not included; 0 for NULL. */
 EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role);
 
 /* Bytes of the memory that all plans share, arena and workspace; 0 for NULL. */

@@ -158,12 +158,12 @@ static eitp_status eitp__reserve_file_space(eitp_context *context, eitp_error *e
 }
 
 static int eitp__needs_memory(const eitp__variable *variable) {
-    return !variable->data && !variable->info.offloaded;
+    return !variable->data && !variable->info.offloaded && !variable->info.borrowed;
 }
 
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error) {
     size_t total = 0, offset = 0;
-    char *memory;
+    void *memory;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < context->variable_count; i++) {
         if (eitp__needs_memory(&context->variables[i]) &&
@@ -174,19 +174,13 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
         status = eitp__reserve_file_space(context, error);
     if (!total || context->plans_only || status)
         return status;
-    if (!eitp__reserve(&context->host, (void **)&context->segments, &context->segment_capacity,
-                       context->segment_count + 1, sizeof *context->segments))
-        return eitp__fail_memory(error, sizeof *context->segments, "the list of segments");
-    memory = (char *)context->backend->interface->allocate(context->backend, total);
-    if (!memory)
-        return eitp__fail_memory(error, total, "parameters, gradients and optimizer state");
-    context->segments[context->segment_count].memory = memory;
-    context->segments[context->segment_count].size = total;
-    context->segment_count++;
+    status = eitp__segments_add(context->segments, total, "parameters, gradients and optimizer state", &memory, error);
+    if (status)
+        return status;
     for (size_t i = 0; i < context->variable_count; i++) {
         if (!eitp__needs_memory(&context->variables[i]))
             continue;
-        context->variables[i].data = memory + offset;
+        context->variables[i].data = (char *)memory + offset;
         offset += eitp__aligned(context->variables[i].info.size);
     }
     return EITP_OK;
@@ -203,18 +197,46 @@ EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const e
                   : interface->download(context->backend, memory, data, size, error);
 }
 
+/* Drops the references to segments that no variable is in. */
+static void eitp__drop_lenders(eitp_context *context) {
+    size_t kept = 0;
+    for (size_t i = 0; i < context->lender_count; i++) {
+        size_t v = 0;
+        while (v < context->variable_count && context->variables[v].lender != context->lenders[i])
+            v++;
+        if (v < context->variable_count)
+            context->lenders[kept++] = context->lenders[i];
+        else
+            eitp__segments_release(context->lenders[i]);
+    }
+    context->lender_count = kept;
+}
+
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments) {
     while (context->variable_count > variables)
         eitp__variable_remove(context, context->variable_count - 1);
-    while (context->segment_count > segments) {
-        eitp__segment *last = &context->segments[--context->segment_count];
+    eitp__drop_lenders(context);
+    while (context->segments->count > segments) {
+        const eitp__segment *last = &context->segments->blocks[context->segments->count - 1];
         for (size_t i = 0; i < context->variable_count; i++) {
             uintptr_t at = (uintptr_t)context->variables[i].data, begin = (uintptr_t)last->memory;
             if (at >= begin && at < begin + last->size)
                 context->variables[i].data = NULL;
         }
-        context->backend->interface->release(context->backend, last->memory, last->size);
+        eitp__segments_remove(context->segments);
     }
+}
+
+EITP__PRIVATE eitp_status eitp__variable_check_change(const eitp_context *context, const eitp__variable *variable,
+                                                      eitp_error *error) {
+    if (variable->info.borrowed)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "variable '%s' is borrowed from another context and cannot be changed", variable->info.name);
+    if (eitp__segments_are_shared(context->segments) && __atomic_load_n(&variable->is_lent, __ATOMIC_RELAXED))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "variable '%s' cannot be changed while other contexts borrow it; destroy them first",
+                          variable->info.name);
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error *error) {
@@ -242,6 +264,8 @@ eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t 
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
+    if (!status)
+        status = eitp__variable_check_change(context, variable, error);
     return status ? status
                   : eitp__variable_transfer(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
@@ -256,7 +280,8 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
 EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name) {
     eitp__variable *variable = NULL;
     if (!context->backend->interface->is_host_memory || eitp__variable_named(context, name, &variable, NULL) ||
-        variable->info.offloaded || eitp__remainder_of(context, variable))
+        variable->info.offloaded || eitp__remainder_of(context, variable) ||
+        eitp__variable_check_change(context, variable, NULL))
         return NULL;
     return variable->data;
 }
@@ -283,6 +308,10 @@ eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, i
     if (variable->info.role != EITP_PARAMETER)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "variable '%s' is not a parameter; only parameters can be trained or frozen", name);
+    if (variable->info.trained == (trained != 0))
+        return EITP_OK;
+    if (variable->info.borrowed)
+        return eitp__variable_check_change(context, variable, error);
     remainder = trained ? NULL : eitp__remainder_of(context, variable);
     if (remainder && context->graph_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -304,8 +333,9 @@ EITP__PRIVATE uint64_t eitp__name_key(const char *name) {
 size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        if (context->variables[i].info.role == role && context->variables[i].data)
-            bytes += context->variables[i].info.size;
+        const eitp__variable *variable = &context->variables[i];
+        if (variable->info.role == role && variable->data && !variable->info.borrowed)
+            bytes += variable->info.size;
     }
     return bytes;
 }

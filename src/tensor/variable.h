@@ -44,8 +44,12 @@ EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error
 EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const eitp__variable *variable, size_t offset,
                                                   void *memory, size_t size, int writes, eitp_error *error);
 
-/* The memory of an allocated variable whose bytes are its values, or NULL: if it is offloaded, on a device, or has a
-   remainder. */
+/* EITP_ERROR_ARGUMENT if the values of the variable cannot be changed, because contexts share them. */
+EITP__PRIVATE eitp_status eitp__variable_check_change(const eitp_context *context, const eitp__variable *variable,
+                                                      eitp_error *error);
+
+/* The memory of an allocated variable whose bytes are its values, to be changed, or NULL: if it is offloaded, on a
+   device, shared by contexts, or has a remainder. */
 EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name);
 
 /* The 16-bit values that a parameter with an exact remainder (EITP_PARAMETERS_EXACT) has. bf16 is rounded to nearest,

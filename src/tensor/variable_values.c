@@ -95,6 +95,8 @@ eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int
     eitp_status status;
     planes.variable = planes.remainder = NULL;
     status = eitp__value_range(context, name, first, values, count, &planes.variable, &planes.remainder, error);
+    if (!status)
+        status = eitp__variable_check_change(context, planes.variable, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
         size_t piece = (size_t)eitp__plane_piece(count - i);
         eitp__split_values(&planes, values + i, piece);

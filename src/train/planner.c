@@ -52,7 +52,7 @@ static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.role == role && !variable.offloaded ? variable.size : 0;
+        bytes += variable.role == role && !variable.offloaded && !variable.borrowed ? variable.size : 0;
     }
     return bytes;
 }

@@ -262,7 +262,7 @@ static eitp_status eitp__estimate_evaluation(eitp__step_plans *plans, eitp__step
 EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
                                                     eitp_error *error) {
     eitp_context *context = plans->task.context;
-    const size_t variables = context->variable_count, segments = context->segment_count;
+    const size_t variables = context->variable_count, segments = context->segments->count;
     eitp_plan_stats pass = EITP__ZERO, update = EITP__ZERO;
     eitp_status status = eitp__build_gradients(plans, error);
     memset(needs, 0, sizeof *needs);
@@ -336,7 +336,7 @@ static eitp_status eitp__build_for(eitp__step_plans *plans, const eitp_trainer_c
                                    int64_t evaluation_samples, eitp_error *error) {
     eitp_context *context = plans->task.context;
     const eitp_graph *const none[3] = {NULL, NULL, NULL};
-    const size_t variables = context->variable_count, segments = context->segment_count;
+    const size_t variables = context->variable_count, segments = context->segments->count;
     eitp_status status;
     plans->config = *config;
     plans->evaluation_samples = evaluation_samples;

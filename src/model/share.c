@@ -1,0 +1,88 @@
+/* A model in several contexts that read the same weights. */
+#include "model/lora.h"
+#include "model/transformer.h"
+#include "tensor/borrow.h"
+#include "tensor/variable.h"
+
+static eitp_status eitp__share_check(const eitp_context *lender, const eitp_context *context, eitp_error *error) {
+    const eitp__backend_interface *device = lender->backend->interface, *other = context->backend->interface;
+    if (lender == context)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the model is in this context already; several generators and predictors can use it there");
+    if (!device->is_host_memory || strcmp(device->name, other->name) != 0)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "a context on device '%s' cannot use weights on device '%s'; create both on 'cpu'",
+                          other->name, device->name);
+    if (lender->precision != context->precision)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the context has precision %s, and the model's context %s; create both with the same",
+                          eitp_context_precision_name(context), eitp_context_precision_name(lender));
+    return EITP_OK;
+}
+
+/* A copy of the model, without its weights, in another context. Destroy it even after a failure. */
+static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *context, eitp_model *copy,
+                                    eitp_error *error) {
+    copy->context = context;
+    copy->config = model->config;
+    copy->lora = model->lora;
+    copy->source = model->source ? eitp__copy_text(&copy->host, model->source) : NULL;
+    copy->generation = model->generation ? eitp__copy_text(&copy->host, model->generation) : NULL;
+    if ((model->source && !copy->source) || (model->generation && !copy->generation))
+        return eitp__fail_memory(error, strlen(model->source ? model->source : model->generation) + 1, "a model");
+    return model->labels
+               ? eitp__labels_create(&copy->host, model->labels->names, model->labels->count, &copy->labels, error)
+               : EITP_OK;
+}
+
+/* Borrows a parameter and its remainder. */
+static eitp_status eitp__share_parameter(const eitp_model *model, eitp_context *context, const char *name,
+                                         eitp_error *error) {
+    eitp_context *lender = model->context;
+    eitp__variable *parameter = NULL, *remainder;
+    eitp_status status = eitp__variable_borrow(context, lender, name, error);
+    if (!status)
+        status = eitp__variable_named(lender, name, &parameter, error);
+    remainder = status ? NULL : eitp__remainder_of(lender, parameter);
+    return remainder ? eitp__variable_borrow(context, lender, remainder->info.name, error) : status;
+}
+
+/* Borrows all parameters, or none. */
+static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
+    const size_t variables = context->variable_count, segments = context->segments->count;
+    const int64_t base = eitp__parameter_count(&model->config);
+    const int64_t count = base + eitp__lora_parameter_count(&model->config, &model->lora);
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < count && !status; i++) {
+        const eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
+                                                   : eitp__lora_parameter(&model->config, &model->lora, i - base);
+        status = eitp__share_parameter(model, context, parameter.name, error);
+    }
+    if (status)
+        eitp__variables_roll_back(context, variables, segments);
+    return status;
+}
+
+eitp_status eitp_model_share(const eitp_model *model, eitp_context *context, eitp_model **shared, eitp_error *error) {
+    eitp_model *created;
+    eitp_status status;
+    if (!model || !context || !shared)
+        return eitp__fail_null(error, "eitp_model_share", "model, context and shared");
+    *shared = NULL;
+    status = eitp__share_check(model->context, context, error);
+    if (status)
+        return status;
+    created = (eitp_model *)eitp__allocate(&context->host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a model");
+    created->host = context->host;
+    status = eitp__share_copy(model, context, created, error);
+    if (!status)
+        status = eitp__share_parameters(model, context, error);
+    if (status) {
+        eitp_model_destroy(created);
+        return status;
+    }
+    *shared = created;
+    return EITP_OK;
+}
