@@ -76,4 +76,19 @@ refuses 1 "another process is training in 'busy'" set busy lr=1
 kill -TERM $process
 wait_for_end
 
+# ---- A process that was killed while it replaced a checkpoint ----
+
+for path in run run/checkpoint-8 run/latest_model; do
+    make_run run
+    mv run/checkpoint-8 run/.checkpoint-8.replaced
+    mkdir run/.checkpoint-8.partial
+    exits 0 "set of $path after a kill" set $path lr=0.001
+    check "set of $path after a kill: the same checkpoint" grep -q '^run/checkpoint-8: lr was 0.003 and is 0.001' out
+    check "set of $path after a kill: nothing is left over" test ! -e run/.checkpoint-8.replaced -a ! -e run/.checkpoint-8.partial
+    make_run run
+    mv run/checkpoint-8 run/.checkpoint-8.replaced
+    exits 0 "eval of $path after a kill" eval --model $path --data small.txt --threads 1 --json
+    check "eval of $path after a kill: the same checkpoint" grep -q 'run/checkpoint-8"' out
+done
+
 finish

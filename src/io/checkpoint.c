@@ -120,6 +120,13 @@ typedef struct eitp__output {
     const char *directory;
 } eitp__output;
 
+/* True for the name of a checkpoint while it is replaced. */
+static int eitp__is_replaced_name(const char *name) {
+    const size_t length = strlen(name), ending = sizeof EITP__REPLACED_SUFFIX - 1;
+    return !strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) && length > ending &&
+           !strcmp(name + length - ending, EITP__REPLACED_SUFFIX);
+}
+
 /* Recovers from a crash in eitp__draft_install between its two renames: gives a replaced checkpoint its name back. */
 static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_error *error) {
     const eitp__output *output = (const eitp__output *)user;
@@ -128,8 +135,7 @@ static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_err
     eitp_path_info info = EITP__ZERO;
     char *plain, *from, *to;
     eitp_status status;
-    if (strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) != 0 || length <= ending ||
-        strcmp(name + length - ending, EITP__REPLACED_SUFFIX) != 0)
+    if (!eitp__is_replaced_name(name))
         return EITP_OK;
     plain = eitp__copy_bytes(host, name + 1, length - ending - 1);
     from = eitp__join_path(host, output->directory, name);
@@ -141,6 +147,27 @@ static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_err
     eitp__release_text(host, from);
     eitp__release_text(host, to);
     return status;
+}
+
+EITP__PRIVATE void eitp__checkpoint_restore(const eitp_host *host, const char *output_directory) {
+    eitp__output output;
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    int is_replaced = 0;
+    void *lock;
+    output.host = host;
+    output.directory = output_directory;
+    eitp__buffer_init(&names, host);
+    if (eitp__list_directory(host, output_directory, &names, &count, NULL))
+        count = 0;
+    for (size_t i = 0; i < count; i++, at += strlen(names.data + at) + 1)
+        is_replaced |= eitp__is_replaced_name(names.data + at);
+    eitp__buffer_release(&names);
+    /* A process that holds the lock replaces it now. */
+    if (!is_replaced || !host->files.lock || host->files.lock(host->files.user, output_directory, &lock))
+        return;
+    eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, NULL);
+    host->files.unlock(host->files.user, lock);
 }
 
 /* Removes what an unfinished write or removal left. */

@@ -186,9 +186,25 @@ static eitp_status eitp__find_by_name(const eitp_host *host, const char *path, c
     return status;
 }
 
+/* A process that was killed while it replaced a checkpoint left it under another name. */
+static void eitp__find_restore(const eitp_host *host, const char *path) {
+    char *parent;
+    if (eitp__find_kind(host, path, "") == EITP_PATH_DIRECTORY) {
+        if (!eitp__is_model_directory(host, path))
+            eitp__checkpoint_restore(host, path);
+        return;
+    }
+    parent = eitp__parent_directory(host, path);
+    if (parent && eitp__find_kind(host, parent, "") == EITP_PATH_DIRECTORY)
+        eitp__checkpoint_restore(host, parent);
+    eitp__release_text(host, parent);
+}
+
 static eitp_status eitp__find_checkpoint(const eitp_host *host, const char *path, eitp_run_choice choice, char **found,
                                          eitp_error *error) {
-    eitp_status status = eitp__find_by_name(host, path, found, error);
+    eitp_status status;
+    eitp__find_restore(host, path);
+    status = eitp__find_by_name(host, path, found, error);
     if (status || *found)
         return status;
     if (eitp__find_kind(host, path, "") != EITP_PATH_DIRECTORY)
