@@ -100,7 +100,7 @@ help:
 	@echo 'make quick       builds and runs the tests that the last changes affect; TEST=word: those with the word in their name'
 	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name'
 	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing'
-	@echo 'make torture     every fault, power loss and kill that a run may meet (an hour or two); STRIDE=1 KILLS=1000 SEEDS=8'
+	@echo 'make torture     every fault, power loss and kill (an hour or two); STRIDE=1 KILLS=1000 SEEDS=8'
 	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity; gigabytes)'
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'

@@ -3,7 +3,7 @@
 #   test.sh test      every test
 #   test.sh quick     the tests with the modules apart that changed since they last passed
 #   test.sh nightly   the tests that take hours
-#   test.sh torture   every fault, power loss and kill that a run may meet
+#   test.sh torture   every fault, power loss and kill that a run or a command may meet
 # TEST=word           only tests with the word in their name
 # CHECK=1             `make check` too
 # JOBS                programs that run at a time
@@ -118,6 +118,8 @@ list_torture() {
             echo "split/$test@all-$variant $program $all EITP_TEST_VARIANT=$variant $program"
         done
     done
+    script=tests/test_command_torture.sh
+    echo "command_torture@all $BUILD/eitp,$script,tests/command.sh,tests/failing_calls.c $all EITP=$BUILD/eitp sh $script"
     for seed in 1 2 3 4; do
         killing "$BUILD/examples/run" $(((${KILLS:-1000} + 3) / 4)) $seed
     done
@@ -315,7 +317,7 @@ summarize() {
         /^packed\// { kind = "test programs packed, all shapes" }
         /^sanitized\// { kind = "test programs under the sanitizers, all shapes and emulated sets" }
         /^split\/.*@/ { sub(/.*@/, ""); kind = "test programs with the instruction set " $0 }
-        $0 == "all" || /^test_kill/ { kind = "tests of faults, power losses and kills" }
+        $0 == "all" || /^test_kill/ || /^command_torture/ { kind = "tests of faults, power losses and kills" }
         /^test_command.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
         /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
         /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }
