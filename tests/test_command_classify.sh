@@ -98,6 +98,10 @@ check "GPT2ForSequenceClassification" grep -q GPT2ForSequenceClassification gpt2
 exits 0 "gpt2 without labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --data train.csv --steps 2 --output-dir lm $options
 check "predicts tokens" grep -q 'tokens/s' err
 
+exits 0 "tokens without validation" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task lm --data text.txt --block-size 8 --steps 1 --eval no --output-dir lm_all $options
+check "all of them train" grep -qE 'data: [0-9]+ training windows, 0 validation tokens' err
+check "as --print-config says" sh -c "'$eitp' train $small --data train.csv --eval no --print-config | grep -qE '^val-fraction +0 '"
+
 exits 0 "plan a classifier" plan --init shape.json --task classify --block-size 16 --json $options
 check "no logits of tokens" sh -c "! grep -o '\"logits\": [0-9]*' out | grep -q '[0-9][0-9][0-9][0-9]'"
 exits 0 "plan a trained one" plan --model tuned --block-size 16 --json $options
@@ -109,6 +113,9 @@ exits 0 "straight" train $small --data train.csv --steps 20 --save-steps 10 --sa
 mkdir again && cp -r straight/checkpoint-10 again && cp straight/run.json again
 exits 0 "resume" train --resume auto --output-dir again $options
 check "the same weights" same straight/checkpoint-20/model.safetensors again/checkpoint-20/model.safetensors
+mkdir off && cp -r straight/checkpoint-10 off && cp straight/run.json off
+exits 0 "a resume without validation" train --resume auto --eval no --output-dir off $options
+check "keeps its data" grep -q 'data: 216 training samples' err
 exits 0 "--split validation" eval --model straight --split validation --json $options
 check "what the run held out" grep -q '"samples": 24' out
 check "a warning without --split" sh -c "'$eitp' eval --model straight --data train.csv $options 2>&1 >/dev/null | grep -q 'was trained on 90 % of this data'"
@@ -158,6 +165,13 @@ check "repeats are left out" grep -q 'dedup left them out' err
 awk 'BEGIN { print "text,label"; split("a b c d e f g h i j k l", letter, " ")
     for (i = 0; i < 240; i++) print letter[i % 12 + 1] " " letter[i * 5 % 12 + 1] "," i % 12 }' >twelve.csv
 exits 0 "twelve labels" train $small --data twelve.csv --epochs 30 --eval no --output-dir twelve
+check "without validation all rows train" grep -q 'data: 240 training samples, 0 validation samples' err
+check "and overlap with none" sh -c "! grep -q 'also in the training data' err"
+exits 0 "--eval no with a split" train $small --data twelve.csv --steps 1 --eval no --val-fraction 0.25 --output-dir split_off
+check "which is kept" grep -q 'data: 180 training samples' err
+check "and not compared" sh -c "! grep -q 'also in the training data' err"
+exits 0 "--eval no with validation data" train $small --data twelve.csv --val-data twelve.csv --steps 1 --eval no --output-dir val_off
+check "which is not compared" sh -c "! grep -q 'also in the training data' err"
 forget_names() { # of a model directory
     sed -i -e '/"id2label"/,/}/s/: "\([0-9]*\)"/: "LABEL_\1"/' -e '/"label2id"/,/}/s/"\([0-9]*\)":/"LABEL_\1":/' "$1/config.json"
 }

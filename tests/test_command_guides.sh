@@ -185,9 +185,9 @@ check "--eval-every-frac; $(evaluated quarters)" test "$(evaluated quarters)" = 
 check "--eval-frac: a fifth of 37 windows" test "$(grep -c '"val_tokens": 128,' quarters/metrics.jsonl)" -eq 5
 check "--eval-frac: its standard error" grep -q '"val_loss_error": 0.0*[1-9]' quarters/metrics.jsonl
 check "--save-strategy no: the last" test "$(cd quarters && echo checkpoint-*)" = "checkpoint-11"
-exits 0 "without --drop-last" $epochs --epochs 1 --json --eval no --output-dir whole
+exits 0 "without --drop-last" $epochs --epochs 1 --json --eval no --val-fraction 0.1 --output-dir whole
 check "without --drop-last: all windows" grep -q '"steps": 11,.*"tokens": 5392,' out
-exits 0 "--drop-last" $epochs --epochs 1 --drop-last --json --eval no --output-dir full
+exits 0 "--drop-last" $epochs --epochs 1 --drop-last --json --eval no --val-fraction 0.1 --output-dir full
 check "--drop-last: whole steps; $(cat out)" grep -q '"steps": 10,.*"tokens": 5120,' out
 refuses 1 "--drop-last: the data has 34 windows and a step takes 64" $epochs --grad-accum 16 --epochs 0.1 --drop-last \
     --output-dir gone

@@ -383,9 +383,9 @@ static void print_option_help(const option_entry *row, const char *help, text_bu
         snprintf(argument, sizeof argument, "%s", row->words);
     snprintf(left, sizeof left, "--%s%s%s", row->name, *argument ? " " : "", argument);
     text_format(t, "  %-32s %s", left, help);
-    if (row->has_fallback && row->kind != KIND_FLAG && !strstr(help, "(required)"))
+    if (row->has_fallback && row->kind != KIND_FLAG && !strstr(help, "(required)") && !strstr(help, "(default: "))
         text_format(t, " (default: %s)", row->fallback);
-    else if (row->has_fallback && strchr("1t", *row->fallback))
+    else if (row->has_fallback && row->kind == KIND_FLAG && strchr("1t", *row->fallback))
         text_format(t, " (default; --no-%s turns it off)", row->name);
     text_format(t, "\n");
     if (*row->aliases) {

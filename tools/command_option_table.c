@@ -39,7 +39,7 @@ static const option_row rows[] = {
     {"val-data", "validation-data validation-file eval-data", KIND_LIST, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
      "validation data, instead of a part of --data"},
     {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
-     "fraction of the data held out for validation, from its end"},
+     "fraction of the data held out for validation, from its end (default: 0.1; with --eval no: 0)"},
     {"split", "", KIND_CHOICE, 0, 0, NULL, "all training=train validation=val=eval", OPTIONS_EVAL, 0,
      "the part of the run's data to evaluate: what it trained on, what it held out, or all (default: all); without "
      "--data, the data of the run"},

@@ -116,7 +116,11 @@ eitp_status run_resolve(run *r, eitp_error *error) {
     if (!r->checkpoint && options_has(o, OPTION_STEPS))
         resolve_warmup(o, options_integer(o, OPTION_STEPS));
     resolve_reports(o);
-    return options_reconcile(o, error);
+    status = options_reconcile(o, error);
+    /* A run that is resumed keeps its data. */
+    if (!status && !r->checkpoint && !options_choice(o, OPTION_EVAL))
+        options_set_number(o, OPTION_VAL_FRACTION, 0, SOURCE_DEFAULT);
+    return status;
 }
 
 /* ---- The output directory ---- */

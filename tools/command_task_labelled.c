@@ -211,7 +211,8 @@ eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error) {
         status = eitp_labelled_part_create(r->validation.labelled, NULL, 0, &r->validation_part, error);
     training = eitp_labelled_part_source(r->training_part);
     validation = eitp_labelled_part_source(r->validation_part);
-    if (!status && validation.count)
+    r->validates = !status && validation.count > 0 && options_choice(&r->options, OPTION_EVAL) != 0;
+    if (r->validates)
         status = report_overlap(r, error);
     /* Memory is planned for the texts that there are. */
     r->plan.block_size = training.max_length > validation.max_length ? training.max_length : validation.max_length;
