@@ -238,6 +238,64 @@ printf 'text,label\na b,x\nc d,y\ne f,z\n' >each.csv
 exits 0 "labels that occur once" train $small --data each.csv --steps 1 --val-fraction 0 --output-dir each
 check "are warned of" grep -q "^warning: each of the 3 labels of 'each.csv' occurs once (x, y, z)" err
 
+# ---- Lengths ----
+
+awk 'BEGIN { print "text,label"; split("a b c d e f g h i j k l", letter, " ")
+    for (i = 0; i < 60; i++) {
+        text = letter[i % 12 + 1]
+        for (j = 0; j < i % 7 * 8; j++) text = text " " letter[(i + j) % 12 + 1]
+        print text "," (i % 3 ? "warm" : "cold")
+    }
+}' >long.csv
+lowered() { # the beginning of the line, arguments
+    line=$1
+    shift
+    exits 0 "$*" "$@" $options
+    check "says that the length is lowered: $*" test "$(grep -c "^$line, the positions of the model" err)" -eq 1
+}
+long="--init shape.json --tokenizer words --steps 1"
+lowered "profile safe: block-size 32 instead of 256" train $long --data long.csv --profile safe --output-dir safe
+lowered "block-size 32 instead of 100" train $long --data long.csv --block-size 100 --output-dir lowered
+check "texts are cut there" grep -q 'texts are longer than 32 tokens' err
+lowered "block-size 32 instead of 100" train $long --task mlm --data long.csv --block-size 100 --output-dir lowered_mlm
+lowered "profile full: block-size 32 instead of 512" train $long --task mlm --data long.csv --profile full --output-dir full_mlm
+lowered "block-size 32 instead of 100" eval --model lowered --data long.csv --block-size 100
+lowered "block-size 32 instead of 100" eval --model lowered_mlm --data long.csv --block-size 100
+lowered "block-size 32 instead of 100" predict --model lowered --data long.csv --block-size 100
+lowered "block-size 32 instead of 100" embed --model lowered --data long.csv --block-size 100
+lowered "block-size 32 instead of 100" plan --init shape.json --task classify --block-size 100
+refuses 1 "block-size is 100; it must be 1 to the model's 32 positions" train $long --task mlm --data text.txt --block-size 100 --output-dir gone $options
+refuses 1 "block-size is 100; it must be 1 to the model's 32 positions" eval --model lowered_mlm --data text.txt --block-size 100 $options
+refuses 1 "block-size is 100; it must be 1 to the model's 32 positions" bench step --model shape.json --task classify --block-size 100 $options
+sed 's/"max_position_embeddings": 32/"max_position_embeddings": 128/' shape.json >wide.json
+printed() { # expected values of block-size, batch-size and grad-accum, arguments
+    wanted=$1
+    shift
+    exits 0 "$*" "$@" --print-config
+    check "block size, batch size, accumulation $wanted: $*" test "$(awk '/^(block-size|batch-size|grad-accum) / { v[$1] = $2 }
+        END { print v["block-size"], v["batch-size"], v["grad-accum"] }' out)" = "$wanted"
+}
+wide="--init wide.json --tokenizer words"
+printed "128 16 1" train $wide --data train.csv
+printed "128 16 1" train $wide --task tokens
+printed "128 16 1" train $wide --task regress
+printed "128 1 4" train $wide --task mlm --data train.csv
+printed "64 1 4" train $wide --task mlm --data text.txt
+printed "64 1 4" train --init tiny --data text.txt
+printed "128 4 4" train $wide --data train.csv --profile safe
+printed "100 16 1" train $wide --data train.csv --block-size 100
+printed "128 16 1" plan $wide --task classify
+printed "64 1 4" plan --init tiny
+exits 0 "what is printed" train $wide --data train.csv --steps 1 --output-dir printed
+check "is used" grep -q '"block-size": 128' printed/run.json
+cp -r printed/latest_model/ plain
+rm -f plain/manifest.json plain/trainer_state.json plain/run.json
+exits 0 "eval of a model directory" eval --model plain --data train.csv --json $options
+check "does not cut texts that fit" grep -q '"block_size": 128' out
+exits 0 "help train" help train
+check "has both batch sizes" grep -q 'sequences per micro-batch (default: 1; of --task classify, tokens and regress: 16)$' out
+check "and accumulations" grep -q 'micro-batches per step (default: 4; of --task classify, tokens and regress: 1)$' out
+
 # ---- What is refused ----
 
 cut -d, -f1 train.csv >unlabelled.csv

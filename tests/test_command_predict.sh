@@ -156,7 +156,8 @@ refuses 1 "data is required" predict --model bert-class
 refuses 1 "exclude each other" predict --model bert-class --text a --data rows.txt
 refuses 1 "pair needs --text" predict --model bert-class --pair a --data rows.txt
 refuses 1 "gone.txt" predict --model bert-class --data gone.txt
-refuses 1 "max_length must be 0 to the model's" predict --model bert-class --text a --max-length 4000
+exits 0 "more than the positions" predict --model bert-class --text a --max-length 4000 --precision fp32
+check "is lowered to them" grep -qE '^block-size [0-9]+ instead of 4000, the positions of the model' err
 refuses 1 "pass_tokens must be at least the" predict --model bert-class --text a --pass-tokens 2
 refuses 2 "smallest --memory-budget that is enough is" predict --model bert-class --text a --memory-budget 1M
 refuses 1 "invalid value 'sum'" embed --model bert --text a --pooling sum

@@ -85,9 +85,9 @@ on_terminal() { # options: what a terminal shows, in the file screen, of a run t
 }
 if script -qec true /dev/null >/dev/null 2>&1; then
     on_terminal
-    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: block size" screen
+    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: --block-size is 65" screen
     on_terminal -q
-    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: block size" screen'
+    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: --block-size is 65" screen'
     rm -rf gone
 else
     echo "SKIPPED the lines on a terminal: script (util-linux) is missing"

@@ -22,12 +22,9 @@ typedef struct advised_run {
 /* `run` must stay where it is. */
 static eitp_status describe_run(const option_set *o, const eitp_transformer_config *shape, size_t process,
                                 advised_run *run, eitp_error *error) {
-    const int64_t positions = eitp_transformer_config_positions(shape);
     eitp_status status = fit_from_options(o, shape, NULL, run->isa, &run->plan, &run->fit, error);
     run->plan.validates = 1;
     run->fit.process = process;
-    if (run->plan.block_size > positions)
-        run->plan.block_size = positions;
     return status;
 }
 

@@ -1,5 +1,7 @@
 /* eitp eval: the loss and the metrics of a model on data. */
 #include "command_eval.h"
+#include "command_files.h"
+#include "command_labelled.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
@@ -17,6 +19,13 @@ static void close_data(evaluating *e) {
     eitp_labelled_part_destroy(e->part);
     e->part = NULL;
     data_close(&e->data);
+}
+
+void evaluating_set_max_length(evaluating *e) {
+    const eitp_transformer_config shape = eitp_model_config(e->trained.model);
+    const int is_of_run = files_is_file(trained_model_checkpoint(&e->trained), "trainer_state.json");
+    if (!is_of_run || options_has(&e->options, OPTION_BLOCK_SIZE))
+        e->block_size = labelled_max_length(&e->options, e->trained.tokenizer, &shape);
 }
 
 /* The data, which the checkpoint may name. */

@@ -32,6 +32,10 @@ typedef struct evaluating_kind {
 
 extern const evaluating_kind evaluating_language, evaluating_masked, evaluating_labels;
 
+/* Sets e->block_size to the length at which rows are cut: that of --block-size or the checkpoint, or the one that train
+   would use. */
+void evaluating_set_max_length(evaluating *e);
+
 /* Opens a token file, or texts packed into one, and selects the part of --split. */
 eitp_status evaluating_open_tokens(evaluating *e, eitp_error *error);
 

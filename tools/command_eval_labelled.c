@@ -17,6 +17,7 @@ static eitp_status open_file(evaluating *e, eitp_error *error) {
     memset(&settings, 0, sizeof settings);
     for (int64_t i = 0; i < shape.labels; i++)
         names[i] = eitp_model_label(e->trained.model, i);
+    evaluating_set_max_length(e);
     settings.tokenizer = e->trained.tokenizer;
     settings.vocabulary = shape.vocabulary;
     settings.max_length = e->block_size;

@@ -7,7 +7,9 @@ eitp_status evaluating_open_tokens(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
     const int64_t vocabulary = eitp_model_vocabulary(e->trained.model);
     int is_token_file = 0;
-    eitp_status status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    eitp_status status = model_check_block_size(o, eitp_model_positions(e->trained.model), error);
+    if (!status)
+        status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
     if (!status && !e->trained.tokenizer && !is_token_file)
         status = model_use_bytes(&e->trained.tokenizer, error);
     if (!status && e->trained.tokenizer)

@@ -7,6 +7,7 @@ static eitp_status open_rows(evaluating *e, eitp_error *error) {
     labelled_settings settings;
     eitp_status status;
     memset(&settings, 0, sizeof settings);
+    evaluating_set_max_length(e);
     settings.tokenizer = e->trained.tokenizer;
     settings.vocabulary = eitp_model_vocabulary(e->trained.model);
     settings.max_length = e->block_size;

@@ -177,6 +177,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
                              fit_plan *plan, eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
     int offload = options_choice(o, OPTION_OFFLOAD);
+    const int64_t positions = eitp_transformer_config_positions(shape);
     eitp_status status;
     memset(fit, 0, sizeof *fit);
     fit->context = model_context_config(o, numerics, isa);
@@ -184,7 +185,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     plan->options = o;
     plan->model = *shape;
     plan->task = task_of_shape(shape)->plan;
-    plan->block_size = model_block_size(o, NULL, eitp_transformer_config_positions(shape));
+    plan->block_size = model_block_size(o, NULL, positions);
     fit->trainer = eitp_trainer_config_default();
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
     fit->any_offload = offload == 1;
@@ -193,6 +194,11 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
     fit->trainer.optimizer = fit_optimizer(o);
+    /* Profiles are tried before they are adapted to the model. */
+    if (o->values[OPTION_BLOCK_SIZE].source == SOURCE_DEFAULT && plan->block_size > positions)
+        plan->block_size = positions;
+    else if ((status = model_check_block_size(o, positions, error)) != EITP_OK)
+        return status;
     status = options_to_config(o, &fit->trainer, error);
     return status ? status : read_budget(o, fit, error);
 }

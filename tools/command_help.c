@@ -54,13 +54,20 @@ static const struct {
     {OPTION_OUTPUT_DIR, OPTIONS_MERGE, "directory of the merged model (required)"},
     {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},
     {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
+    {OPTION_BATCH_SIZE, TRAINS, "sequences per micro-batch (default: 1; of --task classify, tokens and regress: 16)"},
     {OPTION_BATCH_SIZE, OPTIONS_EVAL, "sequences to evaluate at a time"},
+    {OPTION_GRAD_ACCUM, TRAINS, "micro-batches per step (default: 4; of --task classify, tokens and regress: 1)"},
     {OPTION_BLOCK_SIZE, OPTIONS_TOKENIZER_ENCODE,
      "with --special-tokens: cut the sequence to N tokens; 0: do not cut (default: the tokenizer's)"},
-    {OPTION_BLOCK_SIZE, TRAINS | OPTIONS_BENCH_STEP,
+    {OPTION_BLOCK_SIZE, TRAINS,
+     "tokens in a sequence (default: 64, or the model's positions if fewer; of rows and labelled texts, which are cut "
+     "there, the tokenizer's, else the positions); 0: the model's positions"},
+    {OPTION_BLOCK_SIZE, OPTIONS_BENCH_STEP,
      "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_EVAL,
-     "tokens in a sequence (default: the checkpoint's, else 64); 0: the model's positions"},
+     "tokens in a sequence (default: the checkpoint's; else 64, or of rows and labelled texts the tokenizer's, else "
+     "the "
+     "model's positions); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, PREDICTS,
      "tokens at which a sequence is cut (default: the tokenizer's); 0: the model's positions"},
     {OPTION_TEXT, PREDICTS, "one text, instead of --data"},

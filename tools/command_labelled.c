@@ -6,6 +6,7 @@
 #include "command_output.h"
 #include "command_permissions.h"
 #include "command_process.h"
+#include "command_profile.h"
 
 /* ---- Names of labels ---- */
 
@@ -113,6 +114,7 @@ int64_t labelled_max_length(option_set *o, const eitp_tokenizer *tokenizer, cons
     const int64_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
     if (!options_has(o, OPTION_BLOCK_SIZE))
         options_set_integer(o, OPTION_BLOCK_SIZE, length && length < positions ? length : positions, SOURCE_DEFAULT);
+    profile_lower_block_size(o, positions);
     return model_block_size(o, NULL, positions);
 }
 

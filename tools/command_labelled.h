@@ -27,8 +27,8 @@ eitp_status labelled_open(const option_set *o, option_id id, const labelled_sett
 /* Where labelled_open packs texts into, in `directory`; the caller frees it. */
 char *labelled_packed_path(const option_set *o, option_id id, const labelled_settings *settings, const char *directory);
 
-/* --block-size; else the length that the tokenizer's files cut sequences to, else the model's positions. The option
-   gets that value. */
+/* --block-size, at most the model's positions; without it the length that the tokenizer's files cut sequences to, else
+   the positions. The option gets that value. */
 int64_t labelled_max_length(option_set *o, const eitp_tokenizer *tokenizer, const eitp_transformer_config *shape);
 
 /* Says what is worth knowing of the data: what was cut, left out or repeated. */

@@ -73,6 +73,9 @@ eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error);
  */
 int64_t model_block_size(const option_set *o, const char *directory, int64_t positions);
 
+/* Fails if --block-size is above the model's positions, for windows of text of that length. */
+eitp_status model_check_block_size(const option_set *o, int64_t positions, eitp_error *error);
+
 EITP_END_DECLARATIONS
 
 #endif

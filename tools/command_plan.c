@@ -4,6 +4,7 @@
 #include "command_files.h"
 #include "command_fit.h"
 #include "command_json.h"
+#include "command_labelled.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_profile.h"
@@ -70,6 +71,10 @@ static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_
     status = load_tokenizer(p, error);
     if (!status && !p->directory)
         fit_set_vocabulary(o, p->tokenizer, shape);
+    if (!status && eitp_head_has_labels(shape->head))
+        task_set_classifier_batch(o);
+    if (!status && task_has_rows(o, shape))
+        labelled_max_length(o, p->tokenizer, shape);
     if (!status && options_has(o, OPTION_DROPOUT))
         shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
             options_number(o, OPTION_DROPOUT);
@@ -282,8 +287,10 @@ static eitp_status add_line(planning *p, const char *name, text_buffer *t, eitp_
 
 static int print_lines(text_buffer *t, eitp_status status, const eitp_error *error) {
     int code = status ? output_fail(error) : COMMAND_FINISHED;
-    if (!status)
+    if (!status) {
+        output_start();
         output_result(t->data, t->size);
+    }
     text_release(t);
     return code;
 }
@@ -363,6 +370,7 @@ static int plan_run(planning *p) {
     fits = !status;
     if (measure_candidates(p, &other))
         return output_fail(&other);
+    output_start();
     (json ? print_json : print_table)(p, fits, &error);
     return fits ? COMMAND_FINISHED : COMMAND_NO_MEMORY;
 }

@@ -6,6 +6,7 @@
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_profile.h"
 
 /* A batch ends with any of these: rows, bytes of their texts, words. Lines are written when there are LINE_BYTES. */
 enum { BATCH_ROWS = 512, BATCH_BYTES = 1 << 20, BATCH_WORDS = 1 << 14, LINE_BYTES = 1 << 16 };
@@ -61,7 +62,7 @@ static double planned_bytes(const predicting *p, const planned_model *planned) {
 
 /* What files and options say. */
 static eitp_status configure(predicting *p, const eitp_model *model, const char *base, eitp_error *error) {
-    const option_set *o = &p->options;
+    option_set *o = &p->options;
     const eitp_host host = command_host();
     const char *directory = p->trained.directory ? p->trained.directory : base;
     eitp_status status = EITP_OK;
@@ -72,8 +73,10 @@ static eitp_status configure(predicting *p, const eitp_model *model, const char 
         p->config.pooling = (eitp_embedding_pooling)options_choice(o, OPTION_POOLING);
     if (options_has(o, OPTION_NORMALIZE))
         p->config.normalize = (int)options_integer(o, OPTION_NORMALIZE);
-    if (options_has(o, OPTION_BLOCK_SIZE))
+    if (options_has(o, OPTION_BLOCK_SIZE)) {
+        profile_lower_block_size(o, eitp_model_positions(model));
         p->config.max_length = options_integer(o, OPTION_BLOCK_SIZE);
+    }
     if (options_has(o, OPTION_TRUNCATION)) /* in the order of eitp_truncation */
         p->config.truncation = (eitp_truncation)options_choice(o, OPTION_TRUNCATION);
     if (options_has(o, OPTION_PASS_TOKENS))

@@ -68,22 +68,35 @@ int64_t profile_integer(const option_set *o, option_id wanted) {
     return 0;
 }
 
-/* Lowers a default of the profile, and says why. */
+/* True if the option has a value that the profile gave it. */
+static int is_of_profile(const option_set *o, option_id id) {
+    return o->values[id].source == SOURCE_DEFAULT && profile_integer(o, id) == options_integer(o, id);
+}
+
+/* Lowers an option, and says why. */
 static void lower(option_set *o, option_id id, int64_t most, const char *why) {
-    const int64_t given = profile_integer(o, id);
-    if (given <= most || o->values[id].source != SOURCE_DEFAULT)
+    const int of_profile = is_of_profile(o, id);
+    const int64_t given = options_integer(o, id);
+    if (given <= most)
         return;
-    options_set_integer(o, id, most, SOURCE_DEFAULT);
-    output_info("profile %s: %s %lld instead of %lld, %s", profile_of(o)->name, options_name(id), (long long)most,
+    options_set_integer(o, id, most, o->values[id].source);
+    output_info("%s%s%s%s %lld instead of %lld, %s", of_profile ? "profile " : "",
+                of_profile ? profile_of(o)->name : "", of_profile ? ": " : "", options_name(id), (long long)most,
                 (long long)given, why);
+}
+
+void profile_lower_block_size(option_set *o, int64_t positions) {
+    lower(o, OPTION_BLOCK_SIZE, positions, "the positions of the model");
 }
 
 void profile_adapt(option_set *o, const eitp_transformer_config *shape) {
     const profile *p = profile_of(o);
     if (p->note)
         output_info("profile %s: %s", p->name, p->note);
-    lower(o, OPTION_BLOCK_SIZE, eitp_transformer_config_positions(shape), "the positions of the model");
-    lower(o, OPTION_DATA_WORKERS, process_data_workers(), "one for every four processors");
+    if (is_of_profile(o, OPTION_BLOCK_SIZE))
+        profile_lower_block_size(o, eitp_transformer_config_positions(shape));
+    if (is_of_profile(o, OPTION_DATA_WORKERS))
+        lower(o, OPTION_DATA_WORKERS, process_data_workers(), "one for every four processors");
 }
 
 int profile_takes_least(const option_set *o) {

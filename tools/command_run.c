@@ -4,6 +4,7 @@
 #include "command_advice.h"
 #include "command_directory.h"
 #include "command_files.h"
+#include "command_labelled.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
@@ -261,16 +262,6 @@ static eitp_status read_shape(run *r, eitp_error *error) {
     return status;
 }
 
-void run_complete_options(run *r) {
-    eitp_error error;
-    const int has_model =
-        r->checkpoint || options_has(&r->options, OPTION_MODEL) || options_has(&r->options, OPTION_INIT);
-    const eitp_transformer_config *shape = has_model && !read_shape(r, &error) ? &r->shape : NULL;
-    if (shape)
-        advice_settle_profile(&r->options, shape, &error);
-    fit_set_defaults(&r->options, shape);
-}
-
 /* What the directory lacks is random by --seed; with adapters, whose checkpoints do not have it, always the same. A
    classifier of the other kind may have the same names there. */
 static eitp_status load_weights(const run *r, const char *base, uint64_t seed, eitp_error *error) {
@@ -343,6 +334,18 @@ static eitp_status load_tokenizer(run *r, eitp_error *error) {
         status = model_load_tokenizer(given, directory, &r->tokenizer, error);
     free(directory);
     return status;
+}
+
+void run_complete_options(run *r) {
+    eitp_error error;
+    const int has_model =
+        r->checkpoint || options_has(&r->options, OPTION_MODEL) || options_has(&r->options, OPTION_INIT);
+    const eitp_transformer_config *shape = has_model && !read_shape(r, &error) ? &r->shape : NULL;
+    if (shape && task_has_rows(&r->options, shape) && !load_tokenizer(r, &error))
+        labelled_max_length(&r->options, r->tokenizer, shape);
+    if (shape)
+        advice_settle_profile(&r->options, shape, &error);
+    fit_set_defaults(&r->options, shape);
 }
 
 void run_set_vocabulary(run *r) {

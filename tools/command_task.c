@@ -2,6 +2,7 @@
 
 #include "command_files.h"
 #include "command_labelled.h"
+#include "command_profile.h"
 
 /* In the order of the choices of --task after auto. */
 static const task_kind *const kinds[] = {&task_language, &task_masked, &task_classification, &task_tokens,
@@ -73,6 +74,17 @@ const task_kind *task_choose(const option_set *o, const eitp_transformer_config 
     default:
         return kind;
     }
+}
+
+int task_has_rows(const option_set *o, const eitp_transformer_config *shape) {
+    return eitp_head_has_labels(shape->head) || (task_of_shape(shape) == &task_masked && data_is_table(o, OPTION_DATA));
+}
+
+void task_set_classifier_batch(option_set *o) {
+    if (profile_integer(o, OPTION_BATCH_SIZE))
+        return;
+    options_set_integer(o, OPTION_BATCH_SIZE, 16, SOURCE_DEFAULT);
+    options_set_integer(o, OPTION_GRAD_ACCUM, 1, SOURCE_DEFAULT);
 }
 
 void task_set_planned_head(const option_set *o, eitp_transformer_config *shape) {

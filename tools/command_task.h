@@ -36,6 +36,12 @@ const task_kind *task_choose(const option_set *o, const eitp_transformer_config 
 /* The task that the head of a model is for. */
 const task_kind *task_of_shape(const eitp_transformer_config *shape);
 
+/* True if the task of a shape has rows of --data as samples, or labelled texts, not windows of text. */
+int task_has_rows(const option_set *o, const eitp_transformer_config *shape);
+
+/* The steps of the guide for classifiers have 16 texts, unless the profile says otherwise. */
+void task_set_classifier_batch(option_set *o);
+
 /* Gives a shape that is only planned for the head of --task; for auto its own classifier, or a language head. */
 void task_set_planned_head(const option_set *o, eitp_transformer_config *shape);
 

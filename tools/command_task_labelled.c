@@ -2,7 +2,6 @@
 #include "command_files.h"
 #include "command_labelled.h"
 #include "command_output.h"
-#include "command_profile.h"
 #include "command_resume_data.h"
 #include "command_samples.h"
 #include "command_task.h"
@@ -14,12 +13,8 @@ static int has_classifier(const run *r) {
     return r->directory_shape.head == r->kind->head;
 }
 
-/* The steps of the guide for classifiers have 16 texts. */
 static eitp_status set_shape(run *r, eitp_problem problem) {
-    if (!profile_integer(&r->options, OPTION_BATCH_SIZE)) {
-        options_set_integer(&r->options, OPTION_BATCH_SIZE, 16, SOURCE_DEFAULT);
-        options_set_integer(&r->options, OPTION_GRAD_ACCUM, 1, SOURCE_DEFAULT);
-    }
+    task_set_classifier_batch(&r->options);
     r->shape.head = r->kind->head;
     if (!has_classifier(r))
         r->shape.problem = problem;
@@ -216,7 +211,6 @@ eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error) {
         status = report_overlap(r, error);
     /* Memory is planned for the texts that there are. */
     r->plan.block_size = training.max_length > validation.max_length ? training.max_length : validation.max_length;
-    r->validates = !status && validation.count > 0 && options_choice(&r->options, OPTION_EVAL) != 0;
     return status;
 }
 
