@@ -43,6 +43,21 @@ exits 0 "train --model" train --data text.txt --model plain --block-size 16 --st
 exits 0 "resume a name" train --resume plain/latest --output-dir from_latest --steps 3 --threads 1
 check "resume a name: the newest that is whole" grep -q "resuming from 'plain/checkpoint-2'" err
 
+# ---- a checkpoint with a manifest that does not match ----
+
+cp -r plain/checkpoint-2 other_weights
+exits 0 "a model" eval --model other_weights --data small.txt --threads 1
+check "a whole one: nothing is said" test ! -s err -o -z "$(grep '^warning' err)"
+printf '\001' | dd of=other_weights/model.safetensors bs=1 conv=notrunc seek=$(($(wc -c <other_weights/model.safetensors) - 4)) 2>/dev/null
+for command in 'eval --data small.txt' 'generate --prompt a --tokens 1' 'embed --text a' \
+    'train --data text.txt --block-size 16 --steps 1 --output-dir from_other'; do
+    exits 0 "a changed file: $command" $command --model other_weights --threads 1
+    check "a changed file is named: $command" test "$(grep -c "^warning: 'other_weights/model.safetensors' is damaged" err)" -eq 1
+done
+rm other_weights/manifest.json other_weights/trainer_state.json
+exits 0 "a plain directory" eval --model other_weights --data small.txt --threads 1
+check "a plain directory: nothing is said" sh -c '! grep "^warning" err'
+
 # ---- a checkpoint that is removed between its verification and the reading of its weights ----
 
 cat >vanish.c <<'END'
@@ -53,12 +68,12 @@ cat >vanish.c <<'END'
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* Renames the directory VANISH when its weights are opened for the second time. */
+/* Renames the directory VANISH when its file VANISH_FILE (by default the weights) is opened for the second time. */
 static void look(const char *path) {
     static int opened;
-    const char *directory = getenv("VANISH");
+    const char *directory = getenv("VANISH"), *file = getenv("VANISH_FILE");
     char away[1000];
-    if (!directory || !strstr(path, directory) || !strstr(path, "model.safetensors") || ++opened != 2)
+    if (!directory || !strstr(path, directory) || !strstr(path, file ? file : "model.safetensors") || ++opened != 2)
         return;
     snprintf(away, sizeof away, "%s.away", directory);
     rename(directory, away);
@@ -91,13 +106,13 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
         --lora-rank 2 --steps 4 --save-steps 2 --save-total-limit 0 --output-dir adapters -q
     # reads_another DIRECTORY COMMAND...: of a copy of the directory, whose name the command ends with.
     reads_another() {
-        rm -rf merged
+        rm -rf merged trained
         check "$*: another one is read" vanishing "$@" plain
         check "$*: it was removed" test ! -e plain/checkpoint-4 -a -d plain/checkpoint-4.away
     }
     # names_removed DIRECTORY COMMAND...: the same for the checkpoint itself, which is read twice.
     names_removed() {
-        rm -rf merged
+        rm -rf merged trained
         vanishing "$@" plain/checkpoint-4
         check "$*: a removed one is named" test $? -eq 1
         check "$*: what to do" grep -q "^error: 'plain/checkpoint-4' was removed while it was read: .*best_model" err
@@ -107,7 +122,23 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
         $test whole eval --threads 1 --data small.txt --model
         $test whole embed --threads 1 --text a --model
         $test whole merge --output-dir merged --adapter adapters --model
+        $test whole train --output-dir trained --data text.txt --block-size 16 --threads 1 --steps 1 --model
+        $test whole train --output-dir trained --data text.txt --block-size 16 --threads 1 --steps 1 --lora-rank 2 --model
+        VANISH_FILE=config.json
+        export VANISH_FILE
+        $test whole train --output-dir trained --data text.txt --block-size 16 --threads 1 --steps 1 --model
+        $test whole plan --model
+        VANISH_FILE=tokenizer.json
+        $test whole train --output-dir trained --data text.txt --block-size 16 --threads 1 --steps 1 --model
+        unset VANISH_FILE
     done
+    export VANISH_FILE=tokenizer.json
+    reads_another whole tokenizer encode --text a --tokenizer
+    VANISH_FILE=trainer_state.json
+    check "set: another one is changed" vanishing whole set plain lr=1e-4
+    check "set: it was removed" test ! -e plain/checkpoint-4 -a -d plain/checkpoint-4.away
+    unset VANISH_FILE
+    check "train: nothing is left of a failure" test ! -e trained
     check "merge: nothing is left of a failure" test ! -e merged
     reads_another adapters merge --output-dir merged --adapter
     # Only the shape: there are no weights to miss.

@@ -76,15 +76,16 @@ static eitp_status resize_shape(const option_set *o, eitp_transformer_config *co
     return EITP_OK;
 }
 
-eitp_status fit_read_model(option_set *o, char **directory, eitp_transformer_config *shape, eitp_error *error) {
+static eitp_status read_config(void *shape, const char *directory, eitp_error *error) {
     const eitp_host host = command_host();
+    return eitp_model_config_read(&host, directory, (eitp_transformer_config *)shape, error);
+}
+
+eitp_status fit_read_model(option_set *o, char **directory, eitp_transformer_config *shape, eitp_error *error) {
     const char *model = options_text(o, OPTION_MODEL);
-    eitp_status status;
     *directory = NULL;
-    if (model && files_info(model).kind == EITP_PATH_DIRECTORY) {
-        status = model_find_directory(model, directory, error);
-        return status ? status : eitp_model_config_read(&host, *directory, shape, error);
-    }
+    if (model && files_info(model).kind == EITP_PATH_DIRECTORY)
+        return model_read_directory(model, directory, read_config, shape, error);
     if (model)
         options_set_text(o, OPTION_INIT, model, o->values[OPTION_MODEL].source);
     options_set_text(o, OPTION_INIT, "gpt2", SOURCE_DEFAULT);

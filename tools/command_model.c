@@ -3,11 +3,24 @@
 #include "command_files.h"
 #include "command_output.h"
 
+/* A checkpoint that is named by its own path is not verified when it is found, as those of an output directory are. It
+   is used all the same: someone may have changed its weights on purpose. */
+static void report_damage(const char *directory) {
+    const eitp_host host = command_host();
+    eitp_error error;
+    if ((files_is_file(directory, "manifest.json") || files_is_file(directory, "trainer_state.json")) &&
+        eitp_checkpoint_verify(&host, directory, &error) == EITP_ERROR_FORMAT &&
+        files_info(directory).kind == EITP_PATH_DIRECTORY)
+        output_warning("%s; it is used as it is", error.message);
+}
+
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error) {
     const eitp_host host = command_host();
     char found[MODEL_PATH_SIZE];
     eitp_status status = eitp_run_find_checkpoint(&host, path, EITP_RUN_BEST, found, sizeof found, error);
     *directory = status ? NULL : command_copy(found);
+    if (!status && !strcmp(path, found))
+        report_damage(found);
     return status;
 }
 
@@ -98,9 +111,15 @@ int model_has_tokenizer(const char *directory) {
            (files_is_file(directory, "vocab.json") && files_is_file(directory, "merges.txt"));
 }
 
+static eitp_status load_found_tokenizer(void *tokenizer, const char *directory, eitp_error *error) {
+    const eitp_host host = command_host();
+    return eitp_tokenizer_load(&host, directory, (eitp_tokenizer **)tokenizer, error);
+}
+
 eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_tokenizer **tokenizer,
                                  eitp_error *error) {
     const eitp_host host = command_host();
+    const int is_directory = given && files_info(given).kind == EITP_PATH_DIRECTORY;
     char *found = NULL;
     eitp_status status = EITP_OK;
     *tokenizer = NULL;
@@ -108,10 +127,9 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
         return command_fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json",
                             given);
     /* The tokenizers of an output directory are in its checkpoints. */
-    if (given && files_info(given).kind == EITP_PATH_DIRECTORY && !model_has_tokenizer(given) &&
-        !model_find_directory(given, &found, error))
-        given = found;
-    if (given)
+    if (is_directory && !model_has_tokenizer(given))
+        status = model_read_directory(given, &found, load_found_tokenizer, tokenizer, error);
+    if (given && !found)
         status = eitp_tokenizer_load(&host, given, tokenizer, error);
     else if (directory && model_has_tokenizer(directory))
         status = eitp_tokenizer_load(&host, directory, tokenizer, error);

@@ -212,6 +212,19 @@ static eitp_status check_metric(run *r, eitp_error *error) {
 
 /* ---- Model and tokenizer ---- */
 
+eitp_status run_read_model(run *r, eitp_status (*read)(run *r, void *user, eitp_error *error), void *user,
+                           eitp_error *error) {
+    const char *given = options_text(&r->options, OPTION_MODEL);
+    int attempts = 0;
+    for (;;) {
+        const eitp_status status = read(r, user, error);
+        if (!status || !model_read_again(given, r->model_directory, &attempts, error))
+            return status ? error->status : EITP_OK;
+        free(r->model_directory);
+        r->model_directory = NULL;
+    }
+}
+
 /* The directory that --model means, in a new text. It is found once: a run that trains there has others later. */
 static eitp_status find_model(run *r, char **directory, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -233,12 +246,13 @@ static eitp_status find_base(run *r, char **base, eitp_error *error) {
 }
 
 /* The model's shape, with --dropout. */
-static eitp_status read_shape(run *r, eitp_error *error) {
+static eitp_status try_shape(run *r, void *user, eitp_error *error) {
     const option_set *o = &r->options;
     const eitp_host host = command_host();
     double dropout = options_number(o, OPTION_DROPOUT);
     char *directory = NULL;
     eitp_status status = EITP_OK;
+    (void)user;
     if (r->checkpoint)
         directory = command_copy(r->checkpoint);
     else if (starts_from_model(r))
@@ -262,6 +276,10 @@ static eitp_status read_shape(run *r, eitp_error *error) {
     return status;
 }
 
+static eitp_status read_shape(run *r, eitp_error *error) {
+    return run_read_model(r, try_shape, NULL, error);
+}
+
 /* What the directory lacks is random by --seed; with adapters, whose checkpoints do not have it, always the same. A
    classifier of the other kind may have the same names there. */
 static eitp_status load_weights(const run *r, const char *base, uint64_t seed, eitp_error *error) {
@@ -277,6 +295,18 @@ static eitp_status load_weights(const run *r, const char *base, uint64_t seed, e
     return status ? status : eitp_model_load_weights_with(r->model, base, &config, error);
 }
 
+/* Loads the weights that the run starts from, or that the adapters of its checkpoint belong to. */
+static eitp_status load_base(run *r, void *user, eitp_error *error) {
+    char *base = NULL;
+    eitp_status status =
+        r->checkpoint ? adapt_find_base(&r->options, r->checkpoint, &base, error) : find_base(r, &base, error);
+    (void)user;
+    if (!status)
+        status = load_weights(r, base, (uint64_t)options_integer(&r->options, OPTION_SEED), error);
+    free(base);
+    return status;
+}
+
 static eitp_status create_model(run *r, eitp_error *error) {
     const eitp_host host = command_host();
     const option_set *o = &r->options;
@@ -284,10 +314,7 @@ static eitp_status create_model(run *r, eitp_error *error) {
     /* A resume loads the weights of a checkpoint with the rest of its state, except those that adapters belong to. */
     int has_base = adapt_is_requested(o) || (!r->checkpoint && starts_from_model(r));
     eitp_transformer_config config = r->shape;
-    char *base = NULL;
     eitp_status status = EITP_OK;
-    if (has_base)
-        status = r->checkpoint ? adapt_find_base(o, r->checkpoint, &base, error) : find_base(r, &base, error);
     /* With its own dropout, which set_dropout compares. */
     if (!status && r->checkpoint)
         status = eitp_model_config_read(&host, r->checkpoint, &config, error);
@@ -295,13 +322,12 @@ static eitp_status create_model(run *r, eitp_error *error) {
         status = eitp_model_create(r->context, &config, &r->model, error);
     if (!status)
         status = adapt_model(o, r->model, error);
-    if (!status && base)
-        status = load_weights(r, base, seed, error);
+    if (!status && has_base)
+        status = run_read_model(r, load_base, NULL, error);
     else if (!status && !r->checkpoint)
         status = eitp_model_initialize(r->model, seed, error);
     if (!status && r->checkpoint && eitp_head_has_labels(config.head))
         status = eitp_model_read_labels(r->model, r->checkpoint, error);
-    free(base);
     return status ? status : eitp_model_initialize_lora(r->model, seed, error);
 }
 
@@ -320,12 +346,13 @@ static eitp_status set_dropout(run *r, eitp_error *error) {
 }
 
 /* The tokenizer of --tokenizer or of the model. */
-static eitp_status load_tokenizer(run *r, eitp_error *error) {
+static eitp_status try_tokenizer(run *r, void *user, eitp_error *error) {
     const option_set *o = &r->options;
     const char *given =
         !r->checkpoint || options_is_explicit(o, OPTION_TOKENIZER) ? options_text(o, OPTION_TOKENIZER) : NULL;
     char *directory = NULL;
     eitp_status status = EITP_OK;
+    (void)user;
     if (r->checkpoint)
         directory = command_copy(r->checkpoint);
     else if (starts_from_model(r))
@@ -334,6 +361,10 @@ static eitp_status load_tokenizer(run *r, eitp_error *error) {
         status = model_load_tokenizer(given, directory, &r->tokenizer, error);
     free(directory);
     return status;
+}
+
+static eitp_status load_tokenizer(run *r, eitp_error *error) {
+    return run_read_model(r, try_tokenizer, NULL, error);
 }
 
 void run_complete_options(run *r) {

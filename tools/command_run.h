@@ -59,6 +59,11 @@ void run_complete_options(run *r);
 /* Everything else: directory, model, data, trainer, run.json. The caller sets `listener` before. */
 eitp_status run_prepare(run *r, eitp_error *error);
 
+/* Calls `read`, which reads what --model means from r->model_directory; again with another checkpoint if a run that
+   trains there removes it meanwhile. */
+eitp_status run_read_model(run *r, eitp_status (*read)(run *r, void *user, eitp_error *error), void *user,
+                           eitp_error *error);
+
 /* Gives a new model the vocabulary of its tokenizer or data. */
 void run_set_vocabulary(run *r);
 

@@ -56,6 +56,21 @@ static eitp_status find_checkpoint(setting *s, eitp_error *error) {
     return status;
 }
 
+/* Sets the checkpoint that the path means: another one if a run that ends there removes it meanwhile. */
+static eitp_status change_checkpoint(setting *s, eitp_error *error) {
+    const eitp_host host = command_host();
+    int attempts = 0;
+    for (;;) {
+        eitp_status status = find_checkpoint(s, error);
+        if (!status)
+            status = eitp_checkpoint_set(&host, s->checkpoint, s->changes, s->count, error);
+        if (!status || !model_read_again(s->options.positional[0], s->checkpoint, &attempts, error))
+            return status ? error->status : EITP_OK;
+        free(s->checkpoint);
+        s->checkpoint = NULL;
+    }
+}
+
 static void print_changes(const setting *s) {
     const int json = (int)options_integer(&s->options, OPTION_JSON);
     text_buffer t = {NULL, 0, 0};
@@ -147,7 +162,6 @@ static void say_samples(const setting *s) {
 }
 
 int command_set(int count, char **arguments) {
-    const eitp_host host = command_host();
     setting s;
     eitp_error error;
     int ended = 0, code = COMMAND_FINISHED;
@@ -157,9 +171,7 @@ int command_set(int count, char **arguments) {
     if (!status && !ended)
         status = read_changes(&s, &error);
     if (!status && !ended)
-        status = find_checkpoint(&s, &error);
-    if (!status && !ended)
-        status = eitp_checkpoint_set(&host, s.checkpoint, s.changes, s.count, &error);
+        status = change_checkpoint(&s, &error);
     if (!status && !ended) {
         output_start();
         print_changes(&s);

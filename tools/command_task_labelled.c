@@ -162,16 +162,27 @@ static eitp_status open_files(run *r, const label_names *names, eitp_error *erro
     return status;
 }
 
+/* The names of the classifier that the run starts from, whose shape was read already. */
+static eitp_status read_names(run *r, void *user, eitp_error *error) {
+    label_names *names = (label_names *)user;
+    eitp_status status = EITP_OK;
+    label_names_release(names);
+    if (!r->checkpoint && !r->model_directory) /* it was removed, and is found again */
+        status = model_find_directory(options_text(&r->options, OPTION_MODEL), &r->model_directory, error);
+    return status ? status
+                  : label_names_read(&r->directory_shape, r->checkpoint ? r->checkpoint : r->model_directory, names,
+                                     error);
+}
+
 static eitp_status open_data(run *r, eitp_error *error) {
-    const char *directory = r->checkpoint ? r->checkpoint : r->model_directory;
     label_names names;
     eitp_status status = EITP_OK;
     memset(&names, 0, sizeof names);
     run_set_vocabulary(r);
     if (r->tokenizer)
         status = model_check_tokenizer(r->tokenizer, NULL, r->shape.vocabulary, error);
-    if (!status && has_classifier(r) && directory)
-        status = label_names_read(&r->directory_shape, directory, &names, error);
+    if (!status && has_classifier(r))
+        status = run_read_model(r, read_names, &names, error);
     if (!status)
         status = open_files(r, &names, error);
     label_names_release(&names);
