@@ -80,7 +80,10 @@ exits 0 "adapters for an older checkpoint" train --data text.txt --model damaged
     --threads 1 --precision fp32 --steps 1 --lora-rank 2 --output-dir older
 exits 0 "merge into an older base" merge --model damaged --adapter older --output-dir merged4
 check "its newer one's damage is said" grep -q "^warning: .*damaged/checkpoint-12.*another checkpoint is used" err
-refuses 1 'trained on other weights' merge --model damaged/checkpoint-12 --adapter lora --output-dir gone
+exits 1 "a damaged base by its own path" merge --model damaged/checkpoint-12 --adapter lora --output-dir gone
+check "its damage is said" grep -q "^warning: 'damaged/checkpoint-12/model.safetensors' is damaged" err
+check "and that its weights are others" grep -q '^error: .*trained on other weights' err
+check "and nothing is written" test ! -e gone
 exits 0 "freeze" $lora --steps 2 --freeze embeddings,layers:1 --output-dir frozen
 check "the log says what is frozen" grep -q 'training 3312 of [0-9]* parameters; the others are frozen' err
 check "a run with frozen parts has the whole model" test -f frozen/checkpoint-2/model.safetensors

@@ -104,6 +104,9 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
     exits 0 "two checkpoints" $train --steps 4 --save-steps 2 --save-total-limit 0 --output-dir whole -q
     exits 0 "adapters" train --data text.txt --model whole --block-size 16 --threads 1 --precision "$precision" \
         --lora-rank 2 --steps 4 --save-steps 2 --save-total-limit 0 --output-dir adapters -q
+    # Without their trainer_state.json they go with the weights of both checkpoints.
+    mkdir portable
+    cp adapters/checkpoint-4/adapter_config.json adapters/checkpoint-4/adapter_model.safetensors portable
     # reads_another DIRECTORY COMMAND...: of a copy of the directory, whose name the command ends with.
     reads_another() {
         rm -rf merged trained
@@ -121,7 +124,7 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
         $test whole generate --threads 1 --prompt a --tokens 1 --model
         $test whole eval --threads 1 --data small.txt --model
         $test whole embed --threads 1 --text a --model
-        $test whole merge --output-dir merged --adapter adapters --model
+        $test whole merge --output-dir merged --adapter portable --model
         $test whole train --output-dir trained --data text.txt --block-size 16 --threads 1 --steps 1 --model
         $test whole train --output-dir trained --data text.txt --block-size 16 --threads 1 --steps 1 --lora-rank 2 --model
         VANISH_FILE=config.json
