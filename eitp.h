@@ -2683,13 +2683,16 @@ EITP_API eitp_status eitp_model_read_labels(eitp_model *model, const char *direc
 typedef struct eitp_load_config {
     uint64_t seed;  /* of parameters that the directory lacks */
     int fresh_head; /* 1: initialize the head at random, whatever the directory has */
+    /* 1: the same, without a word, for a head that is read afterwards, with adapters or a checkpoint */
+    int head_is_replaced;
 } eitp_load_config;
 
 /*
  * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
  * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
  * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
- * pooler that the directory lacks is initialized at random, with a warning, as in transformers. With a classifier
+ * pooler that the directory lacks is initialized at random, as in transformers: the log names its parameters, as a
+ * warning if the directory's config.json has the model's head, or fresh_head replaces one. With a classifier
  * the names of its labels are read too, if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if
  * the model's head is tied and the weights have a head that differs from the token embedding, or if the weights have a
  * classifier with another number of labels.
@@ -44773,8 +44776,10 @@ typedef struct eitp__load {
     const char *directory;
     const eitp__safetensors *collection;
     const eitp_load_config *config;
-    size_t read;  /* tensors */
-    int has_head; /* the head's were among them */
+    size_t read;         /* tensors */
+    eitp__buffer random; /* names of parameters that were initialized */
+    int has_head;        /* the head's were among those read */
+    int ignores_head;    /* the directory has a head, but fresh_head is set */
 } eitp__load;
 
 /* The variable of a parameter, and its pieces. */
@@ -44826,10 +44831,14 @@ static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_plac
     return count;
 }
 
+static int eitp__has_fresh_head(const eitp__load *load) {
+    return load->config->fresh_head || load->config->head_is_replaced;
+}
+
 /* True if the parameters of a place that not every model has are initialized rather than read. */
 static int eitp__is_fresh(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
     return eitp__count_optional(load, place, present) &&
-           (!*present || (load->config->fresh_head && place == EITP__IN_HEAD));
+           (!*present || (eitp__has_fresh_head(load) && place == EITP__IN_HEAD));
 }
 
 /* Reads or initializes a parameter. */
@@ -44840,29 +44849,74 @@ static eitp_status eitp__load_parameter(eitp__load *load, const eitp__parameter 
                : eitp__read_parameter(load, parameter, error);
 }
 
+/* Keeps the names of the tensors of a parameter that is initialized, for the log. */
+static void eitp__note_random(eitp__load *load, const eitp__parameter *parameter) {
+    eitp_variable variable;
+    eitp__piece pieces[EITP__PIECES];
+    const int count = eitp__parameter_variable(load->context, &load->model->config, parameter, &variable, pieces);
+    for (int i = 0; i < count; i++)
+        eitp__buffer_format(&load->random, "%s%s", load->random.size ? ", " : "",
+                            *pieces[i].name ? pieces[i].name : parameter->name);
+}
+
 /* Reads the parameters of a place, or initializes those that not every model has if the weights have none of them. */
 static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place place, eitp_error *error) {
     const eitp_model *model = load->model;
     int64_t present;
     const int is_fresh = eitp__is_fresh(load, place, &present);
+    const int is_told = is_fresh && !(place == EITP__IN_HEAD && load->config->head_is_replaced);
     eitp_status status = EITP_OK;
-    if (place == EITP__IN_HEAD)
+    if (place == EITP__IN_HEAD) {
         load->has_head = present && !is_fresh;
+        load->ignores_head = present && is_fresh;
+    }
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (parameter.row->place == place)
-            status = eitp__load_parameter(load, &parameter, is_fresh, error);
+        if (parameter.row->place != place)
+            continue;
+        if (is_told && parameter.row->with != EITP__ALWAYS)
+            eitp__note_random(load, &parameter);
+        status = eitp__load_parameter(load, &parameter, is_fresh, error);
     }
-    if (!status && is_fresh)
-        eitp__log(&model->host, EITP_LOG_WARNING, "'%s': the %s %s; the model's is random until it is trained",
-                  load->directory, place == EITP__IN_HEAD ? "head" : "pooler", present ? "is not used" : "is missing");
     return status;
+}
+
+/* True if the config.json of the directory has a head of the model's kind. */
+static int eitp__names_head(const eitp__load *load) {
+    const eitp_host *host = &load->model->host;
+    eitp_transformer_config own;
+    char *path = NULL;
+    const eitp_status status = eitp__path_in(host, load->directory, "config.json", &path, NULL);
+    const int is_same =
+        !status && !eitp_transformer_config_read(host, path, &own, NULL) && own.head == load->model->config.head;
+    eitp__release_text(host, path);
+    return is_same;
+}
+
+/* A new head is what fine-tuning begins with; one that was there, or should be, is worth a warning. */
+static void eitp__log_random(const eitp__load *load) {
+    const eitp_host *host = &load->model->host;
+    const int size = (int)load->random.size;
+    const char *names = load->random.data;
+    if (!size || load->random.failed)
+        return;
+    if (load->ignores_head)
+        eitp__log(host, EITP_LOG_WARNING,
+                  "'%s': the head is not used; these parameters are random until they are trained: %.*s",
+                  load->directory, size, names);
+    else if (eitp__names_head(load))
+        eitp__log(host, EITP_LOG_WARNING,
+                  "'%s': the weights lack parameters of the head in config.json, which are random: %.*s",
+                  load->directory, size, names);
+    else
+        eitp__log(host, EITP_LOG_INFO, "'%s' lacks these parameters, which are random until they are trained: %.*s",
+                  load->directory, size, names);
 }
 
 /* Fails if the weights have a classifier with another number of labels. */
 static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error) {
     const eitp_transformer_config *config = &load->model->config;
-    const eitp__safetensors_entry *entry = eitp_head_has_labels(config->head) && !load->config->fresh_head
+    const eitp__safetensors_entry *entry = eitp_head_has_labels(config->head) && !eitp__has_fresh_head(load)
                                                ? eitp__find_slot(config, load->collection, EITP__CLASSIFIER)
                                                : NULL;
     if (!entry || entry->rank != 2 || entry->shape[0] == config->labels)
@@ -44890,6 +44944,8 @@ static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
         status = eitp__check_labels(load, error);
     for (int place = EITP__BEFORE_BLOCKS; place < EITP__PLACES && !status; place++)
         status = eitp__read_place(load, (eitp__parameter_place)place, error);
+    if (!status)
+        eitp__log_random(load);
     if (!status && stored > load->read)
         eitp__log(&model->host, EITP_LOG_INFO, "ignored %zu tensors in '%s' that are not weights of the model",
                   stored - load->read, load->directory);
@@ -44944,8 +45000,10 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
     load.directory = directory;
     load.collection = collection;
     load.config = config;
+    eitp__buffer_init(&load.random, &model->host);
     if (!status)
         status = eitp__read_parameters(&load, error);
+    eitp__buffer_release(&load.random);
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);
     if (!status)

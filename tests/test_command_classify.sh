@@ -87,12 +87,17 @@ check "hidden tokens of texts" grep -q '^task: mlm, as' err
 exits 0 "a file for each label" train $small --task classify --data files --val-fraction 0 --steps 1 --output-dir by_file_label
 check "has labels" grep -q '"5": "6"' by_file_label/latest_model/config.json
 exits 0 "a classifier from it" train --model mlm --task classify --data train.csv --steps 2 --output-dir tuned $options
-check "with a random head" grep -q 'the head is missing' err
+check "with a random head" grep -q "mlm/checkpoint-2' lacks these parameters, which are random until they are trained: bert.pooler.dense.weight, bert.pooler.dense.bias, classifier.weight, classifier.bias$" err
+check "as usual: no warning" sh -c "! grep '^warning: .*random' err"
 cp -r mlm/latest_model/ with_names
 rm -f with_names/manifest.json with_names/trainer_state.json with_names/run.json
 sed -i '1s/{/{"id2label": {"0": "x", "1": "y", "2": "z"},/' with_names/config.json
 exits 0 "names of labels without a classifier" train --model with_names --task classify --data train.csv --steps 1 --output-dir from_names $options
 check "are not the new one's" grep -q '"1": "mild"' from_names/latest_model/config.json
+sed 's/BertForMaskedLM/BertForSequenceClassification/' with_names/config.json >lost.json
+cp lost.json with_names/config.json
+exits 0 "a classifier whose weights are lost" predict --model with_names --data val.csv $options
+check "is warned of" grep -q "^warning: '.*with_names': the weights lack parameters of the head in config.json, which are random: .*classifier.weight, classifier.bias$" err
 exits 0 "gpt2 with labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task classify --data train.csv --steps 2 --output-dir gpt2 $options
 check "GPT2ForSequenceClassification" grep -q GPT2ForSequenceClassification gpt2/latest_model/config.json
 exits 0 "gpt2 without labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --data train.csv --steps 2 --output-dir lm $options
@@ -123,9 +128,11 @@ exits 0 "LoRA" train --model mlm --task classify --lora-rank 2 --data train.csv 
 check "adapters" test -s lora/latest_model/adapter_model.safetensors
 exits 0 "adapters of a model without a classifier" eval --model mlm --adapter lora --data val.csv --json $options
 check "have their labels" grep -q '"label": "mild"' out
+check "and nothing random" sh -c "! grep 'random until.*classifier' err"
 exits 0 "predict with adapters" predict --adapter lora --data val.csv $options
 check "predict the same" sh -c "cut -f1 out | grep -qE '^(cold|mild|warm)$'"
 exits 0 "resume LoRA" train --resume auto --output-dir lora --steps 3 $options
+check "with its head" sh -c "! grep 'random until.*classifier' err"
 exits 0 "merge" merge --model mlm --adapter lora --output-dir merged
 check "the merged model has labels" grep -q '"1": "mild"' merged/config.json
 exits 0 "heads by seed" train --model mlm --task classify --seed 2 --data train.csv --steps 2 --output-dir seed2 $options

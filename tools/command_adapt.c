@@ -172,7 +172,7 @@ static eitp_status load_base(eitp_model *model, const char *base, const char *ad
     eitp_load_config config;
     eitp_transformer_config adapted;
     memset(&config, 0, sizeof config);
-    config.fresh_head = adapter && read_classifier(adapter, &adapted);
+    config.head_is_replaced = adapter && read_classifier(adapter, &adapted);
     return eitp_model_load_weights_with(model, base, &config, error);
 }
 

@@ -291,6 +291,7 @@ static eitp_status load_weights(const run *r, const char *base, uint64_t seed, e
     free(path);
     memset(&config, 0, sizeof config);
     config.seed = adapt_is_requested(&r->options) ? 0 : seed;
+    config.head_is_replaced = r->checkpoint && eitp_head_has_labels(r->shape.head);
     config.fresh_head = !status && eitp_head_has_labels(own.head) && own.head != r->shape.head;
     return status ? status : eitp_model_load_weights_with(r->model, base, &config, error);
 }

@@ -58,13 +58,16 @@ EITP_API eitp_status eitp_model_read_labels(eitp_model *model, const char *direc
 typedef struct eitp_load_config {
     uint64_t seed;  /* of parameters that the directory lacks */
     int fresh_head; /* 1: initialize the head at random, whatever the directory has */
+    /* 1: the same, without a word, for a head that is read afterwards, with adapters or a checkpoint */
+    int head_is_replaced;
 } eitp_load_config;
 
 /*
  * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
  * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
  * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
- * pooler that the directory lacks is initialized at random, with a warning, as in transformers. With a classifier
+ * pooler that the directory lacks is initialized at random, as in transformers: the log names its parameters, as a
+ * warning if the directory's config.json has the model's head, or fresh_head replaces one. With a classifier
  * the names of its labels are read too, if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if
  * the model's head is tied and the weights have a head that differs from the token embedding, or if the weights have a
  * classifier with another number of labels.
