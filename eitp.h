@@ -4158,7 +4158,8 @@ EITP_API void eitp_run_request_save(eitp_run *run);
 /*
  * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
  * For what reads a checkpoint while the run continues, such as a copy to another disk. Call it from the listener: in
- * EITP_EVENT_SAVED the newest checkpoint is not removed yet. NULL is ignored.
+ * EITP_EVENT_SAVED the newest checkpoint is not removed yet. After eitp_run_train, while the trainer exists, a
+ * checkpoint that is no longer kept is removed at once if save_total_limit does not keep it. NULL is ignored.
  */
 EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
 
@@ -58322,8 +58323,13 @@ void eitp_run_request_save(eitp_run *run) {
 }
 
 void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
-    if (run)
-        run->kept_step = step;
+    const int is_released = run && run->kept_step >= 0 && run->kept_step != step;
+    if (!run)
+        return;
+    run->kept_step = step;
+    /* No save follows that would remove it. */
+    if (is_released && run->started)
+        eitp__run_prune(run);
 }
 /* <<src/run/run.c */
 

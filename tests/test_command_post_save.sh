@@ -29,6 +29,26 @@ echo >go
 wait_for_end
 check "a slow command: the run ends well" test $? -eq 0
 check "a slow command: then for the newest" test "$(tr '\n' ' ' <copies/ended)" = "1 8 "
+check "a slow command: no checkpoint beyond the limit is left" test "$(ls -d slow/checkpoint-*)" = slow/checkpoint-8
+
+# One that hangs: the command says what it waits for, with -q too. When it is given up, the call for the newest checkpoint
+# is not lost: it follows when the other ends.
+rm copies/begun copies/ended
+check "a command that hangs: said" start_until '^warning: waiting for --post-save-cmd, .* for checkpoint-1 .*Ctrl-C' \
+    $train -q --steps 8 --save-steps 1 --save-total-limit 1 --post-save-cmd "$slow" --output-dir hung
+kill -TERM $process
+wait $process
+check "a command that hangs: the run is finished" test $? -eq 0
+check "a command that hangs: its checkpoint is kept" test -d hung/checkpoint-1
+exits 0 "a command that hangs: resume" train --resume auto --output-dir hung --post-save-cmd true
+check "a command that hangs: a resume removes its checkpoint" test "$(ls -d hung/checkpoint-*)" = hung/checkpoint-8
+echo >go
+until [ "$(lines copies/begun)" -eq 2 ]; do sleep 0.1; done
+echo >go
+wait $reader
+check "a command that hangs: what becomes of the last call" grep -q \
+    '^warning: --post-save-cmd still runs for checkpoint-1 (process [0-9]*); it runs for checkpoint-8 when that ends$' running.err
+check "a command that hangs: then for the newest" test "$(tr '\n' ' ' <copies/begun)$(cat copies/ended)" = "1 8 8"
 
 rm copies/steps
 rm -r copies/[0-9]*
@@ -54,5 +74,21 @@ check "a run that is stopped does not wait" test $? -eq 143 -a ! -e copies/after
 echo >go
 while [ ! -e copies/after ]; do sleep 0.1; done
 check "and its command goes on" test -e copies/after
+
+# The checkpoint of a run that is stopped is announced too, while the command still runs for an earlier one.
+rm copies/begun
+check "a run in progress with a slow command" start_until 'saved ' $train --steps 100000000 --save-steps 5 --output-dir halted \
+    --post-save-cmd 'echo "$EITP_STEP" >>"$COPIES/begun"; cat "$COPIES/../go" >/dev/null'
+until [ -s copies/begun ]; do sleep 0.1; done
+kill -TERM $process
+wait $process
+check "a slow command and a stop" test $? -eq 143
+last=$(ls -d halted/checkpoint-* | sed 's/.*-//' | sort -n | tail -n 1)
+echo >go
+until [ "$(lines copies/begun)" -eq 2 ]; do sleep 0.1; done
+echo >go
+wait $reader
+check "a slow command and a stop: said" grep -q "^warning: --post-save-cmd still runs .* it runs for checkpoint-$last when" running.err
+check "a slow command and a stop: for the last checkpoint" test "$(tail -n 1 copies/begun)" = "$last"
 
 finish

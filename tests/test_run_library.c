@@ -817,6 +817,34 @@ static void a_program_keeps_a_checkpoint_for_a_while(void) {
     scratch_remove(f.directory);
 }
 
+static void keep_step_2_on(void *user, const eitp_run_event *event) {
+    fixture *f = (fixture *)user;
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == 2)
+        eitp_run_keep_checkpoint(f->w.run, 2);
+}
+
+/* One that is released after the run is removed then, since no save follows. */
+static void a_checkpoint_kept_beyond_the_end_is_removed(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.w.exit_saved = -1;
+    f.config.save_steps = 1;
+    f.config.save_total_limit = 1;
+    f.config.listener.user = &f;
+    f.config.listener.notify = keep_step_2_on;
+    REQUIRE_OK(make_trainer(&f), error_);
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_), error_);
+    CHECK(has_checkpoint(&f, 6) && has_checkpoint(&f, 2));
+    eitp_run_keep_checkpoint(f.w.run, 2);
+    CHECK(has_checkpoint(&f, 2));
+    eitp_run_keep_checkpoint(f.w.run, -1);
+    CHECK(has_checkpoint(&f, 6) && !has_checkpoint(&f, 2));
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    scratch_remove(f.directory);
+}
+
 /* ---- Links ---- */
 
 /* Where a link leads; "" if there is none. */
@@ -1460,6 +1488,7 @@ static const test_case tests[] = {
     TEST(evaluations_of_earlier_checkpoints_are_in_best_json),
     TEST(a_lost_best_json_changes_nothing),
     TEST(a_program_keeps_a_checkpoint_for_a_while),
+    TEST(a_checkpoint_kept_beyond_the_end_is_removed),
     TEST(links_lead_to_the_best_and_the_latest),
     TEST(links_to_nothing_are_removed),
     TEST(a_run_needs_no_links),

@@ -183,8 +183,8 @@ static const option_row rows[] = {
     {"save-total-limit", "keep-checkpoints", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TRAIN, 1,
      "checkpoints to keep; 0: all"},
     {"post-save-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
-     "shell command to run beside training after a checkpoint is written, as a copy to another disk; its environment "
-     "has EITP_CHECKPOINT and EITP_STEP"},
+     "shell command to run beside training after a checkpoint is written, such as a copy to another disk; its "
+     "environment has EITP_CHECKPOINT and EITP_STEP; the end waits for it until Ctrl-C"},
     {"backup-steps", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
      "run --post-save-cmd only for the first checkpoint after every N steps; 0: for each"},
     {"keep-best", "metric-for-best-model load-best-model-at-end=~loss|", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN,

@@ -13,6 +13,8 @@
 
 extern char **environ;
 
+enum { PAUSES_PER_SECOND = 50 };
+
 /* ---- Starting it ---- */
 
 static int is_own_variable(const char *entry) {
@@ -66,25 +68,42 @@ static int spawn_shell(const char *command, char **environment, pid_t *process) 
     return code;
 }
 
-static void start(post_save *p) {
+/* Starts a command with the variables of the newest checkpoint; returns 0 after a warning that it could not. */
+static int start_command(post_save *p, const char *command, pid_t *process) {
     char *checkpoint = command_format("%s/checkpoint-%lld", p->directory, (long long)p->newest);
     char *absolute = realpath(checkpoint, NULL), **environment;
     int code;
     p->is_due = 0;
     environment = make_environment(absolute ? absolute : checkpoint, p->newest);
-    code = absolute ? spawn_shell(p->command, environment, &p->process) : ENOENT;
-    if (code) {
+    code = absolute ? spawn_shell(command, environment, process) : ENOENT;
+    if (code)
         output_warning("--post-save-cmd cannot run for '%s': %s", checkpoint, strerror(code));
-        p->process = 0;
-    } else {
-        p->step = p->newest;
-        eitp_run_keep_checkpoint(p->run, p->step);
-    }
     free(environment[0]);
     free(environment[1]);
     free(environment);
     free(checkpoint);
     free(absolute);
+    return !code;
+}
+
+static void start(post_save *p) {
+    pid_t process;
+    if (!start_command(p, p->command, &process))
+        return;
+    p->process = process;
+    p->step = p->newest;
+    eitp_run_keep_checkpoint(p->run, p->step);
+}
+
+/* Starts a shell that runs the command for the newest checkpoint once the running one has ended, after this process. */
+static void start_later(post_save *p) {
+    char *command = command_format("while kill -0 %ld 2>/dev/null; do sleep 1; done\n%s", (long)p->process, p->command);
+    pid_t ignored;
+    if (start_command(p, command, &ignored))
+        output_warning("--post-save-cmd still runs for checkpoint-%lld (process %ld); it runs for checkpoint-%lld when "
+                       "that ends",
+                       (long long)p->step, (long)p->process, (long long)p->newest);
+    free(command);
 }
 
 /* ---- Looking after it ---- */
@@ -139,17 +158,35 @@ void post_save_saved(post_save *p, int64_t step) {
     post_save_poll(p);
 }
 
-void post_save_end(post_save *p) {
-    post_save_poll(p);
-    if (p->process && !process_stop_signal())
+/* Says what is waited for: at once, and, since it may hang, as a warning after 2 seconds, 4, 8 and so on. */
+static void say_waiting(const post_save *p, int pauses) {
+    const int is_late = pauses >= 2 * PAUSES_PER_SECOND && pauses % PAUSES_PER_SECOND == 0;
+    const int seconds = pauses / PAUSES_PER_SECOND;
+    if (!pauses)
         output_info("waiting for --post-save-cmd, which runs for checkpoint-%lld", (long long)p->step);
+    else if (is_late && !(seconds & (seconds - 1)))
+        output_warning(
+            "waiting for --post-save-cmd, which has run for checkpoint-%lld for %d seconds and more (process "
+            "%ld); Ctrl-C stops waiting",
+            (long long)p->step, seconds, (long)p->process);
+}
+
+void post_save_end(post_save *p) {
+    int64_t step = -1;
+    post_save_poll(p);
     /* Not by waiting for the process alone, which a signal would not interrupt. */
-    while (p->process && !process_stop_signal()) {
-        const struct timespec pause = {0, 20000000};
+    for (int pauses = 0; p->process && !process_stop_signal(); pauses++) {
+        const struct timespec pause = {0, 1000000000 / PAUSES_PER_SECOND};
+        if (step != p->step)
+            pauses = 0;
+        step = p->step;
+        say_waiting(p, pauses);
         nanosleep(&pause, NULL);
         post_save_poll(p);
     }
     if (p->process && p->is_due)
-        output_warning("--post-save-cmd was not run for checkpoint-%lld: the one for checkpoint-%lld has not ended",
-                       (long long)p->newest, (long long)p->step);
+        start_later(p);
+    else if (p->process)
+        output_info("--post-save-cmd still runs for checkpoint-%lld (process %ld)", (long long)p->step,
+                    (long)p->process);
 }

@@ -30,7 +30,8 @@ void post_save_saved(post_save *p, int64_t step);
 /* Looks after the command, without waiting. */
 void post_save_poll(post_save *p);
 
-/* Waits for the command, unless a signal stopped the run or stops the waiting: then it goes on by itself. */
+/* Waits for the command, unless a signal stopped the run or stops the waiting: then it goes on by itself, and a shell
+   runs it for the newest checkpoint afterwards if that is due. */
 void post_save_end(post_save *p);
 
 EITP_END_DECLARATIONS

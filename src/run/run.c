@@ -3,6 +3,7 @@
 #include "run/poll.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
+#include "run/run_prune.h"
 #include "train/trainer.h"
 
 eitp_run_config eitp_run_config_default(void) {
@@ -243,6 +244,11 @@ void eitp_run_request_save(eitp_run *run) {
 }
 
 void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
-    if (run)
-        run->kept_step = step;
+    const int is_released = run && run->kept_step >= 0 && run->kept_step != step;
+    if (!run)
+        return;
+    run->kept_step = step;
+    /* No save follows that would remove it. */
+    if (is_released && run->started)
+        eitp__run_prune(run);
 }
