@@ -202,15 +202,15 @@ refuses_line() { # line, words, text of the file
     printf '%b' "$3" >bad.json
     refuses 1 "^error: bad.json:$1: $2" train --config bad.json --data text.txt --init tiny.json --output-dir gone
 }
-refuses_text "amp sets precision, which line 1 already sets; remove one" '{"precision": "bf16", "amp": true}'
-refuses_text "dropout sets dropout, which line 1 already sets" '{"dropout": 0, "model": {"dropout": 0.1}}'
+refuses_text "'amp' and 'precision' (line 1) both set --precision; remove one" '{"precision": "bf16", "amp": true}'
+refuses_text "'model.dropout' and 'dropout' (line 1) both set --dropout; remove one" '{"dropout": 0, "model": {"dropout": 0.1}}'
 refuses_text "betas takes a list of 2 values" '{"betas": 0.9}'
 refuses_text "betas takes a list of 2 values" '{"betas": [0.9, 0.9, 0.9]}'
 refuses_text "betas takes a list of 2 values" '{"betas": [0.9]}'
 refuses_text "betas takes a list of 2 values" '{"betas": [0.9, null]}'
 refuses_line 2 "adam_betas takes a list of 2 values" '{"seed": 1,\n"optimizer": {"adam_betas": [0.9]},\n"steps": [1, 2]}'
-refuses_text "betas sets beta2, which line 1 already sets" '{"beta2": 0.9, "betas": [0.9, 0.9]}'
-refuses_text "data sets data, which line 1 already sets" '{"data": ["a"],\n"x": {"data": ["b"]}}'
+refuses_text "'betas' and 'beta2' (line 1) both set --beta2" '{"beta2": 0.9, "betas": [0.9, 0.9]}'
+refuses_text "'x.data' and 'data' (line 1) both set --data" '{"data": ["a"],\n"x": {"data": ["b"]}}'
 refuses_text "save-strategy: invalid value 'often' (choose from no, steps, epoch)" '{"save_strategy": "often"}'
 refuses_line 2 "betas is an empty list; give a value, or remove it" '{"seed": 1,\n"betas": []}'
 refuses_text "data is an empty list" '{"data": [ ]}'
@@ -219,16 +219,20 @@ refuses_text "data must be text (got false)" '{"data": [false]}'
 refuses_line 1 "batch-size must be a whole number (got 'true')" '{"batch_size": true}'
 refuses_line 1 "devices 2 is not supported: eitp trains in one process" '{"trainer": {"devices": 2}}'
 refuses_line 1 "strategy ddp is not supported: eitp trains in one process" '{"trainer": {"strategy": "ddp"}}'
-refuses_text "fp16 sets precision, which line 1 already sets" '{"bf16": true, "fp16": true}'
+refuses_line 1 "'model' is given twice, first in line 1; remove one" '{"model": "a", "model": "b"}'
+refuses_line 1:8 "expected a JSON value, found 'foo'" '{"lr": foo}'
+refuses_line 2:2 "expected a JSON value, found the end of the file" '{"lr":\n '
+refuses_line 1:13 "expected ',' or '}' in an object, found '\"'" '{"lr": 1e-3 "x": 2}'
+refuses_text "'fp16' and 'bf16' (line 1) both set --precision" '{"bf16": true, "fp16": true}'
 refuses_text "eval no and bad.json:2: eval-steps 5 exclude each other" '{"eval": "no",\n"eval_steps": 5}'
 refuses_text "eval-windows 5 and bad.json:1: eval-frac 0.1 exclude" '{"eval": {"windows": 5}, "limit_val_batches": 0.1}'
 refuses_text "eval-every-frac 500 is out of range; it must be 1e-06 to 1" '{"val_check_interval": 500}'
 refuses_text "unknown option 'type'" '{"model": {"type": "gpt2"}}'
 refuses_text "unknown option 'hidden_dim'" '{"hypernetwork": {"hidden_dim": 64}}'
 refuses_text "use_amp must be true or false" '{"use_amp": "yes"}'
-refuses_text "a list must hold plain values only" '{"data": [["a"]]}'
+refuses_line 1:11 "a list must hold plain values only" '{"data": [["a"]]}'
 awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{\"a\": " }' >bad.json
-refuses 1 "^error: bad.json:1: .*nested too deep" train --config bad.json
+refuses 1 "^error: bad.json:1:97: .*nested too deep" train --config bad.json
 
 # ---- YAML without libyaml ----
 
@@ -553,7 +557,7 @@ refuses_yaml 1 "a YAML mapping is needed" '- lr\n'
 refuses_yaml 2 "second document" 'lr: 1\n--- \nlr: 2\n'
 refuses_yaml 2 "'lr' was given in line 1 already" 'lr: 1\nlr: 2\n'
 refuses_yaml 3 "'training' was given in line 1 already" 'training:\n  lr: 1\ntraining:\n  seed: 1\n'
-refuses_yaml 2 "learning_rate sets lr, which line 1 already sets" 'lr: 1\ntraining: {learning_rate: 2}\n'
+refuses_yaml 2 "'training.learning_rate' and 'lr' (line 1) both set --lr" 'lr: 1\ntraining: {learning_rate: 2}\n'
 refuses_yaml 2 "indented with a tab; use spaces" 'training:\n\tlr: 1\n'
 refuses_yaml 5 "quoted scalar that begins in line 2" 'seed: 1\noutput_dir: "x\nlr: 1\n\n'
 refuses_yaml 2 "UTF-8" 'seed: 1\noutput_dir: \0303\n'

@@ -91,7 +91,7 @@ deep '[' 1 ']' >deep/config.json
 fits 1 eval --model deep --data text.txt
 deep '{"a": ' 1 '}' >deep.json
 fits 1 train --config deep.json --print-config
-check "deep configuration" grep -q '^error: deep.json:1: .*nested' err
+check "deep configuration" grep -q '^error: deep.json:1:[0-9]*: .*nested' err
 deep '{"a": ' 1 '}' >deep.yaml
 fits 1 train --config deep.yaml --print-config
 cp tok/tokenizer.json deep/

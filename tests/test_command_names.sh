@@ -67,7 +67,7 @@ printf 'x' >"$(printf 'latin\351.txt')" 2>/dev/null && rm "$(printf 'latin\351.t
     exits 0 "a byte in a configuration, as Python writes it" train --config latin.json --output-dir latin
 for escape in 'udc7f' 'ud800' 'udd00' 'ud800\\udc00\\udfff' 'u0000'; do
     printf '{"data": "bad\\%b.txt", "init": "tiny.json"}\n' "$escape" >bad.json
-    refuses 1 'bad.json:1: invalid .u escape' train --config bad.json --output-dir gone
+    refuses 1 'bad.json:1:[0-9]*: invalid .u escape' train --config bad.json --output-dir gone
 done
 
 finish

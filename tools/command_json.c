@@ -6,7 +6,7 @@ enum { JSON_LARGEST_FILE = 1 << 20, JSON_DEEPEST = 16 };
 
 typedef struct json_scanner {
     const char *path;
-    const char *at, *end;
+    const char *start, *at, *end;
     size_t line;
     int depth;
     text_buffer name; /* the path of the current member */
@@ -20,8 +20,40 @@ typedef struct json_scanner {
 
 static eitp_status json_object(json_scanner *s);
 
+/* Characters from the beginning of the line to the position, which counts as well. */
+static size_t json_column(const json_scanner *s) {
+    size_t column = 1;
+    for (const char *at = s->at; at > s->start && at[-1] != '\n'; at--)
+        column += ((unsigned char)at[-1] & 0xC0) != 0x80;
+    return column;
+}
+
 static eitp_status json_fail(const json_scanner *s, const char *what) {
-    return command_fail(s->error, EITP_ERROR_FORMAT, "%s:%zu: %s", s->path, s->line, what);
+    return command_fail(s->error, EITP_ERROR_FORMAT, "%s:%zu:%zu: %s", s->path, s->line, json_column(s), what);
+}
+
+/* What is at the position: a word, a character, or the end. */
+static void json_describe(const json_scanner *s, char *text, size_t size) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
+    const size_t left = (size_t)(s->end - s->at);
+    size_t length = 0;
+    while (length < left && length < 20 && s->at[length] && strchr(letters, s->at[length]))
+        length++;
+    if (!length && left)
+        length = (size_t)(text_utf8_length(s->at, left) > 0 ? text_utf8_length(s->at, left) : 0);
+    if (!left)
+        snprintf(text, size, "the end of the file");
+    else if (!length)
+        snprintf(text, size, "byte 0x%02x", (unsigned char)*s->at);
+    else
+        snprintf(text, size, "'%.*s'", (int)length, s->at);
+}
+
+static eitp_status json_fail_expected(const json_scanner *s, const char *what) {
+    char found[40];
+    json_describe(s, found, sizeof found);
+    return command_fail(s->error, EITP_ERROR_FORMAT, "%s:%zu:%zu: expected %s, found %s", s->path, s->line,
+                        json_column(s), what, found);
 }
 
 /* The next byte that is not white space; 0 at the end. */
@@ -143,7 +175,7 @@ static eitp_status json_number(json_scanner *s, text_buffer *t) {
         at += digits;
     }
     if (!valid)
-        return json_fail(s, "invalid JSON value");
+        return json_fail_expected(s, "a JSON value");
     text_add(t, s->at, (size_t)(at - s->at));
     s->at = at;
     return EITP_OK;
@@ -180,7 +212,7 @@ static eitp_status json_plain(json_scanner *s, int in_array, size_t index) {
     value.index = index;
     value.line = s->line;
     if (!next)
-        status = json_fail(s, "unexpected end of the file, expected a value");
+        status = json_fail_expected(s, "a JSON value");
     else
         status = next == '"' ? json_string(s, &t) : json_literal(s, &t, &value.kind);
     value.text = t.data;
@@ -218,7 +250,7 @@ static eitp_status json_array(json_scanner *s) {
             return status;
         next = json_next(s);
         if (next != ',' && next != ']')
-            return json_fail(s, "expected ',' or ']' in a list");
+            return json_fail_expected(s, "',' or ']' in a list");
         s->at++;
         if (next == ']')
             return EITP_OK;
@@ -233,9 +265,9 @@ size_t json_path_enter(text_buffer *path) {
 static eitp_status json_member(json_scanner *s) {
     int was_skipping = s->skipping;
     size_t outer = s->name.size, at = json_path_enter(&s->name);
-    eitp_status status = json_next(s) == '"' ? json_string(s, &s->name) : json_fail(s, "expected a name in quotes");
+    eitp_status status = json_next(s) == '"' ? json_string(s, &s->name) : json_fail_expected(s, "a name in quotes");
     if (!status && json_next(s) != ':')
-        status = json_fail(s, "expected ':' after a name");
+        status = json_fail_expected(s, "':' after a name");
     if (!status) {
         char next;
         s->at++;
@@ -251,7 +283,7 @@ static eitp_status json_member(json_scanner *s) {
 
 static eitp_status json_object(json_scanner *s) {
     if (s->depth == JSON_DEEPEST)
-        return json_fail(s, "objects are nested too deeply");
+        return json_fail(s, "objects are nested too deeply (more than 16)");
     s->depth++;
     s->at++;
     if (json_next(s) == '}') {
@@ -266,7 +298,7 @@ static eitp_status json_object(json_scanner *s) {
             return status;
         next = json_next(s);
         if (next != ',' && next != '}')
-            return json_fail(s, "expected ',' or '}' in an object");
+            return json_fail_expected(s, "',' or '}' in an object");
         s->at++;
         if (next == '}') {
             s->depth--;
@@ -281,7 +313,7 @@ eitp_status json_read_file(const char *path, const char *skipped, json_visitor v
     eitp_status status = files_read(path, JSON_LARGEST_FILE, &content, error);
     memset(&s, 0, sizeof s);
     s.path = path;
-    s.at = content.data;
+    s.start = s.at = content.data;
     s.end = content.data ? content.data + content.size : NULL;
     s.line = 1;
     s.skipped = skipped;
@@ -290,9 +322,9 @@ eitp_status json_read_file(const char *path, const char *skipped, json_visitor v
     s.error = error;
     if (!status)
         status =
-            json_next(&s) == '{' ? json_object(&s) : json_fail(&s, "expected a JSON object: {\"name\": value, ...}");
+            json_next(&s) == '{' ? json_object(&s) : json_fail_expected(&s, "a JSON object, {\"name\": value, ...}");
     if (!status && (json_next(&s) || s.at != s.end))
-        status = json_fail(&s, "unexpected text after the object");
+        status = json_fail_expected(&s, "the end of the file after the object");
     text_release(&s.name);
     text_release(&content);
     return status;

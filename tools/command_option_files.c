@@ -12,6 +12,7 @@ typedef struct config_reader {
     const char *path, *section;
     option_source source;
     size_t lines[OPTION_CAPACITY];  /* where each option was set */
+    char *paths[OPTION_CAPACITY];   /* by which name, with its sections; NULL: it was not */
     const config_name *reported[8]; /* entries for whole sections that were reported */
     /* Of a list that sets several options: its line, its values, and how many of them have not come. */
     size_t list_line, list_size, list_missing;
@@ -167,6 +168,17 @@ static eitp_status check_other_file(config_reader *reader, option_id id, const c
     return status;
 }
 
+/* A file sets an option a second time, by the same name or by another. */
+static eitp_status fail_set_twice(const config_reader *reader, option_id id, const json_value *value, const char *where,
+                                  eitp_error *error) {
+    const char *first = reader->paths[id];
+    if (!strcmp(first, value->path))
+        return command_fail(error, EITP_ERROR_FORMAT, "%s'%s' is given twice, first in line %zu; remove one", where,
+                            first, reader->lines[id]);
+    return command_fail(error, EITP_ERROR_FORMAT, "%s'%s' and '%s' (line %zu) both set --%s; remove one", where,
+                        value->path, first, reader->lines[id], options_name(id));
+}
+
 static eitp_status set_config_value(config_reader *reader, const json_value *value, const char *where,
                                     config_meaning *meaning, eitp_error *error) {
     option_id id = meaning->id;
@@ -180,8 +192,7 @@ static eitp_status set_config_value(config_reader *reader, const json_value *val
         return options_set(reader->o, id, meaning->text,
                            reader->source == SOURCE_CONFIG ? SOURCE_CONFIG_WEAK : reader->source, where, error);
     if (reader->lines[id] && (!value->index || meaning->is_own_option))
-        return command_fail(error, EITP_ERROR_FORMAT, "%s%s sets %s, which line %zu already sets; remove one", where,
-                            value->name, options_name(id), reader->lines[id]);
+        return fail_set_twice(reader, id, value, where, error);
     spell_value(value, meaning);
     if (is_joined(id) && value->index && options_has(reader->o, id))
         joined = command_format("%s,%s", options_text(reader->o, id), meaning->text);
@@ -189,6 +200,8 @@ static eitp_status set_config_value(config_reader *reader, const json_value *val
     if (!status)
         status = options_set(reader->o, id, joined ? joined : meaning->text, reader->source, where, error);
     reader->lines[id] = value->line;
+    if (!reader->paths[id])
+        reader->paths[id] = command_copy(value->path);
     free(joined);
     return status;
 }
@@ -279,6 +292,8 @@ eitp_status options_read_config(option_set *o, const char *path, const char *sec
     status = (yaml_is_name(path) ? yaml_read_file : json_read_file)(path, "run", read_config_value, reader, error);
     if (!status)
         status = check_list(reader, error);
+    for (size_t id = 0; id < OPTION_CAPACITY; id++)
+        free(reader->paths[id]);
     free(reader);
     return status;
 }
