@@ -46574,6 +46574,9 @@ static eitp_status eitp__new_move_all(eitp__new_directory *created, eitp_error *
     name = names.data;
     for (; moved < count && !status; moved += !status, name += strlen(name) + 1)
         status = eitp__new_move(created, name, error);
+    /* While it is there, the next call takes the files for those of an interrupted one. */
+    if (!status)
+        status = eitp__remove_tree(created->host, created->draft.partial, error);
     if (!status)
         status = eitp__sync_directory(created->host, created->draft.path, error);
     if (status)
