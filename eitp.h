@@ -1421,7 +1421,7 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of a block that can have adapters, with the names of GPT-2, BERT and RoBERTa for them. */
+/* Linear layers that can have adapters, with the names of GPT-2, BERT and RoBERTa for them. */
 typedef enum eitp_lora_target {
     EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" of GPT-2, or the three below */
     EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj", "attention.output.dense" */
@@ -1429,7 +1429,9 @@ typedef enum eitp_lora_target {
     EITP_LORA_MLP_OUTPUT = 8,       /* "mlp.c_proj", "output.dense" */
     EITP_LORA_QUERY = 16,           /* "attention.self.query"; not in GPT-2, like the next two */
     EITP_LORA_KEY = 32,
-    EITP_LORA_VALUE = 64
+    EITP_LORA_VALUE = 64,
+    EITP_LORA_POOLER = 65536,         /* "pooler.dense", outside the blocks like the next one; not in GPT-2 */
+    EITP_LORA_HEAD_TRANSFORM = 131072 /* "cls.predictions.transform.dense", "lm_head.dense" */
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -1450,8 +1452,9 @@ EITP_API unsigned eitp_lora_targets_default(const eitp_architecture *architectur
 
 /*
  * Parses layer names separated by commas. As in PEFT, a name matches a layer if it is its last part or parts: in GPT-2
- * "c_proj" matches attn.c_proj and mlp.c_proj. "all-linear" matches every linear layer. `architecture` is the model's;
- * NULL: the first one that has all of the names. EITP_ERROR_ARGUMENT if a name matches no layer.
+ * "c_proj" matches attn.c_proj and mlp.c_proj. "all-linear" matches every linear layer but those of a language head
+ * and of a classifier, which is trained whole: its layers may be named, and have no adapters. `architecture` is the
+ * model's; NULL: the first one that has all of the names. EITP_ERROR_ARGUMENT if a name matches no layer.
  */
 EITP_API eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names,
                                              unsigned *targets, eitp_error *error);
@@ -1462,7 +1465,8 @@ EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, un
                                        size_t size);
 
 /*
- * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's. A
+ * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's.
+ * Targets outside the blocks that the model lacks, such as the pooler of a masked model, are left out. A
  * [rank, in] and B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
  * precision they are rounded for the products, and so is the sum; their gradients are F32. Call it before the
  * parameters have values: frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory.
@@ -1528,7 +1532,8 @@ EITP_API void eitp_model_fill_positions(const eitp_model *model, const int32_t *
 EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length);
 
-/* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. */
+/* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. An adapter of its
+   transform has no dropout here. */
 EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
 
 /* eitp_model_logits of eitp_model_hidden. */
@@ -2737,7 +2742,8 @@ EITP_API eitp_status eitp_lora_check_base(const eitp_model *model, const char *d
 /*
  * Reads adapter_config.json. Members that enable an unsupported feature (DoRA, biases, rank patterns, whole modules)
  * are EITP_ERROR_UNSUPPORTED, and so are unknown members unless null, false or empty. `base` receives the name of the
- * base model, "" if there is none or it does not fit; it may be NULL.
+ * base model, "" if there is none or it does not fit; it may be NULL. Targets that differ between blocks are
+ * EITP_ERROR_FORMAT.
  */
 EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config,
                                            char *base, size_t base_size, eitp_error *error);
@@ -7568,9 +7574,20 @@ EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp
 /* The factor of B A. */
 EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config);
 
+/* The layers outside blocks. */
+enum { EITP__LORA_OUTSIDE = EITP_LORA_POOLER | EITP_LORA_HEAD_TRANSFORM };
+
 /* The layers of an architecture that the targets stand for, as bits of their own: EITP_LORA_ATTENTION_INPUT stands for
    q, k and v where they are separate layers. */
 EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets);
+
+/* The same, without those that the model lacks. */
+EITP__PRIVATE unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsigned targets);
+
+/* eitp_lora_targets_parse. `of_blocks`: a name may have the number of a block, such as "h.0.attn.c_attn", if others
+   name the same layer in every block from 0 on. Whether the model has as many blocks is not known here. */
+EITP__PRIVATE eitp_status eitp__lora_targets_parse(const eitp_architecture *architecture, const char *names,
+                                                   int of_blocks, unsigned *targets, eitp_error *error);
 
 /* The parameters of all adapters in a fixed order: their number, and the one at `index`. Each A is followed by its
    B. */
@@ -7588,8 +7605,8 @@ EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const e
 /* True if a parameter of an adapter has this name. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
 
-/* The output of the adapter of a linear layer for x; NULL if the layer has none. `config` NULL: no adapters; `key`
-   NULL: no dropout. */
+/* The output of the adapter of a linear layer for x; NULL if the layer has none. `block` NULL: the layer is outside
+   blocks; `config` NULL: no adapters; `key` NULL: no dropout. */
 EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
                                             eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key);
 /* <<src/model/lora.h */
@@ -7631,6 +7648,10 @@ struct eitp_model {
 /* eitp_model_hidden with any inputs of attention. */
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
+
+/* eitp_model_row_losses with dropout in the adapter of the head's transform; `key` may be NULL. */
+EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
+                                                  eitp_tensor *targets, int32_t ignored);
 
 /* The number of layers above a parameter: 0 for heads, final norms and variables that are not the model's, 1 for the
    last block, layers + 1 for embeddings. Adapters are in their block. */
@@ -29818,8 +29839,8 @@ EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp_
 #define EITP__LORA_MAX_RANK (1 << 16)
 #define EITP__LORA_MAX_ALPHA 1e9
 
-/* Linear layers that are whole, and then the pieces of each. */
-#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1)
+/* Linear layers of blocks that are whole, then the pieces of each, and the layers outside blocks. */
+#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1 + EITP__LORA_OUTSIDE)
 
 /* ---- Configurations ---- */
 
@@ -29859,19 +29880,24 @@ EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
 
 /* ---- Layers ---- */
 
-/* A linear layer of blocks that can have an adapter: the weight of a row, or one of the pieces that make it up in
-   files. */
+/* A linear layer that can have an adapter: the weight of a row, or one of the pieces that make it up in files. */
 typedef struct eitp__lora_layer {
     const eitp__parameter_row *row;
     int piece, pieces;
     const char *name; /* of the layer, without ".weight" */
     size_t length;    /* of the name */
     unsigned target;  /* its bit in eitp_lora_config.targets */
+    unsigned whole;   /* that of all pieces of the row */
 } eitp__lora_layer;
 
-/* True if the row is the weight of a linear layer of blocks. */
-static int eitp__lora_is_linear(const eitp__parameter_row *row) {
-    return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS && row->part == EITP__WEIGHT;
+/* The bit of a row's weight; 0 if it is not a layer that can have an adapter. */
+static unsigned eitp__lora_row_target(const eitp__parameter_row *row) {
+    if (row->part != EITP__WEIGHT)
+        return 0;
+    return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS ? 1u << row->slot
+           : row->slot == EITP__POOLER                                    ? (unsigned)EITP_LORA_POOLER
+           : row->slot == EITP__HEAD_TRANSFORM                            ? (unsigned)EITP_LORA_HEAD_TRANSFORM
+                                                                          : 0;
 }
 
 static int eitp__lora_pieces(const eitp__parameter_row *row) {
@@ -29891,8 +29917,9 @@ static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int 
     layer.length = strlen(layer.name);
     if (layer.length > sizeof end - 1 && !strcmp(layer.name + layer.length - (sizeof end - 1), end))
         layer.length -= sizeof end - 1;
-    layer.target =
-        1u << (layer.pieces > 1 ? EITP__LINEAR_SLOTS + EITP__PIECES * (int)row->slot + piece : (int)row->slot);
+    layer.whole = layer.target = eitp__lora_row_target(row);
+    if (layer.pieces > 1)
+        layer.target = 1u << (EITP__LINEAR_SLOTS + EITP__PIECES * (int)row->slot + piece);
     return layer;
 }
 
@@ -29900,7 +29927,7 @@ static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int 
 static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer) {
     for (size_t i = 0; i < architecture->row_count; i++) {
         const eitp__parameter_row *row = &architecture->rows[i];
-        const int pieces = eitp__lora_is_linear(row) ? eitp__lora_pieces(row) : 0;
+        const int pieces = eitp__lora_row_target(row) ? eitp__lora_pieces(row) : 0;
         if (index < pieces) {
             *layer = eitp__lora_layer_of(row, (int)index);
             return 1;
@@ -29912,7 +29939,7 @@ static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t in
 
 /* True if the targets have the layer, or all pieces of its row. */
 static int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer) {
-    return (targets & (layer->target | 1u << layer->row->slot)) != 0;
+    return (targets & (layer->target | layer->whole)) != 0;
 }
 
 EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets) {
@@ -29923,68 +29950,181 @@ EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, 
     return layers;
 }
 
-/* ---- Layer names ---- */
-
-/* True if `word` is the layer's name, or its end after a dot. */
-static int eitp__lora_word_matches(const char *word, size_t size, const eitp__lora_layer *layer) {
-    return size && layer->length >= size && !strncmp(layer->name + layer->length - size, word, size) &&
-           (layer->length == size || layer->name[layer->length - size - 1] == '.');
+EITP__PRIVATE unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsigned targets) {
+    eitp__lora_layer layer;
+    unsigned layers = 0;
+    for (int64_t i = 0; eitp__lora_layer_at(eitp__architecture_of(model), i, &layer); i++)
+        layers |= eitp__lora_has(targets, &layer) && eitp__has_row(model, layer.row) ? layer.target : 0;
+    return layers;
 }
 
-/* The layers of an architecture that a word matches. */
+/* ---- Layer names ---- */
+
+/* True if `word` is a name, or its end after a dot. */
+static int eitp__lora_is_end(const char *word, size_t size, const char *name, size_t length) {
+    return size && length >= size && !strncmp(name + length - size, word, size) &&
+           (length == size || name[length - size - 1] == '.');
+}
+
+/* True if `word` matches the layer, in blocks in every one of them. */
+static int eitp__lora_word_matches(const eitp_architecture *architecture, const char *word, size_t size,
+                                   const eitp__lora_layer *layer) {
+    char name[EITP__NAME_SIZE];
+    int length;
+    if (layer->row->place != EITP__AFTER_BLOCKS)
+        return eitp__lora_is_end(word, size, layer->name, layer->length);
+    length = snprintf(name, sizeof name, "%s%.*s", architecture->prefix, (int)layer->length, layer->name);
+    return eitp__lora_is_end(word, size, name, (size_t)length);
+}
+
+/* The number of the block in which `word` matches the layer, such as 0 in "h.0.attn.c_proj"; -1 if it does not. */
+static int eitp__lora_word_block(const eitp_architecture *architecture, const char *word, size_t size,
+                                 const eitp__lora_layer *layer) {
+    char name[EITP__NAME_SIZE];
+    const size_t rest = size > layer->length + 1 ? size - layer->length - 1 : 0;
+    size_t digits = rest;
+    int block = 0, length;
+    if (layer->row->place != EITP__IN_BLOCK || !rest || word[rest] != '.' ||
+        strncmp(word + rest + 1, layer->name, layer->length) != 0)
+        return -1;
+    while (digits && word[digits - 1] >= '0' && word[digits - 1] <= '9')
+        digits--;
+    if (digits == rest || rest - digits > 4)
+        return -1;
+    for (size_t i = digits; i < rest; i++)
+        block = 10 * block + (word[i] - '0');
+    length = snprintf(name, sizeof name, "%s%s%d", architecture->prefix, architecture->block_prefix, block);
+    return eitp__lora_is_end(word, rest, name, (size_t)length) ? block : -1;
+}
+
+/* True if the word matches a layer of a classifier, which has no adapters since it is trained whole. */
+static int eitp__lora_is_of_classifier(const eitp_architecture *architecture, const char *word, size_t size) {
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if ((row->slot == EITP__CLASSIFIER || row->slot == EITP__CLASSIFIER_TRANSFORM) && row->part == EITP__WEIGHT &&
+            eitp__lora_is_end(word, size, row->name, strlen(row->name) - strlen(".weight")))
+            return 1;
+    }
+    return 0;
+}
+
+/* The layers of an architecture that a word matches in every block, or outside them. */
 static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
     int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
     eitp__lora_layer layer;
     unsigned found = 0;
     for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
-        if (is_all || eitp__lora_word_matches(word, size, &layer))
+        if (is_all || eitp__lora_word_matches(architecture, word, size, &layer))
             found |= layer.target;
     }
     return found;
 }
 
-/* The layers that a list of words matches; 0 if a word matches none, and then *unknown is the first such word. */
-static unsigned eitp__lora_list_targets(const eitp_architecture *architecture, const char *names,
+/* Layers that names with numbers of blocks match, for each block. */
+enum { EITP__LORA_BLOCKS = 1024 };
+
+typedef struct eitp__lora_blocks {
+    unsigned targets[EITP__LORA_BLOCKS];
+    int count; /* the largest number + 1 */
+} eitp__lora_blocks;
+
+/* Adds the layer that a word matches in one block; 0 if there is none. */
+static int eitp__lora_add_block(const eitp_architecture *architecture, const char *word, size_t size,
+                                eitp__lora_blocks *blocks) {
+    eitp__lora_layer layer;
+    int found = 0;
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
+        const int block = eitp__lora_word_block(architecture, word, size, &layer);
+        if (block < 0 || block >= EITP__LORA_BLOCKS)
+            continue;
+        blocks->targets[block] |= layer.target;
+        blocks->count = block >= blocks->count ? block + 1 : blocks->count;
+        found = 1;
+    }
+    return found;
+}
+
+/* The layers that are the same in all blocks from 0 to the last one; 0 if they differ. */
+static unsigned eitp__lora_common_targets(const eitp__lora_blocks *blocks) {
+    for (int i = 1; i < blocks->count; i++) {
+        if (blocks->targets[i] != blocks->targets[0])
+            return 0;
+    }
+    return blocks->targets[0];
+}
+
+/* The layers that a list of words matches; 0 if a word matches none, and then *unknown is the first such word, or if
+   the blocks differ, and then it is NULL. */
+static unsigned eitp__lora_list_targets(const eitp_architecture *architecture, const char *names, int of_blocks,
                                         const char **unknown) {
-    unsigned all = 0;
+    eitp__lora_blocks blocks;
+    unsigned all = 0, common;
+    memset(&blocks, 0, sizeof blocks);
+    *unknown = names;
     for (const char *word = names;; word++) {
-        size_t size = strcspn(word, ",");
-        unsigned found = eitp__lora_word_targets(architecture, word, size);
-        if (!found) {
+        const size_t size = strcspn(word, ",");
+        const unsigned found = eitp__lora_word_targets(architecture, word, size);
+        all |= found;
+        if (!found && !(of_blocks && eitp__lora_add_block(architecture, word, size, &blocks)) &&
+            !eitp__lora_is_of_classifier(architecture, word, size)) {
             *unknown = word;
             return 0;
         }
-        all |= found;
         word += size;
         if (!*word)
             break;
     }
-    return all;
+    common = eitp__lora_common_targets(&blocks);
+    if (blocks.count && !common)
+        *unknown = NULL;
+    return blocks.count && !common ? 0 : all | common;
 }
 
-eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names, unsigned *targets,
-                                    eitp_error *error) {
-    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
-    const char *word = NULL, *ignored;
+/* Fails because a word matches no layer of the architecture, or of any. */
+static eitp_status eitp__lora_fail_unknown(const eitp_architecture *architecture, const char *word, eitp_error *error) {
+    const int size = (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60);
+    const eitp_architecture *each;
     eitp__lora_layer layer;
-    char layers[200];
-    unsigned found;
+    char known[300] = "";
     size_t at = 0;
-    if (!names || !targets)
-        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
-    found = eitp__lora_list_targets(named, names, &word);
-    for (size_t i = 1; !found && !architecture && eitp__architecture_at(i); i++)
-        found = eitp__lora_list_targets(eitp__architecture_at(i), names, &ignored);
+    for (int64_t i = 0; architecture && at < sizeof known && eitp__lora_layer_at(architecture, i, &layer); i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%.*s, ", (int)layer.length, layer.name);
+    for (size_t i = 0; !architecture && at < sizeof known && (each = eitp__architecture_at(i)); i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", each->model_type);
+    if (!architecture)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no linear layer named '%.*s' in %s (all-linear means all linear layers)", size, word, known);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "no linear layer named '%.*s' in %s (choose from %sall-linear, or the last parts of these names)",
+                      size, word, architecture->model_type, known);
+}
+
+EITP__PRIVATE eitp_status eitp__lora_targets_parse(const eitp_architecture *architecture, const char *names,
+                                                   int of_blocks, unsigned *targets, eitp_error *error) {
+    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
+    const char *word = NULL, *furthest;
+    unsigned found;
+    found = eitp__lora_list_targets(named, names, of_blocks, &word);
+    furthest = word;
+    /* The message is about the architecture that has most of the names. */
+    for (size_t i = 1; !found && word && !architecture && eitp__architecture_at(i); i++) {
+        found = eitp__lora_list_targets(eitp__architecture_at(i), names, of_blocks, &word);
+        furthest = !word || word > furthest ? word : furthest;
+    }
     if (found) {
         *targets = found;
         return EITP_OK;
     }
-    *layers = 0;
-    for (int64_t i = 0; at < sizeof layers && eitp__lora_layer_at(named, i, &layer); i++)
-        at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ", (int)layer.length, layer.name);
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "no linear layer named '%.*s' in %s (choose from %sall-linear, or the last parts of these names)",
-                      (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60), word, named->model_type, layers);
+    if (!furthest)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the target layers differ between blocks; name the same layers in every block");
+    return eitp__lora_fail_unknown(architecture, furthest, error);
+}
+
+eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names, unsigned *targets,
+                                    eitp_error *error) {
+    return names && targets ? eitp__lora_targets_parse(architecture, names, 0, targets, error)
+                            : eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
 }
 
 unsigned eitp_lora_targets_default(const eitp_architecture *architecture) {
@@ -30045,9 +30185,11 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
 /* The parameter A [rank, in] or B [out, rank] of a layer's adapter. */
 static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const eitp__lora_layer *layer, const char *block, int is_b) {
+    const eitp__parameter weight = eitp__row_parameter(model, layer->row, block);
     eitp__parameter parameter;
     memset(&parameter, 0, sizeof parameter);
-    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)layer->length, layer->name,
+    snprintf(parameter.name, sizeof parameter.name, "%.*s%.*s.lora_%c.weight",
+             (int)(strlen(weight.name) - strlen(layer->row->name)), weight.name, (int)layer->length, layer->name,
              is_b ? 'B' : 'A');
     parameter.layer = -1;
     parameter.rank = 2;
@@ -30057,50 +30199,58 @@ static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config 
     return parameter;
 }
 
-/* Adapted layer `index` of a block; 0 past the end. */
-static int eitp__lora_adapted(const eitp_architecture *architecture, const eitp_lora_config *config, int64_t index,
-                              eitp__lora_layer *layer) {
-    for (int64_t i = 0; config->rank && eitp__lora_layer_at(architecture, i, layer); i++) {
-        if (eitp__lora_has(config->targets, layer) && index-- == 0)
+/* Adapted layer `index` of a block, or of those outside blocks; 0 past the end. */
+static int eitp__lora_adapted(const eitp_transformer_config *model, const eitp_lora_config *config, int is_in_block,
+                              int64_t index, eitp__lora_layer *layer) {
+    for (int64_t i = 0; config->rank && eitp__lora_layer_at(eitp__architecture_of(model), i, layer); i++) {
+        if ((layer->row->place == EITP__IN_BLOCK) == is_in_block && eitp__lora_has(config->targets, layer) &&
+            eitp__has_row(model, layer->row) && index-- == 0)
             return 1;
     }
     return 0;
 }
 
-/* The number of adapted layers of a block. */
-static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+/* The number of adapted layers of a block, or outside blocks. */
+static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                      int is_in_block) {
     eitp__lora_layer layer;
     int64_t count = 0;
-    while (eitp__lora_adapted(eitp__architecture_of(model), config, count, &layer))
+    while (eitp__lora_adapted(model, config, is_in_block, count, &layer))
         count++;
     return count;
 }
 
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
-    return 2 * eitp__lora_layer_count(model, config) * model->layers;
+    return 2 * (eitp__lora_layer_count(model, config, 1) * model->layers + eitp__lora_layer_count(model, config, 0));
+}
+
+/* Finds the layer of parameter `index`, and the number of its block, -1 outside blocks. Those are the last ones. */
+static int64_t eitp__lora_find(const eitp_transformer_config *model, const eitp_lora_config *config, int64_t index,
+                               eitp__lora_layer *layer) {
+    const int64_t in_block = 2 * eitp__lora_layer_count(model, config, 1), in_blocks = in_block * model->layers;
+    const int is_in_block = index < in_blocks;
+    eitp__lora_adapted(model, config, is_in_block, (is_in_block ? index % in_block : index - in_blocks) / 2, layer);
+    return is_in_block ? index / in_block : -1;
 }
 
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
-    int64_t in_block = 2 * eitp__lora_layer_count(model, config);
     eitp__lora_layer layer;
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
-    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
-    eitp__block_name(model, index / in_block, block, sizeof block);
+    const int64_t number = eitp__lora_find(model, config, index, &layer);
+    eitp__block_name(model, number, block, sizeof block);
     parameter = eitp__lora_layer_parameter(model, config, &layer, block, (int)(index % 2));
-    parameter.layer = index / in_block;
+    parameter.layer = number;
     return parameter;
 }
 
 EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                 int64_t index, int64_t *column) {
-    int64_t in_block = 2 * eitp__lora_layer_count(model, config);
     eitp__lora_layer layer;
     eitp__parameter weight;
     char block[EITP__BLOCK_NAME_SIZE];
-    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
-    eitp__block_name(model, index / in_block, block, sizeof block);
+    eitp__block_name(model, eitp__lora_find(model, config, index, &layer), block, sizeof block);
     weight = eitp__row_parameter(model, layer.row, block);
     *column = layer.piece * weight.shape[1] / layer.pieces;
     return weight;
@@ -30641,12 +30791,15 @@ static eitp_tensor *eitp__head_part(const eitp_model *model, eitp_graph *graph, 
                                                       : NULL;
 }
 
-/* A linear layer outside blocks. */
-static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot,
+/* A linear layer outside blocks. `key` is that of its adapter's dropout; NULL: none. */
+static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot, eitp_tensor *key,
                                       eitp_activation activation) {
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *weight = eitp__head_part(model, graph, slot, EITP__WEIGHT);
-    return eitp_linear(x, weight, eitp__head_part(model, graph, slot, EITP__BIAS), activation);
+    eitp_tensor *bias = eitp__head_part(model, graph, slot, EITP__BIAS);
+    eitp_tensor *adapted = eitp__lora_apply(x, &model->config, NULL, slot, &model->lora, key);
+    return adapted ? eitp__activate(eitp_add(eitp_linear(x, weight, bias, EITP_NO_ACTIVATION), adapted), activation)
+                   : eitp_linear(x, weight, bias, activation);
 }
 
 /* ---- The language head ---- */
@@ -30659,24 +30812,25 @@ static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph
 }
 
 /* What the head's matrix multiplies. */
-static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidden) {
+static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key) {
     const eitp_transformer_config *config = &model->config;
     const eitp_activation own = eitp__architecture_of(config)->head_activation;
     if (!eitp__has_slot(config, EITP__HEAD_TRANSFORM, EITP__WEIGHT))
         return hidden;
-    hidden =
-        eitp__head_linear(model, hidden, EITP__HEAD_TRANSFORM, own == EITP_NO_ACTIVATION ? config->activation : own);
+    hidden = eitp__head_linear(model, hidden, EITP__HEAD_TRANSFORM, key,
+                               own == EITP_NO_ACTIVATION ? config->activation : own);
     return eitp__slot_norm(hidden, config, NULL, EITP__HEAD_NORM);
 }
 
-eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
-    eitp_tensor *head, *bias, *logits;
-    if (!model || !hidden)
-        return NULL;
-    head = eitp__head_tensor(model, eitp_tensor_graph(hidden));
-    logits = eitp_matmul_wide(eitp__head_input(model, hidden), head, 0, 1);
-    bias = eitp__head_part(model, eitp_tensor_graph(hidden), EITP__HEAD, EITP__BIAS);
+static eitp_tensor *eitp__model_logits(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key) {
+    eitp_tensor *head = eitp__head_tensor(model, eitp_tensor_graph(hidden));
+    eitp_tensor *logits = eitp_matmul_wide(eitp__head_input(model, hidden, key), head, 0, 1);
+    eitp_tensor *bias = eitp__head_part(model, eitp_tensor_graph(hidden), EITP__HEAD, EITP__BIAS);
     return bias ? eitp_add(logits, bias) : logits;
+}
+
+eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
+    return model && hidden ? eitp__model_logits(model, hidden, NULL) : NULL;
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
@@ -30684,28 +30838,34 @@ eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, cons
     return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
 }
 
-eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
-                                   int32_t ignored) {
+EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
+                                                  eitp_tensor *targets, int32_t ignored) {
     if (!model || !hidden)
         return NULL;
     if (eitp__has_slot(&model->config, EITP__HEAD, EITP__BIAS))
-        return eitp_cross_entropy(eitp_model_logits(model, hidden), targets, ignored);
-    return eitp_linear_cross_entropy(eitp__head_input(model, hidden),
+        return eitp_cross_entropy(eitp__model_logits(model, hidden, key), targets, ignored);
+    return eitp_linear_cross_entropy(eitp__head_input(model, hidden, key),
                                      eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
+}
+
+eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
+                                   int32_t ignored) {
+    return eitp__model_row_losses(model, hidden, NULL, targets, ignored);
 }
 
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t max_length, eitp_tensor *targets, int32_t ignored) {
     if (!model || !graph || !inputs || !eitp__head_tensor(model, graph))
         return NULL;
-    return eitp_model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), targets, ignored);
+    return eitp__model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), inputs->key, targets,
+                                  ignored);
 }
 
 /* ---- Samples ---- */
 
 /* The pooled rows through the pooler. */
-static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows) {
-    return eitp__head_linear(model, rows, EITP__POOLER, EITP_TANH);
+static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows, const eitp_model_inputs *inputs) {
+    return eitp__head_linear(model, rows, EITP__POOLER, inputs->sample_key, EITP_TANH);
 }
 
 /* One row of hidden states for each sample. */
@@ -30717,7 +30877,7 @@ static eitp_tensor *eitp__sample_rows(eitp_tensor *hidden, const eitp_model_inpu
 eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
     if (!model || !hidden || !inputs || !eitp__require_slot(model, eitp_tensor_graph(hidden), EITP__POOLER, "pooler"))
         return NULL;
-    return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST));
+    return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST), inputs);
 }
 
 /* The last layer of a classifier. */
@@ -30747,11 +30907,11 @@ eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, con
     rule = &eitp__architecture_of(config)->classifier;
     x = eitp__sample_rows(hidden, inputs, rule->pooling);
     if (eitp__has_slot(config, EITP__POOLER, EITP__WEIGHT))
-        x = eitp__pooler_output(model, x);
+        x = eitp__pooler_output(model, x, inputs);
     if (rule->drops_first)
         x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
     if (eitp__has_slot(config, EITP__CLASSIFIER_TRANSFORM, EITP__WEIGHT))
-        x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, rule->activation);
+        x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, NULL, rule->activation);
     return eitp__label_scores(model, eitp__dropout_with(x, inputs->sample_key, eitp__head_dropout(config)));
 }
 
@@ -30788,11 +30948,16 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
 /* Replaces the targets by layers of the model. */
 static eitp_status eitp__lora_find_layers(const eitp_model *model, eitp_lora_config *config, eitp_error *error) {
     const eitp_architecture *architecture = eitp__architecture_of(&model->config);
-    const unsigned rows = (1u << EITP__LINEAR_SLOTS) - 1, all = eitp__lora_layers(architecture, rows);
+    const unsigned rows = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE;
+    const unsigned all = eitp__lora_layers(architecture, rows),
+                   layers = eitp__lora_layers_of(&model->config, config->targets);
     if (config->targets & ~(rows | all))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", config->targets,
-                          architecture->model_type, rows | all);
-    config->targets = eitp__lora_layers(architecture, config->targets);
+                          architecture->model_type, all | ((1u << EITP__LINEAR_SLOTS) - 1));
+    if (!layers)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; this %s model has layers %u only",
+                          config->targets, architecture->model_type, eitp__lora_layers_of(&model->config, rows));
+    config->targets = layers;
     return EITP_OK;
 }
 
@@ -45241,33 +45406,41 @@ static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error 
 }
 
 /* target_modules: a list of names, or "all-linear". */
-static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *targets, eitp_error *error) {
+static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__json *root, unsigned *targets,
+                                            eitp_error *error) {
     const eitp__json *list = eitp__json_member(root, "target_modules");
+    eitp__buffer names;
     eitp_status status = EITP_OK;
     *targets = 0;
     if (!list || list->kind == EITP__JSON_NULL) {
         *targets = EITP_LORA_ATTENTION_INPUT;
         return EITP_OK;
     }
-    if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear"))
-        return eitp_lora_targets_parse(NULL, list->text, targets, error);
+    if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear")) {
+        *targets = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE; /* of any architecture */
+        return EITP_OK;
+    }
     if (list->kind != EITP__JSON_ARRAY || !list->count)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules must be a list of names",
                           list->line);
+    eitp__buffer_init(&names, host);
     for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
-        unsigned found = 0;
         if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
             status =
                 eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules must be a list of names", name->line);
-        else
-            status = eitp_lora_targets_parse(NULL, name->text, &found, error);
-        *targets |= found;
+        eitp__buffer_add_text(&names, name == list->first_child ? "" : ",");
+        eitp__buffer_add_text(&names, status ? "" : name->text);
     }
+    if (!status && names.failed)
+        status = eitp__fail_memory(error, names.size, "target_modules");
+    if (!status)
+        status = eitp__lora_targets_parse(NULL, names.size ? names.data : "", 1, targets, error);
+    eitp__buffer_release(&names);
     return status;
 }
 
-static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *config, const char **base,
-                                    eitp_error *error) {
+static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *root, eitp_lora_config *config,
+                                    const char **base, eitp_error *error) {
     eitp_status status;
     *config = eitp_lora_config_default();
     *base = "";
@@ -45287,7 +45460,7 @@ static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *co
     if (!status)
         status = eitp__json_get_text(root, "base_model_name_or_path", base, error);
     if (!status)
-        status = eitp__lora_parse_targets(root, &config->targets, error);
+        status = eitp__lora_parse_targets(host, root, &config->targets, error);
     return status ? status : eitp__lora_config_check(config, error);
 }
 
@@ -45305,7 +45478,7 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
         return eitp__fail_memory(error, strlen(directory), "a path");
     status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (!status) {
-        status = eitp__lora_parse(eitp__json_root(document), &parsed, &text, error);
+        status = eitp__lora_parse(host, eitp__json_root(document), &parsed, &text, error);
         if (!status) {
             *config = parsed;
             if (base)
@@ -45788,7 +45961,7 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
     *collection = NULL;
     if (!status)
-        config->targets = eitp__lora_layers(eitp__architecture_of(&model->config), config->targets);
+        config->targets = eitp__lora_layers_of(&model->config, config->targets);
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' and those of the model have different configurations", directory);
@@ -48319,7 +48492,8 @@ static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *e
     const eitp_model_inputs inputs = eitp__labelled_inputs(pass, m->model);
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
     eitp_tensor *hidden = eitp_model_hidden(m->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass));
-    eitp_pass_term(pass, "loss", eitp_model_row_losses(m->model, hidden, targets, EITP__IGNORED_TARGET), NULL);
+    eitp_tensor *losses = eitp__model_row_losses(m->model, hidden, inputs.key, targets, EITP__IGNORED_TARGET);
+    eitp_pass_term(pass, "loss", losses, NULL);
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }
 

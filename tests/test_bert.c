@@ -904,14 +904,22 @@ static void token_classifiers_drop_out(void) {
 
 /* ---- Adapters ---- */
 
-/* The hidden states of the golden batch; the caller frees them. */
-static float *hidden_of(golden *g) {
-    const int64_t count = ROWS * eitp_model_config(g->model).width;
+/* Hidden states of the golden batch, and what the head or the pooler gives for them; the caller frees them. */
+static float *outputs_of(golden *g, int64_t *count) {
+    const int64_t states = ROWS * eitp_model_config(g->model).width;
     float *values = NULL;
     pass p;
+    *count = 0;
     if (make_pass(g, &p, 0)) {
+        eitp_tensor *last = p.head ? p.head : p.pooled;
+        const int64_t others = last ? eitp_tensor_dimension(last, 0) * eitp_tensor_dimension(last, 1) : 0;
+        const int64_t read = last == p.head && others > ROWS ? others / (SEQUENCES * LONGEST) * ROWS : others;
         run_pass(g, &p);
-        values = read_output(&p, p.hidden, count);
+        *count = states + read;
+        values = (float *)malloc((size_t)*count * sizeof *values);
+        CHECK(!eitp_plan_read(p.plan, p.hidden, values, (size_t)states * sizeof *values, &error_));
+        CHECK_THAT(!last || !eitp_plan_read(p.plan, last, values + states, (size_t)read * sizeof *values, &error_),
+                   "%s", error_.message);
     }
     release_pass(&p);
     return values;
@@ -955,10 +963,16 @@ static void adapters_have_the_names_of_peft(void) {
          "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight", 4 + 2},
         {"distilbert-mlm", "k_lin,lin2", 32 + 8,
          "base_model.model.distilbert.transformer.layer.0.attention.k_lin.lora_A.weight", 4},
-        {"bert", "key,dense", 32 + 2 + 4 + 8, "base_model.model.encoder.layer.0.attention.output.dense.lora_B.weight",
+        {"bert", "key,dense", 32 + 2 + 4 + 8 + EITP_LORA_POOLER, "base_model.model.pooler.dense.lora_B.weight", 10},
+        {"bert-mlm", "all-linear", 16 + 32 + 64 + 2 + 4 + 8 + EITP_LORA_HEAD_TRANSFORM,
+         "base_model.model.cls.predictions.transform.dense.lora_A.weight", 14},
+        {"bert-class", "pooler.dense", EITP_LORA_POOLER, "base_model.model.bert.pooler.dense.lora_A.weight", 2 + 2},
+        {"roberta-mlm", "dense", 2 + 4 + 8 + EITP_LORA_HEAD_TRANSFORM, "base_model.model.lm_head.dense.lora_A.weight",
          8},
-        {"bert-mlm", "all-linear", 16 + 32 + 64 + 2 + 4 + 8,
-         "base_model.model.bert.encoder.layer.0.intermediate.dense.lora_A.weight", 12},
+        {"roberta-class", "all-linear", 16 + 32 + 64 + 2 + 4 + 8,
+         "base_model.model.roberta.encoder.layer.0.output.dense.lora_A.weight", 12 + 4},
+        {"distilbert-mlm", "vocab_transform", EITP_LORA_HEAD_TRANSFORM,
+         "base_model.model.vocab_transform.lora_B.weight", 2},
     };
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         const eitp_host host = eitp_host_default();
@@ -969,12 +983,11 @@ static void adapters_have_the_names_of_peft(void) {
         int64_t count;
         REQUIRE(scratch_make(directory));
         REQUIRE(open_model(&g, golden_path(cases[i].directory), cases[i].directory, NULL));
-        count = ROWS * eitp_model_config(g.model).width;
-        plain = hidden_of(&g);
+        plain = outputs_of(&g, &count);
         REQUIRE(add_adapters(&g, cases[i].targets));
         CHECK_THAT(eitp_model_lora_config(g.model).targets == cases[i].bits, "%zu: %u", i,
                    eitp_model_lora_config(g.model).targets);
-        adapted = hidden_of(&g);
+        adapted = outputs_of(&g, &count);
         CHECK_THAT(relative_error(adapted, plain, count) > 0.01, "%zu: %g", i, relative_error(adapted, plain, count));
         REQUIRE_OK(eitp_lora_save(g.model, directory, "base", NULL, &error_), error_);
         REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "adapter_model.safetensors"), &file, &error_),
@@ -985,13 +998,13 @@ static void adapters_have_the_names_of_peft(void) {
         eitp__safetensors_close(file);
         REQUIRE(open_model(&other, golden_path(cases[i].directory), cases[i].directory, NULL));
         REQUIRE_OK(eitp_lora_load(other.model, directory, NULL, &error_), error_);
-        loaded = hidden_of(&other);
+        loaded = outputs_of(&other, &count);
         CHECK(!memcmp(loaded, adapted, (size_t)count * 4));
         CHECK(!eitp_head_has_labels(g.model->config.head) ||
               spread(&other, eitp__row_find(&other.model->config, EITP__CLASSIFIER, EITP__WEIGHT)->name) ==
                   spread(&g, eitp__row_find(&g.model->config, EITP__CLASSIFIER, EITP__WEIGHT)->name));
         REQUIRE_OK(eitp_model_merge_lora(g.model, &error_), error_);
-        merged = hidden_of(&g);
+        merged = outputs_of(&g, &count);
         CHECK_THAT(relative_error(merged, adapted, count) < 1e-5, "%zu: %g", i, relative_error(merged, adapted, count));
         free(plain);
         free(adapted);

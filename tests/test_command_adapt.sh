@@ -91,7 +91,7 @@ exits 0 "resume a run with frozen parts" train --resume frozen --steps 3 --threa
 refuses 1 'requires --model' train --data text.txt --init tiny.json --lora-rank 2 --output-dir gone
 refuses 1 'requires --lora-rank' $lora --lora-alpha 2 --output-dir gone
 refuses 1 'cannot be used together' $lora --lora-rank 2 --freeze embeddings --output-dir gone
-refuses 1 'no linear layer' $lora --lora-rank 2 --lora-targets wte --output-dir gone
+refuses 1 "no linear layer named 'wte' in gpt2, bert, roberta, distilbert" $lora --lora-rank 2 --lora-targets wte --output-dir gone
 refuses 1 'matches no parameter' $lora --freeze layers:9 --output-dir gone
 exits 0 "--print-config has adapters" $lora --lora-rank 2 --print-config
 check "--print-config: rank" grep -q '^lora-rank  *2  (command line)' out

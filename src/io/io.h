@@ -112,7 +112,8 @@ EITP_API eitp_status eitp_lora_check_base(const eitp_model *model, const char *d
 /*
  * Reads adapter_config.json. Members that enable an unsupported feature (DoRA, biases, rank patterns, whole modules)
  * are EITP_ERROR_UNSUPPORTED, and so are unknown members unless null, false or empty. `base` receives the name of the
- * base model, "" if there is none or it does not fit; it may be NULL.
+ * base model, "" if there is none or it does not fit; it may be NULL. Targets that differ between blocks are
+ * EITP_ERROR_FORMAT.
  */
 EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config,
                                            char *base, size_t base_size, eitp_error *error);

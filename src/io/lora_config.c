@@ -108,33 +108,41 @@ static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error 
 }
 
 /* target_modules: a list of names, or "all-linear". */
-static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *targets, eitp_error *error) {
+static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__json *root, unsigned *targets,
+                                            eitp_error *error) {
     const eitp__json *list = eitp__json_member(root, "target_modules");
+    eitp__buffer names;
     eitp_status status = EITP_OK;
     *targets = 0;
     if (!list || list->kind == EITP__JSON_NULL) {
         *targets = EITP_LORA_ATTENTION_INPUT;
         return EITP_OK;
     }
-    if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear"))
-        return eitp_lora_targets_parse(NULL, list->text, targets, error);
+    if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear")) {
+        *targets = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE; /* of any architecture */
+        return EITP_OK;
+    }
     if (list->kind != EITP__JSON_ARRAY || !list->count)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules must be a list of names",
                           list->line);
+    eitp__buffer_init(&names, host);
     for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
-        unsigned found = 0;
         if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
             status =
                 eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules must be a list of names", name->line);
-        else
-            status = eitp_lora_targets_parse(NULL, name->text, &found, error);
-        *targets |= found;
+        eitp__buffer_add_text(&names, name == list->first_child ? "" : ",");
+        eitp__buffer_add_text(&names, status ? "" : name->text);
     }
+    if (!status && names.failed)
+        status = eitp__fail_memory(error, names.size, "target_modules");
+    if (!status)
+        status = eitp__lora_targets_parse(NULL, names.size ? names.data : "", 1, targets, error);
+    eitp__buffer_release(&names);
     return status;
 }
 
-static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *config, const char **base,
-                                    eitp_error *error) {
+static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *root, eitp_lora_config *config,
+                                    const char **base, eitp_error *error) {
     eitp_status status;
     *config = eitp_lora_config_default();
     *base = "";
@@ -154,7 +162,7 @@ static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *co
     if (!status)
         status = eitp__json_get_text(root, "base_model_name_or_path", base, error);
     if (!status)
-        status = eitp__lora_parse_targets(root, &config->targets, error);
+        status = eitp__lora_parse_targets(host, root, &config->targets, error);
     return status ? status : eitp__lora_config_check(config, error);
 }
 
@@ -172,7 +180,7 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
         return eitp__fail_memory(error, strlen(directory), "a path");
     status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (!status) {
-        status = eitp__lora_parse(eitp__json_root(document), &parsed, &text, error);
+        status = eitp__lora_parse(host, eitp__json_root(document), &parsed, &text, error);
         if (!status) {
             *config = parsed;
             if (base)

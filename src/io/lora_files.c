@@ -179,7 +179,7 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
     *collection = NULL;
     if (!status)
-        config->targets = eitp__lora_layers(eitp__architecture_of(&model->config), config->targets);
+        config->targets = eitp__lora_layers_of(&model->config, config->targets);
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' and those of the model have different configurations", directory);

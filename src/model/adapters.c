@@ -25,11 +25,16 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
 /* Replaces the targets by layers of the model. */
 static eitp_status eitp__lora_find_layers(const eitp_model *model, eitp_lora_config *config, eitp_error *error) {
     const eitp_architecture *architecture = eitp__architecture_of(&model->config);
-    const unsigned rows = (1u << EITP__LINEAR_SLOTS) - 1, all = eitp__lora_layers(architecture, rows);
+    const unsigned rows = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE;
+    const unsigned all = eitp__lora_layers(architecture, rows),
+                   layers = eitp__lora_layers_of(&model->config, config->targets);
     if (config->targets & ~(rows | all))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", config->targets,
-                          architecture->model_type, rows | all);
-    config->targets = eitp__lora_layers(architecture, config->targets);
+                          architecture->model_type, all | ((1u << EITP__LINEAR_SLOTS) - 1));
+    if (!layers)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; this %s model has layers %u only",
+                          config->targets, architecture->model_type, eitp__lora_layers_of(&model->config, rows));
+    config->targets = layers;
     return EITP_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "model/layers.h"
 #include "model/transformer.h"
 #include "tensor/graph.h"
+#include "tensor/op_rules.h"
 
 /* Fails the graph unless the model has a parameter in the slot; `what` names it. */
 static int eitp__require_slot(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot, const char *what) {
@@ -17,12 +18,15 @@ static eitp_tensor *eitp__head_part(const eitp_model *model, eitp_graph *graph, 
                                                       : NULL;
 }
 
-/* A linear layer outside blocks. */
-static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot,
+/* A linear layer outside blocks. `key` is that of its adapter's dropout; NULL: none. */
+static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot, eitp_tensor *key,
                                       eitp_activation activation) {
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *weight = eitp__head_part(model, graph, slot, EITP__WEIGHT);
-    return eitp_linear(x, weight, eitp__head_part(model, graph, slot, EITP__BIAS), activation);
+    eitp_tensor *bias = eitp__head_part(model, graph, slot, EITP__BIAS);
+    eitp_tensor *adapted = eitp__lora_apply(x, &model->config, NULL, slot, &model->lora, key);
+    return adapted ? eitp__activate(eitp_add(eitp_linear(x, weight, bias, EITP_NO_ACTIVATION), adapted), activation)
+                   : eitp_linear(x, weight, bias, activation);
 }
 
 /* ---- The language head ---- */
@@ -35,24 +39,25 @@ static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph
 }
 
 /* What the head's matrix multiplies. */
-static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidden) {
+static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key) {
     const eitp_transformer_config *config = &model->config;
     const eitp_activation own = eitp__architecture_of(config)->head_activation;
     if (!eitp__has_slot(config, EITP__HEAD_TRANSFORM, EITP__WEIGHT))
         return hidden;
-    hidden =
-        eitp__head_linear(model, hidden, EITP__HEAD_TRANSFORM, own == EITP_NO_ACTIVATION ? config->activation : own);
+    hidden = eitp__head_linear(model, hidden, EITP__HEAD_TRANSFORM, key,
+                               own == EITP_NO_ACTIVATION ? config->activation : own);
     return eitp__slot_norm(hidden, config, NULL, EITP__HEAD_NORM);
 }
 
-eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
-    eitp_tensor *head, *bias, *logits;
-    if (!model || !hidden)
-        return NULL;
-    head = eitp__head_tensor(model, eitp_tensor_graph(hidden));
-    logits = eitp_matmul_wide(eitp__head_input(model, hidden), head, 0, 1);
-    bias = eitp__head_part(model, eitp_tensor_graph(hidden), EITP__HEAD, EITP__BIAS);
+static eitp_tensor *eitp__model_logits(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key) {
+    eitp_tensor *head = eitp__head_tensor(model, eitp_tensor_graph(hidden));
+    eitp_tensor *logits = eitp_matmul_wide(eitp__head_input(model, hidden, key), head, 0, 1);
+    eitp_tensor *bias = eitp__head_part(model, eitp_tensor_graph(hidden), EITP__HEAD, EITP__BIAS);
     return bias ? eitp_add(logits, bias) : logits;
+}
+
+eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
+    return model && hidden ? eitp__model_logits(model, hidden, NULL) : NULL;
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
@@ -60,28 +65,34 @@ eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, cons
     return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
 }
 
-eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
-                                   int32_t ignored) {
+EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
+                                                  eitp_tensor *targets, int32_t ignored) {
     if (!model || !hidden)
         return NULL;
     if (eitp__has_slot(&model->config, EITP__HEAD, EITP__BIAS))
-        return eitp_cross_entropy(eitp_model_logits(model, hidden), targets, ignored);
-    return eitp_linear_cross_entropy(eitp__head_input(model, hidden),
+        return eitp_cross_entropy(eitp__model_logits(model, hidden, key), targets, ignored);
+    return eitp_linear_cross_entropy(eitp__head_input(model, hidden, key),
                                      eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
+}
+
+eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
+                                   int32_t ignored) {
+    return eitp__model_row_losses(model, hidden, NULL, targets, ignored);
 }
 
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t max_length, eitp_tensor *targets, int32_t ignored) {
     if (!model || !graph || !inputs || !eitp__head_tensor(model, graph))
         return NULL;
-    return eitp_model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), targets, ignored);
+    return eitp__model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), inputs->key, targets,
+                                  ignored);
 }
 
 /* ---- Samples ---- */
 
 /* The pooled rows through the pooler. */
-static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows) {
-    return eitp__head_linear(model, rows, EITP__POOLER, EITP_TANH);
+static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows, const eitp_model_inputs *inputs) {
+    return eitp__head_linear(model, rows, EITP__POOLER, inputs->sample_key, EITP_TANH);
 }
 
 /* One row of hidden states for each sample. */
@@ -93,7 +104,7 @@ static eitp_tensor *eitp__sample_rows(eitp_tensor *hidden, const eitp_model_inpu
 eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
     if (!model || !hidden || !inputs || !eitp__require_slot(model, eitp_tensor_graph(hidden), EITP__POOLER, "pooler"))
         return NULL;
-    return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST));
+    return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST), inputs);
 }
 
 /* The last layer of a classifier. */
@@ -123,11 +134,11 @@ eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, con
     rule = &eitp__architecture_of(config)->classifier;
     x = eitp__sample_rows(hidden, inputs, rule->pooling);
     if (eitp__has_slot(config, EITP__POOLER, EITP__WEIGHT))
-        x = eitp__pooler_output(model, x);
+        x = eitp__pooler_output(model, x, inputs);
     if (rule->drops_first)
         x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
     if (eitp__has_slot(config, EITP__CLASSIFIER_TRANSFORM, EITP__WEIGHT))
-        x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, rule->activation);
+        x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, NULL, rule->activation);
     return eitp__label_scores(model, eitp__dropout_with(x, inputs->sample_key, eitp__head_dropout(config)));
 }
 

@@ -4,8 +4,8 @@
 #define EITP__LORA_MAX_RANK (1 << 16)
 #define EITP__LORA_MAX_ALPHA 1e9
 
-/* Linear layers that are whole, and then the pieces of each. */
-#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1)
+/* Linear layers of blocks that are whole, then the pieces of each, and the layers outside blocks. */
+#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1 + EITP__LORA_OUTSIDE)
 
 /* ---- Configurations ---- */
 
@@ -45,19 +45,24 @@ EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
 
 /* ---- Layers ---- */
 
-/* A linear layer of blocks that can have an adapter: the weight of a row, or one of the pieces that make it up in
-   files. */
+/* A linear layer that can have an adapter: the weight of a row, or one of the pieces that make it up in files. */
 typedef struct eitp__lora_layer {
     const eitp__parameter_row *row;
     int piece, pieces;
     const char *name; /* of the layer, without ".weight" */
     size_t length;    /* of the name */
     unsigned target;  /* its bit in eitp_lora_config.targets */
+    unsigned whole;   /* that of all pieces of the row */
 } eitp__lora_layer;
 
-/* True if the row is the weight of a linear layer of blocks. */
-static int eitp__lora_is_linear(const eitp__parameter_row *row) {
-    return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS && row->part == EITP__WEIGHT;
+/* The bit of a row's weight; 0 if it is not a layer that can have an adapter. */
+static unsigned eitp__lora_row_target(const eitp__parameter_row *row) {
+    if (row->part != EITP__WEIGHT)
+        return 0;
+    return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS ? 1u << row->slot
+           : row->slot == EITP__POOLER                                    ? (unsigned)EITP_LORA_POOLER
+           : row->slot == EITP__HEAD_TRANSFORM                            ? (unsigned)EITP_LORA_HEAD_TRANSFORM
+                                                                          : 0;
 }
 
 static int eitp__lora_pieces(const eitp__parameter_row *row) {
@@ -77,8 +82,9 @@ static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int 
     layer.length = strlen(layer.name);
     if (layer.length > sizeof end - 1 && !strcmp(layer.name + layer.length - (sizeof end - 1), end))
         layer.length -= sizeof end - 1;
-    layer.target =
-        1u << (layer.pieces > 1 ? EITP__LINEAR_SLOTS + EITP__PIECES * (int)row->slot + piece : (int)row->slot);
+    layer.whole = layer.target = eitp__lora_row_target(row);
+    if (layer.pieces > 1)
+        layer.target = 1u << (EITP__LINEAR_SLOTS + EITP__PIECES * (int)row->slot + piece);
     return layer;
 }
 
@@ -86,7 +92,7 @@ static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int 
 static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer) {
     for (size_t i = 0; i < architecture->row_count; i++) {
         const eitp__parameter_row *row = &architecture->rows[i];
-        const int pieces = eitp__lora_is_linear(row) ? eitp__lora_pieces(row) : 0;
+        const int pieces = eitp__lora_row_target(row) ? eitp__lora_pieces(row) : 0;
         if (index < pieces) {
             *layer = eitp__lora_layer_of(row, (int)index);
             return 1;
@@ -98,7 +104,7 @@ static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t in
 
 /* True if the targets have the layer, or all pieces of its row. */
 static int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer) {
-    return (targets & (layer->target | 1u << layer->row->slot)) != 0;
+    return (targets & (layer->target | layer->whole)) != 0;
 }
 
 EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets) {
@@ -109,68 +115,181 @@ EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, 
     return layers;
 }
 
-/* ---- Layer names ---- */
-
-/* True if `word` is the layer's name, or its end after a dot. */
-static int eitp__lora_word_matches(const char *word, size_t size, const eitp__lora_layer *layer) {
-    return size && layer->length >= size && !strncmp(layer->name + layer->length - size, word, size) &&
-           (layer->length == size || layer->name[layer->length - size - 1] == '.');
+EITP__PRIVATE unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsigned targets) {
+    eitp__lora_layer layer;
+    unsigned layers = 0;
+    for (int64_t i = 0; eitp__lora_layer_at(eitp__architecture_of(model), i, &layer); i++)
+        layers |= eitp__lora_has(targets, &layer) && eitp__has_row(model, layer.row) ? layer.target : 0;
+    return layers;
 }
 
-/* The layers of an architecture that a word matches. */
+/* ---- Layer names ---- */
+
+/* True if `word` is a name, or its end after a dot. */
+static int eitp__lora_is_end(const char *word, size_t size, const char *name, size_t length) {
+    return size && length >= size && !strncmp(name + length - size, word, size) &&
+           (length == size || name[length - size - 1] == '.');
+}
+
+/* True if `word` matches the layer, in blocks in every one of them. */
+static int eitp__lora_word_matches(const eitp_architecture *architecture, const char *word, size_t size,
+                                   const eitp__lora_layer *layer) {
+    char name[EITP__NAME_SIZE];
+    int length;
+    if (layer->row->place != EITP__AFTER_BLOCKS)
+        return eitp__lora_is_end(word, size, layer->name, layer->length);
+    length = snprintf(name, sizeof name, "%s%.*s", architecture->prefix, (int)layer->length, layer->name);
+    return eitp__lora_is_end(word, size, name, (size_t)length);
+}
+
+/* The number of the block in which `word` matches the layer, such as 0 in "h.0.attn.c_proj"; -1 if it does not. */
+static int eitp__lora_word_block(const eitp_architecture *architecture, const char *word, size_t size,
+                                 const eitp__lora_layer *layer) {
+    char name[EITP__NAME_SIZE];
+    const size_t rest = size > layer->length + 1 ? size - layer->length - 1 : 0;
+    size_t digits = rest;
+    int block = 0, length;
+    if (layer->row->place != EITP__IN_BLOCK || !rest || word[rest] != '.' ||
+        strncmp(word + rest + 1, layer->name, layer->length) != 0)
+        return -1;
+    while (digits && word[digits - 1] >= '0' && word[digits - 1] <= '9')
+        digits--;
+    if (digits == rest || rest - digits > 4)
+        return -1;
+    for (size_t i = digits; i < rest; i++)
+        block = 10 * block + (word[i] - '0');
+    length = snprintf(name, sizeof name, "%s%s%d", architecture->prefix, architecture->block_prefix, block);
+    return eitp__lora_is_end(word, rest, name, (size_t)length) ? block : -1;
+}
+
+/* True if the word matches a layer of a classifier, which has no adapters since it is trained whole. */
+static int eitp__lora_is_of_classifier(const eitp_architecture *architecture, const char *word, size_t size) {
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if ((row->slot == EITP__CLASSIFIER || row->slot == EITP__CLASSIFIER_TRANSFORM) && row->part == EITP__WEIGHT &&
+            eitp__lora_is_end(word, size, row->name, strlen(row->name) - strlen(".weight")))
+            return 1;
+    }
+    return 0;
+}
+
+/* The layers of an architecture that a word matches in every block, or outside them. */
 static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
     int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
     eitp__lora_layer layer;
     unsigned found = 0;
     for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
-        if (is_all || eitp__lora_word_matches(word, size, &layer))
+        if (is_all || eitp__lora_word_matches(architecture, word, size, &layer))
             found |= layer.target;
     }
     return found;
 }
 
-/* The layers that a list of words matches; 0 if a word matches none, and then *unknown is the first such word. */
-static unsigned eitp__lora_list_targets(const eitp_architecture *architecture, const char *names,
+/* Layers that names with numbers of blocks match, for each block. */
+enum { EITP__LORA_BLOCKS = 1024 };
+
+typedef struct eitp__lora_blocks {
+    unsigned targets[EITP__LORA_BLOCKS];
+    int count; /* the largest number + 1 */
+} eitp__lora_blocks;
+
+/* Adds the layer that a word matches in one block; 0 if there is none. */
+static int eitp__lora_add_block(const eitp_architecture *architecture, const char *word, size_t size,
+                                eitp__lora_blocks *blocks) {
+    eitp__lora_layer layer;
+    int found = 0;
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
+        const int block = eitp__lora_word_block(architecture, word, size, &layer);
+        if (block < 0 || block >= EITP__LORA_BLOCKS)
+            continue;
+        blocks->targets[block] |= layer.target;
+        blocks->count = block >= blocks->count ? block + 1 : blocks->count;
+        found = 1;
+    }
+    return found;
+}
+
+/* The layers that are the same in all blocks from 0 to the last one; 0 if they differ. */
+static unsigned eitp__lora_common_targets(const eitp__lora_blocks *blocks) {
+    for (int i = 1; i < blocks->count; i++) {
+        if (blocks->targets[i] != blocks->targets[0])
+            return 0;
+    }
+    return blocks->targets[0];
+}
+
+/* The layers that a list of words matches; 0 if a word matches none, and then *unknown is the first such word, or if
+   the blocks differ, and then it is NULL. */
+static unsigned eitp__lora_list_targets(const eitp_architecture *architecture, const char *names, int of_blocks,
                                         const char **unknown) {
-    unsigned all = 0;
+    eitp__lora_blocks blocks;
+    unsigned all = 0, common;
+    memset(&blocks, 0, sizeof blocks);
+    *unknown = names;
     for (const char *word = names;; word++) {
-        size_t size = strcspn(word, ",");
-        unsigned found = eitp__lora_word_targets(architecture, word, size);
-        if (!found) {
+        const size_t size = strcspn(word, ",");
+        const unsigned found = eitp__lora_word_targets(architecture, word, size);
+        all |= found;
+        if (!found && !(of_blocks && eitp__lora_add_block(architecture, word, size, &blocks)) &&
+            !eitp__lora_is_of_classifier(architecture, word, size)) {
             *unknown = word;
             return 0;
         }
-        all |= found;
         word += size;
         if (!*word)
             break;
     }
-    return all;
+    common = eitp__lora_common_targets(&blocks);
+    if (blocks.count && !common)
+        *unknown = NULL;
+    return blocks.count && !common ? 0 : all | common;
 }
 
-eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names, unsigned *targets,
-                                    eitp_error *error) {
-    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
-    const char *word = NULL, *ignored;
+/* Fails because a word matches no layer of the architecture, or of any. */
+static eitp_status eitp__lora_fail_unknown(const eitp_architecture *architecture, const char *word, eitp_error *error) {
+    const int size = (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60);
+    const eitp_architecture *each;
     eitp__lora_layer layer;
-    char layers[200];
-    unsigned found;
+    char known[300] = "";
     size_t at = 0;
-    if (!names || !targets)
-        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
-    found = eitp__lora_list_targets(named, names, &word);
-    for (size_t i = 1; !found && !architecture && eitp__architecture_at(i); i++)
-        found = eitp__lora_list_targets(eitp__architecture_at(i), names, &ignored);
+    for (int64_t i = 0; architecture && at < sizeof known && eitp__lora_layer_at(architecture, i, &layer); i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%.*s, ", (int)layer.length, layer.name);
+    for (size_t i = 0; !architecture && at < sizeof known && (each = eitp__architecture_at(i)); i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", each->model_type);
+    if (!architecture)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no linear layer named '%.*s' in %s (all-linear means all linear layers)", size, word, known);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "no linear layer named '%.*s' in %s (choose from %sall-linear, or the last parts of these names)",
+                      size, word, architecture->model_type, known);
+}
+
+EITP__PRIVATE eitp_status eitp__lora_targets_parse(const eitp_architecture *architecture, const char *names,
+                                                   int of_blocks, unsigned *targets, eitp_error *error) {
+    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
+    const char *word = NULL, *furthest;
+    unsigned found;
+    found = eitp__lora_list_targets(named, names, of_blocks, &word);
+    furthest = word;
+    /* The message is about the architecture that has most of the names. */
+    for (size_t i = 1; !found && word && !architecture && eitp__architecture_at(i); i++) {
+        found = eitp__lora_list_targets(eitp__architecture_at(i), names, of_blocks, &word);
+        furthest = !word || word > furthest ? word : furthest;
+    }
     if (found) {
         *targets = found;
         return EITP_OK;
     }
-    *layers = 0;
-    for (int64_t i = 0; at < sizeof layers && eitp__lora_layer_at(named, i, &layer); i++)
-        at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ", (int)layer.length, layer.name);
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "no linear layer named '%.*s' in %s (choose from %sall-linear, or the last parts of these names)",
-                      (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60), word, named->model_type, layers);
+    if (!furthest)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the target layers differ between blocks; name the same layers in every block");
+    return eitp__lora_fail_unknown(architecture, furthest, error);
+}
+
+eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names, unsigned *targets,
+                                    eitp_error *error) {
+    return names && targets ? eitp__lora_targets_parse(architecture, names, 0, targets, error)
+                            : eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
 }
 
 unsigned eitp_lora_targets_default(const eitp_architecture *architecture) {
@@ -231,9 +350,11 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
 /* The parameter A [rank, in] or B [out, rank] of a layer's adapter. */
 static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const eitp__lora_layer *layer, const char *block, int is_b) {
+    const eitp__parameter weight = eitp__row_parameter(model, layer->row, block);
     eitp__parameter parameter;
     memset(&parameter, 0, sizeof parameter);
-    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)layer->length, layer->name,
+    snprintf(parameter.name, sizeof parameter.name, "%.*s%.*s.lora_%c.weight",
+             (int)(strlen(weight.name) - strlen(layer->row->name)), weight.name, (int)layer->length, layer->name,
              is_b ? 'B' : 'A');
     parameter.layer = -1;
     parameter.rank = 2;
@@ -243,50 +364,58 @@ static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config 
     return parameter;
 }
 
-/* Adapted layer `index` of a block; 0 past the end. */
-static int eitp__lora_adapted(const eitp_architecture *architecture, const eitp_lora_config *config, int64_t index,
-                              eitp__lora_layer *layer) {
-    for (int64_t i = 0; config->rank && eitp__lora_layer_at(architecture, i, layer); i++) {
-        if (eitp__lora_has(config->targets, layer) && index-- == 0)
+/* Adapted layer `index` of a block, or of those outside blocks; 0 past the end. */
+static int eitp__lora_adapted(const eitp_transformer_config *model, const eitp_lora_config *config, int is_in_block,
+                              int64_t index, eitp__lora_layer *layer) {
+    for (int64_t i = 0; config->rank && eitp__lora_layer_at(eitp__architecture_of(model), i, layer); i++) {
+        if ((layer->row->place == EITP__IN_BLOCK) == is_in_block && eitp__lora_has(config->targets, layer) &&
+            eitp__has_row(model, layer->row) && index-- == 0)
             return 1;
     }
     return 0;
 }
 
-/* The number of adapted layers of a block. */
-static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+/* The number of adapted layers of a block, or outside blocks. */
+static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                      int is_in_block) {
     eitp__lora_layer layer;
     int64_t count = 0;
-    while (eitp__lora_adapted(eitp__architecture_of(model), config, count, &layer))
+    while (eitp__lora_adapted(model, config, is_in_block, count, &layer))
         count++;
     return count;
 }
 
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
-    return 2 * eitp__lora_layer_count(model, config) * model->layers;
+    return 2 * (eitp__lora_layer_count(model, config, 1) * model->layers + eitp__lora_layer_count(model, config, 0));
+}
+
+/* Finds the layer of parameter `index`, and the number of its block, -1 outside blocks. Those are the last ones. */
+static int64_t eitp__lora_find(const eitp_transformer_config *model, const eitp_lora_config *config, int64_t index,
+                               eitp__lora_layer *layer) {
+    const int64_t in_block = 2 * eitp__lora_layer_count(model, config, 1), in_blocks = in_block * model->layers;
+    const int is_in_block = index < in_blocks;
+    eitp__lora_adapted(model, config, is_in_block, (is_in_block ? index % in_block : index - in_blocks) / 2, layer);
+    return is_in_block ? index / in_block : -1;
 }
 
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
-    int64_t in_block = 2 * eitp__lora_layer_count(model, config);
     eitp__lora_layer layer;
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
-    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
-    eitp__block_name(model, index / in_block, block, sizeof block);
+    const int64_t number = eitp__lora_find(model, config, index, &layer);
+    eitp__block_name(model, number, block, sizeof block);
     parameter = eitp__lora_layer_parameter(model, config, &layer, block, (int)(index % 2));
-    parameter.layer = index / in_block;
+    parameter.layer = number;
     return parameter;
 }
 
 EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                 int64_t index, int64_t *column) {
-    int64_t in_block = 2 * eitp__lora_layer_count(model, config);
     eitp__lora_layer layer;
     eitp__parameter weight;
     char block[EITP__BLOCK_NAME_SIZE];
-    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
-    eitp__block_name(model, index / in_block, block, sizeof block);
+    eitp__block_name(model, eitp__lora_find(model, config, index, &layer), block, sizeof block);
     weight = eitp__row_parameter(model, layer.row, block);
     *column = layer.piece * weight.shape[1] / layer.pieces;
     return weight;

@@ -189,7 +189,7 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of a block that can have adapters, with the names of GPT-2, BERT and RoBERTa for them. */
+/* Linear layers that can have adapters, with the names of GPT-2, BERT and RoBERTa for them. */
 typedef enum eitp_lora_target {
     EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" of GPT-2, or the three below */
     EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj", "attention.output.dense" */
@@ -197,7 +197,9 @@ typedef enum eitp_lora_target {
     EITP_LORA_MLP_OUTPUT = 8,       /* "mlp.c_proj", "output.dense" */
     EITP_LORA_QUERY = 16,           /* "attention.self.query"; not in GPT-2, like the next two */
     EITP_LORA_KEY = 32,
-    EITP_LORA_VALUE = 64
+    EITP_LORA_VALUE = 64,
+    EITP_LORA_POOLER = 65536,         /* "pooler.dense", outside the blocks like the next one; not in GPT-2 */
+    EITP_LORA_HEAD_TRANSFORM = 131072 /* "cls.predictions.transform.dense", "lm_head.dense" */
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -218,8 +220,9 @@ EITP_API unsigned eitp_lora_targets_default(const eitp_architecture *architectur
 
 /*
  * Parses layer names separated by commas. As in PEFT, a name matches a layer if it is its last part or parts: in GPT-2
- * "c_proj" matches attn.c_proj and mlp.c_proj. "all-linear" matches every linear layer. `architecture` is the model's;
- * NULL: the first one that has all of the names. EITP_ERROR_ARGUMENT if a name matches no layer.
+ * "c_proj" matches attn.c_proj and mlp.c_proj. "all-linear" matches every linear layer but those of a language head
+ * and of a classifier, which is trained whole: its layers may be named, and have no adapters. `architecture` is the
+ * model's; NULL: the first one that has all of the names. EITP_ERROR_ARGUMENT if a name matches no layer.
  */
 EITP_API eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names,
                                              unsigned *targets, eitp_error *error);
@@ -230,7 +233,8 @@ EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, un
                                        size_t size);
 
 /*
- * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's. A
+ * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's.
+ * Targets outside the blocks that the model lacks, such as the pooler of a masked model, are left out. A
  * [rank, in] and B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
  * precision they are rounded for the products, and so is the sum; their gradients are F32. Call it before the
  * parameters have values: frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory.
@@ -296,7 +300,8 @@ EITP_API void eitp_model_fill_positions(const eitp_model *model, const int32_t *
 EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length);
 
-/* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. */
+/* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. An adapter of its
+   transform has no dropout here. */
 EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
 
 /* eitp_model_logits of eitp_model_hidden. */

@@ -20,6 +20,10 @@ struct eitp_model {
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
 
+/* eitp_model_row_losses with dropout in the adapter of the head's transform; `key` may be NULL. */
+EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
+                                                  eitp_tensor *targets, int32_t ignored);
+
 /* The number of layers above a parameter: 0 for heads, final norms and variables that are not the model's, 1 for the
    last block, layers + 1 for embeddings. Adapters are in their block. */
 EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name);

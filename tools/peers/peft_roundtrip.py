@@ -5,7 +5,8 @@
 
 In a scratch directory: a small random GPT-2 by transformers; adapters that eitp trains for it, opened by PEFT; adapters
 that PEFT saves, opened by eitp; and eitp's merged models, opened by transformers. Each loss, and of the merged model
-each logit, must agree to 1e-5. Prints one line of JSON. Nothing is downloaded.
+each logit, must agree to 1e-5. The same for encoders with all-linear and dense, which have adapters outside the blocks
+too: eitp's merged models against PEFT's adapted ones. Prints one line of JSON. Nothing is downloaded.
 """
 
 import argparse
@@ -110,6 +111,83 @@ def compare(arguments, base, adapter, text, ids, block, merged):
     return result
 
 
+ENCODERS = {
+    "BertForMaskedLM": None,
+    "RobertaForMaskedLM": None,
+    "DistilBertForMaskedLM": None,
+    "BertModel": "FEATURE_EXTRACTION",
+    "RobertaModel": "FEATURE_EXTRACTION",
+    "BertForSequenceClassification": "SEQ_CLS",
+    "RobertaForSequenceClassification": "SEQ_CLS",
+    "BertForTokenClassification": "TOKEN_CLS",
+}
+
+
+def make_encoder(class_name, directory):
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    model_class = getattr(transformers, class_name)
+    sizes = {"vocab_size": 40, "max_position_embeddings": 34, "num_labels": 3}
+    if class_name.startswith("Distil"):
+        sizes.update(dim=16, n_heads=2, n_layers=2, hidden_dim=24)
+    else:
+        sizes.update(hidden_size=16, num_attention_heads=2, num_hidden_layers=2, intermediate_size=24)
+    model = model_class(model_class.config_class(**sizes))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 0, 0.2)
+    model.save_pretrained(directory)
+
+
+def outputs_of(model):
+    """What the head of an encoder, or its pooler, gives for some tokens."""
+    import torch
+
+    ids = torch.arange(3, 35).reshape(2, 16)
+    with torch.no_grad():
+        output = model.eval()(input_ids=ids)
+    return output.logits if hasattr(output, "logits") else output.pooler_output
+
+
+def compare_encoder(eitp, class_name, targets, scratch):
+    """The difference between PEFT's adapters on an encoder and the model that eitp merges from them."""
+    import peft
+    import torch
+    import transformers
+
+    base, adapter, merged = scratch / "base", scratch / "adapter", scratch / "merged"
+    make_encoder(class_name, base)
+    model_class = getattr(transformers, class_name)
+    config = peft.LoraConfig(r=3, lora_alpha=7, target_modules=targets, task_type=ENCODERS[class_name])
+    model = peft.get_peft_model(model_class.from_pretrained(base), config)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and "lora_A" not in name:
+            torch.nn.init.normal_(parameter, 0, 0.2)
+    model.save_pretrained(adapter)
+    run_eitp(eitp, "merge", "--model", base, "--adapter", adapter, "--output-dir", merged)
+    adapted, by_merge = outputs_of(model), outputs_of(model_class.from_pretrained(merged))
+    difference = ((adapted - by_merge).abs().max() / adapted.abs().max()).item()
+    if not difference < TOLERANCE:
+        raise SystemExit(f"{class_name}, {targets}: PEFT and eitp differ by {difference}")
+    return difference
+
+
+def compare_encoders(eitp):
+    """The largest difference of all encoders. PEFT cannot train all-linear of a classifier of tokens."""
+    worst = 0.0
+    for class_name in ENCODERS:
+        choices = [["dense"], "all-linear"]
+        if class_name.startswith("Distil"):
+            choices = ["all-linear", ["vocab_transform", "q_lin"]]
+        elif ENCODERS[class_name] == "TOKEN_CLS":
+            choices = [["dense"]]
+        for targets in choices:
+            with tempfile.TemporaryDirectory() as scratch:
+                worst = max(worst, compare_encoder(eitp, class_name, targets, pathlib.Path(scratch)))
+    return worst
+
+
 def main():
     arguments = parse_arguments()
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -134,6 +212,7 @@ def main():
         result = {"peft": peft.__version__, "transformers": transformers.__version__}
         for name, adapter in ("from_eitp", scratch / "run" / "checkpoint-20"), ("from_peft", scratch / "peft"):
             result[name] = compare(arguments, base, adapter, text, ids, block, scratch / f"merged_{name}")
+        result["encoders"] = compare_encoders(arguments.eitp)
     print(json.dumps(result))
     return 0
 
