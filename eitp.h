@@ -44942,7 +44942,7 @@ typedef struct eitp__load {
     const char *directory;
     const eitp__safetensors *collection;
     const eitp_load_config *config;
-    size_t read;         /* tensors */
+    unsigned char *read; /* 1 for each tensor of the collection that a parameter has read; NULL: not counted */
     eitp__buffer random; /* names of parameters that were initialized */
     int has_head;        /* the head's were among those read */
     int ignores_head;    /* the directory has a head, but fresh_head is set */
@@ -44967,7 +44967,8 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
         const eitp__safetensors_entry *entry =
             pieces[i].is_copy ? eitp__find_weights(config, load->collection, pieces[i].name)
                               : eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
-        load->read += entry != NULL;
+        if (entry && load->read)
+            load->read[entry - eitp__safetensors_at(load->collection, 0)] = 1;
         if (pieces[i].is_copy)
             continue;
         status = entry ? eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1,
@@ -45093,10 +45094,27 @@ static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error)
                       load->directory, (long long)entry->shape[0], (long long)config->labels);
 }
 
+/* Names tensors that no parameter has read, the first ones of many. */
+static void eitp__report_ignored(const eitp__load *load) {
+    enum { NAMED = 3 };
+    char names[NAMED * 90] = "", more[40] = "";
+    size_t count = 0, used = 0;
+    for (size_t i = 0; i < eitp__safetensors_count(load->collection); i++) {
+        if (load->read[i] || count++ >= NAMED)
+            continue;
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s'%.80s'", used ? ", " : "",
+                                 eitp__safetensors_at(load->collection, i)->name);
+    }
+    if (count > NAMED)
+        snprintf(more, sizeof more, " and %zu more", count - NAMED);
+    if (count)
+        eitp__log(&load->model->host, EITP_LOG_INFO, "ignored %zu tensor%s in '%s' not used by the model: %s%s", count,
+                  count == 1 ? "" : "s", load->directory, names, more);
+}
+
 static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
     const eitp_model *model = load->model;
     const eitp_transformer_config *config = &model->config;
-    const size_t stored = eitp__safetensors_count(load->collection);
     int has_own_head = 0;
     eitp_status status = eitp__is_tied(config)
                              ? eitp__has_own_head(&model->host, config, load->collection, &has_own_head, error)
@@ -45112,9 +45130,20 @@ static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
         status = eitp__read_place(load, (eitp__parameter_place)place, error);
     if (!status)
         eitp__log_random(load);
-    if (!status && stored > load->read)
-        eitp__log(&model->host, EITP_LOG_INFO, "ignored %zu tensors in '%s' that are not weights of the model",
-                  stored - load->read, load->directory);
+    if (!status)
+        eitp__report_ignored(load);
+    return status;
+}
+
+/* The same with memory for what was read. */
+static eitp_status eitp__read_collection(eitp__load *load, eitp_error *error) {
+    const eitp_host *host = &load->model->host;
+    const size_t count = eitp__safetensors_count(load->collection);
+    eitp_status status;
+    load->read = (unsigned char *)eitp__allocate(host, count);
+    status = load->read || !count ? eitp__read_parameters(load, error)
+                                  : eitp__fail_memory(error, count, "the list of tensors that were read");
+    eitp__release(host, load->read, count);
     return status;
 }
 
@@ -45168,7 +45197,7 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
     load.config = config;
     eitp__buffer_init(&load.random, &model->host);
     if (!status)
-        status = eitp__read_parameters(&load, error);
+        status = eitp__read_collection(&load, error);
     eitp__buffer_release(&load.random);
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);

@@ -146,6 +146,7 @@ exits 0 "adapters on a classifier of words, for texts" train --model run --task 
 exits 0 "resume them" train --resume auto --output-dir texts_adapted --steps 3 $options
 exits 0 "a classifier of texts from it" train --model run --task classify --data texts.csv --steps 1 --val-fraction 0 --output-dir texts $options
 check "with a head of its own" grep -q 'the head is not used' err
+check "and its tensors named: $(grep ignored err)" grep -q "^ignored [0-9]* tensors in '[^']*' not used by the model: '[^']*', '[^']*'" err
 exits 0 "and back" train --model texts --task tokens --data train.conll --steps 1 --output-dir back $options
 check "with another" grep -q 'the head is not used' err
 exits 0 "GPT-2" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task tokens --data train.conll --steps 1 --output-dir gpt2 $options
