@@ -1306,12 +1306,32 @@ static void damaged_adapters_are_errors(void) {
     scratch_remove(directory);
 }
 
-/* Each allocation and file call of a save, a load and a merge fails once: an error, and nothing leaks. */
+/* Saves a model, and what a checkpoint in fp32 says of its weights. */
+static void save_base_and_state(const char *directory, const char *base, const eitp_lora_config *lora) {
+    const eitp_host host = eitp_host_default();
+    char state[200];
+    uint32_t checksum = 0;
+    subject s;
+    REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+    REQUIRE_OK(eitp_model_save(s.model, base, EITP_F32, -1, NULL, &error_), error_);
+    REQUIRE_OK(adapt(&s, lora), error_);
+    REQUIRE_OK(eitp__lora_base_checksum(s.model, &checksum, &error_), error_);
+    snprintf(state, sizeof state,
+             "{\"format\": \"eitp checkpoint\", \"precision\": \"fp32\", \"lora\": {\"base_checksum\": %u}}",
+             (unsigned)checksum);
+    REQUIRE(write_file(directory, "trainer_state.json", state, strlen(state)));
+    end_subject(&s);
+}
+
+/* Each allocation and file call of a save, a load and a merge fails once: an error, and nothing leaks. The load
+   compares the base in its files. */
 static void every_failure_is_an_error(void) {
     eitp_lora_config lora = eitp_lora_config_default();
-    char directory[512];
+    char directory[512], base[600];
     REQUIRE(scratch_make(directory));
+    snprintf(base, sizeof base, "%s/base", directory);
     lora.rank = 2;
+    save_base_and_state(directory, base, &lora);
     for (int files = 0; files < 2; files++) {
         int more = 1;
         for (long n = 1; more && !test_failures_; n++) {
@@ -1333,6 +1353,8 @@ static void every_failure_is_an_error(void) {
                 status = eitp_model_merge_lora(s.model, &error_);
             if (!status)
                 status = make_subject(&other, &f.host, "bf16");
+            if (!status)
+                status = eitp_model_load_weights(other.model, base, &error_);
             if (!status)
                 status = eitp_lora_load(other.model, directory, NULL, &error_);
             CHECK_THAT(!status || status == (files ? EITP_ERROR_IO : EITP_ERROR_MEMORY), "%ld: %s", n, error_.message);
