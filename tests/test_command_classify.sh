@@ -305,6 +305,22 @@ check "and accumulations" grep -q 'micro-batches per step (default: 4; of --task
 
 # ---- What is refused ----
 
+# Messages name options, and no field or value of the library.
+printf 'text,label\na b,cold\n,warm\nc d,warm\n' >empty.csv
+printf 'text,label\na b,cold\nc d,\ne f,warm\n' >nameless.csv
+printf '{"text": "a b", "label": ["cold", "warm"]}\n{"text": "c d", "label": ["cold"]}\n' >lists.jsonl
+refuses 1 "empty.csv: line 3, column 1: the text is empty: it has no tokens (--on-bad-row skip goes on with the next row)" \
+    train $small --data empty.csv --output-dir gone
+refuses 1 "nameless.csv: line 3, column 1: the label is missing; name it, or train with --labels several if texts may have none" \
+    train $small --data nameless.csv --output-dir gone
+refuses 1 "2 labels, but a text has one; --labels several trains with any number" \
+    train $small --data lists.jsonl --labels single --output-dir gone
+refuses 1 "skip-spikes needs a --spike-threshold above 0 (got 0)" train $small --data train.csv --skip-spikes --spike-threshold 0 \
+    --output-dir gone
+for file in empty nameless; do
+    exits 0 "$file.csv with --on-bad-row skip" train $small --data $file.csv --steps 1 --val-fraction 0 --on-bad-row skip --output-dir skipped-$file
+done
+
 cut -d, -f1 train.csv >unlabelled.csv
 printf 'text,label\na b,cold\nc d,hot\n' >unknown.csv
 refuses 1 "unlabelled.csv' has no labels; name their column with --label-column" train $small --task classify --data unlabelled.csv --output-dir gone

@@ -176,7 +176,7 @@ static eitp_status pack(const option_set *o, option_id id, const labelled_settin
                     (unsigned long long)info.sample_count, (unsigned long long)info.id_count,
                     (long long)info.max_length, process_time() - state.started, data->path);
     eitp_table_close(state.table);
-    return status;
+    return data_explain(status, error);
 }
 
 /* What decides the samples, besides the files. */

@@ -1,6 +1,7 @@
 #include "command_output.h"
 
 #include "command_text.h"
+#include "command_wording.h"
 
 #include <stdarg.h>
 #include <unistd.h>
@@ -61,8 +62,10 @@ void output_warnings(void) {
 
 /* Prints a line. Control characters become '?', so that it stays one. */
 static void output_line(eitp_log_level level, const char *prefix, const char *message) {
-    char line[1200];
-    int length = snprintf(line, sizeof line - 1, "%s%s", prefix, message);
+    char line[1200], translated[1100];
+    int length;
+    wording_translate(message, translated, sizeof translated);
+    length = snprintf(line, sizeof line - 1, "%s%s", prefix, translated);
     size_t size = length < 0 ? 0 : (size_t)length < sizeof line - 1 ? (size_t)length : sizeof line - 2;
     for (size_t i = 0; i < size; i++) {
         if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)

@@ -1,6 +1,7 @@
 #include "command_adapt.h"
 #include "command_predictor.h"
 
+#include "command_data.h"
 #include "command_files.h"
 #include "command_fit.h"
 #include "command_model.h"
@@ -366,7 +367,7 @@ int predicting_command(const predicting_kind *kind, int count, char **arguments)
         if (!status) {
             output_start();
             p.began = process_time();
-            status = predict_all(&p, &error);
+            status = data_explain(predict_all(&p, &error), &error);
         }
         if (!status)
             report(&p);
