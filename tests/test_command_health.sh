@@ -54,7 +54,7 @@ exits 0 "the steps before" $spiky --steps 45 --skip-spikes --output-dir resumed
 exits 0 "a resumed run" train --resume resumed --steps 60 --threads 1 --json
 check "a resumed run skips the same steps" same_checkpoints skipped/checkpoint-60 resumed/checkpoint-60
 check "skipping changes the weights" differ skipped/checkpoint-60/model.safetensors spiked/checkpoint-60/model.safetensors
-refuses 1 "skip_spikes needs a spike_threshold above 0" $spiky --skip-spikes --spike-threshold 0 --output-dir gone
+refuses 1 "--skip-spikes needs a --spike-threshold above 0" $spiky --skip-spikes --spike-threshold 0 --output-dir gone
 
 # ---- the first op ----
 

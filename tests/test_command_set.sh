@@ -59,7 +59,7 @@ check "another run goes on as set" grep -q "step: 8 sequences" err
 refuses 1 "batch-size 2" train --resume auto --output-dir run --batch-size 1 --grad-accum 4 --steps 15
 
 refuses 1 "micro_batches_per_pass must be 0 to grad_accum, which is 3 (got 4)" set same grad-accum=3
-refuses 1 "skip_spikes needs a spike_threshold" set same skip-spikes=true spike-threshold=0
+refuses 1 "--skip-spikes needs a --spike-threshold" set same skip-spikes=true spike-threshold=0
 refuses 1 "unknown setting 'colour' (choose from dense_rows, .*, lr, .*, loss_scale, dropout, " set same colour=1
 refuses 1 "beta1 must be at least 0 and below 1" set same beta1=1
 refuses 1 "lr_schedule must be constant, linear, " set same lr-schedule=square
