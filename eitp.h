@@ -3918,7 +3918,7 @@ typedef struct eitp_run_report {
     eitp_evaluation evaluation; /* the last evaluation */
     int64_t evaluations;        /* number of evaluations of this run */
     int64_t evaluated_step;     /* steps done at the last evaluation, including those before a resume; -1: none */
-    int64_t best_step;          /* steps done at the best value of `keep_best`; -1: none */
+    int64_t best_step;          /* of the best checkpoint, with `keep_best`; else of the best evaluation. -1: none */
     double best_value;
     int64_t items;           /* of the first loss term, in the steps of this run */
     double seconds;          /* that those steps took */
@@ -3944,8 +3944,10 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_STARTED = 13,      /* there are steps to do, and all checks before the first one are passed */
     EITP_EVENT_DIVERGING = 14,    /* the loss has exploded; reported once until it recovers */
     EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; reported once until it recovers */
-    EITP_EVENT_SPIKE = 16         /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
+    EITP_EVENT_SPIKE = 16,        /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
                                      that was reported, none for 20 steps */
+    EITP_EVENT_NOT_KEPT = 17      /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
+                                     best of the evaluations whose checkpoints are there */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -4001,11 +4003,12 @@ typedef struct eitp_run_config {
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
     /* "loss", or the name of a loss term or of a metric that has a direction (eitp_pass_metric, eitp_task_metric).
        After each evaluation that is the best so far a checkpoint is written, and it is kept in addition to the newest
-       ones. best.json in the directory names it; one that cannot be written is an EITP_EVENT_WARNING. The evaluation
-       before step 1 does not count. NULL: the best checkpoint is not kept. */
+       ones; one that cannot be kept is an EITP_EVENT_NOT_KEPT. best.json in the directory names it once it is complete;
+       a best.json that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL:
+       the best checkpoint is not kept. */
     const char *keep_best;
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
-                              loss if it is NULL); 0: never */
+                              loss if it is NULL), whether or not their checkpoints are kept; 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
     eitp_check_finite check_finite;
     /*
@@ -4049,7 +4052,7 @@ EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_confi
                                      eitp_error *error);
 
 /* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_create
-   created. NULL is fine. */
+   created. Removes a checkpoint that eitp_run_keep_checkpoint has released. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
@@ -4164,8 +4167,8 @@ EITP_API void eitp_run_request_save(eitp_run *run);
 /*
  * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
  * For what reads a checkpoint while the run continues, such as a copy to another disk. Call it from the listener: in
- * EITP_EVENT_SAVED the newest checkpoint is not removed yet. After eitp_run_train, while the trainer exists, a
- * checkpoint that is no longer kept is removed at once if save_total_limit does not keep it. NULL is ignored.
+ * EITP_EVENT_SAVED the newest checkpoint is not removed yet. One that is released after eitp_run_train is removed by
+ * eitp_run_destroy, if save_total_limit does not keep it. NULL is ignored.
  */
 EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
 
@@ -5054,7 +5057,7 @@ typedef struct eitp__file_output {
 EITP__PRIVATE eitp_status eitp__write_behind_create(const eitp_host *host, uint64_t bytes, size_t files,
                                                     eitp__write_behind **queue, eitp_error *error);
 
-/* Drops what is not written yet, and removes files that are not finished. The queue can be used again. */
+/* Drops the copies, and removes files that are not finished. The queue can be used again. */
 EITP__PRIVATE void eitp__write_behind_clear(eitp__write_behind *queue);
 
 /* The same, and releases the queue. NULL is fine. */
@@ -5075,8 +5078,15 @@ EITP__PRIVATE void eitp__behind_end(eitp__behind_file *file);
 EITP__PRIVATE int eitp__behind_is_idle(eitp__write_behind *queue);
 
 /* Waits for all files, renames them to their paths and syncs the directories: a path has the whole old file or the
-   whole new one. The queue can be used again, after a failure once it is cleared. */
+   whole new one. The queue can be used again once it is cleared. */
 EITP__PRIVATE eitp_status eitp__behind_finish(eitp__write_behind *queue, eitp_error *error);
+
+/* True if the queue still has whole copies of its files. */
+EITP__PRIVATE int eitp__behind_can_repeat(const eitp__write_behind *queue);
+
+/* Begins to write all files again from their copies, after eitp__behind_finish and whether or not that failed: after a
+   failed sync the system may have dropped what was written. */
+EITP__PRIVATE eitp_status eitp__behind_repeat(eitp__write_behind *queue, eitp_error *error);
 /* <<src/base/write_behind.h */
 
 /* >>src/base/prefetch.h */
@@ -9509,6 +9519,12 @@ EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const cha
                                              eitp_error *error);
 
 /*
+ * Adds the files of a directory and its subdirectories that the manifest lacks; they are read and synced. Files that it
+ * has may still have a temporary name, with ".tmp" at the end. Errors are as in eitp__manifest_write.
+ */
+EITP__PRIVATE eitp_status eitp__manifest_add_others(eitp__manifest *manifest, const char *directory, eitp_error *error);
+
+/*
  * Writes manifest.json for everything in a directory and its subdirectories. The files of `known` are listed with the
  * sums given there; all others are read and synced. EITP_ERROR_ARGUMENT if there is anything but files and directories,
  * or a name that is not UTF-8.
@@ -9613,8 +9629,8 @@ EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const ch
                                                  const char *suffix, int64_t step, eitp__draft *draft,
                                                  eitp_error *error);
 
-/* Adds manifest.json, makes everything durable and gives the checkpoint its name. On failure nothing is left. Releases
-   the draft. */
+/* Adds manifest.json, makes everything durable, gives the checkpoint its name and releases the draft. On failure the
+   draft is as before: commit it again, or abandon it. */
 EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp__manifest *manifest,
                                                   eitp_error *error);
 
@@ -9626,7 +9642,11 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
-/* eitp_checkpoint_prune that also keeps the checkpoints of the steps kept[count]. */
+/* Restores or removes what unfinished writes and removals left. A draft looks like that. */
+EITP__PRIVATE eitp_status eitp__checkpoint_clean(const eitp_host *host, const char *output_directory,
+                                                 eitp_error *error);
+
+/* eitp_checkpoint_prune that also keeps the checkpoints of the steps kept[count], and does not clean. */
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                                  const int64_t *kept, size_t count, eitp_error *error);
 
@@ -10488,8 +10508,8 @@ EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total,
 
 /*
  * A save in two halves. eitp__save_begin takes everything from the trainer; what is in the queue, if there is one, is
- * written from then on. eitp__save_commit waits for that and completes the checkpoint. Steps may be made between them.
- * Both release the save on failure, and leave nothing of it.
+ * written from then on. eitp__save_commit waits for that, completes the checkpoint and releases the save. Steps may be
+ * made between them. If the first fails it leaves nothing; if the second fails, abandon the save or repeat it.
  */
 typedef struct eitp__save eitp__save;
 /* A queue with room for a checkpoint. */
@@ -10499,6 +10519,12 @@ EITP__PRIVATE eitp_status eitp__save_begin(eitp_trainer *trainer, const char *ou
                                            const eitp__save_options *options, eitp__write_behind *queue,
                                            eitp__save **save, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error);
+
+/* True after eitp__save_commit has failed if the copy can be written again. */
+EITP__PRIVATE int eitp__save_can_repeat(const eitp__save *save);
+
+/* Begins to write the copy again; eitp__save_commit follows. */
+EITP__PRIVATE eitp_status eitp__save_repeat(eitp__save *save, eitp_error *error);
 
 /* True if eitp__save_commit need not wait for the thread. */
 EITP__PRIVATE int eitp__save_is_written(const eitp__save *save);
@@ -10584,18 +10610,21 @@ EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *ch
 typedef struct eitp__best_evaluation {
     int64_t step;
     double value;
+    int is_lost; /* its checkpoint could not be kept */
 } eitp__best_evaluation;
 
 typedef struct eitp__best_state {
-    int64_t step;  /* of the best evaluation; -1: none */
-    double value;  /* of the metric */
-    int64_t since; /* number of evaluations after it */
+    int64_t step;  /* of the best evaluation that is not lost; -1: none */
+    double value;  /* of the metric; NaN: none */
+    double seen;   /* the best value of all, lost or not, which patience compares with; NaN: none */
+    int64_t since; /* number of evaluations after that one */
 } eitp__best_state;
 
 typedef struct eitp__best {
     int higher_is_better;
     eitp__best_state before; /* before the evaluations that are remembered */
     eitp__best_state now;    /* after them */
+    eitp__best_state saved;  /* what `now` was when the checkpoint of its best evaluation was last complete */
     eitp__best_evaluation evaluations[EITP__BEST_EVALUATIONS];
     size_t count;
 } eitp__best;
@@ -10606,11 +10635,18 @@ EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better);
    never is. */
 EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 
+/* Marks the evaluation of a step as lost: another one is the best, or none. */
+EITP__PRIVATE void eitp__best_lose(eitp__best *best, int64_t step);
+
+/* True if a value is better than another one; NaN stands for none. */
+EITP__PRIVATE int eitp__best_is_better(const eitp__best *best, double value, double than);
+
 /* True if the last evaluation is of `step`. */
 EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step);
 
-/* Adds the evaluations as a JSON object. `kept`: a checkpoint of the best is kept. */
-EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text);
+/* Adds the evaluations as a JSON object that names `state` the best. `kept`: a checkpoint of the best is kept. */
+EITP__PRIVATE void eitp__best_format(const eitp__best *best, const eitp__best_state *state, const char *metric,
+                                     int kept, eitp__buffer *text);
 
 /* Adds the evaluations of such an object up to `step`. An object of another metric has none. */
 EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
@@ -10622,7 +10658,7 @@ EITP__PRIVATE int64_t eitp__best_kept_step(const eitp__json *root);
 /* The same for the best.json of a directory. */
 EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory);
 
-/* Replaces best.json in a directory. */
+/* Replaces best.json in a directory. With `kept` it names a checkpoint that is complete. */
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
                                            const char *metric, int kept, eitp_error *error);
 
@@ -10892,6 +10928,7 @@ struct eitp_run {
     int links_have_failed; /* they could not be made, which was reported */
     int best_has_failed;   /* it could not be written, which was reported */
     int prune_has_failed;  /* old checkpoints could not be removed, which was reported */
+    int prune_is_due;      /* the checkpoint of kept_step may be removed from now on */
     int stops_early;       /* `patience` is exhausted */
     int is_ending;         /* no step follows */
 };
@@ -10964,10 +11001,12 @@ EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save
 /* After a step: completes the save if it is written. */
 EITP__PRIVATE void eitp__async_save_poll(eitp_run *run);
 
-/* Waits for the save, if there is one, and completes it. If that fails, the steps done are to be saved at once. */
+/* Waits for the save, if there is one, and completes it; if that fails, the copy is written again. If that fails too,
+   the steps done are to be saved at once, and the best evaluation may be lost (run/run_best.h). */
 EITP__PRIVATE void eitp__async_save_finish(eitp_run *run);
 
-/* Returns the memory of the copy: completes a save that is written, and drops any other. */
+/* Returns the memory of the copy: completes a save that is written, and drops any other. The best evaluation may be
+   lost with it. */
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run);
 
 /* The step of the newest checkpoint, complete or being written; -1: none. */
@@ -11006,9 +11045,6 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
 /* At the end of a run whose model is ruined: keeps it, if its weights are finite, as checkpoint-<step>.diverged, which
    no resume takes and pruning ignores. Fails with EITP_ERROR_NOT_FINITE and sets the report's end. */
 EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error);
-
-/* Writes best.json. A failure is reported once, and the next save tries again. */
-EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
 /* <<src/run/run_save.h */
 
 /* >>src/run/run_state.h */
@@ -11037,6 +11073,31 @@ EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, int *found, eitp_e
 EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *checkpoint);
 /* <<src/run/run_state.h */
 
+/* >>src/run/run_best.h */
+/* The best checkpoint of a run: which one it is, best.json, and what follows if it cannot be kept. */
+
+/* True if the directory of the run has a checkpoint of a step, or cannot be looked up. */
+EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step);
+
+/* Writes best.json. A failure is reported once, and the next save tries again. */
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
+
+/* A checkpoint is complete: if it is that of the best evaluation, best.json names it from now on. Call it before older
+   checkpoints are removed. */
+EITP__PRIVATE void eitp__run_confirm_best(eitp_run *run, int64_t step);
+
+/* The checkpoint of a step is not written, for the reason `why`, and steps have been made since. If it is that of the
+   best evaluation, reports it; the best is then the best of the evaluations whose checkpoints are there. */
+EITP__PRIVATE void eitp__run_lose_best(eitp_run *run, int64_t step, const char *why);
+
+/* Chooses the best of the evaluations whose checkpoints are in the directory, and reports it if that is another one.
+   `open`: a step whose checkpoint can still be written; -1: none. */
+EITP__PRIVATE void eitp__run_check_best(eitp_run *run, int64_t open);
+
+/* Sets the members of the report that are about the best, and whether the run stops early. */
+EITP__PRIVATE void eitp__run_report_best(eitp_run *run);
+/* <<src/run/run_best.h */
+
 /* >>src/run/run_links.h */
 /* The links latest_model and best_model in the directory of a run. */
 
@@ -11044,11 +11105,15 @@ EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *ch
 #define EITP__BEST_LINK "best_model"
 
 /*
- * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist. A
- * link to nothing is removed. Call it after a save, before other checkpoints are removed, so that the links always
- * refer to something. A failure to create them is reported once.
+ * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist, by
+ * one rename each. A link to nothing is removed, and so is one that cannot be replaced. Call it after a save, before
+ * other checkpoints are removed, so that the links never dangle. A failure to create them is reported once.
  */
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
+
+/* Before the run trains: lets a latest_model that leads to nothing refer to the newest checkpoint, or removes it (-1:
+   there is none), and removes such a best_model. */
+EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest);
 /* <<src/run/run_links.h */
 
 /* >>src/run/run_withdraw.h */
@@ -11081,6 +11146,9 @@ EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error);
  * after failures that may pass, tries again for about a minute, or until a request to stop.
  */
 EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error);
+
+/* Writes the copy of an asynchronous save again, with the same attempts. On failure the save can be abandoned. */
+EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eitp_error *error);
 /* <<src/run/disk.h */
 
 /* >>src/run/run_restore.h */
@@ -14186,6 +14254,7 @@ struct eitp__behind_file {
     char *path, *temporary; /* its name when it is finished, and until then */
     char *directory;        /* of both */
     size_t unsynced;        /* bytes written since the last hint that a sync follows */
+    int is_installed;       /* it has its name */
     eitp__behind_file *next;
 };
 
@@ -14207,7 +14276,8 @@ struct eitp__write_behind {
     unsigned char *memory; /* of all chunks */
     size_t current;        /* the chunk that is filled; its size is 0 if it is free */
     uint64_t last_job;
-    int is_cancelled; /* set by the calling thread: jobs do nothing */
+    int is_cancelled;   /* set by the calling thread: jobs do nothing */
+    int is_overwritten; /* a chunk was used twice: the copies are not whole */
     eitp__behind_file *files;
 };
 
@@ -14312,10 +14382,12 @@ EITP__PRIVATE void eitp__write_behind_clear(eitp__write_behind *queue) {
     for (size_t i = 0; i < queue->count && queue->chunks; i++)
         queue->chunks[i].size = 0;
     queue->last_job = 0;
+    queue->is_overwritten = 0;
     for (eitp__behind_file *file = queue->files, *next; file; file = next) {
         next = file->next;
         eitp__file_close(&file->file, NULL);
-        files->remove(files->user, file->temporary);
+        if (!file->is_installed)
+            files->remove(files->user, file->temporary);
         eitp__behind_release(file);
     }
     queue->files = NULL;
@@ -14351,6 +14423,7 @@ static eitp_status eitp__behind_begin_chunk(eitp__behind_file *file, uint64_t of
     eitp_status status = chunk->job ? eitp__worker_wait(queue->worker, chunk->job, error) : EITP_OK;
     if (status)
         return status;
+    queue->is_overwritten |= chunk->size > 0;
     chunk->file = file;
     chunk->offset = offset;
     chunk->size = 0;
@@ -14446,20 +14519,38 @@ static eitp_status eitp__behind_install(eitp__behind_file *file, eitp_error *err
         status = eitp__file_close(&file->file, error);
     if (!status)
         status = eitp__rename_path(host, file->temporary, file->path, error);
+    file->is_installed = !status;
     return status ? status : eitp__sync_directory(host, file->directory, error);
 }
 
 EITP__PRIVATE eitp_status eitp__behind_finish(eitp__write_behind *queue, eitp_error *error) {
     eitp_status status = queue->worker ? eitp__worker_finish(queue->worker, error) : EITP_OK;
-    while (!status && queue->files) {
-        eitp__behind_file *file = queue->files;
+    for (eitp__behind_file *file = queue->files; file && !status; file = file->next)
         status = eitp__behind_install(file, error);
-        if (!status) {
-            queue->files = file->next;
-            eitp__behind_release(file);
-        }
-    }
     return status;
+}
+
+EITP__PRIVATE int eitp__behind_can_repeat(const eitp__write_behind *queue) {
+    return queue->worker && !queue->is_overwritten;
+}
+
+EITP__PRIVATE eitp_status eitp__behind_repeat(eitp__write_behind *queue, eitp_error *error) {
+    for (eitp__behind_file *file = queue->files; file; file = file->next) {
+        eitp_status status;
+        eitp__file_close(&file->file, NULL);
+        file->unsynced = 0;
+        file->is_installed = 0;
+        status = eitp__file_open(&file->file, &queue->host, file->temporary, EITP_FILE_REPLACE, error);
+        if (status)
+            return status;
+    }
+    for (size_t i = 0; i < queue->count; i++) {
+        if (queue->chunks[i].size)
+            queue->chunks[i].job = eitp__worker_submit(queue->worker, eitp__behind_write_job, &queue->chunks[i]);
+    }
+    for (eitp__behind_file *file = queue->files; file; file = file->next)
+        queue->last_job = eitp__worker_submit(queue->worker, eitp__behind_sync_job, file);
+    return EITP_OK;
 }
 /* <<src/base/write_behind.c */
 
@@ -46171,7 +46262,7 @@ EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path
 
 /* ---- Writing ---- */
 
-/* A directory whose files are being listed. */
+/* A directory whose files are being listed. If both manifests are the same one, only files that it lacks are added. */
 typedef struct eitp__manifest_scan {
     const eitp__manifest *known;
     eitp__manifest *found;
@@ -46181,12 +46272,26 @@ typedef struct eitp__manifest_scan {
 
 static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *inner, eitp_error *error);
 
+/* True for a file of the manifest, or one that is still written under a temporary name. */
+static int eitp__manifest_has(const eitp__manifest *manifest, const char *name) {
+    static const char ending[] = ".tmp";
+    for (size_t i = 0; i < manifest->count; i++) {
+        const char *listed = eitp__manifest_name(manifest, i);
+        const size_t length = strlen(listed);
+        if (!strncmp(name, listed, length) && (!name[length] || !strcmp(name + length, ending)))
+            return 1;
+    }
+    return 0;
+}
+
 static eitp_status eitp__scan_file(const eitp__manifest_scan *scan, const char *path, const char *name, uint64_t size,
                                    eitp_error *error) {
     const eitp_host *host = scan->found->names.host;
     const eitp__manifest_file *known = eitp__manifest_find(scan->known, name);
     eitp__file_sum sum;
     eitp_status status;
+    if (scan->known == scan->found && eitp__manifest_has(scan->known, name))
+        return EITP_OK;
     if (eitp__utf8_valid_prefix((const unsigned char *)name, strlen(name)) != strlen(name))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the name of '%s' is not valid UTF-8, and manifest.json cannot list it; rename it", path);
@@ -46277,6 +46382,15 @@ static eitp_status eitp__check_known(const eitp__manifest *known, const eitp__ma
                               directory, name);
     }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_add_others(eitp__manifest *manifest, const char *directory,
+                                                    eitp_error *error) {
+    eitp__manifest_scan scan;
+    scan.known = scan.found = manifest;
+    scan.directory = directory;
+    scan.depth = 0;
+    return eitp__scan_directory(&scan, "", error);
 }
 
 EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, const char *directory, eitp_error *error) {
@@ -47126,7 +47240,8 @@ EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp
     eitp_status status = eitp__manifest_write(manifest, draft->partial, error);
     if (!status)
         status = eitp__draft_install(draft, error);
-    eitp__draft_abandon(draft);
+    if (!status)
+        eitp__draft_abandon(draft);
     return status;
 }
 
@@ -47149,8 +47264,9 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
         return status;
     status = fill(user, draft.partial, error);
     if (!status)
-        return eitp__checkpoint_commit(&draft, manifest, error);
-    eitp__draft_abandon(&draft);
+        status = eitp__checkpoint_commit(&draft, manifest, error);
+    if (status)
+        eitp__draft_abandon(&draft);
     return status;
 }
 
@@ -47465,22 +47581,31 @@ EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const 
 
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                   eitp_error *error) {
+    eitp_status status;
     if (!host || !output_directory)
         return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
-    return eitp__checkpoint_prune(host, output_directory, keep, NULL, 0, error);
+    status = eitp__checkpoint_clean(host, output_directory, error);
+    return status ? status : eitp__checkpoint_prune(host, output_directory, keep, NULL, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_clean(const eitp_host *host, const char *output_directory,
+                                                 eitp_error *error) {
+    eitp__output output;
+    eitp_status status;
+    output.host = host;
+    output.directory = output_directory;
+    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, error);
+    return status ? status : eitp__visit_names(host, output_directory, eitp__remove_leftover, &output, error);
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                                  const int64_t *kept, size_t count, eitp_error *error) {
     const eitp__keep_rule rule = {keep, kept, count};
     eitp__checkpoint_list list = EITP__ZERO;
-    eitp_status status;
+    eitp_status status = EITP_OK;
     list.output.host = host;
     list.output.directory = output_directory;
-    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &list.output, error);
-    if (!status)
-        status = eitp__visit_names(host, output_directory, eitp__remove_leftover, &list.output, error);
-    if (!status && keep > 0)
+    if (keep > 0)
         status = eitp__visit_names(host, output_directory, eitp__list_checkpoint, &list, error);
     for (size_t i = 0; i < list.count && !status; i++) {
         const int64_t step = list.items[i].step;
@@ -53948,6 +54073,9 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
     if (!status)
         status = eitp__state_write(&save->host, eitp_model_config(task->model).architecture, path, &state, error);
     eitp__release_text(&save->host, path);
+    /* So that a repeated save depends on nothing but the copy. */
+    if (!status && save->queue)
+        status = eitp__manifest_add_others(&save->manifest, directory, error);
     return status;
 }
 
@@ -54001,8 +54129,17 @@ EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error)
     eitp_status status = save->queue ? eitp__behind_finish(save->queue, error) : EITP_OK;
     if (!status)
         status = eitp__checkpoint_commit(&save->draft, &save->manifest, error);
-    eitp__save_abandon(save);
+    if (!status)
+        eitp__save_abandon(save);
     return status;
+}
+
+EITP__PRIVATE int eitp__save_can_repeat(const eitp__save *save) {
+    return save->queue && eitp__behind_can_repeat(save->queue);
+}
+
+EITP__PRIVATE eitp_status eitp__save_repeat(eitp__save *save, eitp_error *error) {
+    return eitp__behind_repeat(save->queue, error);
 }
 
 EITP__PRIVATE void eitp__save_abandon(eitp__save *save) {
@@ -54021,7 +54158,12 @@ EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *
                                              const eitp__save_options *options, eitp_error *error) {
     eitp__save *save;
     eitp_status status = eitp__save_begin(trainer, output_directory, options, NULL, &save, error);
-    return status ? status : eitp__save_commit(save, error);
+    if (status)
+        return status;
+    status = eitp__save_commit(save, error);
+    if (status)
+        eitp__save_abandon(save);
+    return status;
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
@@ -55574,24 +55716,33 @@ EITP__PRIVATE void eitp__records_finish(eitp_run *run) {
 EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better) {
     memset(best, 0, sizeof *best);
     best->higher_is_better = higher_is_better;
-    best->before.step = best->now.step = -1;
+    best->before.step = -1;
+    best->before.value = best->before.seen = (double)NAN;
+    best->now = best->saved = best->before;
 }
 
-static void eitp__best_advance(eitp__best_state *state, int higher_is_better, const eitp__best_evaluation *next) {
-    double gain = higher_is_better ? next->value - state->value : state->value - next->value;
-    if (isfinite(next->value) && (state->step < 0 || gain > 0)) {
+EITP__PRIVATE int eitp__best_is_better(const eitp__best *best, double value, double than) {
+    if (!isfinite(value) || !isfinite(than))
+        return isfinite(value);
+    return best->higher_is_better ? value > than : value < than;
+}
+
+static void eitp__best_advance(const eitp__best *best, eitp__best_state *state, const eitp__best_evaluation *next) {
+    if (!next->is_lost && eitp__best_is_better(best, next->value, state->value)) {
         state->step = next->step;
         state->value = next->value;
+    }
+    state->since++;
+    if (eitp__best_is_better(best, next->value, state->seen)) {
+        state->seen = next->value;
         state->since = 0;
-    } else {
-        state->since++;
     }
 }
 
 static void eitp__best_replay(eitp__best *best) {
     best->now = best->before;
     for (size_t i = 0; i < best->count; i++)
-        eitp__best_advance(&best->now, best->higher_is_better, &best->evaluations[i]);
+        eitp__best_advance(best, &best->now, &best->evaluations[i]);
 }
 
 EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value) {
@@ -55599,15 +55750,26 @@ EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value) {
     if (best->count && best->evaluations[best->count - 1].step == step)
         best->count--;
     if (best->count == EITP__BEST_EVALUATIONS) {
-        eitp__best_advance(&best->before, best->higher_is_better, &best->evaluations[0]);
+        eitp__best_advance(best, &best->before, &best->evaluations[0]);
         memmove(best->evaluations, best->evaluations + 1, (EITP__BEST_EVALUATIONS - 1) * sizeof *best->evaluations);
         best->count--;
     }
     last = &best->evaluations[best->count++];
     last->step = step;
     last->value = value;
+    last->is_lost = 0;
     eitp__best_replay(best);
     return best->now.step == step;
+}
+
+EITP__PRIVATE void eitp__best_lose(eitp__best *best, int64_t step) {
+    if (best->before.step == step) {
+        best->before.step = -1;
+        best->before.value = (double)NAN;
+    }
+    for (size_t i = 0; i < best->count; i++)
+        best->evaluations[i].is_lost |= best->evaluations[i].step == step;
+    eitp__best_replay(best);
 }
 
 EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step) {
@@ -55616,22 +55778,27 @@ EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step) {
 
 static void eitp__best_format_state(eitp__buffer *text, const char *name, const eitp__best_state *state) {
     eitp__buffer_format(text, "\"%s\": {\"step\": %lld, \"value\": ", name, (long long)state->step);
-    eitp__json_write_number(text, state->step < 0 ? (double)NAN : state->value);
+    eitp__json_write_number(text, state->value);
+    if (isfinite(state->seen) && !(state->seen == state->value)) {
+        eitp__buffer_add_text(text, ", \"seen\": ");
+        eitp__json_write_number(text, state->seen);
+    }
     eitp__buffer_format(text, ", \"evaluations_since\": %lld},\n", (long long)state->since);
 }
 
-EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text) {
+EITP__PRIVATE void eitp__best_format(const eitp__best *best, const eitp__best_state *state, const char *metric,
+                                     int kept, eitp__buffer *text) {
     eitp__buffer_add_text(text, "{\"metric\": ");
     eitp__json_write_text(text, metric, strlen(metric));
     eitp__buffer_format(text, ",\n\"kept\": %s,\n", kept ? "true" : "false");
-    eitp__best_format_state(text, "best", &best->now);
+    eitp__best_format_state(text, "best", state);
     eitp__best_format_state(text, "before", &best->before);
     eitp__buffer_add_text(text, "\"evaluations\": [");
     for (size_t i = 0; i < best->count; i++) {
         eitp__buffer_format(text, "%s\n{\"step\": %lld, \"value\": ", i ? "," : "",
                             (long long)best->evaluations[i].step);
         eitp__json_write_number(text, best->evaluations[i].value);
-        eitp__buffer_add_text(text, "}");
+        eitp__buffer_add_text(text, best->evaluations[i].is_lost ? ", \"lost\": true}" : "}");
     }
     eitp__buffer_add_text(text, "]}");
 }
@@ -55639,10 +55806,15 @@ EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric,
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
                                            const char *metric, int kept, eitp_error *error) {
     char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    eitp__best_state named = best->now;
     eitp_status status;
     eitp__buffer text;
+    if (kept) {
+        named.step = best->saved.step;
+        named.value = best->saved.value;
+    }
     eitp__buffer_init(&text, host);
-    eitp__best_format(best, metric, kept, &text);
+    eitp__best_format(best, &named, metric, kept, &text);
     eitp__buffer_add_text(&text, "\n");
     if (!path || text.failed)
         status = eitp__fail_memory(error, text.size, EITP__BEST_FILE);
@@ -55665,26 +55837,34 @@ EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *d
     return status;
 }
 
-/* A step, and a value that is null if it was not finite. */
+/* A step, a value that is null if it was not finite, and whether it is lost. */
 static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
     eitp_status status;
     evaluation->step = -1;
     evaluation->value = (double)NAN;
+    evaluation->is_lost = 0;
     status = eitp__json_get_integer(object, "step", -1, INT64_MAX, &evaluation->step, error);
-    return status ? status : eitp__json_get_number(object, "value", -HUGE_VAL, HUGE_VAL, &evaluation->value, error);
+    if (!status)
+        status = eitp__json_get_number(object, "value", -HUGE_VAL, HUGE_VAL, &evaluation->value, error);
+    return status ? status : eitp__json_get_boolean(object, "lost", &evaluation->is_lost, error);
 }
 
 static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *object, int64_t step, eitp_error *error) {
     eitp__best_evaluation found;
     int64_t since = 0;
+    double seen;
     eitp_status status = eitp__best_read_evaluation(object, &found, error);
+    seen = found.value;
+    if (!status)
+        status = eitp__json_get_number(object, "seen", -HUGE_VAL, HUGE_VAL, &seen, error);
     if (!status)
         status = eitp__json_get_integer(object, "evaluations_since", 0, INT32_MAX, &since, error);
     if (status || found.step > step)
         return status;
     best->before.step = found.step;
-    best->before.value = found.value;
+    best->before.value = found.step < 0 ? (double)NAN : found.value;
+    best->before.seen = seen;
     best->before.since = since;
     return EITP_OK;
 }
@@ -55700,8 +55880,11 @@ EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *r
     for (const eitp__json *item = list ? list->first_child : NULL; item && !status; item = item->next) {
         eitp__best_evaluation found;
         status = eitp__best_read_evaluation(item, &found, error);
-        if (!status && found.step >= 0 && found.step <= step)
-            eitp__best_add(best, found.step, found.value);
+        if (status || found.step < 0 || found.step > step)
+            continue;
+        eitp__best_add(best, found.step, found.value);
+        if (found.is_lost)
+            eitp__best_lose(best, found.step);
     }
     eitp__best_replay(best);
     return status;
@@ -56315,6 +56498,8 @@ static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *erro
 static eitp_status eitp__run_find_newest(eitp_run *run, eitp__verified verified, eitp_error *error) {
     int64_t newest = -1;
     eitp_status status = eitp__checkpoint_recover(&run->host, run->directory, verified, &newest, error);
+    if (!status)
+        eitp__run_repair_links(run, newest);
     if (!status && newest < 0)
         status = eitp__run_check_damaged(run, error);
     return status || newest == run->checkpoint_step ? status : eitp__run_use_newest(run, newest, error);
@@ -56622,7 +56807,7 @@ EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
 }
 
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
-    kept[0] = run->keep_best ? run->best.now.step : -1;
+    kept[0] = run->keep_best ? run->best.saved.step : -1;
     kept[1] = run->kept_step;
     kept[2] = run->report.saved_step;
 }
@@ -56641,7 +56826,7 @@ static void eitp__run_state_format(const eitp_run *run, int is_counted, eitp__bu
     eitp__health_write(&health, text);
     if (eitp__run_follows_best(run)) {
         eitp__buffer_add_text(text, ",\n\"best\": ");
-        eitp__best_format(&run->best, eitp__run_metric_name(run), run->keep_best != NULL, text);
+        eitp__best_format(&run->best, &run->best.now, eitp__run_metric_name(run), run->keep_best != NULL, text);
     }
     eitp__buffer_add_text(text, "\n}\n");
 }
@@ -56733,18 +56918,99 @@ EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *ch
 }
 /* <<src/run/run_state.c */
 
+/* >>src/run/run_best.c */
+EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step) {
+    eitp_path_info info = EITP__ZERO;
+    char name[64], *path;
+    int is_missing;
+    if (step < 0)
+        return 0;
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
+    path = eitp__join_path(&run->host, run->directory, name);
+    is_missing = path && !eitp__path_info(&run->host, path, &info, NULL) && info.kind != EITP_PATH_DIRECTORY;
+    eitp__release_text(&run->host, path);
+    return !is_missing;
+}
+
+/* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. */
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
+    eitp_error error;
+    if (!eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), run->keep_best != NULL,
+                          &error)) {
+        run->best_is_behind = 0;
+        return;
+    }
+    run->best_is_behind = 1;
+    if (!run->best_has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; the run continues, and tries again with each checkpoint", error.message);
+    run->best_has_failed = 1;
+}
+
+EITP__PRIVATE void eitp__run_report_best(eitp_run *run) {
+    const eitp__best_state *best = run->keep_best ? &run->best.saved : &run->best.now;
+    run->report.best_step = best->step;
+    run->report.best_value = best->value;
+    run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
+}
+
+EITP__PRIVATE void eitp__run_confirm_best(eitp_run *run, int64_t step) {
+    if (!run->keep_best || run->best.now.step != step || run->best.saved.step == step)
+        return;
+    run->best.saved = run->best.now;
+    eitp__run_report_best(run);
+    eitp__run_write_best(run);
+}
+
+/* Marks evaluations as lost until the best one has a checkpoint, or can have one. */
+static void eitp__run_find_best(eitp_run *run, int64_t open) {
+    eitp__best *best = &run->best;
+    while (best->now.step >= 0 && best->now.step != open && !eitp__run_has_checkpoint(run, best->now.step))
+        eitp__best_lose(best, best->now.step);
+    if (best->now.step != open)
+        best->saved = best->now;
+    else if (!eitp__run_has_checkpoint(run, best->saved.step))
+        best->saved = best->now, best->saved.step = -1, best->saved.value = (double)NAN;
+    run->best_is_behind = 1;
+    eitp__run_report_best(run);
+}
+
+static void eitp__notify_lost_best(eitp_run *run, int64_t step, const char *why) {
+    const eitp__best_state *best = &run->best.now;
+    char next[80] = "the next evaluation is the best so far";
+    if (best->step >= 0)
+        snprintf(next, sizeof next, "the best is now that of step %lld", (long long)best->step);
+    eitp__run_notify(run, EITP_EVENT_NOT_KEPT, EITP_LOG_WARNING, 0,
+                     "checkpoint-%lld, of the best evaluation so far, is not kept: %s; %s", (long long)step, why, next);
+}
+
+EITP__PRIVATE void eitp__run_lose_best(eitp_run *run, int64_t step, const char *why) {
+    const int is_best = run->keep_best && run->best.now.step == step;
+    if (!run->keep_best)
+        return;
+    eitp__best_lose(&run->best, step);
+    eitp__run_find_best(run, eitp_trainer_steps_done(run->trainer));
+    if (!is_best)
+        return;
+    eitp__notify_lost_best(run, step, why);
+    eitp__run_write_best(run);
+}
+
+EITP__PRIVATE void eitp__run_check_best(eitp_run *run, int64_t open) {
+    const int64_t step = run->best.now.step;
+    if (!run->keep_best)
+        return;
+    eitp__run_find_best(run, open);
+    if (run->best.now.step != step)
+        eitp__notify_lost_best(run, step, "the directory does not have it");
+}
+/* <<src/run/run_best.c */
+
 /* >>src/run/run_links.c */
 /* What is at a path, found without failing: a link to nothing is missing, as what cannot be looked up. */
 static eitp_path_kind eitp__kind_of(const eitp_run *run, const char *path) {
     eitp_path_info info = EITP__ZERO;
     return eitp__path_info(&run->host, path, &info, NULL) ? EITP_PATH_MISSING : info.kind;
-}
-
-static int eitp__has_checkpoint(const eitp_run *run, const char *name) {
-    char *path = eitp__join_path(&run->host, run->directory, name);
-    const int has = path && eitp__kind_of(run, path) == EITP_PATH_DIRECTORY;
-    eitp__release_text(&run->host, path);
-    return has;
 }
 
 /* Replaces the link at `path` by way of a temporary one. A directory or file of that name is not ours. */
@@ -56769,12 +57035,14 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
     const eitp_files *files = &run->host.files;
     char target[64], *path = eitp__join_path(&run->host, run->directory, name);
     char *temporary = eitp__join_path(&run->host, run->directory, temporary_name);
-    int code = path && temporary ? 0 : ENOMEM;
+    int code = path && temporary ? 0 : ENOMEM, is_there;
     snprintf(target, sizeof target, "checkpoint-%lld", (long long)step);
-    if (!code && step >= 0 && eitp__has_checkpoint(run, target))
+    is_there = !code && eitp__run_has_checkpoint(run, step);
+    if (is_there)
         code = eitp__replace_link(run, target, path, temporary);
-    else if (!code && eitp__kind_of(run, path) != EITP_PATH_FILE)
-        files->remove(files->user, path); /* an older run's; a directory with files in it stays */
+    /* An older run's, or one to a checkpoint that will be removed. A directory with files in it stays. */
+    if (path && (!is_there || (code && code != EEXIST)) && eitp__kind_of(run, path) != EITP_PATH_FILE)
+        files->remove(files->user, path);
     eitp__release_text(&run->host, path);
     eitp__release_text(&run->host, temporary);
     return code;
@@ -56782,13 +57050,13 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
 
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
     const eitp_files *files = &run->host.files;
-    int code;
+    int code, best_code;
     if (!files->link)
         return;
     code = eitp__link_checkpoint(run, EITP__LATEST_LINK, "." EITP__LATEST_LINK ".partial", run->report.saved_step);
-    if (!code)
-        code = eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial",
-                                     run->keep_best ? run->best.now.step : -1);
+    best_code = eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial",
+                                      run->keep_best ? run->best.saved.step : -1);
+    code = code ? code : best_code;
     /* Before what they referred to is removed: otherwise a power failure may leave links to nothing. */
     if (!code)
         code = files->sync_directory(files->user, run->directory);
@@ -56797,6 +57065,37 @@ EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
                          "the links %s and %s in '%s' cannot be made: %s; the run continues without them",
                          EITP__LATEST_LINK, EITP__BEST_LINK, run->directory, strerror(code));
     run->links_have_failed |= code != 0;
+}
+
+/* The links that are there, and lead to nothing. */
+typedef struct eitp__dangling_links {
+    int latest, best;
+} eitp__dangling_links;
+
+static int eitp__find_links(void *user, const char *name) {
+    eitp__dangling_links *found = (eitp__dangling_links *)user;
+    found->latest |= !strcmp(name, EITP__LATEST_LINK);
+    found->best |= !strcmp(name, EITP__BEST_LINK);
+    return 0;
+}
+
+static int eitp__leads_to_nothing(const eitp_run *run, const char *name) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(&run->host, run->directory, name);
+    const int is_nothing = path && !eitp__path_info(&run->host, path, &info, NULL) && info.kind == EITP_PATH_MISSING;
+    eitp__release_text(&run->host, path);
+    return is_nothing;
+}
+
+EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest) {
+    const eitp_files *files = &run->host.files;
+    eitp__dangling_links found = EITP__ZERO;
+    if (!files->link || files->list(files->user, run->directory, eitp__find_links, &found))
+        return;
+    if (found.latest && eitp__leads_to_nothing(run, EITP__LATEST_LINK))
+        eitp__link_checkpoint(run, EITP__LATEST_LINK, "." EITP__LATEST_LINK ".partial", newest);
+    if (found.best && eitp__leads_to_nothing(run, EITP__BEST_LINK))
+        eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial", -1);
 }
 /* <<src/run/run_links.c */
 
@@ -56994,6 +57293,9 @@ static int eitp__disk_make_room(eitp_run *run) {
     eitp__checkpoint_use use;
     char size[32];
     eitp__run_list_kept(run, kept);
+    /* What looks like a leftover may be the copy that is written again. */
+    if (!run->async.save)
+        eitp__checkpoint_clean(&run->host, run->directory, NULL);
     if (eitp__checkpoint_measure(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, &use, NULL) ||
         !use.prunable || eitp__checkpoint_prune(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, NULL))
         return 0;
@@ -57064,6 +57366,17 @@ EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_option
         status = eitp__trainer_save(run->trainer, run->directory, options, error);
     while (status && eitp__disk_tries_again(run, error, &waits));
     return status ? eitp__disk_fail(run, status, error) : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eitp_error *error) {
+    eitp_status status;
+    int waits = 0;
+    do {
+        status = eitp__save_repeat(save, error);
+        if (!status)
+            status = eitp__save_commit(save, error);
+    } while (status && eitp__disk_tries_again(run, error, &waits));
+    return status;
 }
 /* <<src/run/disk.c */
 
@@ -57336,6 +57649,7 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
                          : "'%s' was replaced by another directory, without the run's checkpoints and records; the run "
                            "continues in it",
                      run->directory);
+    eitp__run_check_best(run, eitp_trainer_steps_done(run->trainer));
     return EITP_OK;
 }
 /* <<src/run/run_restore.c */
@@ -57345,12 +57659,16 @@ EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
     const int has_failed = run->prune_has_failed;
     int64_t kept[EITP__KEPT_STEPS];
     eitp_error error;
+    eitp_status status;
     if (run->async.save) /* which looks like a leftover; pruning follows when it is complete */
         return;
     eitp__run_list_kept(run, kept);
     eitp__run_update_links(run);
-    run->prune_has_failed = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
-                                                   EITP__KEPT_STEPS, &error) != EITP_OK;
+    status = eitp__checkpoint_clean(&run->host, run->directory, &error);
+    if (!status)
+        status = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
+                                        EITP__KEPT_STEPS, &error);
+    run->prune_has_failed = run->prune_is_due = status != EITP_OK;
     if (run->prune_has_failed && !has_failed)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "%s; old checkpoints stay, and the run tries again after the next save", error.message);
@@ -57416,30 +57734,51 @@ EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save
     return EITP_OK;
 }
 
-/* A failure does not end the run: the steps done are then saved in the foreground, which tries several times. */
+static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_from) {
+    eitp__async_save *async = &run->async;
+    async->save = NULL;
+    async->has_failed = run->cannot_save = 0;
+    run->report.saved_step = step;
+    run->saved_at = eitp__clock();
+    async->stalled += run->saved_at - waited_from;
+    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
+                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
+                     run->saved_at - async->began, async->stalled);
+    eitp__run_confirm_best(run, step);
+    eitp__run_prune(run);
+}
+
+/* Drops the save. Its step can still be saved if it was the last one. */
+static void eitp__async_save_drop(eitp_run *run, const char *why) {
+    const int64_t step = eitp__save_step(run->async.save);
+    eitp__save_abandon(run->async.save);
+    run->async.save = NULL;
+    if (step != eitp_trainer_steps_done(run->trainer))
+        eitp__run_lose_best(run, step, why);
+}
+
+/* A failure does not end the run: the copy is written again, and if that fails too the steps done are saved, both while
+   the run waits, with several attempts. */
 static void eitp__async_save_complete(eitp_run *run) {
     eitp__async_save *async = &run->async;
     const double now = eitp__clock();
     const int64_t step = eitp__save_step(async->save);
     eitp_error error;
     eitp_status status = eitp__save_commit(async->save, &error);
-    async->save = NULL;
-    async->has_failed = status != EITP_OK;
-    if (status) {
-        run->save = 1;
+    if (status && eitp__save_can_repeat(async->save)) {
         eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                         "checkpoint-%lld could not be written beside the steps: %s; saving the steps done",
-                         (long long)step, error.message);
+                         "checkpoint-%lld could not be written beside the steps: %s; writing it again", (long long)step,
+                         error.message);
+        status = eitp__disk_repeat(run, async->save, &error);
+    }
+    if (!status) {
+        eitp__async_save_succeed(run, step, now);
         return;
     }
-    run->report.saved_step = step;
-    run->cannot_save = 0;
-    run->saved_at = eitp__clock();
-    async->stalled += run->saved_at - now;
-    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
-                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
-                     run->saved_at - async->began, async->stalled);
-    eitp__run_prune(run);
+    async->has_failed = run->save = 1;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "checkpoint-%lld could not be written: %s; saving the steps done", (long long)step, error.message);
+    eitp__async_save_drop(run, "it could not be written");
 }
 
 EITP__PRIVATE void eitp__async_save_poll(eitp_run *run) {
@@ -57453,11 +57792,17 @@ EITP__PRIVATE void eitp__async_save_finish(eitp_run *run) {
 }
 
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run) {
-    eitp__async_save_poll(run);
-    eitp__save_abandon(run->async.save);
-    run->async.save = NULL;
-    eitp__write_behind_destroy(run->async.queue);
-    run->async.queue = NULL;
+    eitp__async_save *async = &run->async;
+    /* Without further attempts: they would keep the memory for long. */
+    if (async->save && eitp__save_is_written(async->save)) {
+        const int64_t step = eitp__save_step(async->save);
+        if (!eitp__save_commit(async->save, NULL))
+            eitp__async_save_succeed(run, step, eitp__clock());
+    }
+    if (async->save)
+        eitp__async_save_drop(run, "memory was short before it was written");
+    eitp__write_behind_destroy(async->queue);
+    async->queue = NULL;
 }
 /* <<src/run/async_save.c */
 
@@ -57492,21 +57837,6 @@ static int eitp__run_counts(const eitp_run *run, int64_t step) {
 
 /* ---- Saving ---- */
 
-/* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. */
-EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
-    eitp_error error;
-    if (!eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), run->keep_best != NULL,
-                          &error)) {
-        run->best_is_behind = 0;
-        return;
-    }
-    run->best_is_behind = 1;
-    if (!run->best_has_failed)
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; the run continues, and tries again with each checkpoint", error.message);
-    run->best_has_failed = 1;
-}
-
 /* A checkpoint of a run. */
 typedef struct eitp__run_checkpoint {
     const eitp_run *run;
@@ -57537,6 +57867,7 @@ static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_optio
     eitp__pressure_saved(&run->guard.pressure, run->saved_at - began);
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, run->saved_at - began);
+    eitp__run_confirm_best(run, run->report.saved_step);
     return EITP_OK;
 }
 
@@ -57670,35 +58001,39 @@ static void eitp__notify_evaluation(eitp_run *run, double seconds) {
                      (long long)evaluation->items, eitp__run_unit(run));
 }
 
-static void eitp__run_update_best(eitp_run *run) {
-    run->report.best_step = run->best.now.step;
-    run->report.best_value = run->best.now.value;
-    run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
-}
-
-/* Adds the last evaluation to those of best.json; returns 1 if it is the best. That of a model that
-   may not be saved never is. */
-static int eitp__run_add_best(eitp_run *run) {
+/* Adds the last evaluation to those that decide. That of a model that may not be saved never is the best. */
+static double eitp__run_add_best(eitp_run *run) {
     const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
     const double value = run->keep_best && !eitp__health_is_good(run) ? (double)NAN : metric;
-    const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
-    eitp__run_update_best(run);
+    eitp__best_add(&run->best, run->report.evaluated_step, value);
+    eitp__run_report_best(run);
     run->best_is_behind = 1;
-    return is_best;
+    return value;
+}
+
+/* An evaluation that is second to one whose checkpoint is being written is the best if that fails. */
+static void eitp__run_await_best(eitp_run *run, double value) {
+    const eitp__best *best = &run->best;
+    if (run->keep_best && best->now.step != run->report.evaluated_step && best->now.step != best->saved.step &&
+        eitp__best_is_better(best, value, best->saved.value))
+        eitp__async_save_finish(run);
 }
 
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated_step;
-    const int is_best = eitp__run_add_best(run);
-    eitp_status status = eitp__run_restore_directory(run, error);
+    eitp_status status;
+    eitp__run_await_best(run, eitp__run_add_best(run));
+    status = eitp__run_restore_directory(run, error);
     if (!status)
         eitp__run_write_best(run);
-    if (status || !run->keep_best || !is_best)
+    if (status || !run->keep_best || run->best.now.step != step)
         return status;
     if (!eitp__run_has_saved(run, step) || run->saved_early) {
         run->saved_early = 0;
         return eitp__run_save(run, error);
     }
+    if (run->report.saved_step == step)
+        eitp__run_confirm_best(run, step);
     eitp__run_prune(run);
     return EITP_OK;
 }
@@ -57760,10 +58095,12 @@ EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *erro
         return status;
     if (!found)
         status = eitp__run_read_best(run, error);
-    if (!status)
-        eitp__run_write_best(run);
-    eitp__run_update_best(run);
-    return status;
+    eitp__run_report_best(run);
+    if (status)
+        return status;
+    eitp__run_check_best(run, -1);
+    eitp__run_write_best(run);
+    return EITP_OK;
 }
 /* <<src/run/run_evaluate.c */
 
@@ -58047,6 +58384,8 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     } else {
         eitp__run_prune(run); /* it may have failed after the last save */
     }
+    if (run->best_is_behind && eitp__run_follows_best(run))
+        eitp__run_write_best(run);
     eitp__records_finish(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
@@ -58443,6 +58782,13 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     return status;
 }
 
+/* Removes a checkpoint that was kept for a program until after the last save. */
+static void eitp__run_prune_released(const eitp_run *run) {
+    int64_t kept[EITP__KEPT_STEPS];
+    eitp__run_list_kept(run, kept);
+    eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept, EITP__KEPT_STEPS, NULL);
+}
+
 void eitp_run_destroy(eitp_run *run) {
     eitp__run_copies copies;
     eitp_host host;
@@ -58452,6 +58798,8 @@ void eitp_run_destroy(eitp_run *run) {
     host = run->host;
     eitp__run_end_prefetch(run);
     is_unused = !run->started || run->stopped_before_step_1;
+    if (run->started && run->prune_is_due)
+        eitp__run_prune_released(run);
     if (run->started)
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
     eitp__run_close_metrics(run);
@@ -58529,13 +58877,10 @@ void eitp_run_request_save(eitp_run *run) {
 }
 
 void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
-    const int is_released = run && run->kept_step >= 0 && run->kept_step != step;
     if (!run)
         return;
+    run->prune_is_due |= run->kept_step >= 0 && run->kept_step != step;
     run->kept_step = step;
-    /* No save follows that would remove it. */
-    if (is_released && run->started)
-        eitp__run_prune(run);
 }
 /* <<src/run/run.c */
 

@@ -51,9 +51,16 @@ static int is_there(const char *path) {
     return !eitp__path_info(&host, path, &info, NULL) && info.kind != EITP_PATH_MISSING;
 }
 
-/* With no room, too little, and enough; twice, with a failure in between. */
+/* The copies last until the queue is cleared. */
+static void write_again(eitp__write_behind *queue, const char *const *paths) {
+    for (int i = 0; i < QUEUE_FILES; i++)
+        CHECK(!remove(paths[i]));
+    CHECK_THAT(!eitp__behind_repeat(queue, &error_) && !eitp__behind_finish(queue, &error_), "%s", error_.message);
+}
+
+/* With no room, too little, enough, and enough for copies of all; twice, with a failure in between. */
 static void queued_files_are_whole(void) {
-    static const uint64_t rooms[] = {0, 1, (uint64_t)QUEUE_FILES * QUEUE_BYTES * 2};
+    static const uint64_t rooms[] = {0, 1, (uint64_t)QUEUE_FILES * QUEUE_BYTES * 2, (uint64_t)100 << 18};
     char directory[512], names[QUEUE_FILES][600];
     const char *paths[QUEUE_FILES];
     REQUIRE(scratch_make(directory));
@@ -74,8 +81,10 @@ static void queued_files_are_whole(void) {
             status = write_pieces(queue, paths, &error_);
             faults_fail_file_call(&f, 0);
             CHECK_THAT(status == (round == 1 ? EITP_ERROR_IO : EITP_OK), "%s", error_.message);
-            if (status)
-                eitp__write_behind_clear(queue);
+            if (!status && r == 3)
+                write_again(queue, paths);
+            CHECK(status || eitp__behind_can_repeat(queue) == (r == 3));
+            eitp__write_behind_clear(queue);
             for (int i = 0; i < QUEUE_FILES; i++) {
                 char temporary[620];
                 snprintf(temporary, sizeof temporary, "%s.tmp", paths[i]);
@@ -104,9 +113,11 @@ typedef struct fixture {
     eitp_run *run;
     int64_t opens_at, stop_at; /* steps; 0: always open, never */
     int is_open;               /* the thread may write */
-    int code;                  /* of a failing write of the thread; 0: none fails */
+    int code;                  /* of failing writes of the thread; 0: none fails */
+    int failures;              /* number of them */
+    int64_t releases_at;       /* the step after which memory is short, before the copy is written; 0: never */
     int refuses, is_training;  /* the copy gets no memory */
-    int saved_events, async_events, failed_events;
+    int saved_events, async_events, failed_events, lost_events;
     int64_t saved_steps[STEPS], seen_at[STEPS]; /* of each event, and the step after which it came */
     char said[2048];
 } fixture;
@@ -117,10 +128,9 @@ static __thread int is_main_; /* thread */
 static int held_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     while (!is_main_ && !__atomic_load_n(&now_->is_open, __ATOMIC_ACQUIRE)) {
     }
-    if (now_->code && !is_main_) {
-        const int code = now_->code;
-        now_->code = 0;
-        return code;
+    if (now_->failures && !is_main_) {
+        now_->failures--;
+        return now_->code;
     }
     return now_->real.files.write(user, file, offset, data, size, done);
 }
@@ -141,10 +151,13 @@ static void notice(void *user, const eitp_run_event *event) {
             __atomic_store_n(&f->is_open, 1, __ATOMIC_RELEASE);
         if (step == f->stop_at)
             eitp_run_request_stop(f->run, 15);
+        if (step == f->releases_at)
+            eitp__async_save_release(f->run);
         return;
     }
     snprintf(f->said + strlen(f->said), sizeof f->said - strlen(f->said), "%s\n", event->message);
     f->failed_events += event->kind == EITP_EVENT_DISK;
+    f->lost_events += event->kind == EITP_EVENT_NOT_KEPT;
     if (event->kind != EITP_EVENT_SAVED)
         return;
     f->async_events += strstr(event->message, "between steps") != NULL;
@@ -192,7 +205,7 @@ static eitp_status train(fixture *f) {
     v.isa = "ref";
     status = make_run(&f->trained, &f->host, &v, f->directory, &error_);
     f->said[0] = 0;
-    f->saved_events = f->async_events = f->failed_events = 0;
+    f->saved_events = f->async_events = f->failed_events = f->lost_events = 0;
     if (!status)
         status = eitp_run_create(&f->host, &f->config, &f->run, &error_);
     f->is_training = 1;
@@ -289,23 +302,82 @@ static void one_save_waits_for_another(void) {
     scratch_remove(f.directory);
 }
 
-static void a_failed_copy_is_saved_at_once(void) {
-    fixture f;
+/* The thread is held until step 3, and fails to write checkpoint-2 `failures` times. */
+static int begin_failing(fixture *f, int code, int failures) {
     if (!EITP__WITH_WORKER) {
         printf("SKIPPED: a failure of the thread, since there are no threads\n");
-        return;
+        return 0;
     }
-    REQUIRE(begin(&f));
-    hold_until(&f, 3);
-    f.code = ENOSPC;
+    if (!begin(f))
+        return 0;
+    hold_until(f, 3);
+    f->code = code;
+    f->failures = failures;
+    return 1;
+}
+
+static void a_failed_copy_is_written_again(void) {
+    static const int codes[] = {ENOSPC, EIO, EACCES};
+    for (size_t i = 0; i < EITP__COUNT(codes); i++) {
+        fixture f;
+        /* A read or write with EIO is repeated by itself. */
+        if (!begin_failing(&f, codes[i], codes[i] == EIO ? 1 + EITP__FILE_RETRIES : 1))
+            return;
+        REQUIRE_OK(train(&f), error_);
+        CHECK_THAT(f.failed_events == 1 && strstr(f.said, "checkpoint-2 could not be written beside the steps: "), "%s",
+                   f.said);
+        CHECK(f.saved_events == 3 && f.saved_steps[0] == 2 && f.saved_steps[1] == 4 && f.saved_steps[2] == 6);
+        CHECK(!f.failures && f.report.saved_step == STEPS);
+        check_output(&f, "2 4 6");
+        scratch_remove(f.directory);
+    }
+}
+
+/* The first attempt fails, and the one after it: access is not denied for a moment only. */
+static void a_copy_that_cannot_be_written_is_replaced_by_the_steps_done(void) {
+    fixture f;
+    if (!begin_failing(&f, EACCES, 2))
+        return;
     REQUIRE_OK(train(&f), error_);
-    CHECK_THAT(f.failed_events == 1 && strstr(f.said, "checkpoint-2 could not be written beside the steps: "), "%s",
-               f.said);
+    CHECK_THAT(f.failed_events == 2 && strstr(f.said, "checkpoint-2 could not be written: "), "%s", f.said);
     /* It is noticed after step 3, or when step 4 is to be saved. */
     CHECK(f.saved_steps[0] == 3 || f.saved_steps[0] == 4);
-    CHECK(f.report.saved_step == STEPS);
+    CHECK(!f.failures && !f.lost_events && f.report.saved_step == STEPS);
     check_output(&f, f.saved_steps[0] == 3 ? "3 4 6" : "4 6");
     scratch_remove(f.directory);
+}
+
+/* Checks that the evaluation of step 2 was reported as lost, and that the best one is one that is there. */
+static void check_lost(const fixture *f, const char *why) {
+    const eitp_host *host = &f->real;
+    char name[64];
+    eitp__buffer text;
+    CHECK_THAT(f->lost_events == 1 && strstr(f->said, "checkpoint-2, of the best evaluation so far, is not kept: ") &&
+                   strstr(f->said, why),
+               "%s", f->said);
+    CHECK(!is_there(scratch_path(f->output, "checkpoint-2")));
+    snprintf(name, sizeof name, "checkpoint-%d", (int)f->report.best_step);
+    CHECK_THAT(f->report.best_step > 2 && is_there(scratch_path(f->output, name)), "%s", name);
+    eitp__buffer_init(&text, host);
+    CHECK(!eitp__read_file(host, scratch_path(f->output, "best.json"), 10000, &text, &error_));
+    snprintf(name, sizeof name, "\"best\": {\"step\": %d, ", (int)f->report.best_step);
+    CHECK_THAT(strstr(text.data, name) && strstr(text.data, ", \"lost\": true}"), "%s", text.data);
+    eitp__buffer_release(&text);
+}
+
+static void a_best_checkpoint_that_is_not_kept_is_reported(void) {
+    for (int is_short = 0; is_short < 2; is_short++) {
+        fixture f;
+        if (!begin_failing(&f, EACCES, is_short ? 1 : 2))
+            return;
+        f.config.eval_steps = 2;
+        f.config.eval_samples = 2;
+        f.config.keep_best = "loss";
+        f.releases_at = is_short ? 3 : 0;
+        REQUIRE_OK(train(&f), error_);
+        check_lost(&f, is_short ? "memory was short" : "could not be written");
+        scratch_remove(f.directory);
+    }
 }
 
 static void without_memory_for_a_copy_saves_wait(void) {
@@ -344,7 +416,9 @@ int main(int argc, char **argv) {
         TEST(queued_files_are_whole),
         TEST(saves_are_written_beside_steps),
         TEST(one_save_waits_for_another),
-        TEST(a_failed_copy_is_saved_at_once),
+        TEST(a_failed_copy_is_written_again),
+        TEST(a_copy_that_cannot_be_written_is_replaced_by_the_steps_done),
+        TEST(a_best_checkpoint_that_is_not_kept_is_reported),
         TEST(without_memory_for_a_copy_saves_wait),
         TEST(a_stop_finishes_the_copy),
     };

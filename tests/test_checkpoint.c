@@ -499,6 +499,8 @@ static eitp_status fill_through(void *user, const char *directory, eitp_error *e
 static eitp_status save_and_prune(const eitp_host *host, const char *directory, int64_t step) {
     const int64_t first = 1;
     eitp_status status = eitp_checkpoint_create(host, directory, step, fill_through, (void *)host, &error_);
+    if (!status)
+        status = eitp__checkpoint_clean(host, directory, &error_);
     return status ? status : eitp__checkpoint_prune(host, directory, 2, &first, 1, &error_);
 }
 

@@ -77,6 +77,7 @@ static void resume_from(outage *o, disk *left, int64_t committed, const char *wh
 /* What is left of the disk is resumed from, unless it was before. */
 static void lose_power(outage *o, const disk *d, disk_loss loss, uint64_t seed) {
     disk left;
+    whole lost;
     char what[160];
     disk_crash(&left, d, loss, seed);
     o->states++;
@@ -84,11 +85,10 @@ static void lose_power(outage *o, const disk *d, disk_loss loss, uint64_t seed) 
         uint64_t state = seed;
         const long second_at = 1 + (long)disk_random(&state) % (disk_random(&state) % 2 ? 12 : 120);
         snprintf(what, sizeof what, "change %ld, %s, seed %d", o->changes, losses_[loss], (int)seed);
-        if (loss == DISK_LOSE_NONE) {
-            whole killed;
-            whole_begin(&killed, o->w.variant, &left, NULL);
-            whole_check_checkpoints(&killed, &o->bits, what);
-        }
+        whole_begin(&lost, o->w.variant, &left, NULL);
+        if (loss == DISK_LOSE_NONE)
+            whole_check_checkpoints(&lost, &o->bits, what);
+        whole_check_promises(&lost, 0, what);
         resume_from(o, &left, o->w.committed, what, second_at, seed);
     }
     disk_end(&left);

@@ -109,8 +109,11 @@ static int inject(sweep *s, const fault *kind, long n) {
         s->failed += status != EITP_OK;
         whole_begin(&later, s->variant, &d, NULL);
         later.committed = w.committed;
-        later.records_lack = 1;
+        later.lost_records = w.lost_records;
+        later.said = w.said;
         whole_check_checkpoints(&later, &s->bits, what);
+        whole_check_promises(&later, !status, what);
+        later.said.best_json = later.said.links = later.said.pruning = 0; /* nothing fails from now on */
         whole_recovers(&later, &s->bits, what);
     }
     disk_end(&d);

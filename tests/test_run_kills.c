@@ -227,6 +227,7 @@ static void kill_at_every_file_call(const whole_variant *variant) {
             begin_whole(&p, variant, &w);
             w.committed = *committed;
             whole_check_checkpoints(&w, &bits, what);
+            whole_check_promises(&w, 0, what);
             whole_recovers(&w, &bits, what);
         }
     }

@@ -553,6 +553,35 @@ static void best_of_values(void) {
     scratch_remove(directory);
 }
 
+/* Another evaluation is the best; patience compares with the lost value nevertheless. */
+static void a_lost_best_is_not_the_best(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__best best, read;
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    eitp__best_init(&best, 0);
+    CHECK(eitp__best_add(&best, 10, 5) && eitp__best_add(&best, 20, 2) && !eitp__best_add(&best, 30, 4));
+    eitp__best_lose(&best, 20);
+    CHECK(best.now.step == 30 && best.now.value == 4 && best.now.seen == 2 && best.now.since == 1);
+    CHECK(eitp__best_add(&best, 40, 3) && best.now.since == 2);
+    best.saved = best.now;
+    CHECK_THAT(!eitp__best_write(&best, &host, directory, "loss", 1, &error_), "%s", error_.message);
+    CHECK(eitp__best_read_kept_step(&host, directory) == 40);
+    eitp__best_init(&read, 0);
+    CHECK_THAT(!eitp__best_read(&read, &host, directory, "loss", 40, &error_), "%s", error_.message);
+    CHECK(read.now.step == 40 && read.now.seen == 2 && read.now.since == 2);
+    CHECK(eitp__best_add(&read, 50, 1) && read.now.since == 0);
+    for (int i = 51; i <= 50 + EITP__BEST_EVALUATIONS; i++)
+        eitp__best_add(&read, i, 9);
+    eitp__best_lose(&read, 50);
+    CHECK(read.now.step == 51 && read.now.seen == 1 && read.now.since == EITP__BEST_EVALUATIONS);
+    CHECK_THAT(!eitp__best_write(&read, &host, directory, "loss", 0, &error_), "%s", error_.message);
+    eitp__best_init(&best, 0);
+    CHECK_THAT(!eitp__best_read(&best, &host, directory, "loss", 9999, &error_), "%s", error_.message);
+    CHECK(best.now.step == 51 && best.now.seen == 1 && best.now.since == EITP__BEST_EVALUATIONS);
+    scratch_remove(directory);
+}
+
 /* Values in best.json that no run writes: refused, or counting continues. */
 static void best_of_an_edited_file(void) {
     static const char text[] = "{\"metric\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
@@ -655,7 +684,8 @@ static void a_kill_right_after_saving_the_best(void) {
     scratch_remove(f.directory);
 }
 
-/* A run resumed in another directory copies the evaluations before its own first one. */
+/* A run resumed in another directory copies the evaluations before its own first one. Patience goes on; the best
+   checkpoint is one of this directory. */
 static void evaluations_are_copied_to_another_directory(void) {
     char text[4096], checkpoint[700];
     fixture f;
@@ -671,7 +701,10 @@ static void evaluations_are_copied_to_another_directory(void) {
     f.w.stop_after = 5;
     CHECK_THAT(!train(&f) && f.report.saved_step == 5, "%s", error_.message);
     read_text(&f, "best.json", text, sizeof text);
-    CHECK_THAT(count_of(text, "\n{\"step\": ") == 1 && strstr(text, "\"best\": {\"step\": 3, "), "%s", text);
+    CHECK_THAT(count_of(text, "\n{\"step\": 3, ") == 1 && count_of(text, "\n{\"step\": ") == 1, "%s", text);
+    CHECK_THAT(strstr(text, "\"best\": {\"step\": -1, \"value\": null, \"seen\": ") && strstr(text, "\"lost\": true"),
+               "%s", text);
+    CHECK(f.w.events[EITP_EVENT_NOT_KEPT] == 1 && f.report.best_step == -1);
     scratch_remove(f.directory);
 }
 
@@ -817,32 +850,26 @@ static void a_program_keeps_a_checkpoint_for_a_while(void) {
     scratch_remove(f.directory);
 }
 
-static void keep_step_2_on(void *user, const eitp_run_event *event) {
-    fixture *f = (fixture *)user;
-    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == 2)
-        eitp_run_keep_checkpoint(f->w.run, 2);
-}
-
-/* One that is released after the run is removed then, since no save follows. */
-static void a_checkpoint_kept_beyond_the_end_is_removed(void) {
-    fixture f;
-    REQUIRE(begin_fixture(&f));
-    f.w.exit_saved = -1;
-    f.config.save_steps = 1;
-    f.config.save_total_limit = 1;
-    f.config.listener.user = &f;
-    f.config.listener.notify = keep_step_2_on;
-    REQUIRE_OK(make_trainer(&f), error_);
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
-    REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_), error_);
-    CHECK(has_checkpoint(&f, 6) && has_checkpoint(&f, 2));
-    eitp_run_keep_checkpoint(f.w.run, 2);
-    CHECK(has_checkpoint(&f, 2));
-    eitp_run_keep_checkpoint(f.w.run, -1);
-    CHECK(has_checkpoint(&f, 6) && !has_checkpoint(&f, 2));
-    eitp_run_destroy(f.w.run);
-    end_run(&f.trained);
-    scratch_remove(f.directory);
+/* The one for which a program's copy is still running when the run ends. */
+static void a_checkpoint_kept_until_after_the_run_is_removed(void) {
+    for (int released = 0; released < 2; released++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.save_steps = 1;
+        f.config.save_total_limit = 1;
+        REQUIRE_OK(make_trainer(&f), error_);
+        REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+        eitp_run_keep_checkpoint(f.w.run, 5);
+        REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), error_);
+        CHECK(has_checkpoint(&f, 5) && has_checkpoint(&f, 6));
+        end_run(&f.trained);
+        if (released)
+            eitp_run_keep_checkpoint(f.w.run, -1);
+        eitp_run_destroy(f.w.run);
+        CHECK(has_checkpoint(&f, 5) == !released && has_checkpoint(&f, 6));
+        f.w.run = NULL;
+        scratch_remove(f.directory);
+    }
 }
 
 /* ---- Links ---- */
@@ -1210,6 +1237,32 @@ static void a_damaged_checkpoint_is_fallen_back_from(void) {
     scratch_remove(f.directory);
 }
 
+/* When they are found, before a run trains: there may be no checkpoint left. */
+static void links_to_damaged_checkpoints_are_repaired(void) {
+    static const char *const files[] = {"checkpoint-6/trainer_state.json", "checkpoint-4/model.safetensors"};
+    char target[64];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = f.config.eval_steps = 2;
+    f.config.keep_best = "loss";
+    CHECK_THAT(!train(&f) && f.report.best_step == 6, "%s", error_.message);
+    f.config.resume = EITP_RESUME_NEWEST;
+    for (int i = 0; i < 2; i++) {
+        int64_t left = -1;
+        REQUIRE(damage(&f, files[i]));
+        REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+        CHECK_THAT(i == 0 || eitp_run_recover(f.w.run, &error_) == EITP_ERROR_FORMAT, "%s", error_.message);
+        CHECK(!eitp_checkpoint_newest(&f.host, f.output, &left, &error_) && left == (i ? -1 : 4));
+        read_link(f.output, "latest_model", target);
+        CHECK_THAT(!strcmp(target, i ? "" : "checkpoint-4"), "%s", target);
+        read_link(f.output, "best_model", target);
+        CHECK_THAT(!*target, "%s", target);
+        eitp_run_destroy(f.w.run);
+    }
+    f.w.run = NULL;
+    scratch_remove(f.directory);
+}
+
 /* A run does not start again from step 0 without being told. */
 static void only_damaged_checkpoints_are_refused(void) {
     fixture f;
@@ -1476,6 +1529,7 @@ static const test_case tests[] = {
     TEST(epochs_set_when_to_evaluate_and_save),
     TEST(without_steps_a_run_ends_with_the_data),
     TEST(best_of_values),
+    TEST(a_lost_best_is_not_the_best),
     TEST(best_of_an_edited_file),
     TEST(best_forgets_the_oldest_evaluations_only),
     TEST(the_best_is_kept_and_patience_stops),
@@ -1488,9 +1542,10 @@ static const test_case tests[] = {
     TEST(evaluations_of_earlier_checkpoints_are_in_best_json),
     TEST(a_lost_best_json_changes_nothing),
     TEST(a_program_keeps_a_checkpoint_for_a_while),
-    TEST(a_checkpoint_kept_beyond_the_end_is_removed),
+    TEST(a_checkpoint_kept_until_after_the_run_is_removed),
     TEST(links_lead_to_the_best_and_the_latest),
     TEST(links_to_nothing_are_removed),
+    TEST(links_to_damaged_checkpoints_are_repaired),
     TEST(a_run_needs_no_links),
     TEST(a_program_saves_files_of_its_own),
     TEST(a_run_can_be_configured_after_it_is_created),

@@ -17,8 +17,8 @@
 /* The directory of the run, in that of the data; it and its parent are created. */
 #define WHOLE_OUT "runs/out"
 
-/* The steps of both parts, those between evaluations, and the samples of a step. */
-enum { WHOLE_STEPS = 5, WHOLE_EVAL_STEPS = 2, WHOLE_BATCH = 4 };
+/* The steps of both parts, those between evaluations, the samples of a step, and the newest checkpoints that stay. */
+enum { WHOLE_STEPS = 5, WHOLE_EVAL_STEPS = 2, WHOLE_BATCH = 4, WHOLE_LIMIT = 2 };
 
 /* When a run saves, and what happens to it. save_total_limit does not count a checkpoint that is written because the
    run is stopped, or memory is short, after a step without a scheduled save. */
@@ -31,15 +31,22 @@ typedef struct whole_variant {
     int uncounted;       /* checkpoints that do not count */
     int saves_beside;    /* the steps, from a copy */
     int spacing;         /* calls are disturbed this many times more rarely, unless a test is told how often */
+    /* What the metric that decides about the best checkpoint is after each step; lower is better. */
+    double values[WHOLE_STEPS + 1];
 } whole_variant;
 
 static const whole_variant whole_variants_[] = {
-    {"saves each step", 1, 3, 0, 4, 0, 0, 1},
-    {"saves every second step", 2, 1, 1, 3, 2, 0, 4},
-    {"saves beside the steps", 1, 3, 0, 4, 0, 1, 3},
+    {"saves each step", 1, 3, 0, 4, 0, 0, 1, {9, 9, 5, 6, 3, 4}},
+    {"saves every second step", 2, 1, 1, 3, 2, 0, 4, {9, 9, 3, 9, 5, 4}},
+    {"saves beside the steps", 1, 3, 0, 4, 0, 1, 3, {9, 9, 3, 6, 5, 4}},
 };
 
 enum { WHOLE_VARIANTS = sizeof whole_variants_ / sizeof *whole_variants_ };
+
+/* True if every run evaluates after a step: those that end there, or with the first part, are others. */
+static WHOLE_UNUSED int whole_evaluates(int64_t step) {
+    return step % WHOLE_EVAL_STEPS == 0 || step == WHOLE_STEPS;
+}
 
 /* Calls `test` with each variant, or with the one whose index EITP_TEST_VARIANT gives. */
 static void whole_each_variant(void (*test)(const whole_variant *variant)) {
@@ -58,6 +65,13 @@ typedef struct whole_bits {
     char names[1024];
 } whole_bits;
 
+/* What a run said that it cannot keep: then it may be missing or old. */
+typedef struct whole_said {
+    int best;           /* the checkpoint of a best evaluation */
+    int best_json;      /* best.json */
+    int links, pruning; /* the links; old checkpoints stay */
+} whole_said;
+
 /* Where a run is, and what it said. */
 typedef struct whole {
     const whole_variant *variant;
@@ -70,7 +84,8 @@ typedef struct whole {
     int64_t resumed;                 /* step that the run resumed from; -1: none */
     int64_t stop_after;              /* the run is asked to stop after this step; 0: it is not */
     int shrinks;                     /* memory is short once */
-    int records_lack;                /* the run may go on although records could not be written */
+    int64_t lost_records;            /* number of records that could not be stored, as the runs reported. Not reset. */
+    whole_said said;                 /* what cannot be kept, and the run continues. Not reset. */
     int uncounted;                   /* checkpoints that did not count */
     int was_short, shrunk, offloads; /* memory was found short; a part ended with a smaller pass; a file is used */
     void (*set_memory)(void *user, int is_short);
@@ -123,7 +138,7 @@ static WHOLE_UNUSED void whole_read_evaluated(const whole *w, char *steps, size_
     if (!eitp__read_file(&w->host, whole_path(w, name), (size_t)1 << 20, &text, NULL)) {
         for (const char *at = text.data; (at = strstr(at, member)) != NULL; at++) {
             const int step = atoi(at + strlen(member));
-            if (step % WHOLE_EVAL_STEPS == 0 || step == WHOLE_STEPS)
+            if (whole_evaluates(step))
                 snprintf(steps + strlen(steps), size - strlen(steps), "%d ", step);
         }
     }
@@ -146,9 +161,21 @@ static WHOLE_UNUSED void whole_notice_saved(whole *w, int64_t step) {
     w->uncounted += !eitp__checkpoint_read_head(&w->host, whole_path(w, name), &head, NULL) && !head.is_counted;
 }
 
+/* The step after which the run evaluates. */
+static int64_t whole_step_;
+
+static WHOLE_UNUSED void whole_notice_warning(whole_said *said, const eitp_run_event *event) {
+    said->best |= event->kind == EITP_EVENT_NOT_KEPT;
+    said->best_json |= strstr(event->message, "best.json") != NULL;
+    said->links |= strstr(event->message, "the links ") != NULL;
+    said->pruning |= strstr(event->message, "old checkpoints stay") != NULL;
+}
+
 static WHOLE_UNUSED void whole_notice(void *user, const eitp_run_event *event) {
     whole *w = (whole *)user;
     const int64_t step = event->kind == EITP_EVENT_STEP ? event->report->step.step : -1;
+    whole_step_ = event->report->steps_done;
+    whole_notice_warning(&w->said, event);
     if (event->kind == EITP_EVENT_SAVED)
         whole_notice_saved(w, event->report->saved_step);
     if (step == w->stop_after)
@@ -194,6 +221,33 @@ static WHOLE_UNUSED eitp_status whole_make_model(whole_parts *p, eitp_error *err
     return status ? status : eitp_model_initialize(p->model, 3, error);
 }
 
+static const whole_variant *whole_variant_;
+static const eitp_task_metric whole_metric_ = {"wave", 0};
+
+static WHOLE_UNUSED void whole_observe(void *user, void *memory, const eitp_observation *observation) {
+    (void)user, (void)memory, (void)observation;
+}
+
+static WHOLE_UNUSED void whole_judge(void *user, void *memory, eitp_metric *results) {
+    (void)user, (void)memory;
+    results->mean = whole_variant_->values[whole_step_];
+    results->error = 0;
+}
+
+static WHOLE_UNUSED size_t whole_observation_bytes(void *user, uint64_t samples) {
+    (void)user, (void)samples;
+    return 1;
+}
+
+/* Losses only fall, so the run follows another metric. */
+static WHOLE_UNUSED void whole_add_metric(eitp_task *task) {
+    task->metrics = &whole_metric_;
+    task->metric_count = 1;
+    task->observation_bytes = whole_observation_bytes;
+    task->observe = whole_observe;
+    task->judge = whole_judge;
+}
+
 static WHOLE_UNUSED eitp_status whole_make_task(const whole *w, whole_parts *p, eitp_error *error) {
     eitp_language_config language;
     eitp_token_range training, validation;
@@ -209,7 +263,9 @@ static WHOLE_UNUSED eitp_status whole_make_task(const whole *w, whole_parts *p, 
     language.tokenizer = p->tokenizer;
     language.training = eitp_token_file_source(p->file, training);
     language.validation = eitp_token_file_source(p->file, validation);
-    return eitp_language_task(&language, &p->task, error);
+    status = eitp_language_task(&language, &p->task, error);
+    whole_add_metric(&p->task);
+    return status;
 }
 
 static WHOLE_UNUSED eitp_status whole_make(const whole *w, whole_parts *p, eitp_error *error) {
@@ -278,9 +334,9 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
     config.steps = is_short ? w->variant->first : WHOLE_STEPS;
     config.eval_steps = WHOLE_EVAL_STEPS;
     config.save_steps = w->variant->save_steps;
-    config.save_total_limit = 2;
+    config.save_total_limit = WHOLE_LIMIT;
     config.async_save_bytes = w->variant->saves_beside ? UINT64_MAX : 0;
-    config.keep_best = "loss";
+    config.keep_best = whole_metric_.name;
     config.auto_shrink = 1;
     config.memory_check_seconds = 0;
     config.listener.user = w;
@@ -290,9 +346,11 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
     w->run = NULL;
     w->stop_after = is_stopped ? w->variant->first : 0;
     w->resumed = -1;
+    whole_variant_ = w->variant;
     status = eitp_run_create(&w->host, &config, &w->run, &error);
     if (!status && eitp_run_checkpoint(w->run))
         w->resumed = strtoll(strrchr(eitp_run_checkpoint(w->run), '-') + 1, NULL, 10);
+    whole_step_ = w->resumed > 0 ? w->resumed : 0;
     if (!status)
         status = whole_make(w, &parts, &error);
     if (!status) {
@@ -309,6 +367,7 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
     whole_release(&parts);
     eitp_run_destroy(w->run);
     w->run = NULL;
+    w->lost_records += w->report.lost_records;
     snprintf(w->message, sizeof w->message, "%s", status ? error.message : "");
     return status;
 }
@@ -358,44 +417,57 @@ static WHOLE_UNUSED void whole_list_both(const whole *w, char *text, size_t size
     whole_list(w, whole_path(w, WHOLE_OUT), text, size);
 }
 
-/* Checks that metrics.jsonl has whole lines and, unless some may lack, one for each step. */
-static WHOLE_UNUSED void whole_check_records(const whole *w, int some_lack, const char *what) {
+/* What metrics.jsonl has: the number of records of each step and evaluation. */
+typedef struct whole_records {
+    int steps[WHOLE_STEPS + 1], evaluations[WHOLE_STEPS + 1];
+    int are_whole; /* all lines are records */
+} whole_records;
+
+static WHOLE_UNUSED void whole_count_record(whole_records *records, const char *line, const char *end) {
+    static const char member[] = "{\"step\": ";
+    const char *next = strstr(line + 1, member);
+    const long step = atol(line + strlen(member));
+    records->are_whole &= !strncmp(line, member, strlen(member)) && end[-1] == '}' && step >= 0 &&
+                          step <= WHOLE_STEPS && (end[1] ? next == end + 1 : !next);
+    if (records->are_whole) {
+        const char *name = strchr(line, ',');
+        records->steps[step] += !strncmp(name, ", \"loss\"", 8);
+        records->evaluations[step] += !strncmp(name, ", \"val_loss\"", 12);
+    }
+}
+
+static WHOLE_UNUSED void whole_read_records(const whole *w, whole_records *records) {
     eitp__buffer text;
-    const char *line, *end;
-    int steps = 0, whole_lines = 1;
+    memset(records, 0, sizeof *records);
+    records->are_whole = 1;
     eitp__buffer_init(&text, &w->host);
     if (!eitp__read_file(&w->host, whole_path(w, WHOLE_OUT "/metrics.jsonl"), (size_t)1 << 20, &text, NULL) &&
         text.data) {
-        for (line = text.data; *line && whole_lines; line = end + 1) {
-            char start[40];
-            snprintf(start, sizeof start, "{\"step\": %d, \"loss\"", steps + 1);
-            steps += !strncmp(line, start, strlen(start));
+        const char *end;
+        for (const char *line = text.data; *line && records->are_whole; line = end + 1) {
             end = strchr(line, '\n');
-            whole_lines = end && end[-1] == '}' && !strncmp(line, "{\"step\": ", 9) &&
-                          !strstr(line + 1, "{\"step\": ") == !end[1];
-            if (end && whole_lines && end[1])
-                whole_lines = strstr(line + 1, "{\"step\": ") == end + 1;
+            records->are_whole = end && end > line;
+            if (records->are_whole)
+                whole_count_record(records, line, end);
         }
     }
     eitp__buffer_release(&text);
-    CHECK_THAT(whole_lines, "%s: records are not whole lines", what);
-    CHECK_THAT(some_lack || steps == WHOLE_STEPS, "%s: %d steps are recorded", what, steps);
 }
 
-/* Runs undisturbed on a host, and notes what each step's checkpoint and the end look like. */
-static WHOLE_UNUSED int whole_reference(whole *w, whole_bits *bits) {
-    memset(bits, 0, sizeof *bits);
-    w->bits = bits;
-    CHECK_THAT(!whole_train_both(w), "%s", w->message);
-    CHECK_THAT(w->was_short == 1 && w->shrunk == 1 && w->committed == WHOLE_STEPS,
-               "memory was short %d times, committed %d", w->was_short, (int)w->committed);
-    CHECK(w->offloads && w->resumed == w->variant->first && w->uncounted == w->variant->uncounted);
-    whole_list_both(w, bits->names, sizeof bits->names);
-    whole_read_evaluated(w, bits->evaluated, sizeof bits->evaluated);
-    CHECK(strlen(bits->evaluated) > 0);
-    for (int64_t step = 1; step <= WHOLE_STEPS; step++)
-        CHECK(bits->model[step] && bits->optimizer[step]);
-    return bits->model[WHOLE_STEPS] != 0;
+/* Checks that metrics.jsonl has whole lines, each step and evaluation once, and lacks no more than was reported. */
+static WHOLE_UNUSED void whole_check_records(const whole *w, const char *what) {
+    whole_records records;
+    int64_t missing = 0;
+    whole_read_records(w, &records);
+    CHECK_THAT(records.are_whole, "%s: records are not whole lines", what);
+    for (int64_t step = 0; step <= WHOLE_STEPS; step++) {
+        CHECK_THAT(records.steps[step] <= 1 && records.evaluations[step] <= 1,
+                   "%s: step %d is recorded %d times, its evaluation %d times", what, (int)step, records.steps[step],
+                   records.evaluations[step]);
+        missing += (step > 0 && !records.steps[step]) + (whole_evaluates(step) && !records.evaluations[step]);
+    }
+    CHECK_THAT(missing <= w->lost_records, "%s: %d steps and evaluations are not recorded, %d were reported", what,
+               (int)missing, (int)w->lost_records);
 }
 
 /* Checks that every directory with the name of a checkpoint is a whole one, with the bits of its step. */
@@ -413,6 +485,125 @@ static WHOLE_UNUSED void whole_check_checkpoints(const whole *w, const whole_bit
                    what, name);
         CHECK_THAT(!eitp_checkpoint_verify(&w->host, whole_path(w, name), &error), "%s: %s", what, error.message);
     }
+}
+
+/* ---- What a run promises at any instant ---- */
+
+/* The checkpoints in the directory of a run. */
+typedef struct whole_present {
+    int is_there[WHOLE_STEPS + 1];
+    int counted, uncounted;
+    int64_t newest; /* -1: none */
+} whole_present;
+
+static WHOLE_UNUSED int whole_kind(const whole *w, const char *name, eitp_path_kind kind) {
+    eitp_path_info info;
+    return !eitp__path_info(&w->host, whole_path(w, name), &info, NULL) && info.kind == kind;
+}
+
+static WHOLE_UNUSED void whole_find_checkpoints(const whole *w, whole_present *present) {
+    memset(present, 0, sizeof *present);
+    present->newest = -1;
+    for (int64_t step = 0; step <= WHOLE_STEPS; step++) {
+        char name[60];
+        eitp__checkpoint_head head;
+        snprintf(name, sizeof name, WHOLE_OUT "/checkpoint-%d", (int)step);
+        if (!whole_kind(w, name, EITP_PATH_DIRECTORY) ||
+            eitp__checkpoint_read_head(&w->host, whole_path(w, name), &head, NULL))
+            continue;
+        present->is_there[step] = 1;
+        present->newest = step;
+        present->counted += head.is_counted;
+        present->uncounted += !head.is_counted;
+    }
+}
+
+/* The number after `member` in a file; -1 if there is none. */
+static WHOLE_UNUSED int64_t whole_read_number(const whole *w, const char *name, const char *member) {
+    int64_t number = -1;
+    const char *at;
+    eitp__buffer text;
+    eitp__buffer_init(&text, &w->host);
+    if (!eitp__read_file(&w->host, whole_path(w, name), (size_t)1 << 20, &text, NULL) && text.data) {
+        at = strstr(text.data, member);
+        number = at ? atol(at + strlen(member)) : -1;
+    }
+    eitp__buffer_release(&text);
+    return number;
+}
+
+/* The step whose checkpoint is the best, as the newest checkpoint has it. */
+static WHOLE_UNUSED int64_t whole_best_of_newest(const whole *w, const whole_present *present) {
+    char name[80];
+    snprintf(name, sizeof name, WHOLE_OUT "/checkpoint-%d/run_state.json", (int)present->newest);
+    return whole_read_number(w, name, "\"best\": {\"step\": ");
+}
+
+/* Checks that a link leads to a checkpoint, at the end to that of `step`; -1: there must be none. */
+static WHOLE_UNUSED void whole_check_link(const whole *w, const char *link, int64_t step, int is_end,
+                                          const char *what) {
+    char names[1024] = " ", name[80], manifest[100];
+    int64_t target;
+    snprintf(name, sizeof name, " %s ", link);
+    whole_list(w, whole_path(w, WHOLE_OUT), names, sizeof names);
+    if (!strstr(names, name)) {
+        CHECK_THAT(!is_end || step < 0 || w->said.links, "%s: %s is missing, the checkpoint of step %d is there", what,
+                   link, (int)step);
+        return;
+    }
+    /* The name of a checkpoint that is being replaced comes back when the run is created again. */
+    if (!is_end && strstr(names, ".replaced "))
+        return;
+    snprintf(name, sizeof name, WHOLE_OUT "/%s", link);
+    CHECK_THAT(whole_kind(w, name, EITP_PATH_DIRECTORY), "%s: %s leads to nothing", what, link);
+    snprintf(manifest, sizeof manifest, "%s/manifest.json", name);
+    target = whole_read_number(w, manifest, "\"step\": ");
+    CHECK_THAT(!is_end || target == step || w->said.links, "%s: %s leads to step %d, not %d", what, link, (int)target,
+               (int)step);
+}
+
+/*
+ * Checks that the best checkpoint is there, wherever it is named, that links lead to checkpoints, and that there are no
+ * more checkpoints than the limit and one in progress; at the end of a run, that all of them agree.
+ */
+static WHOLE_UNUSED void whole_check_promises(const whole *w, int is_end, const char *what) {
+    const int more = !is_end && !w->said.pruning;
+    whole_present present;
+    int64_t named, best;
+    whole_find_checkpoints(w, &present);
+    named = whole_read_number(w, WHOLE_OUT "/best.json", "\"best\": {\"step\": ");
+    best = whole_best_of_newest(w, &present);
+    CHECK_THAT(named <= WHOLE_STEPS && best <= WHOLE_STEPS, "%s: the best is step %d, %d", what, (int)named, (int)best);
+    CHECK_THAT(named < 0 || present.is_there[named] || w->said.best_json,
+               "%s: best.json names step %d, which has no checkpoint", what, (int)named);
+    CHECK_THAT(best < 0 || present.is_there[best], "%s: checkpoint-%d has step %d as the best, which has no checkpoint",
+               what, (int)present.newest, (int)best);
+    CHECK_THAT(!is_end || named == best, "%s: best.json names step %d, checkpoint-%d has %d", what, (int)named,
+               (int)present.newest, (int)best);
+    CHECK_THAT(w->said.pruning || present.counted <= WHOLE_LIMIT + 1 + more, "%s: %d checkpoints count", what,
+               present.counted);
+    CHECK_THAT(w->said.pruning || present.uncounted <= 1 + more, "%s: %d checkpoints do not count", what,
+               present.uncounted);
+    whole_check_link(w, "latest_model", present.newest, is_end, what);
+    whole_check_link(w, "best_model", best, is_end, what);
+}
+
+/* Runs undisturbed on a host, and notes what each step's checkpoint and the end look like. */
+static WHOLE_UNUSED int whole_reference(whole *w, whole_bits *bits) {
+    memset(bits, 0, sizeof *bits);
+    w->bits = bits;
+    CHECK_THAT(!whole_train_both(w), "%s", w->message);
+    CHECK_THAT(w->was_short == 1 && w->shrunk == 1 && w->committed == WHOLE_STEPS,
+               "memory was short %d times, committed %d", w->was_short, (int)w->committed);
+    CHECK(w->offloads && w->resumed == w->variant->first && w->uncounted == w->variant->uncounted);
+    whole_list_both(w, bits->names, sizeof bits->names);
+    whole_read_evaluated(w, bits->evaluated, sizeof bits->evaluated);
+    CHECK(strlen(bits->evaluated) > 0);
+    whole_check_records(w, "undisturbed");
+    whole_check_promises(w, 1, "undisturbed");
+    for (int64_t step = 1; step <= WHOLE_STEPS; step++)
+        CHECK(bits->model[step] && bits->optimizer[step]);
+    return bits->model[WHOLE_STEPS] != 0;
 }
 
 /*
@@ -436,12 +627,13 @@ static WHOLE_UNUSED int whole_recovers(whole *w, const whole_bits *bits, const c
                WHOLE_STEPS);
     whole_check_checkpoints(w, bits, what);
     whole_list_both(w, names, sizeof names);
-    CHECK_THAT(!strcmp(names, bits->names), "%s: resumed from %d: left are %s, not %s", what, (int)w->resumed, names,
-               bits->names);
+    CHECK_THAT(w->said.best || !strcmp(names, bits->names), "%s: resumed from %d: left are %s, not %s", what,
+               (int)w->resumed, names, bits->names);
     whole_read_evaluated(w, evaluated, sizeof evaluated);
-    CHECK_THAT(!strcmp(evaluated, bits->evaluated), "%s: resumed from %d: evaluations %s, not %s", what,
+    CHECK_THAT(w->said.best || !strcmp(evaluated, bits->evaluated), "%s: resumed from %d: evaluations %s, not %s", what,
                (int)w->resumed, evaluated, bits->evaluated);
-    whole_check_records(w, w->records_lack, what);
+    whole_check_records(w, what);
+    whole_check_promises(w, 1, what);
     return test_failures_ == failures;
 }
 

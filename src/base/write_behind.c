@@ -10,6 +10,7 @@ struct eitp__behind_file {
     char *path, *temporary; /* its name when it is finished, and until then */
     char *directory;        /* of both */
     size_t unsynced;        /* bytes written since the last hint that a sync follows */
+    int is_installed;       /* it has its name */
     eitp__behind_file *next;
 };
 
@@ -31,7 +32,8 @@ struct eitp__write_behind {
     unsigned char *memory; /* of all chunks */
     size_t current;        /* the chunk that is filled; its size is 0 if it is free */
     uint64_t last_job;
-    int is_cancelled; /* set by the calling thread: jobs do nothing */
+    int is_cancelled;   /* set by the calling thread: jobs do nothing */
+    int is_overwritten; /* a chunk was used twice: the copies are not whole */
     eitp__behind_file *files;
 };
 
@@ -136,10 +138,12 @@ EITP__PRIVATE void eitp__write_behind_clear(eitp__write_behind *queue) {
     for (size_t i = 0; i < queue->count && queue->chunks; i++)
         queue->chunks[i].size = 0;
     queue->last_job = 0;
+    queue->is_overwritten = 0;
     for (eitp__behind_file *file = queue->files, *next; file; file = next) {
         next = file->next;
         eitp__file_close(&file->file, NULL);
-        files->remove(files->user, file->temporary);
+        if (!file->is_installed)
+            files->remove(files->user, file->temporary);
         eitp__behind_release(file);
     }
     queue->files = NULL;
@@ -175,6 +179,7 @@ static eitp_status eitp__behind_begin_chunk(eitp__behind_file *file, uint64_t of
     eitp_status status = chunk->job ? eitp__worker_wait(queue->worker, chunk->job, error) : EITP_OK;
     if (status)
         return status;
+    queue->is_overwritten |= chunk->size > 0;
     chunk->file = file;
     chunk->offset = offset;
     chunk->size = 0;
@@ -270,18 +275,36 @@ static eitp_status eitp__behind_install(eitp__behind_file *file, eitp_error *err
         status = eitp__file_close(&file->file, error);
     if (!status)
         status = eitp__rename_path(host, file->temporary, file->path, error);
+    file->is_installed = !status;
     return status ? status : eitp__sync_directory(host, file->directory, error);
 }
 
 EITP__PRIVATE eitp_status eitp__behind_finish(eitp__write_behind *queue, eitp_error *error) {
     eitp_status status = queue->worker ? eitp__worker_finish(queue->worker, error) : EITP_OK;
-    while (!status && queue->files) {
-        eitp__behind_file *file = queue->files;
+    for (eitp__behind_file *file = queue->files; file && !status; file = file->next)
         status = eitp__behind_install(file, error);
-        if (!status) {
-            queue->files = file->next;
-            eitp__behind_release(file);
-        }
-    }
     return status;
+}
+
+EITP__PRIVATE int eitp__behind_can_repeat(const eitp__write_behind *queue) {
+    return queue->worker && !queue->is_overwritten;
+}
+
+EITP__PRIVATE eitp_status eitp__behind_repeat(eitp__write_behind *queue, eitp_error *error) {
+    for (eitp__behind_file *file = queue->files; file; file = file->next) {
+        eitp_status status;
+        eitp__file_close(&file->file, NULL);
+        file->unsynced = 0;
+        file->is_installed = 0;
+        status = eitp__file_open(&file->file, &queue->host, file->temporary, EITP_FILE_REPLACE, error);
+        if (status)
+            return status;
+    }
+    for (size_t i = 0; i < queue->count; i++) {
+        if (queue->chunks[i].size)
+            queue->chunks[i].job = eitp__worker_submit(queue->worker, eitp__behind_write_job, &queue->chunks[i]);
+    }
+    for (eitp__behind_file *file = queue->files; file; file = file->next)
+        queue->last_job = eitp__worker_submit(queue->worker, eitp__behind_sync_job, file);
+    return EITP_OK;
 }

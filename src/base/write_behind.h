@@ -23,7 +23,7 @@ typedef struct eitp__file_output {
 EITP__PRIVATE eitp_status eitp__write_behind_create(const eitp_host *host, uint64_t bytes, size_t files,
                                                     eitp__write_behind **queue, eitp_error *error);
 
-/* Drops what is not written yet, and removes files that are not finished. The queue can be used again. */
+/* Drops the copies, and removes files that are not finished. The queue can be used again. */
 EITP__PRIVATE void eitp__write_behind_clear(eitp__write_behind *queue);
 
 /* The same, and releases the queue. NULL is fine. */
@@ -44,7 +44,14 @@ EITP__PRIVATE void eitp__behind_end(eitp__behind_file *file);
 EITP__PRIVATE int eitp__behind_is_idle(eitp__write_behind *queue);
 
 /* Waits for all files, renames them to their paths and syncs the directories: a path has the whole old file or the
-   whole new one. The queue can be used again, after a failure once it is cleared. */
+   whole new one. The queue can be used again once it is cleared. */
 EITP__PRIVATE eitp_status eitp__behind_finish(eitp__write_behind *queue, eitp_error *error);
+
+/* True if the queue still has whole copies of its files. */
+EITP__PRIVATE int eitp__behind_can_repeat(const eitp__write_behind *queue);
+
+/* Begins to write all files again from their copies, after eitp__behind_finish and whether or not that failed: after a
+   failed sync the system may have dropped what was written. */
+EITP__PRIVATE eitp_status eitp__behind_repeat(eitp__write_behind *queue, eitp_error *error);
 
 #endif

@@ -49,7 +49,8 @@ EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp
     eitp_status status = eitp__manifest_write(manifest, draft->partial, error);
     if (!status)
         status = eitp__draft_install(draft, error);
-    eitp__draft_abandon(draft);
+    if (!status)
+        eitp__draft_abandon(draft);
     return status;
 }
 
@@ -72,8 +73,9 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
         return status;
     status = fill(user, draft.partial, error);
     if (!status)
-        return eitp__checkpoint_commit(&draft, manifest, error);
-    eitp__draft_abandon(&draft);
+        status = eitp__checkpoint_commit(&draft, manifest, error);
+    if (status)
+        eitp__draft_abandon(&draft);
     return status;
 }
 
@@ -388,22 +390,31 @@ EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const 
 
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                   eitp_error *error) {
+    eitp_status status;
     if (!host || !output_directory)
         return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
-    return eitp__checkpoint_prune(host, output_directory, keep, NULL, 0, error);
+    status = eitp__checkpoint_clean(host, output_directory, error);
+    return status ? status : eitp__checkpoint_prune(host, output_directory, keep, NULL, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_clean(const eitp_host *host, const char *output_directory,
+                                                 eitp_error *error) {
+    eitp__output output;
+    eitp_status status;
+    output.host = host;
+    output.directory = output_directory;
+    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, error);
+    return status ? status : eitp__visit_names(host, output_directory, eitp__remove_leftover, &output, error);
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                                  const int64_t *kept, size_t count, eitp_error *error) {
     const eitp__keep_rule rule = {keep, kept, count};
     eitp__checkpoint_list list = EITP__ZERO;
-    eitp_status status;
+    eitp_status status = EITP_OK;
     list.output.host = host;
     list.output.directory = output_directory;
-    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &list.output, error);
-    if (!status)
-        status = eitp__visit_names(host, output_directory, eitp__remove_leftover, &list.output, error);
-    if (!status && keep > 0)
+    if (keep > 0)
         status = eitp__visit_names(host, output_directory, eitp__list_checkpoint, &list, error);
     for (size_t i = 0; i < list.count && !status; i++) {
         const int64_t step = list.items[i].step;

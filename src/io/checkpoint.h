@@ -49,8 +49,8 @@ EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const ch
                                                  const char *suffix, int64_t step, eitp__draft *draft,
                                                  eitp_error *error);
 
-/* Adds manifest.json, makes everything durable and gives the checkpoint its name. On failure nothing is left. Releases
-   the draft. */
+/* Adds manifest.json, makes everything durable, gives the checkpoint its name and releases the draft. On failure the
+   draft is as before: commit it again, or abandon it. */
 EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp__manifest *manifest,
                                                   eitp_error *error);
 
@@ -62,7 +62,11 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
-/* eitp_checkpoint_prune that also keeps the checkpoints of the steps kept[count]. */
+/* Restores or removes what unfinished writes and removals left. A draft looks like that. */
+EITP__PRIVATE eitp_status eitp__checkpoint_clean(const eitp_host *host, const char *output_directory,
+                                                 eitp_error *error);
+
+/* eitp_checkpoint_prune that also keeps the checkpoints of the steps kept[count], and does not clean. */
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                                  const int64_t *kept, size_t count, eitp_error *error);
 

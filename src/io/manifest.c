@@ -93,7 +93,7 @@ EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path
 
 /* ---- Writing ---- */
 
-/* A directory whose files are being listed. */
+/* A directory whose files are being listed. If both manifests are the same one, only files that it lacks are added. */
 typedef struct eitp__manifest_scan {
     const eitp__manifest *known;
     eitp__manifest *found;
@@ -103,12 +103,26 @@ typedef struct eitp__manifest_scan {
 
 static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *inner, eitp_error *error);
 
+/* True for a file of the manifest, or one that is still written under a temporary name. */
+static int eitp__manifest_has(const eitp__manifest *manifest, const char *name) {
+    static const char ending[] = ".tmp";
+    for (size_t i = 0; i < manifest->count; i++) {
+        const char *listed = eitp__manifest_name(manifest, i);
+        const size_t length = strlen(listed);
+        if (!strncmp(name, listed, length) && (!name[length] || !strcmp(name + length, ending)))
+            return 1;
+    }
+    return 0;
+}
+
 static eitp_status eitp__scan_file(const eitp__manifest_scan *scan, const char *path, const char *name, uint64_t size,
                                    eitp_error *error) {
     const eitp_host *host = scan->found->names.host;
     const eitp__manifest_file *known = eitp__manifest_find(scan->known, name);
     eitp__file_sum sum;
     eitp_status status;
+    if (scan->known == scan->found && eitp__manifest_has(scan->known, name))
+        return EITP_OK;
     if (eitp__utf8_valid_prefix((const unsigned char *)name, strlen(name)) != strlen(name))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the name of '%s' is not valid UTF-8, and manifest.json cannot list it; rename it", path);
@@ -199,6 +213,15 @@ static eitp_status eitp__check_known(const eitp__manifest *known, const eitp__ma
                               directory, name);
     }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_add_others(eitp__manifest *manifest, const char *directory,
+                                                    eitp_error *error) {
+    eitp__manifest_scan scan;
+    scan.known = scan.found = manifest;
+    scan.directory = directory;
+    scan.depth = 0;
+    return eitp__scan_directory(&scan, "", error);
 }
 
 EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, const char *directory, eitp_error *error) {

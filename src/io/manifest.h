@@ -32,6 +32,12 @@ EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const cha
                                              eitp_error *error);
 
 /*
+ * Adds the files of a directory and its subdirectories that the manifest lacks; they are read and synced. Files that it
+ * has may still have a temporary name, with ".tmp" at the end. Errors are as in eitp__manifest_write.
+ */
+EITP__PRIVATE eitp_status eitp__manifest_add_others(eitp__manifest *manifest, const char *directory, eitp_error *error);
+
+/*
  * Writes manifest.json for everything in a directory and its subdirectories. The files of `known` are listed with the
  * sums given there; all others are read and synced. EITP_ERROR_ARGUMENT if there is anything but files and directories,
  * or a name that is not UTF-8.

@@ -2,7 +2,9 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "run/disk.h"
 #include "run/events.h"
+#include "run/run_best.h"
 #include "run/run_prune.h"
 
 EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run) {
@@ -63,30 +65,51 @@ EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save
     return EITP_OK;
 }
 
-/* A failure does not end the run: the steps done are then saved in the foreground, which tries several times. */
+static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_from) {
+    eitp__async_save *async = &run->async;
+    async->save = NULL;
+    async->has_failed = run->cannot_save = 0;
+    run->report.saved_step = step;
+    run->saved_at = eitp__clock();
+    async->stalled += run->saved_at - waited_from;
+    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
+                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
+                     run->saved_at - async->began, async->stalled);
+    eitp__run_confirm_best(run, step);
+    eitp__run_prune(run);
+}
+
+/* Drops the save. Its step can still be saved if it was the last one. */
+static void eitp__async_save_drop(eitp_run *run, const char *why) {
+    const int64_t step = eitp__save_step(run->async.save);
+    eitp__save_abandon(run->async.save);
+    run->async.save = NULL;
+    if (step != eitp_trainer_steps_done(run->trainer))
+        eitp__run_lose_best(run, step, why);
+}
+
+/* A failure does not end the run: the copy is written again, and if that fails too the steps done are saved, both while
+   the run waits, with several attempts. */
 static void eitp__async_save_complete(eitp_run *run) {
     eitp__async_save *async = &run->async;
     const double now = eitp__clock();
     const int64_t step = eitp__save_step(async->save);
     eitp_error error;
     eitp_status status = eitp__save_commit(async->save, &error);
-    async->save = NULL;
-    async->has_failed = status != EITP_OK;
-    if (status) {
-        run->save = 1;
+    if (status && eitp__save_can_repeat(async->save)) {
         eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                         "checkpoint-%lld could not be written beside the steps: %s; saving the steps done",
-                         (long long)step, error.message);
+                         "checkpoint-%lld could not be written beside the steps: %s; writing it again", (long long)step,
+                         error.message);
+        status = eitp__disk_repeat(run, async->save, &error);
+    }
+    if (!status) {
+        eitp__async_save_succeed(run, step, now);
         return;
     }
-    run->report.saved_step = step;
-    run->cannot_save = 0;
-    run->saved_at = eitp__clock();
-    async->stalled += run->saved_at - now;
-    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
-                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
-                     run->saved_at - async->began, async->stalled);
-    eitp__run_prune(run);
+    async->has_failed = run->save = 1;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "checkpoint-%lld could not be written: %s; saving the steps done", (long long)step, error.message);
+    eitp__async_save_drop(run, "it could not be written");
 }
 
 EITP__PRIVATE void eitp__async_save_poll(eitp_run *run) {
@@ -100,9 +123,15 @@ EITP__PRIVATE void eitp__async_save_finish(eitp_run *run) {
 }
 
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run) {
-    eitp__async_save_poll(run);
-    eitp__save_abandon(run->async.save);
-    run->async.save = NULL;
-    eitp__write_behind_destroy(run->async.queue);
-    run->async.queue = NULL;
+    eitp__async_save *async = &run->async;
+    /* Without further attempts: they would keep the memory for long. */
+    if (async->save && eitp__save_is_written(async->save)) {
+        const int64_t step = eitp__save_step(async->save);
+        if (!eitp__save_commit(async->save, NULL))
+            eitp__async_save_succeed(run, step, eitp__clock());
+    }
+    if (async->save)
+        eitp__async_save_drop(run, "memory was short before it was written");
+    eitp__write_behind_destroy(async->queue);
+    async->queue = NULL;
 }

@@ -10,18 +10,21 @@
 typedef struct eitp__best_evaluation {
     int64_t step;
     double value;
+    int is_lost; /* its checkpoint could not be kept */
 } eitp__best_evaluation;
 
 typedef struct eitp__best_state {
-    int64_t step;  /* of the best evaluation; -1: none */
-    double value;  /* of the metric */
-    int64_t since; /* number of evaluations after it */
+    int64_t step;  /* of the best evaluation that is not lost; -1: none */
+    double value;  /* of the metric; NaN: none */
+    double seen;   /* the best value of all, lost or not, which patience compares with; NaN: none */
+    int64_t since; /* number of evaluations after that one */
 } eitp__best_state;
 
 typedef struct eitp__best {
     int higher_is_better;
     eitp__best_state before; /* before the evaluations that are remembered */
     eitp__best_state now;    /* after them */
+    eitp__best_state saved;  /* what `now` was when the checkpoint of its best evaluation was last complete */
     eitp__best_evaluation evaluations[EITP__BEST_EVALUATIONS];
     size_t count;
 } eitp__best;
@@ -32,11 +35,18 @@ EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better);
    never is. */
 EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 
+/* Marks the evaluation of a step as lost: another one is the best, or none. */
+EITP__PRIVATE void eitp__best_lose(eitp__best *best, int64_t step);
+
+/* True if a value is better than another one; NaN stands for none. */
+EITP__PRIVATE int eitp__best_is_better(const eitp__best *best, double value, double than);
+
 /* True if the last evaluation is of `step`. */
 EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step);
 
-/* Adds the evaluations as a JSON object. `kept`: a checkpoint of the best is kept. */
-EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text);
+/* Adds the evaluations as a JSON object that names `state` the best. `kept`: a checkpoint of the best is kept. */
+EITP__PRIVATE void eitp__best_format(const eitp__best *best, const eitp__best_state *state, const char *metric,
+                                     int kept, eitp__buffer *text);
 
 /* Adds the evaluations of such an object up to `step`. An object of another metric has none. */
 EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
@@ -48,7 +58,7 @@ EITP__PRIVATE int64_t eitp__best_kept_step(const eitp__json *root);
 /* The same for the best.json of a directory. */
 EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory);
 
-/* Replaces best.json in a directory. */
+/* Replaces best.json in a directory. With `kept` it names a checkpoint that is complete. */
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
                                            const char *metric, int kept, eitp_error *error);
 

@@ -122,6 +122,9 @@ static int eitp__disk_make_room(eitp_run *run) {
     eitp__checkpoint_use use;
     char size[32];
     eitp__run_list_kept(run, kept);
+    /* What looks like a leftover may be the copy that is written again. */
+    if (!run->async.save)
+        eitp__checkpoint_clean(&run->host, run->directory, NULL);
     if (eitp__checkpoint_measure(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, &use, NULL) ||
         !use.prunable || eitp__checkpoint_prune(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, NULL))
         return 0;
@@ -192,4 +195,15 @@ EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_option
         status = eitp__trainer_save(run->trainer, run->directory, options, error);
     while (status && eitp__disk_tries_again(run, error, &waits));
     return status ? eitp__disk_fail(run, status, error) : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eitp_error *error) {
+    eitp_status status;
+    int waits = 0;
+    do {
+        status = eitp__save_repeat(save, error);
+        if (!status)
+            status = eitp__save_commit(save, error);
+    } while (status && eitp__disk_tries_again(run, error, &waits));
+    return status;
 }

@@ -18,4 +18,7 @@ EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error);
  */
 EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error);
 
+/* Writes the copy of an asynchronous save again, with the same attempts. On failure the save can be abandoned. */
+EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eitp_error *error);
+
 #endif

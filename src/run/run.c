@@ -1,9 +1,10 @@
 /* Creating, starting and destroying runs. */
 #include "base/files.h"
+#include "io/checkpoint.h"
 #include "run/poll.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
-#include "run/run_prune.h"
+#include "run/run_state.h"
 #include "train/trainer.h"
 
 eitp_run_config eitp_run_config_default(void) {
@@ -158,6 +159,13 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     return status;
 }
 
+/* Removes a checkpoint that was kept for a program until after the last save. */
+static void eitp__run_prune_released(const eitp_run *run) {
+    int64_t kept[EITP__KEPT_STEPS];
+    eitp__run_list_kept(run, kept);
+    eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept, EITP__KEPT_STEPS, NULL);
+}
+
 void eitp_run_destroy(eitp_run *run) {
     eitp__run_copies copies;
     eitp_host host;
@@ -167,6 +175,8 @@ void eitp_run_destroy(eitp_run *run) {
     host = run->host;
     eitp__run_end_prefetch(run);
     is_unused = !run->started || run->stopped_before_step_1;
+    if (run->started && run->prune_is_due)
+        eitp__run_prune_released(run);
     if (run->started)
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
     eitp__run_close_metrics(run);
@@ -244,11 +254,8 @@ void eitp_run_request_save(eitp_run *run) {
 }
 
 void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
-    const int is_released = run && run->kept_step >= 0 && run->kept_step != step;
     if (!run)
         return;
+    run->prune_is_due |= run->kept_step >= 0 && run->kept_step != step;
     run->kept_step = step;
-    /* No save follows that would remove it. */
-    if (is_released && run->started)
-        eitp__run_prune(run);
 }

@@ -96,7 +96,7 @@ typedef struct eitp_run_report {
     eitp_evaluation evaluation; /* the last evaluation */
     int64_t evaluations;        /* number of evaluations of this run */
     int64_t evaluated_step;     /* steps done at the last evaluation, including those before a resume; -1: none */
-    int64_t best_step;          /* steps done at the best value of `keep_best`; -1: none */
+    int64_t best_step;          /* of the best checkpoint, with `keep_best`; else of the best evaluation. -1: none */
     double best_value;
     int64_t items;           /* of the first loss term, in the steps of this run */
     double seconds;          /* that those steps took */
@@ -122,8 +122,10 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_STARTED = 13,      /* there are steps to do, and all checks before the first one are passed */
     EITP_EVENT_DIVERGING = 14,    /* the loss has exploded; reported once until it recovers */
     EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; reported once until it recovers */
-    EITP_EVENT_SPIKE = 16         /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
+    EITP_EVENT_SPIKE = 16,        /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
                                      that was reported, none for 20 steps */
+    EITP_EVENT_NOT_KEPT = 17      /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
+                                     best of the evaluations whose checkpoints are there */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -179,11 +181,12 @@ typedef struct eitp_run_config {
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
     /* "loss", or the name of a loss term or of a metric that has a direction (eitp_pass_metric, eitp_task_metric).
        After each evaluation that is the best so far a checkpoint is written, and it is kept in addition to the newest
-       ones. best.json in the directory names it; one that cannot be written is an EITP_EVENT_WARNING. The evaluation
-       before step 1 does not count. NULL: the best checkpoint is not kept. */
+       ones; one that cannot be kept is an EITP_EVENT_NOT_KEPT. best.json in the directory names it once it is complete;
+       a best.json that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL:
+       the best checkpoint is not kept. */
     const char *keep_best;
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
-                              loss if it is NULL); 0: never */
+                              loss if it is NULL), whether or not their checkpoints are kept; 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
     eitp_check_finite check_finite;
     /*
@@ -227,7 +230,7 @@ EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_confi
                                      eitp_error *error);
 
 /* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_create
-   created. NULL is fine. */
+   created. Removes a checkpoint that eitp_run_keep_checkpoint has released. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
@@ -342,8 +345,8 @@ EITP_API void eitp_run_request_save(eitp_run *run);
 /*
  * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
  * For what reads a checkpoint while the run continues, such as a copy to another disk. Call it from the listener: in
- * EITP_EVENT_SAVED the newest checkpoint is not removed yet. After eitp_run_train, while the trainer exists, a
- * checkpoint that is no longer kept is removed at once if save_total_limit does not keep it. NULL is ignored.
+ * EITP_EVENT_SAVED the newest checkpoint is not removed yet. One that is released after eitp_run_train is removed by
+ * eitp_run_destroy, if save_total_limit does not keep it. NULL is ignored.
  */
 EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
 

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "io/checkpoint.h"
+#include "run/run_links.h"
 #include "run/run_loop.h"
 #include "train/trainer.h"
 
@@ -148,6 +149,8 @@ static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *erro
 static eitp_status eitp__run_find_newest(eitp_run *run, eitp__verified verified, eitp_error *error) {
     int64_t newest = -1;
     eitp_status status = eitp__checkpoint_recover(&run->host, run->directory, verified, &newest, error);
+    if (!status)
+        eitp__run_repair_links(run, newest);
     if (!status && newest < 0)
         status = eitp__run_check_damaged(run, error);
     return status || newest == run->checkpoint_step ? status : eitp__run_use_newest(run, newest, error);

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "run/events.h"
 #include "run/records.h"
+#include "run/run_best.h"
 #include "run/run_directory.h"
 #include "run/run_health.h"
 #include "run/run_restore.h"
@@ -51,35 +52,39 @@ static void eitp__notify_evaluation(eitp_run *run, double seconds) {
                      (long long)evaluation->items, eitp__run_unit(run));
 }
 
-static void eitp__run_update_best(eitp_run *run) {
-    run->report.best_step = run->best.now.step;
-    run->report.best_value = run->best.now.value;
-    run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
-}
-
-/* Adds the last evaluation to those of best.json; returns 1 if it is the best. That of a model that
-   may not be saved never is. */
-static int eitp__run_add_best(eitp_run *run) {
+/* Adds the last evaluation to those that decide. That of a model that may not be saved never is the best. */
+static double eitp__run_add_best(eitp_run *run) {
     const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
     const double value = run->keep_best && !eitp__health_is_good(run) ? (double)NAN : metric;
-    const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
-    eitp__run_update_best(run);
+    eitp__best_add(&run->best, run->report.evaluated_step, value);
+    eitp__run_report_best(run);
     run->best_is_behind = 1;
-    return is_best;
+    return value;
+}
+
+/* An evaluation that is second to one whose checkpoint is being written is the best if that fails. */
+static void eitp__run_await_best(eitp_run *run, double value) {
+    const eitp__best *best = &run->best;
+    if (run->keep_best && best->now.step != run->report.evaluated_step && best->now.step != best->saved.step &&
+        eitp__best_is_better(best, value, best->saved.value))
+        eitp__async_save_finish(run);
 }
 
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated_step;
-    const int is_best = eitp__run_add_best(run);
-    eitp_status status = eitp__run_restore_directory(run, error);
+    eitp_status status;
+    eitp__run_await_best(run, eitp__run_add_best(run));
+    status = eitp__run_restore_directory(run, error);
     if (!status)
         eitp__run_write_best(run);
-    if (status || !run->keep_best || !is_best)
+    if (status || !run->keep_best || run->best.now.step != step)
         return status;
     if (!eitp__run_has_saved(run, step) || run->saved_early) {
         run->saved_early = 0;
         return eitp__run_save(run, error);
     }
+    if (run->report.saved_step == step)
+        eitp__run_confirm_best(run, step);
     eitp__run_prune(run);
     return EITP_OK;
 }
@@ -141,8 +146,10 @@ EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *erro
         return status;
     if (!found)
         status = eitp__run_read_best(run, error);
-    if (!status)
-        eitp__run_write_best(run);
-    eitp__run_update_best(run);
-    return status;
+    eitp__run_report_best(run);
+    if (status)
+        return status;
+    eitp__run_check_best(run, -1);
+    eitp__run_write_best(run);
+    return EITP_OK;
 }

@@ -2,18 +2,12 @@
 
 #include "base/files.h"
 #include "run/events.h"
+#include "run/run_best.h"
 
 /* What is at a path, found without failing: a link to nothing is missing, as what cannot be looked up. */
 static eitp_path_kind eitp__kind_of(const eitp_run *run, const char *path) {
     eitp_path_info info = EITP__ZERO;
     return eitp__path_info(&run->host, path, &info, NULL) ? EITP_PATH_MISSING : info.kind;
-}
-
-static int eitp__has_checkpoint(const eitp_run *run, const char *name) {
-    char *path = eitp__join_path(&run->host, run->directory, name);
-    const int has = path && eitp__kind_of(run, path) == EITP_PATH_DIRECTORY;
-    eitp__release_text(&run->host, path);
-    return has;
 }
 
 /* Replaces the link at `path` by way of a temporary one. A directory or file of that name is not ours. */
@@ -38,12 +32,14 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
     const eitp_files *files = &run->host.files;
     char target[64], *path = eitp__join_path(&run->host, run->directory, name);
     char *temporary = eitp__join_path(&run->host, run->directory, temporary_name);
-    int code = path && temporary ? 0 : ENOMEM;
+    int code = path && temporary ? 0 : ENOMEM, is_there;
     snprintf(target, sizeof target, "checkpoint-%lld", (long long)step);
-    if (!code && step >= 0 && eitp__has_checkpoint(run, target))
+    is_there = !code && eitp__run_has_checkpoint(run, step);
+    if (is_there)
         code = eitp__replace_link(run, target, path, temporary);
-    else if (!code && eitp__kind_of(run, path) != EITP_PATH_FILE)
-        files->remove(files->user, path); /* an older run's; a directory with files in it stays */
+    /* An older run's, or one to a checkpoint that will be removed. A directory with files in it stays. */
+    if (path && (!is_there || (code && code != EEXIST)) && eitp__kind_of(run, path) != EITP_PATH_FILE)
+        files->remove(files->user, path);
     eitp__release_text(&run->host, path);
     eitp__release_text(&run->host, temporary);
     return code;
@@ -51,13 +47,13 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
 
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
     const eitp_files *files = &run->host.files;
-    int code;
+    int code, best_code;
     if (!files->link)
         return;
     code = eitp__link_checkpoint(run, EITP__LATEST_LINK, "." EITP__LATEST_LINK ".partial", run->report.saved_step);
-    if (!code)
-        code = eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial",
-                                     run->keep_best ? run->best.now.step : -1);
+    best_code = eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial",
+                                      run->keep_best ? run->best.saved.step : -1);
+    code = code ? code : best_code;
     /* Before what they referred to is removed: otherwise a power failure may leave links to nothing. */
     if (!code)
         code = files->sync_directory(files->user, run->directory);
@@ -66,4 +62,35 @@ EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
                          "the links %s and %s in '%s' cannot be made: %s; the run continues without them",
                          EITP__LATEST_LINK, EITP__BEST_LINK, run->directory, strerror(code));
     run->links_have_failed |= code != 0;
+}
+
+/* The links that are there, and lead to nothing. */
+typedef struct eitp__dangling_links {
+    int latest, best;
+} eitp__dangling_links;
+
+static int eitp__find_links(void *user, const char *name) {
+    eitp__dangling_links *found = (eitp__dangling_links *)user;
+    found->latest |= !strcmp(name, EITP__LATEST_LINK);
+    found->best |= !strcmp(name, EITP__BEST_LINK);
+    return 0;
+}
+
+static int eitp__leads_to_nothing(const eitp_run *run, const char *name) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(&run->host, run->directory, name);
+    const int is_nothing = path && !eitp__path_info(&run->host, path, &info, NULL) && info.kind == EITP_PATH_MISSING;
+    eitp__release_text(&run->host, path);
+    return is_nothing;
+}
+
+EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest) {
+    const eitp_files *files = &run->host.files;
+    eitp__dangling_links found = EITP__ZERO;
+    if (!files->link || files->list(files->user, run->directory, eitp__find_links, &found))
+        return;
+    if (found.latest && eitp__leads_to_nothing(run, EITP__LATEST_LINK))
+        eitp__link_checkpoint(run, EITP__LATEST_LINK, "." EITP__LATEST_LINK ".partial", newest);
+    if (found.best && eitp__leads_to_nothing(run, EITP__BEST_LINK))
+        eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial", -1);
 }

@@ -8,10 +8,14 @@
 #define EITP__BEST_LINK "best_model"
 
 /*
- * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist. A
- * link to nothing is removed. Call it after a save, before other checkpoints are removed, so that the links always
- * refer to something. A failure to create them is reported once.
+ * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist, by
+ * one rename each. A link to nothing is removed, and so is one that cannot be replaced. Call it after a save, before
+ * other checkpoints are removed, so that the links never dangle. A failure to create them is reported once.
  */
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
+
+/* Before the run trains: lets a latest_model that leads to nothing refer to the newest checkpoint, or removes it (-1:
+   there is none), and removes such a best_model. */
+EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest);
 
 #endif

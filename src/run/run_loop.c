@@ -6,6 +6,7 @@
 #include "run/disk.h"
 #include "run/events.h"
 #include "run/records.h"
+#include "run/run_best.h"
 #include "run/run_directory.h"
 #include "run/run_evaluate.h"
 #include "run/run_links.h"
@@ -279,6 +280,8 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     } else {
         eitp__run_prune(run); /* it may have failed after the last save */
     }
+    if (run->best_is_behind && eitp__run_follows_best(run))
+        eitp__run_write_best(run);
     eitp__records_finish(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;

@@ -70,6 +70,7 @@ struct eitp_run {
     int links_have_failed; /* they could not be made, which was reported */
     int best_has_failed;   /* it could not be written, which was reported */
     int prune_has_failed;  /* old checkpoints could not be removed, which was reported */
+    int prune_is_due;      /* the checkpoint of kept_step may be removed from now on */
     int stops_early;       /* `patience` is exhausted */
     int is_ending;         /* no step follows */
 };

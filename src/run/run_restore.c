@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "run/events.h"
+#include "run/run_best.h"
 #include "run/run_directory.h"
 #include "run/run_state.h"
 
@@ -45,5 +46,6 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
                          : "'%s' was replaced by another directory, without the run's checkpoints and records; the run "
                            "continues in it",
                      run->directory);
+    eitp__run_check_best(run, eitp_trainer_steps_done(run->trainer));
     return EITP_OK;
 }

@@ -6,6 +6,7 @@
 #include "run/disk.h"
 #include "run/events.h"
 #include "run/records.h"
+#include "run/run_best.h"
 #include "run/run_health.h"
 #include "run/run_links.h"
 #include "run/run_prune.h"
@@ -44,21 +45,6 @@ static int eitp__run_counts(const eitp_run *run, int64_t step) {
 
 /* ---- Saving ---- */
 
-/* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. */
-EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
-    eitp_error error;
-    if (!eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), run->keep_best != NULL,
-                          &error)) {
-        run->best_is_behind = 0;
-        return;
-    }
-    run->best_is_behind = 1;
-    if (!run->best_has_failed)
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; the run continues, and tries again with each checkpoint", error.message);
-    run->best_has_failed = 1;
-}
-
 /* A checkpoint of a run. */
 typedef struct eitp__run_checkpoint {
     const eitp_run *run;
@@ -89,6 +75,7 @@ static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_optio
     eitp__pressure_saved(&run->guard.pressure, run->saved_at - began);
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, run->saved_at - began);
+    eitp__run_confirm_best(run, run->report.saved_step);
     return EITP_OK;
 }
 

@@ -31,7 +31,4 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
    no resume takes and pruning ignores. Fails with EITP_ERROR_NOT_FINITE and sets the report's end. */
 EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error);
 
-/* Writes best.json. A failure is reported once, and the next save tries again. */
-EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
-
 #endif

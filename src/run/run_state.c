@@ -17,7 +17,7 @@ EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
 }
 
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
-    kept[0] = run->keep_best ? run->best.now.step : -1;
+    kept[0] = run->keep_best ? run->best.saved.step : -1;
     kept[1] = run->kept_step;
     kept[2] = run->report.saved_step;
 }
@@ -36,7 +36,7 @@ static void eitp__run_state_format(const eitp_run *run, int is_counted, eitp__bu
     eitp__health_write(&health, text);
     if (eitp__run_follows_best(run)) {
         eitp__buffer_add_text(text, ",\n\"best\": ");
-        eitp__best_format(&run->best, eitp__run_metric_name(run), run->keep_best != NULL, text);
+        eitp__best_format(&run->best, &run->best.now, eitp__run_metric_name(run), run->keep_best != NULL, text);
     }
     eitp__buffer_add_text(text, "\n}\n");
 }

@@ -40,8 +40,8 @@ EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total,
 
 /*
  * A save in two halves. eitp__save_begin takes everything from the trainer; what is in the queue, if there is one, is
- * written from then on. eitp__save_commit waits for that and completes the checkpoint. Steps may be made between them.
- * Both release the save on failure, and leave nothing of it.
+ * written from then on. eitp__save_commit waits for that, completes the checkpoint and releases the save. Steps may be
+ * made between them. If the first fails it leaves nothing; if the second fails, abandon the save or repeat it.
  */
 typedef struct eitp__save eitp__save;
 /* A queue with room for a checkpoint. */
@@ -51,6 +51,12 @@ EITP__PRIVATE eitp_status eitp__save_begin(eitp_trainer *trainer, const char *ou
                                            const eitp__save_options *options, eitp__write_behind *queue,
                                            eitp__save **save, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error);
+
+/* True after eitp__save_commit has failed if the copy can be written again. */
+EITP__PRIVATE int eitp__save_can_repeat(const eitp__save *save);
+
+/* Begins to write the copy again; eitp__save_commit follows. */
+EITP__PRIVATE eitp_status eitp__save_repeat(eitp__save *save, eitp_error *error);
 
 /* True if eitp__save_commit need not wait for the thread. */
 EITP__PRIVATE int eitp__save_is_written(const eitp__save *save);

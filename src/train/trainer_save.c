@@ -155,6 +155,9 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
     if (!status)
         status = eitp__state_write(&save->host, eitp_model_config(task->model).architecture, path, &state, error);
     eitp__release_text(&save->host, path);
+    /* So that a repeated save depends on nothing but the copy. */
+    if (!status && save->queue)
+        status = eitp__manifest_add_others(&save->manifest, directory, error);
     return status;
 }
 
@@ -208,8 +211,17 @@ EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error)
     eitp_status status = save->queue ? eitp__behind_finish(save->queue, error) : EITP_OK;
     if (!status)
         status = eitp__checkpoint_commit(&save->draft, &save->manifest, error);
-    eitp__save_abandon(save);
+    if (!status)
+        eitp__save_abandon(save);
     return status;
+}
+
+EITP__PRIVATE int eitp__save_can_repeat(const eitp__save *save) {
+    return save->queue && eitp__behind_can_repeat(save->queue);
+}
+
+EITP__PRIVATE eitp_status eitp__save_repeat(eitp__save *save, eitp_error *error) {
+    return eitp__behind_repeat(save->queue, error);
 }
 
 EITP__PRIVATE void eitp__save_abandon(eitp__save *save) {
@@ -228,7 +240,12 @@ EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *
                                              const eitp__save_options *options, eitp_error *error) {
     eitp__save *save;
     eitp_status status = eitp__save_begin(trainer, output_directory, options, NULL, &save, error);
-    return status ? status : eitp__save_commit(save, error);
+    if (status)
+        return status;
+    status = eitp__save_commit(save, error);
+    if (status)
+        eitp__save_abandon(save);
+    return status;
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
