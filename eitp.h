@@ -2197,22 +2197,21 @@ EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *fi
    is harmless. */
 EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
-/* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
-   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of
-   `ids` is unspecified. */
+/*
+ * Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
+ * the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter, or has other tokens than when it was opened,
+ * EITP_ERROR_IO. After a failure the content of `ids` is unspecified.
+ *
+ * Each call looks at the size and the time of the file, and reads all of it where they have changed since the last one,
+ * to compare the content hash. An llm.c file that is written to is an error unless it was verified before, since its
+ * header has no hash.
+ */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 
 /* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
    does not match. Afterwards the content hash of an llm.c file is known too. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
-
-/*
- * Fails with EITP_ERROR_IO if another program has changed the tokens since the file was opened. Compares the size and
- * time of the file, and reads it only if they have changed since the last call. An llm.c file that was written to is an
- * error too unless it was verified, since its header has no hash.
- */
-EITP_API eitp_status eitp_token_file_check_unchanged(eitp_token_file *file, eitp_error *error);
 
 /*
  * Finds the shortest prefix of the file whose tokens have this hash (content_hash, or that of a token source), and sets
@@ -2239,8 +2238,8 @@ EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_f
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
 
 /*
- * Tokens in a token file, in memory, or behind a function of the program; zero-initialise it. What `user` points to
- * must outlive the users of the source. `read` and `prefetch` are called by the thread that called eitp.
+ * Tokens in a token file, in memory, or behind a function of the program. What `user` points to must outlive the users
+ * of the source. `read` and `prefetch` are called by the thread that called eitp.
  */
 typedef struct eitp_token_source {
     void *user;
@@ -2251,9 +2250,6 @@ typedef struct eitp_token_source {
     /* Stores tokens [first, first + count) of the source, not of the range, in ids[count]. */
     eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
     void (*prefetch)(void *user, uint64_t first, uint64_t count); /* a hint: read soon; may be NULL */
-    /* Fails with EITP_ERROR_IO if the tokens are no longer those of `hash`, as eitp_token_file_check_unchanged does.
-       May be NULL: they do not change. Other threads may be reading meanwhile. */
-    eitp_status (*check_unchanged)(void *user, eitp_error *error);
 } eitp_token_source;
 
 /* A range of a token file, which must stay open. NULL gives a source without tokens. eitp_windows_init checks the
@@ -2414,8 +2410,8 @@ typedef struct eitp_labelled_sample {
     int32_t *token_labels;
 } eitp_labelled_sample;
 
-/* Labelled samples in a file, in memory, or behind a function of the program; zero-initialise it. What `user` and
-   `labels` point to must outlive the users of the source. A source without `read` has no samples. */
+/* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
+   outlive the users of the source. A source without `read` has no samples. */
 typedef struct eitp_labelled_source {
     void *user;
     uint64_t count;            /* number of samples */
@@ -2426,9 +2422,6 @@ typedef struct eitp_labelled_source {
     uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
-    /* Fails with EITP_ERROR_IO if the samples are no longer those of `hash`, as eitp_labelled_file_check_unchanged
-       does. May be NULL: they do not change. Other threads may be reading meanwhile. */
-    eitp_status (*check_unchanged)(void *user, eitp_error *error);
 } eitp_labelled_source;
 
 /* ---- Packing examples into a labelled file ---- */
@@ -2540,16 +2533,13 @@ EITP_API void eitp_labelled_file_close(eitp_labelled_file *file);
 EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file);
 
 /* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, damaged content EITP_ERROR_FORMAT, and a
-   file that has become shorter EITP_ERROR_IO. After a failure the content of *sample is unspecified. */
+   file that has become shorter, or has other samples than when it was opened, EITP_ERROR_IO: its size and time are
+   looked at, and all of it is read where they have changed. After a failure the content of *sample is unspecified. */
 EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
                                              eitp_labelled_sample *sample, eitp_error *error);
 
 /* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
 EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
-
-/* Fails with EITP_ERROR_IO if another program has changed the samples since the file was opened. Compares the size and
-   time of the file, and reads it only if they have changed since the last call. */
-EITP_API eitp_status eitp_labelled_file_check_unchanged(eitp_labelled_file *file, eitp_error *error);
 
 /* All samples of a file, which must stay open. NULL gives a source without samples. */
 EITP_API eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file);
@@ -3044,12 +3034,6 @@ typedef struct eitp_task {
     void (*prefetch)(void *user, eitp_split split, uint64_t number);
     /* Describes the data, for a resume to compare. */
     eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
-    /*
-     * Fails with EITP_ERROR_IO if another program has changed the data of a split since it was opened. Called after the
-     * samples of each step and each evaluation were read, before the step changes anything: so it must be fast while
-     * the data seem unchanged. Workers may be in `read` meanwhile.
-     */
-    eitp_status (*check_unchanged)(void *user, eitp_split split, eitp_error *error);
     /* Writes further files of a checkpoint to its directory, such as a tokenizer. */
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
     /* Frees `user`. */
@@ -9803,9 +9787,6 @@ EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source
 
 /* Describes a source for eitp_task.identify. */
 EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity);
-
-/* Checks a source for eitp_task.check_unchanged. */
-EITP__PRIVATE eitp_status eitp__labelled_check_unchanged(const eitp_labelled_source *source, eitp_error *error);
 
 /* Fills in what follows from the sources and the model: context, model, rows, samples. */
 EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task);
@@ -38649,19 +38630,13 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
     return EITP_OK;
 }
 
-eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
-                                 eitp_error *error) {
-    if (!file || (count && !ids))
-        return eitp__fail_null(error, "eitp_token_file_read", "file and ids");
+/* Reads ids of the file as it is now. */
+static eitp_status eitp__token_file_read_ids(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
+                                             eitp_error *error) {
     unsigned char bytes[EITP__TOKEN_READ_BYTES];
     const uint64_t element = (uint64_t)file->info.element_size;
     const uint64_t chunk = sizeof bytes / element;
     eitp__file handle = file->file;
-    if (first > file->info.token_count || count > file->info.token_count - first)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: %llu tokens from token %llu on exceed the %llu tokens of the file", file->file.path,
-                          (unsigned long long)count, (unsigned long long)first,
-                          (unsigned long long)file->info.token_count);
     for (uint64_t done = 0; done < count;) {
         const uint64_t now = count - done < chunk ? count - done : chunk;
         eitp_status status =
@@ -38697,7 +38672,7 @@ eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t ha
     for (uint64_t first = 0; first < file->info.token_count;) {
         const uint64_t left = file->info.token_count - first;
         const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        const eitp_status status = eitp_token_file_read(file, first, size, ids, error);
+        const eitp_status status = eitp__token_file_read_ids(file, first, size, ids, error);
         if (status != EITP_OK)
             return status;
         for (uint64_t i = 0; i < size; i++) {
@@ -38719,7 +38694,7 @@ static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        eitp_status status = eitp_token_file_read(file, first, count, ids, error);
+        eitp_status status = eitp__token_file_read_ids(file, first, count, ids, error);
         if (status != EITP_OK)
             return status;
         *hash = eitp__token_hash(*hash, ids, (size_t)count);
@@ -38744,8 +38719,9 @@ eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *erro
     return status;
 }
 
-/* ---- Changes while it is open ---- */
+/* ---- Reading ---- */
 
+/* Compares the ids with what they were when the file was opened. */
 static eitp_status eitp__token_file_compare(const void *owner, eitp_error *error) {
     const eitp_token_file *file = (const eitp_token_file *)owner;
     const uint64_t expected = eitp_token_file_get_info(file).content_hash;
@@ -38766,10 +38742,20 @@ static eitp_status eitp__token_file_compare(const void *owner, eitp_error *error
     return status;
 }
 
-eitp_status eitp_token_file_check_unchanged(eitp_token_file *file, eitp_error *error) {
-    if (!file)
-        return eitp__fail_null(error, "eitp_token_file_check_unchanged", "file");
-    return eitp__file_check_stamp(&file->file, &file->stamp, eitp__token_file_compare, file, error);
+eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
+                                 eitp_error *error) {
+    if (!file || (count && !ids))
+        return eitp__fail_null(error, "eitp_token_file_read", "file and ids");
+    if (first > file->info.token_count || count > file->info.token_count - first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: %llu tokens from token %llu on exceed the %llu tokens of the file", file->file.path,
+                          (unsigned long long)count, (unsigned long long)first,
+                          (unsigned long long)file->info.token_count);
+    eitp_status status = eitp__token_file_read_ids(file, first, count, ids, error);
+    /* The object itself is not constant: eitp_token_file_open has allocated it. */
+    return status ? status
+                  : eitp__file_check_stamp(&file->file, &((eitp_token_file *)file)->stamp, eitp__token_file_compare,
+                                           file, error);
 }
 /* <<src/data/token_file.c */
 
@@ -38784,22 +38770,17 @@ static void eitp__prefetch_file_tokens(void *user, uint64_t first, uint64_t coun
     eitp_token_file_prefetch((const eitp_token_file *)user, first, count);
 }
 
-static eitp_status eitp__check_file_tokens(void *user, eitp_error *error) {
-    return eitp_token_file_check_unchanged((eitp_token_file *)user, error);
-}
-
 eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range) {
     const eitp_token_file_info info = eitp_token_file_get_info(file);
     eitp_token_source source;
     memset(&source, 0, sizeof source);
-    source.user = (void *)file; /* only what check_unchanged remembers is written */
+    source.user = (void *)file; /* only read, never written */
     source.count = info.token_count;
     source.range = range;
     source.hash = info.content_hash;
     source.end_of_text = info.end_of_text;
     source.read = eitp__read_file_tokens;
     source.prefetch = eitp__prefetch_file_tokens;
-    source.check_unchanged = eitp__check_file_tokens;
     return source;
 }
 
@@ -41456,24 +41437,6 @@ static eitp_status eitp__labelled_read_record(const eitp_labelled_file *file, ui
                : eitp__labelled_fail_damaged(file, "the index of sample", number, error);
 }
 
-eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number, eitp_labelled_sample *sample,
-                                    eitp_error *error) {
-    eitp__labelled_record record = EITP__ZERO;
-    if (!file || !sample)
-        return eitp__fail_null(error, "eitp_labelled_file_read", "file and sample");
-    eitp_status status = eitp__labelled_read_record(file, number, &record, error);
-    if (status == EITP_OK && sample->ids)
-        status = eitp__labelled_read_ids(file, number, &record, sample->ids, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_read_labels(file, &record, sample, error);
-    if (status != EITP_OK)
-        return status;
-    sample->length = record.length;
-    for (uint32_t i = 0; i < record.length && sample->segments; i++)
-        sample->segments[i] = i >= record.boundary;
-    return EITP_OK;
-}
-
 eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error) {
     eitp__labelled_window window;
     if (!file)
@@ -41490,8 +41453,6 @@ eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error
     return EITP_OK;
 }
 
-/* ---- Changes while it is open ---- */
-
 static eitp_status eitp__labelled_hash_names(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
     unsigned char bytes[EITP__LABELLED_CHUNK];
     const eitp__labelled_layout *layout = &file->layout;
@@ -41507,6 +41468,7 @@ static eitp_status eitp__labelled_hash_names(const eitp_labelled_file *file, uin
     return EITP_OK;
 }
 
+/* Compares everything with what it was when the file was opened. */
 static eitp_status eitp__labelled_file_compare(const void *owner, eitp_error *error) {
     const eitp_labelled_file *file = (const eitp_labelled_file *)owner;
     const uint64_t expected = file->layout.info.content_hash;
@@ -41524,16 +41486,26 @@ static eitp_status eitp__labelled_file_compare(const void *owner, eitp_error *er
     return status == EITP_OK ? eitp_labelled_file_verify(file, error) : status;
 }
 
-eitp_status eitp_labelled_file_check_unchanged(eitp_labelled_file *file, eitp_error *error) {
-    if (!file)
-        return eitp__fail_null(error, "eitp_labelled_file_check_unchanged", "file");
-    return eitp__file_check_stamp(&file->file, &file->stamp, eitp__labelled_file_compare, file, error);
-}
-
-/* ---- The source ---- */
-
-static eitp_status eitp__check_labelled_file(void *user, eitp_error *error) {
-    return eitp_labelled_file_check_unchanged((eitp_labelled_file *)user, error);
+eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number, eitp_labelled_sample *sample,
+                                    eitp_error *error) {
+    eitp__labelled_record record = EITP__ZERO;
+    if (!file || !sample)
+        return eitp__fail_null(error, "eitp_labelled_file_read", "file and sample");
+    eitp_status status = eitp__labelled_read_record(file, number, &record, error);
+    if (status == EITP_OK && sample->ids)
+        status = eitp__labelled_read_ids(file, number, &record, sample->ids, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_read_labels(file, &record, sample, error);
+    /* The object itself is not constant: eitp_labelled_file_open has allocated it. */
+    if (status == EITP_OK)
+        status = eitp__file_check_stamp(&file->file, &((eitp_labelled_file *)file)->stamp, eitp__labelled_file_compare,
+                                        file, error);
+    if (status != EITP_OK)
+        return status;
+    sample->length = record.length;
+    for (uint32_t i = 0; i < record.length && sample->segments; i++)
+        sample->segments[i] = i >= record.boundary;
+    return EITP_OK;
 }
 
 static eitp_status eitp__read_labelled_file(void *user, uint64_t number, eitp_labelled_sample *sample,
@@ -41546,7 +41518,7 @@ eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
     memset(&source, 0, sizeof source);
     if (!file)
         return source;
-    source.user = (void *)file; /* only what check_unchanged remembers is written */
+    source.user = (void *)file; /* only read, never written */
     source.count = file->layout.info.sample_count;
     source.max_length = file->layout.info.max_length;
     source.problem = file->layout.info.problem;
@@ -41554,7 +41526,6 @@ eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
     source.labels = file->labels;
     source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
     source.read = eitp__read_labelled_file;
-    source.check_unchanged = eitp__check_labelled_file;
     return source;
 }
 /* <<src/data/labelled_file.c */
@@ -41641,11 +41612,6 @@ static eitp_status eitp__read_labelled_part(void *user, uint64_t number, eitp_la
     return eitp_labelled_file_read(part->file, part->samples[number], sample, error);
 }
 
-static eitp_status eitp__check_labelled_part(void *user, eitp_error *error) {
-    const eitp_labelled_part *part = (const eitp_labelled_part *)user;
-    return eitp_labelled_file_check_unchanged((eitp_labelled_file *)part->file, error);
-}
-
 eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
     eitp_labelled_source source = eitp_labelled_file_source(part ? part->file : NULL);
     if (!part)
@@ -41655,7 +41621,6 @@ eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
     source.max_length = part->max_length;
     source.hash = part->hash;
     source.read = eitp__read_labelled_part;
-    source.check_unchanged = eitp__check_labelled_part;
     return source;
 }
 
@@ -48099,11 +48064,6 @@ static eitp_status eitp__language_identify(void *user, eitp_task_identity *ident
     return EITP_OK;
 }
 
-static eitp_status eitp__language_check_unchanged(void *user, eitp_split split, eitp_error *error) {
-    const eitp_token_source *source = &((const eitp__language *)user)->windows[split].source;
-    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
-}
-
 /* Sets the model's special tokens to the tokenizer's; without a tokenizer, to the id that ends documents in the
    data. */
 static eitp_status eitp__language_save(void *user, const char *directory, eitp_error *error) {
@@ -48171,7 +48131,6 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->read = eitp__language_read;
     task->prefetch = eitp__language_prefetch;
     task->identify = eitp__language_identify;
-    task->check_unchanged = eitp__language_check_unchanged;
     task->save = eitp__language_save;
     task->release = eitp__language_release;
     return EITP_OK;
@@ -48244,10 +48203,6 @@ EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, e
     identity->hash = source->hash;
     identity->first = 0;
     identity->count = source->count;
-}
-
-EITP__PRIVATE eitp_status eitp__labelled_check_unchanged(const eitp_labelled_source *source, eitp_error *error) {
-    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
 }
 
 EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task) {
@@ -48604,11 +48559,6 @@ static eitp_status eitp__text_windows_read(void *user, uint64_t number, eitp_lab
     return status;
 }
 
-static eitp_status eitp__text_windows_check(void *user, eitp_error *error) {
-    const eitp_token_source *source = &((const eitp_text_windows *)user)->source;
-    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
-}
-
 eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) {
     eitp_labelled_source source = EITP__ZERO;
     if (!windows || windows->text_length < 1)
@@ -48618,7 +48568,6 @@ eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) 
     source.max_length = windows->text_length + windows->before.count + windows->after.count;
     source.hash = windows->source.hash;
     source.read = eitp__text_windows_read;
-    source.check_unchanged = eitp__text_windows_check;
     return source;
 }
 /* <<src/task/text_windows.c */
@@ -48732,10 +48681,6 @@ static eitp_status eitp__masked_identify(void *user, eitp_task_identity *identit
     return EITP_OK;
 }
 
-static eitp_status eitp__masked_check_unchanged(void *user, eitp_split split, eitp_error *error) {
-    return eitp__labelled_check_unchanged(&((const eitp__masked_language *)user)->sources[split], error);
-}
-
 static eitp_status eitp__masked_save(void *user, const char *directory, eitp_error *error) {
     const eitp__masked_language *m = (const eitp__masked_language *)user;
     return eitp__save_tokenizer(m->tokenizer, m->model, directory, error);
@@ -48828,7 +48773,6 @@ eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, 
     task->build = eitp__masked_build;
     task->read = eitp__masked_read;
     task->identify = eitp__masked_identify;
-    task->check_unchanged = eitp__masked_check_unchanged;
     task->save = eitp__masked_save;
     task->release = eitp__masked_release;
     return EITP_OK;
@@ -49726,10 +49670,6 @@ static eitp_status eitp__classification_identify(void *user, eitp_task_identity 
     return EITP_OK;
 }
 
-static eitp_status eitp__classification_check_unchanged(void *user, eitp_split split, eitp_error *error) {
-    return eitp__labelled_check_unchanged(&((const eitp__classification *)user)->sources[split], error);
-}
-
 /* Writes the tokenizer. */
 static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
@@ -50054,7 +49994,6 @@ static void eitp__classification_fill(eitp__classification *c, eitp_task *task) 
     task->build = eitp__classification_build;
     task->read = eitp__classification_read;
     task->identify = eitp__classification_identify;
-    task->check_unchanged = eitp__classification_check_unchanged;
     task->save = eitp__classification_save;
     task->release = eitp__classification_release;
     task->metrics = c->metrics;
@@ -52052,8 +51991,8 @@ EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split s
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,
                                               eitp_error *error) {
-    const eitp_task *task = evaluator->pass.task;
-    const uint64_t total = task->samples[split], count = eitp__evaluation_size(task, split, samples);
+    const uint64_t total = evaluator->pass.task->samples[split];
+    const uint64_t count = eitp__evaluation_size(evaluator->pass.task, split, samples);
     eitp__batch *batch = &evaluator->batch;
     eitp__reductions reductions = EITP__ZERO;
     eitp_status status = EITP_OK;
@@ -52066,7 +52005,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
             eitp__draw draw = EITP__ZERO;
             draw.split = split;
             draw.number = eitp__draw_sample(done, count, total, seed);
-            status = eitp__context_ask(task->context, error);
+            status = eitp__context_ask(evaluator->pass.task->context, error);
             if (!status)
                 status = eitp__batch_add(batch, &draw, error);
         }
@@ -52079,8 +52018,6 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         if (!status)
             status = eitp__observe_batch(evaluator, end - (uint64_t)batch->count, count, error);
     }
-    if (!status && task->check_unchanged)
-        status = task->check_unchanged(task->user, split, error);
     if (status)
         return status;
     eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
@@ -53101,21 +53038,10 @@ static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     return status;
 }
 
-/* Refuses batches of data that have changed, and what was read ahead of them. */
-static eitp_status eitp__check_data(eitp_trainer *trainer, eitp_error *error) {
-    const eitp_task *task = &trainer->plans.task;
-    eitp_status status = task->check_unchanged ? task->check_unchanged(task->user, EITP_TRAINING, error) : EITP_OK;
-    if (status)
-        eitp__read_ahead_cancel(&trainer->plans.ahead);
-    return status;
-}
-
 /* Gets all batches of the step before its first backward pass: a mean over items needs their number. */
 static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
     eitp_status status = eitp__get_batches(trainer, error);
-    if (!status)
-        status = eitp__check_data(trainer, error);
     if (status)
         return status;
     if (plans->unique.ids)

@@ -962,10 +962,11 @@ static int put_id(const char *name, uint64_t offset, int id) {
     return !eitp__file_close(&file, NULL) && is_put;
 }
 
-/* Counts the file calls of a check. */
-static long calls_of_check(meter *m, eitp_token_file *file, eitp_status expected, eitp_error *error) {
+/* Reads an id, and counts the file calls. */
+static long calls_of_read(meter *m, eitp_token_file *file, eitp_status expected, eitp_error *error) {
     const long before = m->faulty.file_calls;
-    const eitp_status status = eitp_token_file_check_unchanged(file, error);
+    int32_t id;
+    const eitp_status status = eitp_token_file_read(file, 7, 1, &id, error);
     CHECK_THAT(status == expected && (!status || error->status == status), "%s", status ? error->message : "unchanged");
     return m->faulty.file_calls - before;
 }
@@ -985,21 +986,21 @@ static void test_changed_tokens_are_found(void) {
             host.files.file_info = NULL;
         REQUIRE_OK(write_ids("ids", CHANGING_IDS, ids, CHANGING_IDS, &error), error);
         REQUIRE_OK(eitp_token_file_open(&host, at("ids"), 0, &file, &error), error);
-        CHECK(calls_of_check(&m, file, EITP_OK, &error) == 1);
+        CHECK(calls_of_read(&m, file, EITP_OK, &error) == 2);
         CHECK(!faults_set_time(at("ids"), 1000));
-        CHECK(calls_of_check(&m, file, EITP_OK, &error) > 5);
-        CHECK(calls_of_check(&m, file, EITP_OK, &error) == 1);
+        CHECK(calls_of_read(&m, file, EITP_OK, &error) > 5);
+        CHECK(calls_of_read(&m, file, EITP_OK, &error) == 2);
         CHECK(put_id("ids", CHANGING_ID, 1) && !faults_set_time(at("ids"), 2000));
         for (int i = 0; i < 2; i++) /* it stays an error */
-            CHECK(calls_of_check(&m, file, EITP_ERROR_IO, &error) > 5 &&
-                  has(&error, "ids' changed while it was read") && has(&error, "restore it"));
+            CHECK(calls_of_read(&m, file, EITP_ERROR_IO, &error) > 5 && has(&error, "ids' changed while it was read") &&
+                  has(&error, "restore it"));
         CHECK(put_id("ids", CHANGING_ID, 65535) && !faults_set_time(at("ids"), 3000));
-        CHECK(calls_of_check(&m, file, EITP_ERROR_IO, &error) > 0 && has(&error, "changed while it was read") &&
+        CHECK(calls_of_read(&m, file, EITP_ERROR_IO, &error) > 0 && has(&error, "changed while it was read") &&
               has(&error, "has id 65535"));
         CHECK(put_id("ids", CHANGING_ID, 4000) && !faults_set_time(at("ids"), 4000));
-        CHECK(calls_of_check(&m, file, EITP_OK, &error) > 5);
+        CHECK(calls_of_read(&m, file, EITP_OK, &error) > 5);
         CHECK(truncate(at("ids"), CHANGING_ID) == 0);
-        CHECK(calls_of_check(&m, file, EITP_ERROR_IO, &error) > 0 && has(&error, "it ends before token"));
+        CHECK(calls_of_read(&m, file, EITP_ERROR_IO, &error) > 0 && has(&error, "it ends before token"));
         eitp_token_file_close(file);
         CHECK(settled(&m));
         scratch_remove(scratch);
@@ -1010,6 +1011,7 @@ static void test_changed_tokens_are_found(void) {
 static void test_replaced_tokens_are_unchanged(void) {
     for (int by_path = 0; by_path < 2; by_path++) {
         static const int32_t ids[] = {5, 6, 7}, others[] = {7, 6, 5};
+        int32_t id = 0;
         eitp_host host = eitp_host_default();
         eitp_error error = EITP__ZERO;
         eitp_token_file *file = NULL;
@@ -1019,9 +1021,9 @@ static void test_replaced_tokens_are_unchanged(void) {
         REQUIRE_OK(write_ids("ids", 8, ids, 3, &error), error);
         REQUIRE_OK(eitp_token_file_open(&host, at("ids"), 0, &file, &error), error);
         REQUIRE_OK(write_ids("ids", 8, others, 3, &error), error);
-        CHECK_THAT(!eitp_token_file_check_unchanged(file, &error), "%s", error.message);
+        CHECK_THAT(!eitp_token_file_read(file, 0, 1, &id, &error) && id == 5, "%s", error.message);
         CHECK(unlink(at("ids")) == 0);
-        CHECK_THAT(!eitp_token_file_check_unchanged(file, &error), "%s", error.message);
+        CHECK_THAT(!eitp_token_file_read(file, 0, 1, &id, &error) && id == 5, "%s", error.message);
         eitp_token_file_close(file);
         scratch_remove(scratch);
     }
@@ -1037,17 +1039,18 @@ static void test_changed_llmc_tokens_are_found(void) {
         eitp_host host = eitp_host_default();
         eitp_error error = EITP__ZERO;
         eitp_token_file *file = NULL;
+        int32_t id;
         REQUIRE(scratch_make(scratch));
         CHECK(put_llmc("ids.bin", 1, 4, ids, 4));
         REQUIRE_OK(eitp_token_file_open(&host, at("ids.bin"), 0, &file, &error), error);
         CHECK(!is_verified || !eitp_token_file_verify(file, &error));
         CHECK(eitp_token_file_get_info(file).content_hash == (is_verified ? hash : 0));
         CHECK(eitp_token_file_source(file, all).hash == (is_verified ? hash : 0));
-        CHECK(!eitp_token_file_check_unchanged(file, &error) && !faults_set_time(at("ids.bin"), 1000));
-        CHECK(eitp_token_file_check_unchanged(file, &error) == (is_verified ? EITP_OK : EITP_ERROR_IO));
+        CHECK(!eitp_token_file_read(file, 1, 1, &id, &error) && !faults_set_time(at("ids.bin"), 1000));
+        CHECK(eitp_token_file_read(file, 1, 1, &id, &error) == (is_verified ? EITP_OK : EITP_ERROR_IO));
         CHECK(is_verified || has(&error, "was written to while it was read"));
         CHECK(put_id("ids.bin", 1024, 9) && !faults_set_time(at("ids.bin"), 2000));
-        CHECK(eitp_token_file_check_unchanged(file, &error) == EITP_ERROR_IO);
+        CHECK(eitp_token_file_read(file, 1, 1, &id, &error) == EITP_ERROR_IO);
         CHECK(!is_verified || has(&error, "changed while it was read"));
         eitp_token_file_close(file);
         scratch_remove(scratch);

@@ -1189,6 +1189,7 @@ static void test_changes_are_found(void) {
     eitp_labelled_file *file = packed(plain(), several, 4);
     eitp_labelled_part *part = NULL, *rest = NULL;
     eitp_labelled_source sources[2];
+    eitp_labelled_sample sample = EITP__ZERO;
     eitp_error error;
     eitp__file changed;
     REQUIRE(file != NULL);
@@ -1196,8 +1197,9 @@ static void test_changes_are_found(void) {
     const uint64_t places[] = {256, file->layout.records + 4, file->layout.values, file->layout.names};
     sources[0] = eitp_labelled_file_source(file);
     sources[1] = eitp_labelled_part_source(rest);
-    CHECK(!sources[0].check_unchanged(sources[0].user, &error) && !faults_set_time(at("a.lab"), 1000));
-    CHECK(!sources[0].check_unchanged(sources[0].user, &error) && !sources[1].check_unchanged(sources[1].user, &error));
+    CHECK(!sources[0].read(sources[0].user, 1, &sample, &error) && !faults_set_time(at("a.lab"), 1000));
+    CHECK(!sources[0].read(sources[0].user, 1, &sample, &error) &&
+          !sources[1].read(sources[1].user, 1, &sample, &error));
     for (size_t i = 0; i < EITP__COUNT(places); i++) {
         unsigned char byte = 0, other;
         REQUIRE_OK(eitp__file_open(&changed, host, at("a.lab"), EITP_FILE_UPDATE, &error), error);
@@ -1206,13 +1208,13 @@ static void test_changes_are_found(void) {
         REQUIRE_OK(eitp__file_write(&changed, places[i], &other, 1, &error), error);
         CHECK(!faults_set_time(at("a.lab"), 2000 + 2 * (int)i));
         for (int j = 0; j < 2; j++)
-            CHECK_THAT(sources[j].check_unchanged(sources[j].user, &error) == EITP_ERROR_IO &&
+            CHECK_THAT(sources[j].read(sources[j].user, 1, &sample, &error) == EITP_ERROR_IO &&
                            error.status == EITP_ERROR_IO && has(&error, "changed while it was read"),
                        "%d: %s", (int)i, error.message);
         REQUIRE_OK(eitp__file_write(&changed, places[i], &byte, 1, &error), error);
         REQUIRE_OK(eitp__file_close(&changed, &error), error);
         CHECK(!faults_set_time(at("a.lab"), 2001 + 2 * (int)i));
-        CHECK_THAT(!sources[0].check_unchanged(sources[0].user, &error), "%s", error.message);
+        CHECK_THAT(!sources[0].read(sources[0].user, 1, &sample, &error), "%s", error.message);
     }
     eitp_labelled_part_destroy(part);
     eitp_labelled_part_destroy(rest);

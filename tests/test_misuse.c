@@ -588,8 +588,6 @@ static void texts_with_null(void) {
     CHECK(names_null(eitp_token_file_open(&host, NULL, 0, &file, &error_), "path"));
     CHECK(names_null(eitp_token_file_read(NULL, 0, 1, ids, &error_), "file"));
     CHECK(names_null(eitp_token_file_verify(NULL, &error_), "file"));
-    CHECK(names_null(eitp_token_file_check_unchanged(NULL, &error_), "file"));
-    CHECK(names_null(eitp_labelled_file_check_unchanged(NULL, &error_), "file"));
     CHECK(names_null(eitp_split_tokens(100, 0.5, 4, NULL, &range, &error_), "training"));
     CHECK(names_null(eitp_windows_init(&windows, NULL, 4, &error_), "source"));
     CHECK(names_null(eitp_windows_read(NULL, 0, ids, ids, &error_), "windows"));

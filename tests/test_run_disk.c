@@ -692,10 +692,12 @@ static void overwritten_data_end_the_run(void) {
             f.fails_after = 3;
             f.failure = failure;
             CHECK(train(&f, 0) == EITP_ERROR_IO);
-            CHECK_THAT(f.report.saved_step == 3, "saved %d", (int)f.report.saved_step);
+            /* Steps that were read ahead have the right tokens. */
+            CHECK_THAT(workers ? f.report.saved_step >= 3 : f.report.saved_step == 3, "saved %d",
+                       (int)f.report.saved_step);
             CHECK_THAT(strstr(error_.message, "text.tokens' changed while it was read: the hash of its tokens is "),
                        "%s", error_.message);
-            CHECK(strstr(error_.message, "step 4 failed, and nothing was changed") != NULL);
+            CHECK(workers || strstr(error_.message, "step 4 failed, and nothing was changed"));
             end_resumed(&f);
         }
     }

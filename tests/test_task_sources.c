@@ -29,16 +29,12 @@ static void expect_pieces(void *user, uint64_t first, uint64_t count) {
 
 static eitp_token_source source_of(const run *r, place from, pieces *p, eitp_token_range range) {
     const eitp_token_source file = eitp_token_file_source(r->file, range);
-    eitp_token_source source = EITP__ZERO;
+    eitp_token_source source = file;
     if (from == FROM_MEMORY)
         return eitp_token_memory_source(p->ids, p->count, range);
     if (from == FROM_FILE)
         return file;
     source.user = p;
-    source.count = file.count;
-    source.range = range;
-    source.hash = file.hash;
-    source.end_of_text = file.end_of_text;
     source.read = read_pieces;
     source.prefetch = expect_pieces;
     return source;

@@ -151,22 +151,21 @@ EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *fi
    is harmless. */
 EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
-/* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
-   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of
-   `ids` is unspecified. */
+/*
+ * Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
+ * the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter, or has other tokens than when it was opened,
+ * EITP_ERROR_IO. After a failure the content of `ids` is unspecified.
+ *
+ * Each call looks at the size and the time of the file, and reads all of it where they have changed since the last one,
+ * to compare the content hash. An llm.c file that is written to is an error unless it was verified before, since its
+ * header has no hash.
+ */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 
 /* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
    does not match. Afterwards the content hash of an llm.c file is known too. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
-
-/*
- * Fails with EITP_ERROR_IO if another program has changed the tokens since the file was opened. Compares the size and
- * time of the file, and reads it only if they have changed since the last call. An llm.c file that was written to is an
- * error too unless it was verified, since its header has no hash.
- */
-EITP_API eitp_status eitp_token_file_check_unchanged(eitp_token_file *file, eitp_error *error);
 
 /*
  * Finds the shortest prefix of the file whose tokens have this hash (content_hash, or that of a token source), and sets
@@ -193,8 +192,8 @@ EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_f
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
 
 /*
- * Tokens in a token file, in memory, or behind a function of the program; zero-initialise it. What `user` points to
- * must outlive the users of the source. `read` and `prefetch` are called by the thread that called eitp.
+ * Tokens in a token file, in memory, or behind a function of the program. What `user` points to must outlive the users
+ * of the source. `read` and `prefetch` are called by the thread that called eitp.
  */
 typedef struct eitp_token_source {
     void *user;
@@ -205,9 +204,6 @@ typedef struct eitp_token_source {
     /* Stores tokens [first, first + count) of the source, not of the range, in ids[count]. */
     eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
     void (*prefetch)(void *user, uint64_t first, uint64_t count); /* a hint: read soon; may be NULL */
-    /* Fails with EITP_ERROR_IO if the tokens are no longer those of `hash`, as eitp_token_file_check_unchanged does.
-       May be NULL: they do not change. Other threads may be reading meanwhile. */
-    eitp_status (*check_unchanged)(void *user, eitp_error *error);
 } eitp_token_source;
 
 /* A range of a token file, which must stay open. NULL gives a source without tokens. eitp_windows_init checks the

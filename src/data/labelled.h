@@ -19,8 +19,8 @@ typedef struct eitp_labelled_sample {
     int32_t *token_labels;
 } eitp_labelled_sample;
 
-/* Labelled samples in a file, in memory, or behind a function of the program; zero-initialise it. What `user` and
-   `labels` point to must outlive the users of the source. A source without `read` has no samples. */
+/* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
+   outlive the users of the source. A source without `read` has no samples. */
 typedef struct eitp_labelled_source {
     void *user;
     uint64_t count;            /* number of samples */
@@ -31,9 +31,6 @@ typedef struct eitp_labelled_source {
     uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
-    /* Fails with EITP_ERROR_IO if the samples are no longer those of `hash`, as eitp_labelled_file_check_unchanged
-       does. May be NULL: they do not change. Other threads may be reading meanwhile. */
-    eitp_status (*check_unchanged)(void *user, eitp_error *error);
 } eitp_labelled_source;
 
 /* ---- Packing examples into a labelled file ---- */
@@ -145,16 +142,13 @@ EITP_API void eitp_labelled_file_close(eitp_labelled_file *file);
 EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file);
 
 /* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, damaged content EITP_ERROR_FORMAT, and a
-   file that has become shorter EITP_ERROR_IO. After a failure the content of *sample is unspecified. */
+   file that has become shorter, or has other samples than when it was opened, EITP_ERROR_IO: its size and time are
+   looked at, and all of it is read where they have changed. After a failure the content of *sample is unspecified. */
 EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
                                              eitp_labelled_sample *sample, eitp_error *error);
 
 /* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
 EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
-
-/* Fails with EITP_ERROR_IO if another program has changed the samples since the file was opened. Compares the size and
-   time of the file, and reads it only if they have changed since the last call. */
-EITP_API eitp_status eitp_labelled_file_check_unchanged(eitp_labelled_file *file, eitp_error *error);
 
 /* All samples of a file, which must stay open. NULL gives a source without samples. */
 EITP_API eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file);

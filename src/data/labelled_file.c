@@ -310,24 +310,6 @@ static eitp_status eitp__labelled_read_record(const eitp_labelled_file *file, ui
                : eitp__labelled_fail_damaged(file, "the index of sample", number, error);
 }
 
-eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number, eitp_labelled_sample *sample,
-                                    eitp_error *error) {
-    eitp__labelled_record record = EITP__ZERO;
-    if (!file || !sample)
-        return eitp__fail_null(error, "eitp_labelled_file_read", "file and sample");
-    eitp_status status = eitp__labelled_read_record(file, number, &record, error);
-    if (status == EITP_OK && sample->ids)
-        status = eitp__labelled_read_ids(file, number, &record, sample->ids, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_read_labels(file, &record, sample, error);
-    if (status != EITP_OK)
-        return status;
-    sample->length = record.length;
-    for (uint32_t i = 0; i < record.length && sample->segments; i++)
-        sample->segments[i] = i >= record.boundary;
-    return EITP_OK;
-}
-
 eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error) {
     eitp__labelled_window window;
     if (!file)
@@ -344,8 +326,6 @@ eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error
     return EITP_OK;
 }
 
-/* ---- Changes while it is open ---- */
-
 static eitp_status eitp__labelled_hash_names(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
     unsigned char bytes[EITP__LABELLED_CHUNK];
     const eitp__labelled_layout *layout = &file->layout;
@@ -361,6 +341,7 @@ static eitp_status eitp__labelled_hash_names(const eitp_labelled_file *file, uin
     return EITP_OK;
 }
 
+/* Compares everything with what it was when the file was opened. */
 static eitp_status eitp__labelled_file_compare(const void *owner, eitp_error *error) {
     const eitp_labelled_file *file = (const eitp_labelled_file *)owner;
     const uint64_t expected = file->layout.info.content_hash;
@@ -378,16 +359,26 @@ static eitp_status eitp__labelled_file_compare(const void *owner, eitp_error *er
     return status == EITP_OK ? eitp_labelled_file_verify(file, error) : status;
 }
 
-eitp_status eitp_labelled_file_check_unchanged(eitp_labelled_file *file, eitp_error *error) {
-    if (!file)
-        return eitp__fail_null(error, "eitp_labelled_file_check_unchanged", "file");
-    return eitp__file_check_stamp(&file->file, &file->stamp, eitp__labelled_file_compare, file, error);
-}
-
-/* ---- The source ---- */
-
-static eitp_status eitp__check_labelled_file(void *user, eitp_error *error) {
-    return eitp_labelled_file_check_unchanged((eitp_labelled_file *)user, error);
+eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number, eitp_labelled_sample *sample,
+                                    eitp_error *error) {
+    eitp__labelled_record record = EITP__ZERO;
+    if (!file || !sample)
+        return eitp__fail_null(error, "eitp_labelled_file_read", "file and sample");
+    eitp_status status = eitp__labelled_read_record(file, number, &record, error);
+    if (status == EITP_OK && sample->ids)
+        status = eitp__labelled_read_ids(file, number, &record, sample->ids, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_read_labels(file, &record, sample, error);
+    /* The object itself is not constant: eitp_labelled_file_open has allocated it. */
+    if (status == EITP_OK)
+        status = eitp__file_check_stamp(&file->file, &((eitp_labelled_file *)file)->stamp, eitp__labelled_file_compare,
+                                        file, error);
+    if (status != EITP_OK)
+        return status;
+    sample->length = record.length;
+    for (uint32_t i = 0; i < record.length && sample->segments; i++)
+        sample->segments[i] = i >= record.boundary;
+    return EITP_OK;
 }
 
 static eitp_status eitp__read_labelled_file(void *user, uint64_t number, eitp_labelled_sample *sample,
@@ -400,7 +391,7 @@ eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
     memset(&source, 0, sizeof source);
     if (!file)
         return source;
-    source.user = (void *)file; /* only what check_unchanged remembers is written */
+    source.user = (void *)file; /* only read, never written */
     source.count = file->layout.info.sample_count;
     source.max_length = file->layout.info.max_length;
     source.problem = file->layout.info.problem;
@@ -408,6 +399,5 @@ eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
     source.labels = file->labels;
     source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
     source.read = eitp__read_labelled_file;
-    source.check_unchanged = eitp__check_labelled_file;
     return source;
 }

@@ -86,11 +86,6 @@ static eitp_status eitp__read_labelled_part(void *user, uint64_t number, eitp_la
     return eitp_labelled_file_read(part->file, part->samples[number], sample, error);
 }
 
-static eitp_status eitp__check_labelled_part(void *user, eitp_error *error) {
-    const eitp_labelled_part *part = (const eitp_labelled_part *)user;
-    return eitp_labelled_file_check_unchanged((eitp_labelled_file *)part->file, error);
-}
-
 eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
     eitp_labelled_source source = eitp_labelled_file_source(part ? part->file : NULL);
     if (!part)
@@ -100,7 +95,6 @@ eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
     source.max_length = part->max_length;
     source.hash = part->hash;
     source.read = eitp__read_labelled_part;
-    source.check_unchanged = eitp__check_labelled_part;
     return source;
 }
 

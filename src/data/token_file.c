@@ -97,19 +97,13 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
     return EITP_OK;
 }
 
-eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
-                                 eitp_error *error) {
-    if (!file || (count && !ids))
-        return eitp__fail_null(error, "eitp_token_file_read", "file and ids");
+/* Reads ids of the file as it is now. */
+static eitp_status eitp__token_file_read_ids(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
+                                             eitp_error *error) {
     unsigned char bytes[EITP__TOKEN_READ_BYTES];
     const uint64_t element = (uint64_t)file->info.element_size;
     const uint64_t chunk = sizeof bytes / element;
     eitp__file handle = file->file;
-    if (first > file->info.token_count || count > file->info.token_count - first)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: %llu tokens from token %llu on exceed the %llu tokens of the file", file->file.path,
-                          (unsigned long long)count, (unsigned long long)first,
-                          (unsigned long long)file->info.token_count);
     for (uint64_t done = 0; done < count;) {
         const uint64_t now = count - done < chunk ? count - done : chunk;
         eitp_status status =
@@ -145,7 +139,7 @@ eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t ha
     for (uint64_t first = 0; first < file->info.token_count;) {
         const uint64_t left = file->info.token_count - first;
         const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        const eitp_status status = eitp_token_file_read(file, first, size, ids, error);
+        const eitp_status status = eitp__token_file_read_ids(file, first, size, ids, error);
         if (status != EITP_OK)
             return status;
         for (uint64_t i = 0; i < size; i++) {
@@ -167,7 +161,7 @@ static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        eitp_status status = eitp_token_file_read(file, first, count, ids, error);
+        eitp_status status = eitp__token_file_read_ids(file, first, count, ids, error);
         if (status != EITP_OK)
             return status;
         *hash = eitp__token_hash(*hash, ids, (size_t)count);
@@ -192,8 +186,9 @@ eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *erro
     return status;
 }
 
-/* ---- Changes while it is open ---- */
+/* ---- Reading ---- */
 
+/* Compares the ids with what they were when the file was opened. */
 static eitp_status eitp__token_file_compare(const void *owner, eitp_error *error) {
     const eitp_token_file *file = (const eitp_token_file *)owner;
     const uint64_t expected = eitp_token_file_get_info(file).content_hash;
@@ -214,8 +209,18 @@ static eitp_status eitp__token_file_compare(const void *owner, eitp_error *error
     return status;
 }
 
-eitp_status eitp_token_file_check_unchanged(eitp_token_file *file, eitp_error *error) {
-    if (!file)
-        return eitp__fail_null(error, "eitp_token_file_check_unchanged", "file");
-    return eitp__file_check_stamp(&file->file, &file->stamp, eitp__token_file_compare, file, error);
+eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
+                                 eitp_error *error) {
+    if (!file || (count && !ids))
+        return eitp__fail_null(error, "eitp_token_file_read", "file and ids");
+    if (first > file->info.token_count || count > file->info.token_count - first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: %llu tokens from token %llu on exceed the %llu tokens of the file", file->file.path,
+                          (unsigned long long)count, (unsigned long long)first,
+                          (unsigned long long)file->info.token_count);
+    eitp_status status = eitp__token_file_read_ids(file, first, count, ids, error);
+    /* The object itself is not constant: eitp_token_file_open has allocated it. */
+    return status ? status
+                  : eitp__file_check_stamp(&file->file, &((eitp_token_file *)file)->stamp, eitp__token_file_compare,
+                                           file, error);
 }

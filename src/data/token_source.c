@@ -12,22 +12,17 @@ static void eitp__prefetch_file_tokens(void *user, uint64_t first, uint64_t coun
     eitp_token_file_prefetch((const eitp_token_file *)user, first, count);
 }
 
-static eitp_status eitp__check_file_tokens(void *user, eitp_error *error) {
-    return eitp_token_file_check_unchanged((eitp_token_file *)user, error);
-}
-
 eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range) {
     const eitp_token_file_info info = eitp_token_file_get_info(file);
     eitp_token_source source;
     memset(&source, 0, sizeof source);
-    source.user = (void *)file; /* only what check_unchanged remembers is written */
+    source.user = (void *)file; /* only read, never written */
     source.count = info.token_count;
     source.range = range;
     source.hash = info.content_hash;
     source.end_of_text = info.end_of_text;
     source.read = eitp__read_file_tokens;
     source.prefetch = eitp__prefetch_file_tokens;
-    source.check_unchanged = eitp__check_file_tokens;
     return source;
 }
 

@@ -159,10 +159,6 @@ static eitp_status eitp__classification_identify(void *user, eitp_task_identity 
     return EITP_OK;
 }
 
-static eitp_status eitp__classification_check_unchanged(void *user, eitp_split split, eitp_error *error) {
-    return eitp__labelled_check_unchanged(&((const eitp__classification *)user)->sources[split], error);
-}
-
 /* Writes the tokenizer. */
 static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
     const eitp__classification *c = (const eitp__classification *)user;
@@ -487,7 +483,6 @@ static void eitp__classification_fill(eitp__classification *c, eitp_task *task) 
     task->build = eitp__classification_build;
     task->read = eitp__classification_read;
     task->identify = eitp__classification_identify;
-    task->check_unchanged = eitp__classification_check_unchanged;
     task->save = eitp__classification_save;
     task->release = eitp__classification_release;
     task->metrics = c->metrics;

@@ -71,10 +71,6 @@ EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, e
     identity->count = source->count;
 }
 
-EITP__PRIVATE eitp_status eitp__labelled_check_unchanged(const eitp_labelled_source *source, eitp_error *error) {
-    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
-}
-
 EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task) {
     task->context = eitp_model_context(model);
     task->model = model;

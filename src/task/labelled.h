@@ -22,9 +22,6 @@ EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source
 /* Describes a source for eitp_task.identify. */
 EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity);
 
-/* Checks a source for eitp_task.check_unchanged. */
-EITP__PRIVATE eitp_status eitp__labelled_check_unchanged(const eitp_labelled_source *source, eitp_error *error);
-
 /* Fills in what follows from the sources and the model: context, model, rows, samples. */
 EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task);
 

@@ -57,11 +57,6 @@ static eitp_status eitp__language_identify(void *user, eitp_task_identity *ident
     return EITP_OK;
 }
 
-static eitp_status eitp__language_check_unchanged(void *user, eitp_split split, eitp_error *error) {
-    const eitp_token_source *source = &((const eitp__language *)user)->windows[split].source;
-    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
-}
-
 /* Sets the model's special tokens to the tokenizer's; without a tokenizer, to the id that ends documents in the
    data. */
 static eitp_status eitp__language_save(void *user, const char *directory, eitp_error *error) {
@@ -129,7 +124,6 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->read = eitp__language_read;
     task->prefetch = eitp__language_prefetch;
     task->identify = eitp__language_identify;
-    task->check_unchanged = eitp__language_check_unchanged;
     task->save = eitp__language_save;
     task->release = eitp__language_release;
     return EITP_OK;

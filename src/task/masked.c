@@ -111,10 +111,6 @@ static eitp_status eitp__masked_identify(void *user, eitp_task_identity *identit
     return EITP_OK;
 }
 
-static eitp_status eitp__masked_check_unchanged(void *user, eitp_split split, eitp_error *error) {
-    return eitp__labelled_check_unchanged(&((const eitp__masked_language *)user)->sources[split], error);
-}
-
 static eitp_status eitp__masked_save(void *user, const char *directory, eitp_error *error) {
     const eitp__masked_language *m = (const eitp__masked_language *)user;
     return eitp__save_tokenizer(m->tokenizer, m->model, directory, error);
@@ -207,7 +203,6 @@ eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, 
     task->build = eitp__masked_build;
     task->read = eitp__masked_read;
     task->identify = eitp__masked_identify;
-    task->check_unchanged = eitp__masked_check_unchanged;
     task->save = eitp__masked_save;
     task->release = eitp__masked_release;
     return EITP_OK;

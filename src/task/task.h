@@ -200,12 +200,6 @@ typedef struct eitp_task {
     void (*prefetch)(void *user, eitp_split split, uint64_t number);
     /* Describes the data, for a resume to compare. */
     eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
-    /*
-     * Fails with EITP_ERROR_IO if another program has changed the data of a split since it was opened. Called after the
-     * samples of each step and each evaluation were read, before the step changes anything: so it must be fast while
-     * the data seem unchanged. Workers may be in `read` meanwhile.
-     */
-    eitp_status (*check_unchanged)(void *user, eitp_split split, eitp_error *error);
     /* Writes further files of a checkpoint to its directory, such as a tokenizer. */
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
     /* Frees `user`. */

@@ -73,11 +73,6 @@ static eitp_status eitp__text_windows_read(void *user, uint64_t number, eitp_lab
     return status;
 }
 
-static eitp_status eitp__text_windows_check(void *user, eitp_error *error) {
-    const eitp_token_source *source = &((const eitp_text_windows *)user)->source;
-    return source->check_unchanged ? source->check_unchanged(source->user, error) : EITP_OK;
-}
-
 eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) {
     eitp_labelled_source source = EITP__ZERO;
     if (!windows || windows->text_length < 1)
@@ -87,6 +82,5 @@ eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) 
     source.max_length = windows->text_length + windows->before.count + windows->after.count;
     source.hash = windows->source.hash;
     source.read = eitp__text_windows_read;
-    source.check_unchanged = eitp__text_windows_check;
     return source;
 }

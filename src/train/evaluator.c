@@ -253,8 +253,8 @@ EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split s
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,
                                               eitp_error *error) {
-    const eitp_task *task = evaluator->pass.task;
-    const uint64_t total = task->samples[split], count = eitp__evaluation_size(task, split, samples);
+    const uint64_t total = evaluator->pass.task->samples[split];
+    const uint64_t count = eitp__evaluation_size(evaluator->pass.task, split, samples);
     eitp__batch *batch = &evaluator->batch;
     eitp__reductions reductions = EITP__ZERO;
     eitp_status status = EITP_OK;
@@ -267,7 +267,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
             eitp__draw draw = EITP__ZERO;
             draw.split = split;
             draw.number = eitp__draw_sample(done, count, total, seed);
-            status = eitp__context_ask(task->context, error);
+            status = eitp__context_ask(evaluator->pass.task->context, error);
             if (!status)
                 status = eitp__batch_add(batch, &draw, error);
         }
@@ -280,8 +280,6 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         if (!status)
             status = eitp__observe_batch(evaluator, end - (uint64_t)batch->count, count, error);
     }
-    if (!status && task->check_unchanged)
-        status = task->check_unchanged(task->user, split, error);
     if (status)
         return status;
     eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);

@@ -33,21 +33,10 @@ static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     return status;
 }
 
-/* Refuses batches of data that have changed, and what was read ahead of them. */
-static eitp_status eitp__check_data(eitp_trainer *trainer, eitp_error *error) {
-    const eitp_task *task = &trainer->plans.task;
-    eitp_status status = task->check_unchanged ? task->check_unchanged(task->user, EITP_TRAINING, error) : EITP_OK;
-    if (status)
-        eitp__read_ahead_cancel(&trainer->plans.ahead);
-    return status;
-}
-
 /* Gets all batches of the step before its first backward pass: a mean over items needs their number. */
 static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
     eitp_status status = eitp__get_batches(trainer, error);
-    if (!status)
-        status = eitp__check_data(trainer, error);
     if (status)
         return status;
     if (plans->unique.ids)
