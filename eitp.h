@@ -353,6 +353,10 @@ typedef struct eitp_error {
 /* Short name of a status: "ok", "bad argument", ...; "unknown status" for any other value. */
 EITP_API const char *eitp_status_name(eitp_status status);
 
+/* Writes a number of bytes in the decimal unit that fits it, such as "200 B" or "12.3 MB", and returns `text`; 16 bytes
+   are enough for it. */
+EITP_API const char *eitp_format_bytes(uint64_t bytes, char *text, size_t size);
+
 /*
  * Memory. `allocate` returns `size` (at least 1) bytes aligned to `alignment`, a power of two; NULL on failure. The
  * content does not matter. `release` gets a block and the size it was allocated with. Both are called only
@@ -4339,8 +4343,9 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
 /* Appends "; <advice>", which says what to do, to the message in *error, which may be NULL, and returns `status`. */
 EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice);
 
-/* Writes a number of bytes, such as "12.3 MB", and returns `text`. */
-EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size);
+/* A number of bytes, rounded up or down to the digits that eitp_format_bytes shows: what exceeds a limit must not look
+   equal to it. */
+EITP__PRIVATE uint64_t eitp__round_bytes(uint64_t bytes, int up);
 /* <<src/base/status.h */
 
 /* >>src/base/memory.h */
@@ -11207,9 +11212,10 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
 }
 
 EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, const char *what) {
+    char bytes[32];
     return eitp__fail(error, EITP_ERROR_MEMORY,
-                      "cannot allocate %.1f MB for %s; free memory or choose a smaller model, batch or block size",
-                      (double)size / 1e6, what);
+                      "cannot allocate %s for %s; free memory or choose a smaller model, batch or block size",
+                      eitp_format_bytes(size, bytes, sizeof bytes), what);
 }
 
 EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *arguments) {
@@ -11247,7 +11253,7 @@ EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status statu
     return status;
 }
 
-EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
+const char *eitp_format_bytes(uint64_t bytes, char *text, size_t size) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     double amount = (double)bytes;
     size_t unit = 0;
@@ -11255,6 +11261,13 @@ EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t 
         amount /= 1000;
     snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
     return text;
+}
+
+EITP__PRIVATE uint64_t eitp__round_bytes(uint64_t bytes, int up) {
+    uint64_t step = 1;
+    for (uint64_t unit = 1000; bytes >= unit && unit <= 1000000000000u; unit *= 1000)
+        step = unit / 10;
+    return (bytes + (up ? step - 1 : 0)) / step * step;
 }
 /* <<src/base/status.c */
 
@@ -19658,17 +19671,18 @@ static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *e
     int started;
     const uint64_t needed = eitp__openblas_addresses(cpu->threads, &started);
     const uint64_t left = eitp__addresses_left(&cpu->base.host);
-    char more[40] = "";
+    char more[40] = "", takes[32], rest[32];
     if (needed <= left / 2)
         return EITP_OK;
     if (started)
         snprintf(more, sizeof more, " and %d of its own", started);
     return eitp__fail(
         error, EITP_ERROR_MEMORY,
-        "OpenBLAS maps %llu MB for %d thread%s%s, and limits on the process's addresses leave %llu MB for that and as "
+        "OpenBLAS maps %s for %d thread%s%s, and limits on the process's addresses leave %s for that and as "
         "much for the rest; raise the limits (ulimit -v), %sor use fewer threads or the products 'own'",
-        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s", more,
-        (unsigned long long)left / 2000000, started ? "set OPENBLAS_NUM_THREADS=1, " : "");
+        eitp_format_bytes(eitp__round_bytes(needed, 1), takes, sizeof takes), cpu->threads,
+        cpu->threads == 1 ? "" : "s", more, eitp_format_bytes(eitp__round_bytes(left / 2, 0), rest, sizeof rest),
+        started ? "set OPENBLAS_NUM_THREADS=1, " : "");
 }
 
 /* Registers OpenBLAS's matrix product if it is requested. */
@@ -20052,14 +20066,14 @@ EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *of
         return eitp__fail(error, EITP_ERROR_IO,
                           "offloaded variables need %s in '%s', and its disk has %s free; free some space, or choose "
                           "another file",
-                          eitp__format_bytes(bytes, needs, sizeof needs), path,
-                          eitp__format_bytes(free_bytes, has, sizeof has));
+                          eitp_format_bytes(bytes, needs, sizeof needs), path,
+                          eitp_format_bytes(free_bytes, has, sizeof has));
     if (is_known && largest < offload->size + bytes)
         return eitp__fail(error, EITP_ERROR_IO,
                           "offloaded variables need %s in '%s', and the files of this process may have %s at most; "
                           "raise the limit (ulimit -f)",
-                          eitp__format_bytes(offload->size + bytes, needs, sizeof needs), path,
-                          eitp__format_bytes(largest, has, sizeof has));
+                          eitp_format_bytes(offload->size + bytes, needs, sizeof needs), path,
+                          eitp_format_bytes(largest, has, sizeof has));
     return EITP_OK;
 }
 
@@ -53497,20 +53511,21 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
 
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const eitp_step_shape *a = &report->before, *b = &report->after;
+    char after[32], before[32];
+    eitp_format_bytes(report->bytes_after, after, sizeof after);
+    eitp_format_bytes(report->bytes_before, before, sizeof before);
     if (eitp__step_shapes_equal(a, b))
-        eitp__log(
-            &trainer->host, EITP_LOG_WARNING,
-            "shrunk after step %lld: arena and gradients take %.1f MB instead of %.1f; %d values are recomputed, and "
-            "results stay bit-identical",
-            (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
-            report->recomputed);
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "shrunk after step %lld: arena and gradients take %s instead of %s; %d values are recomputed, and "
+                  "results stay bit-identical",
+                  (long long)trainer->step, after, before, report->recomputed);
     else
         eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "shrunk after step %lld: arena and gradients take %.1f MB instead of %.1f; batch size %lld, "
+                  "shrunk after step %lld: arena and gradients take %s instead of %s; batch size %lld, "
                   "accumulation %lld, %lld per pass instead of %lld, %lld, %lld: the same samples per step, %s",
-                  (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
-                  (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
-                  (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
+                  (long long)trainer->step, after, before, (long long)b->batch_size, (long long)b->grad_accum,
+                  (long long)b->micro_batches_per_pass, (long long)a->batch_size, (long long)a->grad_accum,
+                  (long long)a->micro_batches_per_pass,
                   eitp__step_shapes_keep_bits(&trainer->plans, a, b)
                       ? "and bit-identical results"
                       : "but the last bits differ from a run that was not shrunk");
@@ -55192,6 +55207,7 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
         return eitp__fail_null(error, "eitp_fit_choose", "fit and chosen");
     eitp_fit request = *fit;
     eitp_fit_candidate least = EITP__ZERO;
+    char needed[32], budget[32];
     eitp_optimizer last = request.trainer.optimizer;
     eitp_offload offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
     eitp_offload most = request.any_offload ? EITP_OFFLOAD_ALL : offload;
@@ -55214,8 +55230,9 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
         *smallest = least;
     if (status || chosen->fits)
         return status;
-    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %.0f MB, which exceeds the budget of %.0f MB",
-                      ceil((double)least.total / 1e6), floor((double)request.budget / 1e6));
+    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %s, which exceeds the budget of %s",
+                      eitp_format_bytes(eitp__round_bytes(least.total, 1), needed, sizeof needed),
+                      eitp_format_bytes(eitp__round_bytes(request.budget, 0), budget, sizeof budget));
 }
 /* <<src/train/planner.c */
 
@@ -56095,17 +56112,30 @@ EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
 
 /* ---- Reacting ---- */
 
+/* "18.9 MB left (cgroup)": what the shortage was judged by. If enough is left now, that is without the memory that the
+   run itself will take. */
+static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
+    const eitp__guard *guard = &run->guard;
+    const eitp_memory_info *memory = &guard->memory.info;
+    const eitp__arena_use arena = eitp__run_arena(run);
+    const uint64_t left = eitp__pressure_left(&guard->pressure, &guard->memory, &arena);
+    const int is_to_come = memory->left >= eitp_memory_floor(memory) && left < memory->left;
+    char bytes[32];
+    snprintf(text, size, "%s left (%s)%s", eitp_format_bytes(is_to_come ? left : memory->left, bytes, sizeof bytes),
+             memory->source, is_to_come ? " beside what the run itself will take" : "");
+}
+
 static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
     const eitp_memory_info *memory = &run->guard.memory.info;
     const double amount = found == EITP__MEMORY_RUNS_OUT ? run->guard.pressure.loss : (double)eitp_memory_floor(memory);
-    char left[32], other[32];
+    char left[120], other[32];
     run->report.memory = *memory;
+    eitp__guard_describe(run, left, sizeof left);
     eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
                      found == EITP__MEMORY_RUNS_OUT
-                         ? "memory is short: %s left (%s), and other programs take %s more per second; %s"
-                         : "memory is short: %s left (%s), at least %s needed; %s",
-                     eitp__format_bytes(memory->left, left, sizeof left), memory->source,
-                     eitp__format_bytes((uint64_t)amount, other, sizeof other), action);
+                         ? "memory is short: %s, and other programs take %s more per second; %s"
+                         : "memory is short: %s, at least %s needed; %s",
+                     left, eitp_format_bytes((uint64_t)amount, other, sizeof other), action);
 }
 
 /* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
@@ -56183,24 +56213,23 @@ static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
     const eitp_memory_info *memory = &run->guard.memory.info;
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     const double soon = 5; /* seconds */
-    char left[32];
+    char left[120];
     run->report.memory = *memory;
-    eitp__format_bytes(memory->left, left, sizeof left);
+    eitp__guard_describe(run, left, sizeof left);
     if (done > 0)
         return eitp__fail(error, EITP_ERROR_PRESSURE,
                           run->guard.is_smallest
-                              ? "memory stays short: %s left (%s), and no configuration uses less; stopped after step "
+                              ? "memory stays short: %s, and no configuration uses less; stopped after step "
                                 "%lld"
-                              : "memory stays short: %s left (%s), and other programs take more; stopped after step "
+                              : "memory stays short: %s, and other programs take more; stopped after step "
                                 "%lld",
-                          left, memory->source, (long long)done);
+                          left, (long long)done);
     /* Before step 1 there is nothing to lose, unless others go on taking memory. */
     run->guard.ignores = 1;
     return eitp__pressure_seconds(&run->guard.pressure, &run->guard.memory) > soon
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_MEMORY,
-                            "other programs use up the memory before step 1: %s left (%s); nothing was trained", left,
-                            memory->source);
+                            "other programs use up the memory before step 1: %s; nothing was trained", left);
 }
 
 static const char *eitp__guard_action(const eitp_run *run) {
@@ -57168,9 +57197,9 @@ static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, c
     eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
                      "the disk of '%s' has %s free, and checkpoints will need %s: up to %lld of %s each, of which %lld "
                      "exist; free some space, or the run may end early",
-                     run->directory, eitp__format_bytes(free_bytes, has, sizeof has),
-                     eitp__format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
-                     eitp__format_bytes(size, each, sizeof each), (long long)use->count);
+                     run->directory, eitp_format_bytes(free_bytes, has, sizeof has),
+                     eitp_format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
+                     eitp_format_bytes(size, each, sizeof each), (long long)use->count);
 }
 
 EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
@@ -57186,7 +57215,7 @@ EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
         return eitp__fail(error, EITP_ERROR_IO,
                           "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
                           "limit (ulimit -f)",
-                          eitp__format_bytes(largest, needs, sizeof needs), eitp__format_bytes(limit, has, sizeof has));
+                          eitp_format_bytes(largest, needs, sizeof needs), eitp_format_bytes(limit, has, sizeof has));
     eitp__run_list_kept(run, kept);
     status = eitp__checkpoint_measure(&run->host, run->directory, eitp__disk_limit(run), kept, EITP__KEPT_STEPS, &use,
                                       error);
@@ -57197,8 +57226,8 @@ EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
         return eitp__fail(error, EITP_ERROR_IO,
                           "a checkpoint needs %s, and the disk of '%s' has room for %s; free some space, or choose "
                           "another directory",
-                          eitp__format_bytes(size, needs, sizeof needs), run->directory,
-                          eitp__format_bytes(room, has, sizeof has));
+                          eitp_format_bytes(size, needs, sizeof needs), run->directory,
+                          eitp_format_bytes(room, has, sizeof has));
     eitp__disk_warn(run, size, free_bytes, &use);
     return EITP_OK;
 }
@@ -57229,7 +57258,7 @@ static int eitp__disk_make_room(eitp_run *run) {
                      "the disk of '%s' is full: removed the oldest %lld of %lld checkpoints (%s) before saving, rather "
                      "than afterwards",
                      run->directory, (long long)use.prunable, (long long)use.count,
-                     eitp__format_bytes(use.prunable_bytes, size, sizeof size));
+                     eitp_format_bytes(use.prunable_bytes, size, sizeof size));
     return 1;
 }
 
@@ -57261,8 +57290,8 @@ static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *err
     if (eitp__is_disk_full(error) && eitp__path_space(&run->host, run->directory, &free_bytes, &limit) &&
         free_bytes < total)
         snprintf(text, size, "; %s are missing: a checkpoint needs %s, and %s are free",
-                 eitp__format_bytes(total - free_bytes, missing, sizeof missing),
-                 eitp__format_bytes(total, needs, sizeof needs), eitp__format_bytes(free_bytes, has, sizeof has));
+                 eitp_format_bytes(total - free_bytes, missing, sizeof missing),
+                 eitp_format_bytes(total, needs, sizeof needs), eitp_format_bytes(free_bytes, has, sizeof has));
     return text;
 }
 

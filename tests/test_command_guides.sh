@@ -251,7 +251,7 @@ check "--profile low-memory: no configuration needs less: $low, $least" test "$l
 exits 0 "plan with the same sizes" $plan --batch-size 1 --block-size 128 --grad-accum 16
 check "--profile low-memory: less than the fastest" test "$((low + 1000000))" -lt "$(total out)"
 exits 2 "plan --profile low-memory in too little" $plan --profile low-memory --memory-budget 10M
-check "--profile low-memory: what it needs" grep -q 'does not fit in 10 MB; the smallest --memory-budget' out
+check "--profile low-memory: what it needs" grep -q 'does not fit in 10.0 MB; the smallest --memory-budget' out
 exits 0 "train --profile low-memory" train --data small.txt --init large.json --profile low-memory --steps 1 --eval no \
     --threads 1 --precision "$precision" --output-dir low
 check "train --profile low-memory: what it takes" grep -q '^warning: the profile low-memory uses factored (.*) instead of adamw' err

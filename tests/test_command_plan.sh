@@ -70,7 +70,26 @@ exits 2 "offloading is enough" $plan --memory-budget $between
 check "offloading is enough: what it needs" grep -q -- '--offload auto (fits: [0-9]*M)' out
 refuses 1 "cannot open for writing 'nowhere/file'" $large --steps 2 --offload all --offload-file nowhere/file --output-dir gone
 exits 2 "train in too little" $large --steps 2 --memory-budget 12M --output-dir gone
-check "train in too little: one line" test "$(grep -c '^error: .* does not fit in 12 MB; the smallest --memory-budget' err)" -eq 1
+check "train in too little: one line" test "$(grep -c '^error: .* does not fit in 12.0 MB; the smallest --memory-budget' err)" -eq 1
+exits 2 "a budget of bytes" $large --steps 2 --memory-budget 200 --output-dir gone
+check "a budget of bytes: its unit" grep -q '^error: the run does not fit in 200 B; the smallest --memory-budget that is enough is [0-9]*M' err
+exits 2 "a budget that nearly suffices" $large --steps 2 --memory-budget 11999999 --output-dir gone
+check "a budget that nearly suffices: rounded down" grep -q ' does not fit in 11.9 MB; ' err
+# A limit of the process: no budget mends it, and the limit that is named does.
+if (ulimit -v 120000) 2>/dev/null && [ -r /proc/self/status ]; then
+    limited() {
+        (
+            ulimit -v "$1"
+            exec "$eitp" $large --optimizer adamw --offload none --batch-size 64 --steps 1 --output-dir gone >out 2>err </dev/null
+        )
+    }
+    limited 90000
+    check "a limit on addresses: exit code" test $? -eq 2
+    check "a limit on addresses: what to do" grep -q "^error: the run does not fit in [0-9.]* [kM]*B; the limit on the process's addresses (ulimit -v) is 92.2 MB; raise it to 'ulimit -v [0-9]*' or more" err
+    check "a limit on addresses: enough" limited "$(sed -n "s/.*raise it to 'ulimit -v \([0-9]*\)'.*/\1/p" err)"
+    rm -r gone
+    exits 2 "train in too little" $large --steps 2 --memory-budget 12M --output-dir gone
+fi
 check "only the packed data is kept" test "$(find gone -type f | wc -l)" -eq 1
 rm -r gone
 exits 0 "a compact optimizer" $large --steps 2 --optimizer adamw8 --output-dir compact

@@ -204,6 +204,15 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     short_of_memory 12000 --steps 3 --auto-shrink --output-dir shrunk
     check "a run that shrinks continues" test $? -eq 0 -a -d shrunk/checkpoint-3
     check "shrinking: the reason" grep -q '^warning: memory is short: [0-9.]* MB left (RLIMIT_AS), at least ' err
+    check "shrinking: less is left than is needed" awk '/memory is short: .* at least / {
+        found++
+        split("B 1 kB 1e3 MB 1e6 GB 1e9", words, " ")
+        for (i = 1; i < 8; i += 2) unit[words[i]] = words[i + 1] + 0
+        for (i = 1; i <= NF; i++) if ($i == "left" && !left) left = $(i - 2) * unit[$(i - 1)]
+        for (i = 1; i <= NF; i++) if ($i == "least") needed = $(i + 1) * unit[$(i + 2)]
+        if (left >= needed) wrong++
+        left = 0
+    } END { exit !(found && !wrong) }' err
     check "shrinking: the effect" grep -q '^warning: shrunk after step 0: arena and gradients take [0-9.]* MB instead of ' err
     check "shrinking: the record" grep -q '^{"step": 0, "event": "memory_pressure", .* "shrunk": true}' shrunk/metrics.jsonl
     check "shrinking: the checkpoint" grep -q '"shrunk_from": {"batch_size": 8, "grad_accum": 4, "micro_batches_per_pass": 4}' \

@@ -82,10 +82,10 @@ done
 chooses low-memory 20
 
 exits 1 "nothing fits" check-system --init large.json --memory-budget 5M --json
-check "nothing fits: why" grep -q '"why": "the run does not fit in 5 MB; the smallest --memory-budget' out
+check "nothing fits: why" grep -q '"why": "the run does not fit in 5.0 MB; the smallest --memory-budget' out
 check "nothing fits: no command" grep -q '"command": null' out
 exits 1 "nothing fits, in words" check-system --memory-budget 5M
-check "nothing fits, in words: what to do" grep -q '^advice  *the run does not fit in 5 MB' out
+check "nothing fits, in words: what to do" grep -q '^advice  *the run does not fit in 5.0 MB' out
 
 if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     (ulimit -v 3000000 && "$eitp" check-system --init tiny.json --json >out 2>err)

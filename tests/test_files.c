@@ -531,8 +531,33 @@ static void a_directory_is_locked_once(void) {
     CHECK(files.lock(files.user, in("missing"), &lock) == ENOENT);
 }
 
+/* Sizes have the unit that fits them. */
+static void sizes_have_a_unit_that_fits(void) {
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {{0, "0 B"},
+                 {200, "200 B"},
+                 {999, "999 B"},
+                 {1000, "1.0 kB"},
+                 {999949, "999.9 kB"},
+                 {999950, "1.0 MB"},
+                 {52500000, "52.5 MB"},
+                 {1203000000, "1.2 GB"},
+                 {UINT64_MAX, "18446744.1 TB"}};
+    char text[32];
+    eitp_error error;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++)
+        CHECK_THAT(!strcmp(eitp_format_bytes(cases[i].bytes, text, sizeof text), cases[i].text), "%s", text);
+    CHECK(eitp__fail_memory(&error, 40, "a task") == EITP_ERROR_MEMORY &&
+          !strncmp(error.message, "cannot allocate 40 B for a task; ", 33));
+    CHECK(eitp__round_bytes(6999999, 0) == 6900000 && eitp__round_bytes(6900001, 1) == 7000000);
+    CHECK(eitp__round_bytes(200, 0) == 200 && eitp__round_bytes(200, 1) == 200);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
+        TEST(sizes_have_a_unit_that_fits),
         TEST(a_missing_path_is_an_argument_error),
         TEST(a_pipe_is_refused_without_waiting),
         TEST(reads_and_writes_at_positions),

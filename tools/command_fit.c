@@ -300,6 +300,58 @@ double fit_named_budget(double total) {
     return ceil((total + FIT_SPREAD) / 1e6);
 }
 
+/* Rounded down to the digits that output_bytes shows: what does not fit must not seem to. */
+static const char *budget_text(double budget) {
+    double unit = 1;
+    while (unit < 1e12 && budget >= 1000 * unit)
+        unit *= 1000;
+    return output_bytes(unit > 1 ? floor(budget / unit * 10) / 10 * unit : budget);
+}
+
+/* The least that a process may use so that its default budget is `budget`. */
+static double usable_for(const eitp_memory_info *info, double budget) {
+    eitp_memory_info other = *info;
+    uint64_t low = 0, high = (uint64_t)1 << 52;
+    while (low < high) {
+        other.usable = low + (high - low) / 2;
+        if ((double)eitp_memory_budget_default(&other) < budget)
+            low = other.usable + 1;
+        else
+            high = other.usable;
+    }
+    return (double)low;
+}
+
+/* What to do where a limit of the process (ulimit) leaves too little: a larger budget would not mend that. */
+static void describe_limit(const eitp_memory_info *info, double total, double budget, text_buffer *t) {
+    const int is_addresses = !strcmp(info->source, "RLIMIT_AS");
+    const char *option = is_addresses ? "-v" : "-d";
+    /* With more addresses, threads and the C library reserve more of them. */
+    const double spread = FIT_SPREAD + 0.02 * total;
+    const double more = usable_for(info, total + spread) - usable_for(info, budget);
+    text_format(t, "the limit on the process's %s (ulimit %s) is %s; raise it to 'ulimit %s %.0f' or more",
+                is_addresses ? "addresses" : "data", option, output_bytes((double)info->data_limit), option,
+                ceil(((double)info->data_limit + more) / 1024));
+}
+
+eitp_status fit_fail(const option_set *o, const char *what, double total, double budget, const char *changes,
+                     eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_memory_info info;
+    eitp_error ignored;
+    text_buffer t = {NULL, 0, 0};
+    eitp_status status;
+    if (!options_integer(o, OPTION_MEMORY_BUDGET) && !eitp_memory_info_read(&host, &info, &ignored) &&
+        !strncmp(info.source, "RLIMIT_", 7))
+        describe_limit(&info, total, budget, &t);
+    else
+        text_format(&t, "the smallest --memory-budget that is enough is %.0fM", fit_named_budget(total));
+    status = command_fail(error, EITP_ERROR_MEMORY, "the %s does not fit in %s; %s%s", what, budget_text(budget),
+                          t.data, changes);
+    text_release(&t);
+    return status;
+}
+
 /* Keeps the changes that need less than `total`; returns how many. */
 static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     size_t kept = 0;
@@ -325,10 +377,8 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *sm
     for (size_t i = 0; i < count && i < 3; i++)
         text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name,
                     changes[i].total <= fit->budget ? "fits: " : "", fit_named_budget((double)changes[i].total));
-    status = command_fail(error, EITP_ERROR_MEMORY,
-                          "the run does not fit in %.0f MB; the smallest --memory-budget that is enough is %.0fM%s",
-                          floor((double)fit->budget / 1e6), fit_named_budget((double)smallest->total),
-                          text.data ? text.data : "");
+    status = fit_fail(((const fit_plan *)fit->user)->options, "run", (double)smallest->total, (double)fit->budget,
+                      text.data ? text.data : "", error);
     text_release(&text);
     return status;
 }

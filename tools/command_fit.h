@@ -61,6 +61,11 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
  */
 eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error);
 
+/* Fails because `total` bytes, the least for `what`, exceed the budget; says what would do: a --memory-budget, or a
+   higher limit of the process. `changes` is appended. */
+eitp_status fit_fail(const option_set *o, const char *what, double total, double budget, const char *changes,
+                     eitp_error *error);
+
 /* The budget to name, in MB, for a process that takes `total` bytes. */
 double fit_named_budget(double total);
 

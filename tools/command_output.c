@@ -144,15 +144,10 @@ void output_progress(const char *line) {
 }
 
 const char *output_bytes(double bytes) {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     static char buffers[16][32];
     static size_t next;
-    size_t unit = 0;
-    for (; bytes >= 999.95 && unit + 1 < COMMAND_COUNT(units); unit++)
-        bytes /= 1000;
     next = (next + 1) % COMMAND_COUNT(buffers);
-    snprintf(buffers[next], sizeof buffers[next], unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
-    return buffers[next];
+    return eitp_format_bytes(bytes > 0 ? (uint64_t)(bytes + 0.5) : 0, buffers[next], sizeof buffers[next]);
 }
 
 void output_by_line(void) {

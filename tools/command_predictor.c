@@ -97,13 +97,6 @@ static eitp_status read_budget(const option_set *o, double *budget, eitp_error *
     return status;
 }
 
-/* Fails because `total` bytes exceed the budget. */
-static eitp_status fail_to_fit(double total, double budget, eitp_error *error) {
-    return command_fail(error, EITP_ERROR_MEMORY,
-                        "the model does not fit in %.0f MB; the smallest --memory-budget that is enough is %.0fM",
-                        floor(budget / 1e6), fit_named_budget(total));
-}
-
 /* Halves the passes until they fit in memory beside the model, unless their size is given. */
 static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *error) {
     const double others = (double)process_memory() + planned_bytes(p, planned);
@@ -120,7 +113,7 @@ static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *
         if (status || !(budget > 0) || total <= budget)
             break;
         if (options_has(&p->options, OPTION_PASS_TOKENS) || *tokens == longest)
-            return fail_to_fit(total, budget, error);
+            return fit_fail(&p->options, "model", total, budget, "", error);
         *tokens = *tokens / 2 > longest ? *tokens / 2 : longest;
     }
     if (!status)

@@ -97,17 +97,18 @@ static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *e
     int started;
     const uint64_t needed = eitp__openblas_addresses(cpu->threads, &started);
     const uint64_t left = eitp__addresses_left(&cpu->base.host);
-    char more[40] = "";
+    char more[40] = "", takes[32], rest[32];
     if (needed <= left / 2)
         return EITP_OK;
     if (started)
         snprintf(more, sizeof more, " and %d of its own", started);
     return eitp__fail(
         error, EITP_ERROR_MEMORY,
-        "OpenBLAS maps %llu MB for %d thread%s%s, and limits on the process's addresses leave %llu MB for that and as "
+        "OpenBLAS maps %s for %d thread%s%s, and limits on the process's addresses leave %s for that and as "
         "much for the rest; raise the limits (ulimit -v), %sor use fewer threads or the products 'own'",
-        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s", more,
-        (unsigned long long)left / 2000000, started ? "set OPENBLAS_NUM_THREADS=1, " : "");
+        eitp_format_bytes(eitp__round_bytes(needed, 1), takes, sizeof takes), cpu->threads,
+        cpu->threads == 1 ? "" : "s", more, eitp_format_bytes(eitp__round_bytes(left / 2, 0), rest, sizeof rest),
+        started ? "set OPENBLAS_NUM_THREADS=1, " : "");
 }
 
 /* Registers OpenBLAS's matrix product if it is requested. */

@@ -99,6 +99,10 @@ typedef struct eitp_error {
 /* Short name of a status: "ok", "bad argument", ...; "unknown status" for any other value. */
 EITP_API const char *eitp_status_name(eitp_status status);
 
+/* Writes a number of bytes in the decimal unit that fits it, such as "200 B" or "12.3 MB", and returns `text`; 16 bytes
+   are enough for it. */
+EITP_API const char *eitp_format_bytes(uint64_t bytes, char *text, size_t size);
+
 /*
  * Memory. `allocate` returns `size` (at least 1) bytes aligned to `alignment`, a power of two; NULL on failure. The
  * content does not matter. `release` gets a block and the size it was allocated with. Both are called only

@@ -23,9 +23,10 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
 }
 
 EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, const char *what) {
+    char bytes[32];
     return eitp__fail(error, EITP_ERROR_MEMORY,
-                      "cannot allocate %.1f MB for %s; free memory or choose a smaller model, batch or block size",
-                      (double)size / 1e6, what);
+                      "cannot allocate %s for %s; free memory or choose a smaller model, batch or block size",
+                      eitp_format_bytes(size, bytes, sizeof bytes), what);
 }
 
 EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *arguments) {
@@ -63,7 +64,7 @@ EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status statu
     return status;
 }
 
-EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
+const char *eitp_format_bytes(uint64_t bytes, char *text, size_t size) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     double amount = (double)bytes;
     size_t unit = 0;
@@ -71,4 +72,11 @@ EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t 
         amount /= 1000;
     snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
     return text;
+}
+
+EITP__PRIVATE uint64_t eitp__round_bytes(uint64_t bytes, int up) {
+    uint64_t step = 1;
+    for (uint64_t unit = 1000; bytes >= unit && unit <= 1000000000000u; unit *= 1000)
+        step = unit / 10;
+    return (bytes + (up ? step - 1 : 0)) / step * step;
 }

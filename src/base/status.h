@@ -20,7 +20,8 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
 /* Appends "; <advice>", which says what to do, to the message in *error, which may be NULL, and returns `status`. */
 EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice);
 
-/* Writes a number of bytes, such as "12.3 MB", and returns `text`. */
-EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size);
+/* A number of bytes, rounded up or down to the digits that eitp_format_bytes shows: what exceeds a limit must not look
+   equal to it. */
+EITP__PRIVATE uint64_t eitp__round_bytes(uint64_t bytes, int up);
 
 #endif

@@ -71,9 +71,9 @@ static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, c
     eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
                      "the disk of '%s' has %s free, and checkpoints will need %s: up to %lld of %s each, of which %lld "
                      "exist; free some space, or the run may end early",
-                     run->directory, eitp__format_bytes(free_bytes, has, sizeof has),
-                     eitp__format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
-                     eitp__format_bytes(size, each, sizeof each), (long long)use->count);
+                     run->directory, eitp_format_bytes(free_bytes, has, sizeof has),
+                     eitp_format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
+                     eitp_format_bytes(size, each, sizeof each), (long long)use->count);
 }
 
 EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
@@ -89,7 +89,7 @@ EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
         return eitp__fail(error, EITP_ERROR_IO,
                           "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
                           "limit (ulimit -f)",
-                          eitp__format_bytes(largest, needs, sizeof needs), eitp__format_bytes(limit, has, sizeof has));
+                          eitp_format_bytes(largest, needs, sizeof needs), eitp_format_bytes(limit, has, sizeof has));
     eitp__run_list_kept(run, kept);
     status = eitp__checkpoint_measure(&run->host, run->directory, eitp__disk_limit(run), kept, EITP__KEPT_STEPS, &use,
                                       error);
@@ -100,8 +100,8 @@ EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
         return eitp__fail(error, EITP_ERROR_IO,
                           "a checkpoint needs %s, and the disk of '%s' has room for %s; free some space, or choose "
                           "another directory",
-                          eitp__format_bytes(size, needs, sizeof needs), run->directory,
-                          eitp__format_bytes(room, has, sizeof has));
+                          eitp_format_bytes(size, needs, sizeof needs), run->directory,
+                          eitp_format_bytes(room, has, sizeof has));
     eitp__disk_warn(run, size, free_bytes, &use);
     return EITP_OK;
 }
@@ -132,7 +132,7 @@ static int eitp__disk_make_room(eitp_run *run) {
                      "the disk of '%s' is full: removed the oldest %lld of %lld checkpoints (%s) before saving, rather "
                      "than afterwards",
                      run->directory, (long long)use.prunable, (long long)use.count,
-                     eitp__format_bytes(use.prunable_bytes, size, sizeof size));
+                     eitp_format_bytes(use.prunable_bytes, size, sizeof size));
     return 1;
 }
 
@@ -164,8 +164,8 @@ static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *err
     if (eitp__is_disk_full(error) && eitp__path_space(&run->host, run->directory, &free_bytes, &limit) &&
         free_bytes < total)
         snprintf(text, size, "; %s are missing: a checkpoint needs %s, and %s are free",
-                 eitp__format_bytes(total - free_bytes, missing, sizeof missing),
-                 eitp__format_bytes(total, needs, sizeof needs), eitp__format_bytes(free_bytes, has, sizeof has));
+                 eitp_format_bytes(total - free_bytes, missing, sizeof missing),
+                 eitp_format_bytes(total, needs, sizeof needs), eitp_format_bytes(free_bytes, has, sizeof has));
     return text;
 }
 

@@ -123,17 +123,30 @@ EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
 
 /* ---- Reacting ---- */
 
+/* "18.9 MB left (cgroup)": what the shortage was judged by. If enough is left now, that is without the memory that the
+   run itself will take. */
+static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
+    const eitp__guard *guard = &run->guard;
+    const eitp_memory_info *memory = &guard->memory.info;
+    const eitp__arena_use arena = eitp__run_arena(run);
+    const uint64_t left = eitp__pressure_left(&guard->pressure, &guard->memory, &arena);
+    const int is_to_come = memory->left >= eitp_memory_floor(memory) && left < memory->left;
+    char bytes[32];
+    snprintf(text, size, "%s left (%s)%s", eitp_format_bytes(is_to_come ? left : memory->left, bytes, sizeof bytes),
+             memory->source, is_to_come ? " beside what the run itself will take" : "");
+}
+
 static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
     const eitp_memory_info *memory = &run->guard.memory.info;
     const double amount = found == EITP__MEMORY_RUNS_OUT ? run->guard.pressure.loss : (double)eitp_memory_floor(memory);
-    char left[32], other[32];
+    char left[120], other[32];
     run->report.memory = *memory;
+    eitp__guard_describe(run, left, sizeof left);
     eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
                      found == EITP__MEMORY_RUNS_OUT
-                         ? "memory is short: %s left (%s), and other programs take %s more per second; %s"
-                         : "memory is short: %s left (%s), at least %s needed; %s",
-                     eitp__format_bytes(memory->left, left, sizeof left), memory->source,
-                     eitp__format_bytes((uint64_t)amount, other, sizeof other), action);
+                         ? "memory is short: %s, and other programs take %s more per second; %s"
+                         : "memory is short: %s, at least %s needed; %s",
+                     left, eitp_format_bytes((uint64_t)amount, other, sizeof other), action);
 }
 
 /* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
@@ -211,24 +224,23 @@ static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
     const eitp_memory_info *memory = &run->guard.memory.info;
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     const double soon = 5; /* seconds */
-    char left[32];
+    char left[120];
     run->report.memory = *memory;
-    eitp__format_bytes(memory->left, left, sizeof left);
+    eitp__guard_describe(run, left, sizeof left);
     if (done > 0)
         return eitp__fail(error, EITP_ERROR_PRESSURE,
                           run->guard.is_smallest
-                              ? "memory stays short: %s left (%s), and no configuration uses less; stopped after step "
+                              ? "memory stays short: %s, and no configuration uses less; stopped after step "
                                 "%lld"
-                              : "memory stays short: %s left (%s), and other programs take more; stopped after step "
+                              : "memory stays short: %s, and other programs take more; stopped after step "
                                 "%lld",
-                          left, memory->source, (long long)done);
+                          left, (long long)done);
     /* Before step 1 there is nothing to lose, unless others go on taking memory. */
     run->guard.ignores = 1;
     return eitp__pressure_seconds(&run->guard.pressure, &run->guard.memory) > soon
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_MEMORY,
-                            "other programs use up the memory before step 1: %s left (%s); nothing was trained", left,
-                            memory->source);
+                            "other programs use up the memory before step 1: %s; nothing was trained", left);
 }
 
 static const char *eitp__guard_action(const eitp_run *run) {

@@ -42,14 +42,14 @@ EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *of
         return eitp__fail(error, EITP_ERROR_IO,
                           "offloaded variables need %s in '%s', and its disk has %s free; free some space, or choose "
                           "another file",
-                          eitp__format_bytes(bytes, needs, sizeof needs), path,
-                          eitp__format_bytes(free_bytes, has, sizeof has));
+                          eitp_format_bytes(bytes, needs, sizeof needs), path,
+                          eitp_format_bytes(free_bytes, has, sizeof has));
     if (is_known && largest < offload->size + bytes)
         return eitp__fail(error, EITP_ERROR_IO,
                           "offloaded variables need %s in '%s', and the files of this process may have %s at most; "
                           "raise the limit (ulimit -f)",
-                          eitp__format_bytes(offload->size + bytes, needs, sizeof needs), path,
-                          eitp__format_bytes(largest, has, sizeof has));
+                          eitp_format_bytes(offload->size + bytes, needs, sizeof needs), path,
+                          eitp_format_bytes(largest, has, sizeof has));
     return EITP_OK;
 }
 

@@ -331,6 +331,7 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
         return eitp__fail_null(error, "eitp_fit_choose", "fit and chosen");
     eitp_fit request = *fit;
     eitp_fit_candidate least = EITP__ZERO;
+    char needed[32], budget[32];
     eitp_optimizer last = request.trainer.optimizer;
     eitp_offload offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
     eitp_offload most = request.any_offload ? EITP_OFFLOAD_ALL : offload;
@@ -353,6 +354,7 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
         *smallest = least;
     if (status || chosen->fits)
         return status;
-    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %.0f MB, which exceeds the budget of %.0f MB",
-                      ceil((double)least.total / 1e6), floor((double)request.budget / 1e6));
+    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %s, which exceeds the budget of %s",
+                      eitp_format_bytes(eitp__round_bytes(least.total, 1), needed, sizeof needed),
+                      eitp_format_bytes(eitp__round_bytes(request.budget, 0), budget, sizeof budget));
 }
