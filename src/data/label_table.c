@@ -175,7 +175,7 @@ EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table,
 }
 
 EITP__PRIVATE const char *eitp__list_labels(const char *const *names, int64_t count, char text[EITP__LABEL_LIST_SIZE]) {
-    const int64_t shown = count < EITP__LISTED_LABELS ? count : EITP__LISTED_LABELS;
+    const int64_t shown = count < EITP__LISTED_LABELS ? count : (int64_t)EITP__LISTED_LABELS;
     size_t used = 0;
     *text = 0;
     for (int64_t i = 0; i < shown; i++) {
