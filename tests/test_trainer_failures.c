@@ -164,7 +164,7 @@ static void a_step_that_fails_is_whole_or_torn(void) {
         const eitp_step_report untouched = EITP__ZERO;
         variant v = default_variant();
         uint32_t before, after, saved;
-        int whole = 0, torn = 0;
+        int whole = 0, torn = 0, unharmed = 0;
         faults f;
         run r;
         v.threads = 1;
@@ -193,6 +193,11 @@ static void a_step_that_fails_is_whole_or_torn(void) {
             if (f.file_calls < n)
                 break;
             f.fail_file_call = 0;
+            if (!status) { /* whether the data changed is unknown: their content was compared, and is the same */
+                CHECK_THAT(fingerprint(&r) == after, "way %d, call %ld: other bits", (int)way, n);
+                unharmed++;
+                continue;
+            }
             CHECK_THAT(status == EITP_ERROR_IO && strstr(error_.message, "step 3"), "call %ld: %s", n, error_.message);
             CHECK(eitp_trainer_steps_done(r.trainer) == 2 && !memcmp(&report, &untouched, sizeof report));
             if (eitp_trainer_is_torn(r.trainer)) {
@@ -211,7 +216,8 @@ static void a_step_that_fails_is_whole_or_torn(void) {
             REQUIRE(step_many(&r, 1, NULL));
             CHECK_THAT(fingerprint(&r) == after, "way %d, call %ld: other bits", (int)way, n);
         }
-        CHECK_THAT(whole > 4 && torn > 8, "way %d: %d whole and %d torn", (int)way, whole, torn);
+        CHECK_THAT(whole > 4 && torn > 8 && unharmed < whole, "way %d: %d whole, %d torn, %d unharmed", (int)way, whole,
+                   torn, unharmed);
         f.fail_file_call = 0;
         end_run(&r);
         faults_end(&f);

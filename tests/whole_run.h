@@ -222,7 +222,7 @@ static WHOLE_UNUSED eitp_status whole_make_model(whole_parts *p, eitp_error *err
 }
 
 static const whole_variant *whole_variant_;
-static const eitp_task_metric whole_metric_ = {"wave", 0};
+static const eitp_task_metric whole_metric_ = {"wave", EITP_LOWER_IS_BETTER};
 
 static WHOLE_UNUSED void whole_observe(void *user, void *memory, const eitp_observation *observation) {
     (void)user, (void)memory, (void)observation;
