@@ -105,7 +105,7 @@
  *
  * NOT YET
  *     - GPUs, training on several machines
- *     - architectures other than GPT-2 in model directories (BERT is next), text classification
+ *     - architectures other than GPT-2, BERT, RoBERTa and DistilBERT
  *     - tokenizers other than byte-level BPE and WordPiece
  *     - kernels for processors other than x86-64: those run the portable C kernels
  *
