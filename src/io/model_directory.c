@@ -417,7 +417,7 @@ static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place plac
 /* True if the config.json of the directory has a head of the model's kind. */
 static int eitp__names_head(const eitp__load *load) {
     const eitp_host *host = &load->model->host;
-    eitp_transformer_config own;
+    eitp_transformer_config own = EITP__ZERO;
     char *path = NULL;
     const eitp_status status = eitp__path_in(host, load->directory, "config.json", &path, NULL);
     const int is_same =
