@@ -4842,7 +4842,7 @@ EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp
 EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file);
 
 /*
- * Calls compare(owner) if the file's stamp is no longer *stamp: its content may be another. If the content is the same,
+ * Calls compare(owner) if the file's stamp differs from *stamp: its content may differ. If the content is the same,
  * *stamp becomes the new one. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
  * threads may call it with the same *stamp.
  */
@@ -45205,7 +45205,7 @@ static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
     return status;
 }
 
-/* The same with memory for what was read. */
+/* Allocates the marks of tensors that were read, and calls eitp__read_parameters. */
 static eitp_status eitp__read_collection(eitp__load *load, eitp_error *error) {
     const eitp_host *host = &load->model->host;
     const size_t count = eitp__safetensors_count(load->collection);
@@ -46688,7 +46688,7 @@ static void eitp__new_unlock(eitp__new_directory *created) {
     created->has_lock = 0;
 }
 
-/* Locks a directory. *is_missing: there is none. Other failures to lock are ignored, as for runs. */
+/* Locks a directory; sets *is_missing if it does not exist. Other failures to lock are ignored, as for runs. */
 static eitp_status eitp__new_lock(eitp__new_directory *created, const char *path, int *is_missing, eitp_error *error) {
     const eitp_files *files = &created->host->files;
     const int code = files->lock ? files->lock(files->user, path, &created->lock) : 0;

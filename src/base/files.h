@@ -29,7 +29,7 @@ EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp
 EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file);
 
 /*
- * Calls compare(owner) if the file's stamp is no longer *stamp: its content may be another. If the content is the same,
+ * Calls compare(owner) if the file's stamp differs from *stamp: its content may differ. If the content is the same,
  * *stamp becomes the new one. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
  * threads may call it with the same *stamp.
  */

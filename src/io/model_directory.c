@@ -501,7 +501,7 @@ static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
     return status;
 }
 
-/* The same with memory for what was read. */
+/* Allocates the marks of tensors that were read, and calls eitp__read_parameters. */
 static eitp_status eitp__read_collection(eitp__load *load, eitp_error *error) {
     const eitp_host *host = &load->model->host;
     const size_t count = eitp__safetensors_count(load->collection);

@@ -40,7 +40,7 @@ static void eitp__new_unlock(eitp__new_directory *created) {
     created->has_lock = 0;
 }
 
-/* Locks a directory. *is_missing: there is none. Other failures to lock are ignored, as for runs. */
+/* Locks a directory; sets *is_missing if it does not exist. Other failures to lock are ignored, as for runs. */
 static eitp_status eitp__new_lock(eitp__new_directory *created, const char *path, int *is_missing, eitp_error *error) {
     const eitp_files *files = &created->host->files;
     const int code = files->lock ? files->lock(files->user, path, &created->lock) : 0;
