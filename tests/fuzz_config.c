@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         (info.step < 0 || info.config.batch_size < 1 || info.rows < 1 || info.config.grad_accum < 1 ||
          (info.lora.rank && eitp__lora_config_check(&info.lora, NULL))))
         abort();
-    if (!eitp_lora_config_read(&host, "adapter", &lora, base, sizeof base, &error) &&
+    if (!eitp_lora_config_read(&host, "adapter", NULL, &lora, base, sizeof base, &error) &&
         (eitp__lora_config_check(&lora, NULL) || strlen(base) >= sizeof base))
         abort();
     return 0;

@@ -938,7 +938,7 @@ static int add_adapters(golden *g, const char *targets) {
     const eitp_transformer_config config = eitp_model_config(g->model);
     eitp_lora_config lora = eitp_lora_config_default();
     lora.rank = 2;
-    if (eitp_lora_targets_parse(config.architecture, targets, &lora.targets, &error_) ||
+    if (eitp_lora_targets_parse(config.architecture, targets, &lora, &error_) ||
         eitp_model_add_lora(g->model, &lora, &error_)) {
         printf("    %s\n", error_.message);
         return 0;
@@ -971,6 +971,10 @@ static void adapters_have_the_names_of_peft(void) {
          8},
         {"roberta-class", "all-linear", 16 + 32 + 64 + 2 + 4 + 8,
          "base_model.model.roberta.encoder.layer.0.output.dense.lora_A.weight", 12 + 4},
+        {"bert-class", "layer.0.attention.self.query,bert.encoder.layer.1.output.dense,pooler.dense", EITP_LORA_POOLER,
+         "base_model.model.bert.encoder.layer.1.output.dense.lora_A.weight", 6 + 2},
+        {"distilbert-mlm", "transformer.layer.0.attention.q_lin,vocab_transform", 16 + EITP_LORA_HEAD_TRANSFORM,
+         "base_model.model.distilbert.transformer.layer.0.attention.q_lin.lora_A.weight", 4},
         {"distilbert-mlm", "vocab_transform", EITP_LORA_HEAD_TRANSFORM,
          "base_model.model.vocab_transform.lora_B.weight", 2},
     };
@@ -1030,24 +1034,55 @@ static void classifiers_stay_trained_with_adapters(void) {
     close_golden(&g);
 }
 
-/* Layers that a model lacks, or that PEFT cannot name alone, are errors. */
+/* Layers whose name is the end of others' are written with their blocks. */
+static void layers_are_named_alone(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_lora_config lora = eitp_lora_config_default();
+    eitp_transformer_config deep;
+    char directory[512];
+    eitp__buffer text;
+    golden g, other;
+    REQUIRE(scratch_make(directory));
+    REQUIRE(open_model(&g, golden_path("bert-class"), "bert-class", NULL));
+    REQUIRE(open_model(&other, golden_path("bert-class"), "bert-class", NULL));
+    lora.targets = EITP_LORA_MLP_OUTPUT | EITP_LORA_QUERY;
+    REQUIRE_OK(eitp_model_add_lora(g.model, &lora, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize_lora(g.model, 1, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(g.model, directory, "base", NULL, &error_), error_);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "adapter_config.json"), 1 << 16, &text, &error_), error_);
+    CHECK_THAT(strstr(text.data, "[\"encoder.layer.0.attention.self.query\", \"encoder.layer.0.output.dense\", "
+                                 "\"encoder.layer.1.attention.self.query\", \"encoder.layer.1.output.dense\"]"),
+               "%s", text.data);
+    eitp__buffer_release(&text);
+    REQUIRE_OK(eitp_lora_load(other.model, directory, NULL, &error_), error_);
+    CHECK(eitp__lora_configs_equal(&g.model->lora, &other.model->lora));
+    close_golden(&other);
+    /* Of too many blocks they cannot be written. */
+    deep = eitp_model_config(g.model);
+    deep.layers = EITP_LORA_BLOCKS + 1;
+    REQUIRE_OK(eitp__lora_find_layers(&deep, &lora, &error_), error_);
+    CHECK(eitp__lora_config_write(&host, scratch_path(directory, "deep.json"), &deep, &lora, NULL, &error_) ==
+          EITP_ERROR_UNSUPPORTED);
+    CHECK_THAT(strstr(error_.message, "'query,output.dense' names others too") != NULL, "%s", error_.message);
+    close_golden(&g);
+    scratch_remove(directory);
+}
+
+/* Layers that a model lacks are errors. */
 static void other_adapters_are_errors(void) {
     golden g;
-    char directory[512];
     eitp_lora_config lora = eitp_lora_config_default();
-    REQUIRE(scratch_make(directory));
     REQUIRE(open_model(&g, golden_path("gpt2-class"), "gpt2-class", NULL));
     lora.targets = EITP_LORA_QUERY;
     CHECK(eitp_model_add_lora(g.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error_.message, "gpt2 has layers 15 only") != NULL, "%s", error_.message);
     close_golden(&g);
-    REQUIRE(open_model(&g, golden_path("bert"), "bert", NULL));
-    lora.targets = EITP_LORA_MLP_OUTPUT;
-    REQUIRE_OK(eitp_model_add_lora(g.model, &lora, &error_), error_);
-    CHECK(eitp_lora_save(g.model, directory, "base", NULL, &error_) == EITP_ERROR_UNSUPPORTED);
-    CHECK_THAT(strstr(error_.message, "'output.dense' names others too") != NULL, "%s", error_.message);
+    REQUIRE(open_model(&g, golden_path("bert-mlm"), "bert-mlm", NULL));
+    lora.targets = EITP_LORA_POOLER;
+    CHECK(eitp_model_add_lora(g.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "this bert model has layers") != NULL, "%s", error_.message);
     close_golden(&g);
-    scratch_remove(directory);
 }
 
 int main(int argc, char **argv) {
@@ -1068,6 +1103,7 @@ int main(int argc, char **argv) {
         TEST(token_classifiers_drop_out),
         TEST(adapters_have_the_names_of_peft),
         TEST(classifiers_stay_trained_with_adapters),
+        TEST(layers_are_named_alone),
         TEST(other_adapters_are_errors),
     };
     return RUN_TESTS(tests, argc, argv);

@@ -41,6 +41,49 @@ check "the merged loss agrees up to rounding" agree "$adapted" "$(loss_of out)"
 refuses 1 'already has model.safetensors; choose another directory (--output-dir)' merge --adapter lora --output-dir merged
 refuses 1 'no adapters in' merge --model straight --adapter straight --output-dir gone
 refuses 1 '--output-dir is required' merge --adapter lora
+# Adapters of other layers in each block.
+blocks=h.1.attn.c_attn,transformer.h.0.mlp.c_proj,c_fc
+exits 0 "adapters that differ between blocks" $lora --steps 8 --save-steps 4 --save-total-limit 0 --lora-rank 2 \
+    --lora-targets $blocks --output-dir blocks
+check "the log names the layers" grep -q 'layers c_fc,h.0.mlp.c_proj,h.1.attn.c_attn; training 608 parameters' err
+check "adapter_config.json does too" grep -q '"target_modules": \["c_fc", "h.0.mlp.c_proj", "h.1.attn.c_attn"\]' \
+    blocks/checkpoint-8/adapter_config.json
+cp -r blocks blocks2
+rm -r blocks2/checkpoint-8
+exits 0 "resume them" train --resume blocks2 --threads 2
+check "with the same bits" same blocks/checkpoint-8/adapter_model.safetensors blocks2/checkpoint-8/adapter_model.safetensors
+refuses 1 'other targets' train --resume blocks2 --lora-targets h.1.attn.c_attn,h.1.mlp.c_proj,c_fc --steps 9
+exits 0 "resume with the same layers, named otherwise" train --resume blocks2 --steps 9 \
+    --lora-targets 0.mlp.c_proj,1.attn.c_attn,h.0.mlp.c_fc,h.1.mlp.c_fc
+exits 0 "eval with them" eval --model straight --adapter blocks/checkpoint-8 --data text.txt --block-size 16 $fp32 --json
+adapted=$(loss_of out)
+cp -r blocks/checkpoint-8 expression
+rm expression/trainer_state.json expression/manifest.json
+sed 's/"target_modules": .*/"target_modules": ".*(0.*c_proj|1.*c_attn|c_fc)",/' blocks/checkpoint-8/adapter_config.json \
+    >expression/adapter_config.json
+exits 0 "an expression stands for the layers that have tensors" eval --model straight --adapter expression --data text.txt \
+    --block-size 16 $fp32 --json
+check "the same loss" grep -q "\"loss\": $adapted," out
+exits 0 "merge them" merge --model straight --adapter expression --output-dir merged5
+exits 0 "eval of the merged model" eval --model merged5 --data text.txt --block-size 16 $fp32 --json
+check "the merged loss agrees up to rounding" agree "$adapted" "$(loss_of out)"
+echo '{"text": "Line 1"}' >rows.jsonl
+exits 0 "embed with an expression" embed --model straight --adapter expression --data rows.jsonl $fp32 -q
+cp out first
+exits 0 "embed with names" embed --model straight --adapter blocks/checkpoint-8 --data rows.jsonl $fp32 -q
+check "the same embedding" same out first
+refuses 1 'name block 2; this gpt2 model has blocks 0 to 1' $lora --lora-rank 2 --lora-targets h.2.attn.c_attn --output-dir gone
+refuses 1 "no linear layer named 'h.0.wte'" $lora --lora-rank 2 --lora-targets h.0.wte --output-dir gone
+sed 's/"rank_pattern": {}/"rank_pattern": {"c_fc": 4}/' blocks/checkpoint-8/adapter_config.json >expression/adapter_config.json
+refuses 1 'unsupported member rank_pattern' merge --model straight --adapter expression --output-dir gone
+sed 's/"n_layer": 2/"n_layer": 8/' tiny.json >deep.json
+exits 0 "a deeper model" train --data text.txt --init deep.json --block-size 16 --threads 1 --steps 1 --output-dir deep
+all=
+for i in 0 1 2 3 4 5 6; do all="$all,h.$i.attn.c_attn,h.$i.mlp.c_proj"; done
+exits 0 "adapters of many layers" train --data text.txt --model deep --block-size 16 --threads 1 --steps 1 --lora-rank 1 \
+    --lora-targets "${all#,}" --output-dir many
+check "the log names the first of them" grep -q 'layers h.0.attn.c_attn,.*,h.4.mlp.c_proj,...; training' err
+exits 0 "resume adapters of many layers" train --resume many --steps 2 --threads 1
 sed 's/"n_embd": 16/"n_embd": 18/' tiny.json >wide.json
 exits 0 "a wider model" train --data text.txt --init wide.json --block-size 16 --threads 1 --steps 1 \
     --output-dir wide
@@ -61,7 +104,6 @@ for command in "merge --output-dir gone" "generate --prompt x --tokens 2 $fp32" 
         $command --model $other --adapter lora
     check "${command%% *}: the error names the adapters" grep -q "adapters in 'lora/checkpoint-8'" err
 done
-echo '{"text": "Line 1"}' >rows.jsonl
 refuses 1 'trained on other weights' embed --model $other --adapter lora --data rows.jsonl $fp32
 refuses 1 'other weights.*load the right weights with --model' train --resume lora2 --model $other --steps 9
 exits 0 "a resume in another precision" train --resume lora2 --precision bf16 --steps 9 --threads 1

@@ -28,7 +28,15 @@ static eitp_lora_config all_targets(void) {
     eitp_lora_config config = eitp_lora_config_default();
     config.rank = 3;
     config.alpha = 5;
-    CHECK(!eitp_lora_targets_parse(NULL, "all-linear", &config.targets, &error_));
+    CHECK(!eitp_lora_targets_parse(NULL, "all-linear", &config, &error_));
+    return config;
+}
+
+/* Adapters of other layers in each block. */
+static eitp_lora_config some_targets(void) {
+    eitp_lora_config config = all_targets();
+    CHECK(!eitp_lora_targets_parse(NULL, "h.0.attn.c_attn,transformer.h.1.mlp.c_proj,1.attn.c_proj,h.0.mlp.c_proj",
+                                   &config, &error_));
     return config;
 }
 
@@ -284,6 +292,8 @@ static void gradients_match_central_differences(void) {
     lora.dropout = 0.3;
     lora.targets = EITP_LORA_MLP_OUTPUT | EITP_LORA_ATTENTION_INPUT;
     check_gradients(&lora, 1);
+    lora = some_targets();
+    check_gradients(&lora, 0);
 }
 
 /* Gradients in 16-bit precision are F32, and equal those of f32 up to rounding. */
@@ -357,11 +367,11 @@ static void frozen_gradients_are_not_computed(void) {
 static void merging_keeps_the_logits(void) {
     static float adapted[ROWS * WORDS], merged[ROWS * WORDS], both[ROWS * WORDS];
     const eitp_host host = eitp_host_default();
-    for (int way = 0; way < 2; way++) {
-        eitp_lora_config lora = all_targets();
+    for (int way = 0; way < 3; way++) {
+        eitp_lora_config lora = way < 2 ? all_targets() : some_targets();
         subject s;
         pass p;
-        lora.rslora = way;
+        lora.rslora = way == 1;
         REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
         REQUIRE_OK(adapt(&s, &lora), error_);
         REQUIRE_OK(make_pass(&p, &s, 0, 0), error_);
@@ -421,28 +431,124 @@ static void merging_adds_the_scaled_product(void) {
 static void targets_match_ends_of_names(void) {
     static const struct {
         const char *names, *written;
-        unsigned targets;
+        unsigned targets, blocks[2]; /* of blocks 0 and 1023 */
     } cases[] = {
-        {"c_attn", "c_attn", EITP_LORA_ATTENTION_INPUT},
-        {"c_proj", "c_proj", EITP_LORA_ATTENTION_OUTPUT | EITP_LORA_MLP_OUTPUT},
-        {"attn.c_proj", "attn.c_proj", EITP_LORA_ATTENTION_OUTPUT},
-        {"mlp.c_proj,c_attn", "c_attn,mlp.c_proj", EITP_LORA_MLP_OUTPUT | EITP_LORA_ATTENTION_INPUT},
-        {"mlp.c_fc,attn.c_attn,c_proj", "c_attn,c_fc,c_proj", 15},
-        {"all-linear", "c_attn,c_fc,c_proj", 15},
+        {"c_attn", "c_attn", EITP_LORA_ATTENTION_INPUT, {0, 0}},
+        {"c_proj", "c_proj", EITP_LORA_ATTENTION_OUTPUT | EITP_LORA_MLP_OUTPUT, {0, 0}},
+        {"attn.c_proj", "attn.c_proj", EITP_LORA_ATTENTION_OUTPUT, {0, 0}},
+        {"mlp.c_proj,c_attn", "c_attn,mlp.c_proj", EITP_LORA_MLP_OUTPUT | EITP_LORA_ATTENTION_INPUT, {0, 0}},
+        {"mlp.c_fc,attn.c_attn,c_proj", "c_attn,c_fc,c_proj", 15, {0, 0}},
+        {"all-linear", "c_attn,c_fc,c_proj", 15, {0, 0}},
+        {"transformer.h.0.attn.c_attn", "h.0.attn.c_attn", 0, {1, 0}},
+        {"h.1023.mlp.c_fc,0.attn.c_attn,h.0.mlp.c_proj,attn.c_proj",
+         "attn.c_proj,h.0.attn.c_attn,h.0.mlp.c_proj,h.1023.mlp.c_fc",
+         EITP_LORA_ATTENTION_OUTPUT,
+         {1 + 8, 4}},
     };
-    static const char *const bad[] = {"", "c_attn,", ",", "proj", "wte", "attn", "c_attn c_fc", "h.0.attn.c_attn"};
+    static const char *const bad[] = {"",
+                                      "c_attn,",
+                                      ",",
+                                      "proj",
+                                      "wte",
+                                      "attn",
+                                      "c_attn c_fc",
+                                      "h.0.attn",
+                                      "0.c_attn",
+                                      "h.00.attn.c_attn",
+                                      "h..attn.c_attn",
+                                      "h.x.attn.c_attn",
+                                      "x.h.0.attn.c_attn",
+                                      "r.h.0.attn.c_attn",
+                                      "h.1024.attn.c_attn",
+                                      "h.99999999999.attn.c_attn"};
+    const eitp_lora_config none = EITP__ZERO;
+    eitp_lora_config config = none;
     char text[64];
-    unsigned targets;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        REQUIRE_OK(eitp_lora_targets_parse(NULL, cases[i].names, &targets, &error_), error_);
-        CHECK_THAT(targets == cases[i].targets, "%s: %u", cases[i].names, targets);
-        eitp_lora_targets_format(NULL, targets, text, sizeof text);
+        REQUIRE_OK(eitp_lora_targets_parse(NULL, cases[i].names, &config, &error_), error_);
+        CHECK_THAT(config.targets == cases[i].targets && config.block_targets[0] == cases[i].blocks[0] &&
+                       config.block_targets[1023] == cases[i].blocks[1] && !config.block_targets[1],
+                   "%s: %u, %u, %u", cases[i].names, config.targets, config.block_targets[0],
+                   config.block_targets[1023]);
+        CHECK(eitp_lora_targets_format(NULL, &config, text, sizeof text) == strlen(cases[i].written));
         CHECK_THAT(!strcmp(text, cases[i].written), "%s", text);
+        CHECK(eitp_lora_targets_format(NULL, &config, NULL, 0) == strlen(cases[i].written));
+        CHECK(eitp_lora_targets_format(NULL, &config, text, 4) == strlen(cases[i].written) && strlen(text) == 3);
     }
-    targets = 77;
+    CHECK(!eitp_lora_targets_format(NULL, NULL, text, sizeof text) && !*text);
+    config = none;
     for (size_t i = 0; i < EITP__COUNT(bad); i++)
-        CHECK_THAT(eitp_lora_targets_parse(NULL, bad[i], &targets, &error_) == EITP_ERROR_ARGUMENT && targets == 77,
+        CHECK_THAT(eitp_lora_targets_parse(NULL, bad[i], &config, &error_) == EITP_ERROR_ARGUMENT &&
+                       !memcmp(&config, &none, sizeof none),
                    "%s", bad[i]);
+}
+
+/* The targets of a model are the same however they are named. Adapters start with the same values whatever others there
+   are. */
+static void targets_may_differ_between_blocks(void) {
+    static const struct {
+        const char *names;
+        unsigned targets, blocks[2];
+    } cases[] = {
+        {"c_attn,c_fc", 5, {0, 0}},
+        {"h.1.attn.c_attn,c_fc,h.0.attn.c_attn", 5, {0, 0}},
+        {"h.1.mlp.c_fc,h.0.mlp.c_fc,h.1.attn.c_attn", 4, {0, 1}},
+        {"h.0.attn.c_attn,h.1.mlp.c_proj", 0, {1, 8}},
+        {"h.0.attn.c_attn,h.0.mlp.c_fc,attn.c_attn", 1, {4, 0}},
+    };
+    const eitp_host host = eitp_host_default();
+    eitp_lora_config lora = all_targets();
+    subject s, whole;
+    REQUIRE_OK(make_subject(&whole, &host, "fp32"), error_);
+    REQUIRE_OK(eitp_model_add_lora(whole.model, &lora, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize_lora(whole.model, 3, &error_), error_);
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_lora_config added;
+        size_t adapters = 0;
+        REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        REQUIRE_OK(eitp_lora_targets_parse(NULL, cases[i].names, &lora, &error_), error_);
+        REQUIRE_OK(eitp_model_add_lora(s.model, &lora, &error_), error_);
+        REQUIRE_OK(eitp_model_initialize_lora(s.model, 3, &error_), error_);
+        added = eitp_model_lora_config(s.model);
+        CHECK_THAT(added.targets == cases[i].targets && added.block_targets[0] == cases[i].blocks[0] &&
+                       added.block_targets[1] == cases[i].blocks[1],
+                   "%s: %u, %u, %u", cases[i].names, added.targets, added.block_targets[0], added.block_targets[1]);
+        for (size_t k = 0; k < eitp_variable_count(s.context); k++) {
+            const eitp_variable variable = eitp_variable_at(s.context, k);
+            const int block = strstr(variable.name, ".h.1.") != NULL;
+            const unsigned layer = strstr(variable.name, "c_attn")   ? 1
+                                   : strstr(variable.name, "c_fc")   ? 4
+                                   : strstr(variable.name, "attn.c") ? 2
+                                                                     : 8;
+            float a[400], b[400];
+            if (!is_adapter(&variable))
+                continue;
+            adapters++;
+            CHECK_THAT((cases[i].targets | cases[i].blocks[block]) & layer, "%s: %s", cases[i].names, variable.name);
+            REQUIRE(variable.size <= sizeof a);
+            CHECK(!eitp_variable_read(s.context, variable.name, 0, a, variable.size, &error_));
+            CHECK(!eitp_variable_read(whole.context, variable.name, 0, b, variable.size, &error_));
+            CHECK_THAT(!memcmp(a, b, variable.size), "%s", variable.name);
+            CHECK(eitp__layers_above(s.model, variable.name) == 2 - block);
+        }
+        CHECK_THAT((int64_t)adapters == eitp__lora_parameter_count(&s.model->config, &s.model->lora) &&
+                       adapters == (i < 2    ? 8
+                                    : i == 3 ? 4
+                                             : 6),
+                   "%s: %zu", cases[i].names, adapters);
+        end_subject(&s);
+    }
+    end_subject(&whole);
+    REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+    REQUIRE_OK(eitp_lora_targets_parse(NULL, "h.0.attn.c_attn,h.2.attn.c_attn", &lora, &error_), error_);
+    CHECK(eitp_model_add_lora(s.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "name block 2; this gpt2 model has blocks 0 to 1"), "%s", error_.message);
+    lora.block_targets[2] = 0;
+    lora.block_targets[1] = 16;
+    CHECK(eitp_model_add_lora(s.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "targets are 17; gpt2 has layers 15 only"), "%s", error_.message);
+    CHECK(eitp_model_lora_config(s.model).rank == 0);
+    end_subject(&s);
 }
 
 static void configurations_are_checked(void) {
@@ -876,11 +982,13 @@ static void a_resumed_run_has_the_same_bits(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 5; k++) {
         terms w = default_terms(precisions[k % 2]);
         uint32_t straight, frozen;
         run r;
-        if (k > 1) {
+        if (k == 4) {
+            w.lora = some_targets();
+        } else if (k > 1) {
             w.lora.rank = 0;
             w.freeze = "layers:1,*.bias";
         }
@@ -899,10 +1007,10 @@ static void a_resumed_run_has_the_same_bits(void) {
             REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
             end_run(&r);
             snprintf(names, sizeof names, "%s/model.safetensors", checkpoint);
-            CHECK((access(names, F_OK) == 0) == (k > 1));
+            CHECK((access(names, F_OK) == 0) == (k == 2 || k == 3));
             REQUIRE_OK(eitp_checkpoint_read_info(&host, checkpoint, &info, &error_), error_);
-            CHECK(eitp__lora_configs_equal(&info.lora, &w.lora));
             REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+            CHECK(eitp__lora_configs_equal(&info.lora, &r.s.model->lora));
             REQUIRE(step_many(&r, 1));
             REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
             REQUIRE(step_many(&r, 6 - cut));
@@ -916,8 +1024,8 @@ static void a_resumed_run_has_the_same_bits(void) {
 
 /* Another configuration, other base weights, or no adapters: refused, and the trainer is unchanged. */
 static void a_resume_with_other_settings_is_refused(void) {
-    static const char *const words[] = {"rank 3", "alpha 5",       "dropout 0.2", "targets",
-                                        "rank 3", "other weights", "rank 3",      "damaged"};
+    static const char *const words[] = {"rank 3",        "alpha 5", "dropout 0.2", "targets", "rank 3",
+                                        "other weights", "rank 3",  "targets",     "damaged"};
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];
     terms w = default_terms("fp32");
@@ -929,18 +1037,19 @@ static void a_resume_with_other_settings_is_refused(void) {
     REQUIRE(step_many(&r, 1));
     REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
     end_run(&r);
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < 9; k++) {
         terms other = w;
         uint32_t before;
         other.lora.rank = k == 0 ? 4 : k == 6 ? 0 : 3;
         other.lora.alpha = k == 1 ? 6 : 5;
         other.lora.dropout = k == 2 ? 0.1 : 0.2;
-        other.lora.targets = k == 3 ? EITP_LORA_ATTENTION_INPUT : w.lora.targets;
+        other.lora.targets = k == 3 ? EITP_LORA_ATTENTION_INPUT : k == 7 ? 7 : w.lora.targets;
+        other.lora.block_targets[1] = k == 7 ? 8 : 0;
         other.lora.rslora = k == 4;
         other.base = k == 5 ? 77 : w.base;
         REQUIRE_OK(make_run(&r, &host, &other, directory), error_);
         before = fingerprint(&r, 1);
-        if (k == 7) {
+        if (k == 8) {
             FILE *file = fopen(scratch_path(checkpoint, "adapter_model.safetensors"), "r+b");
             REQUIRE(file != NULL);
             fseek(file, -100, SEEK_END);
@@ -1086,7 +1195,7 @@ static void adapters_are_written_as_peft_does(void) {
     CHECK(eitp_lora_save(s.model, directory, "base", NULL, &error_) == EITP_ERROR_ARGUMENT);
     REQUIRE_OK(adapt(&s, &lora), error_);
     REQUIRE_OK(eitp_lora_save(s.model, directory, "a \"base\"", &written, &error_), error_);
-    REQUIRE_OK(eitp_lora_config_read(&host, directory, &read, base, sizeof base, &error_), error_);
+    REQUIRE_OK(eitp_lora_config_read(&host, directory, NULL, &read, base, sizeof base, &error_), error_);
     CHECK(eitp__lora_configs_equal(&lora, &read) && !strcmp(base, "a \"base\""));
     REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "adapter_model.safetensors"), &file, &error_),
                error_);
@@ -1176,9 +1285,12 @@ static void configurations_of_peft_are_read(void) {
         {"{\"peft_type\": \"LORA\", \"target_modules\": [\"roberta.encoder.layer.0.attention.self.query\", "
          "\"roberta.encoder.layer.1.attention.self.query\", \"classifier.dense\", \"classifier.out_proj\"]}",
          NULL},
-        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"h.0.attn.c_attn\", \"h.1.mlp.c_fc\"]}",
-         "differ between blocks"},
-        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"h.1.attn.c_attn\"]}", "differ between blocks"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"h.0.attn.c_attn\", \"h.1.mlp.c_fc\"]}", NULL},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"h.1.attn.c_attn\"]}", NULL},
+        {"{\"peft_type\": \"LORA\", \"layers_to_transform\": [], \"layers_pattern\": \"\", "
+         "\"exclude_modules\": []}",
+         NULL},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"h.2000.attn.c_attn\"]}", "h.2000.attn.c_attn"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [\"x.h.0.attn.c_attn\"]}",
          "named 'x.h.0.attn.c_attn' in gpt2, bert"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [\"roberta.encoder.layer.0.attention.self.query\", \"x\"]}",
@@ -1196,12 +1308,12 @@ static void configurations_of_peft_are_read(void) {
         {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"lm_head\"]}", "modules_to_save"},
         {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"h.0\": 4}}", "rank_pattern"},
         {"{\"peft_type\": \"LORA\", \"alpha_pattern\": {\"h.0\": 4}}", "alpha_pattern"},
-        {"{\"peft_type\": \"LORA\", \"layers_to_transform\": [1]}", "layers_to_transform"},
         {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"pissa\"}", "pissa"},
         {"{\"peft_type\": \"LORA\", \"init_lora_weights\": 7}", "init_lora_weights"},
         {"{\"peft_type\": \"LORA\", \"new_thing\": 1}", "new_thing"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [\"wte\"]}", "wte"},
-        {"{\"peft_type\": \"LORA\", \"target_modules\": \".*attn\"}", "target_modules"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": 7}", "target_modules must be a list of names or a regular"},
+        {"{\"peft_type\": \"LORA\", \"target_parameters\": [\"h.0.attn.c_attn.weight\"]}", "target_parameters"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": []}", "target_modules"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [\"c_attn\\u0000x\"]}", "target_modules"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [[\"c_attn\"]]}", "target_modules"},
@@ -1221,7 +1333,7 @@ static void configurations_of_peft_are_read(void) {
         eitp_status status;
         config = untouched;
         REQUIRE(write_file(directory, "adapter_config.json", cases[i].text, strlen(cases[i].text)));
-        status = eitp_lora_config_read(&host, directory, &config, base, sizeof base, &error_);
+        status = eitp_lora_config_read(&host, directory, NULL, &config, base, sizeof base, &error_);
         CHECK_THAT(!status == !cases[i].words, "%s: %s", cases[i].text, status ? error_.message : "read");
         if (!cases[i].words || !status)
             continue;
@@ -1232,7 +1344,90 @@ static void configurations_of_peft_are_read(void) {
         CHECK(!memcmp(&config, &untouched, sizeof config));
     }
     scratch_remove(directory);
-    CHECK(eitp_lora_config_read(&host, directory, NULL, NULL, 0, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_lora_config_read(&host, directory, NULL, NULL, NULL, 0, &error_) == EITP_ERROR_ARGUMENT);
+}
+
+/* Replaces a line of a file of at most 2000 bytes. */
+static void replace_line(const char *directory, const char *name, const char *member, const char *line) {
+    char text[2000], other[2600], *begin, *end;
+    FILE *file = fopen(scratch_path(directory, name), "rb");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    REQUIRE(file && !fclose(file));
+    text[size] = 0;
+    begin = strstr(text, member);
+    end = begin ? strchr(begin, '\n') : NULL;
+    REQUIRE(end != NULL);
+    snprintf(other, sizeof other, "%.*s%s%s", (int)(begin - text), text, line, end);
+    REQUIRE(write_file(directory, name, other, strlen(other)));
+}
+
+/* Adapters of layers that differ between blocks are written by their names, and read by those. With an expression, or
+   members that select among names, they are what the file has tensors of. */
+static void targets_of_blocks_are_written_and_read(void) {
+    static const struct {
+        const char *line, *words; /* in the place of target_modules; of the message, NULL: read */
+    } cases[] = {
+        {"\"target_modules\": [\"h.0.attn.c_attn\", \"c_proj\", \"c_attn\"], \"exclude_modules\": \".*h.0.*\",", NULL},
+        {"\"target_modules\": \".*\\\\.h\\\\.(0.attn.c_attn|1.*c_proj|0.mlp.*proj)\",", NULL},
+        {"\"target_modules\": [\"c_attn\", \"c_proj\"], \"exclude_modules\": [\"h.0.attn.c_proj\"],", NULL},
+        {"\"target_modules\": [\"c_attn\", \"c_proj\"], \"layers_to_transform\": [1, 0, 7],", NULL},
+        {"\"target_modules\": [\"c_attn\", \"c_proj\"], \"layers_to_transform\": [0, 1], \"layers_pattern\": \"h\",",
+         NULL},
+        {"\"target_modules\": [\"h.0.attn.c_attn\", \"0.mlp.c_proj\", \"c_proj\"], \"layers_to_transform\": 1,", NULL},
+        {"\"target_modules\": \"all-linear\", \"exclude_modules\": [\"c_fc\"],", NULL},
+        {"\"target_modules\": [\"c_attn\", \"c_proj\"], \"layers_to_transform\": 1,", "layers_to_transform exclude"},
+        {"\"target_modules\": [\"c_attn\", \"c_proj\"], \"layers_to_transform\": [0, \"1\"],",
+         "layers_to_transform exclude"},
+        {"\"target_modules\": [\"c_proj\"], \"layers_to_transform\": [0, 1],", "target_modules or"},
+        {"\"target_modules\": [\"c_attn\", \"c_proj\"],", "missing tensor"},
+        {"\"target_modules\": [\"h.0.attn.c_attn\", \"h.0.mlp.c_proj\"],", "8 tensors, expected 4"},
+        {"\"target_modules\": [\"c_attn\", \"h.2.attn.c_proj\"],", "block 2; this gpt2 model has blocks 0 to 1"},
+        {"\"target_modules\": \".*\", \"rank_pattern\": {\"h.0\": 3},", "rank_pattern"},
+    };
+    const eitp_host host = eitp_host_default();
+    const eitp_lora_config lora = some_targets();
+    char directory[512];
+    static float adapted[ROWS * WORDS], loaded[ROWS * WORDS];
+    eitp__buffer text;
+    subject s;
+    REQUIRE(scratch_make(directory));
+    REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+    REQUIRE_OK(adapt(&s, &lora), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, NULL, &error_), error_);
+    read_logits(&s, adapted);
+    end_subject(&s);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "adapter_config.json"), 1 << 16, &text, &error_), error_);
+    CHECK_THAT(strstr(text.data, "\"target_modules\": [\"mlp.c_proj\", \"h.0.attn.c_attn\", \"h.1.attn.c_proj\"],\n"),
+               "%s", text.data);
+    eitp__buffer_release(&text);
+    for (size_t i = 0; i <= EITP__COUNT(cases); i++) {
+        const char *words = i ? cases[i - 1].words : NULL;
+        eitp_status status;
+        if (i) /* members of the first line come first */
+            replace_line(directory, "adapter_config.json", "\"target_modules\"", cases[i - 1].line);
+        REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        status = eitp_lora_load(s.model, directory, NULL, &error_);
+        CHECK_THAT(!status == !words, "%zu: %s", i, status ? error_.message : "read");
+        CHECK_THAT(!words || !status || (strstr(error_.message, words) && strstr(error_.message, directory)), "%zu: %s",
+                   i, error_.message);
+        CHECK_THAT(!status || status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED, "%zu", i);
+        if (!status) {
+            read_logits(&s, loaded);
+            CHECK_THAT(!memcmp(adapted, loaded, sizeof loaded), "%zu", i);
+        }
+        end_subject(&s);
+    }
+    /* An expression needs the tensors. */
+    replace_line(directory, "adapter_config.json", "\"target_modules\"", "\"target_modules\": \".*\",");
+    REQUIRE(!unlink(scratch_path(directory, "adapter_model.safetensors")));
+    {
+        eitp_lora_config read;
+        const eitp_status status = eitp_lora_config_read(&host, directory, NULL, &read, NULL, 0, &error_);
+        CHECK_THAT(status == EITP_ERROR_FORMAT, "%d: %s", (int)status, error_.message);
+        CHECK_THAT(strstr(error_.message, "adapter_model.safetensors"), "%s", error_.message);
+    }
+    scratch_remove(directory);
 }
 
 /* A file that is truncated anywhere, has any byte of its header changed, or is of other adapters: an error or a
@@ -1324,9 +1519,9 @@ static void save_base_and_state(const char *directory, const char *base, const e
 }
 
 /* Each allocation and file call of a save, a load and a merge fails once: an error, and nothing leaks. The load
-   compares the base in its files. */
+   finds its targets among the tensors, and compares the base in its files. */
 static void every_failure_is_an_error(void) {
-    eitp_lora_config lora = eitp_lora_config_default();
+    eitp_lora_config lora = some_targets();
     char directory[512], base[600];
     REQUIRE(scratch_make(directory));
     snprintf(base, sizeof base, "%s/base", directory);
@@ -1349,6 +1544,8 @@ static void every_failure_is_an_error(void) {
                 status = adapt(&s, &lora);
             if (!status)
                 status = eitp_lora_save(s.model, directory, "base", NULL, &error_);
+            if (!status)
+                replace_line(directory, "adapter_config.json", "\"target_modules\"", "\"target_modules\": \".*\",");
             if (!status)
                 status = eitp_model_merge_lora(s.model, &error_);
             if (!status)
@@ -1376,6 +1573,7 @@ int main(int argc, char **argv) {
         TEST(merging_keeps_the_logits),
         TEST(merging_adds_the_scaled_product),
         TEST(targets_match_ends_of_names),
+        TEST(targets_may_differ_between_blocks),
         TEST(configurations_are_checked),
         TEST(parts_are_frozen_by_name),
         TEST(remainders_of_frozen_parameters_take_no_memory),
@@ -1391,6 +1589,7 @@ int main(int argc, char **argv) {
         TEST(adapters_of_other_programs_go_with_any_weights),
         TEST(adapters_are_written_as_peft_does),
         TEST(configurations_of_peft_are_read),
+        TEST(targets_of_blocks_are_written_and_read),
         TEST(damaged_adapters_are_errors),
         TEST(every_failure_is_an_error),
     };

@@ -440,7 +440,6 @@ static void models_with_null(void) {
     eitp_lora_config lora = eitp_lora_config_default();
     eitp_model *model = NULL;
     eitp_generator *generator = NULL;
-    unsigned targets;
     int32_t token = 0;
     CHECK(names_null(eitp_transformer_config_named(NULL, &config, &error_), "name"));
     CHECK(names_null(eitp_transformer_config_named("tiny", NULL, &error_), "config"));
@@ -457,7 +456,7 @@ static void models_with_null(void) {
     CHECK(names_null(eitp_block_initialize(NULL, &config, "block", 1, &error_), "context"));
     CHECK(names_null(eitp_block_initialize(context, NULL, "block", 1, &error_), "config"));
     CHECK(names_null(eitp_block_initialize(context, &config, NULL, 1, &error_), "name"));
-    CHECK(names_null(eitp_lora_targets_parse(NULL, NULL, &targets, &error_), "names"));
+    CHECK(names_null(eitp_lora_targets_parse(NULL, NULL, &lora, &error_), "names"));
     CHECK(names_null(eitp_model_add_lora(NULL, &lora, &error_), "model"));
     CHECK(names_null(eitp_model_initialize_lora(NULL, 1, &error_), "model"));
     CHECK(names_null(eitp_model_merge_lora(NULL, &error_), "model"));
@@ -495,8 +494,8 @@ static void files_with_null(void) {
     CHECK(names_null(eitp_model_save(NULL, "x", EITP_F32, -1, NULL, &error_), "model"));
     CHECK(names_null(eitp_lora_save(NULL, "x", NULL, NULL, &error_), "model"));
     CHECK(names_null(eitp_lora_load(NULL, "x", NULL, &error_), "model"));
-    CHECK(names_null(eitp_lora_config_read(NULL, "x", &lora, NULL, 0, &error_), "host"));
-    CHECK(names_null(eitp_lora_config_read(&host, NULL, &lora, NULL, 0, &error_), "directory"));
+    CHECK(names_null(eitp_lora_config_read(NULL, "x", NULL, &lora, NULL, 0, &error_), "host"));
+    CHECK(names_null(eitp_lora_config_read(&host, NULL, NULL, &lora, NULL, 0, &error_), "directory"));
     CHECK(names_null(eitp_directory_create(NULL, "x", &created, &error_), "host"));
     CHECK(names_null(eitp_directory_create(&host, NULL, &created, &error_), "path"));
     CHECK(names_null(eitp_directory_create(&host, "x", NULL, &error_), "config"));

@@ -962,14 +962,13 @@ static void adapters_follow_the_table(void) {
     eitp__buffer text;
     eitp_context *context = open_context(NULL, "fp32");
     eitp_model *model;
-    unsigned targets = 0;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        REQUIRE_OK(eitp_lora_targets_parse(&other, cases[i].names, &targets, &error_), error_);
-        CHECK_THAT(targets == cases[i].targets, "%s: %u", cases[i].names, targets);
-        eitp_lora_targets_format(&other, targets, names, sizeof names);
+        REQUIRE_OK(eitp_lora_targets_parse(&other, cases[i].names, &lora, &error_), error_);
+        CHECK_THAT(lora.targets == cases[i].targets, "%s: %u", cases[i].names, lora.targets);
+        eitp_lora_targets_format(&other, &lora, names, sizeof names);
         CHECK_THAT(!strcmp(names, cases[i].written), "%s", names);
     }
-    CHECK(eitp_lora_targets_parse(&other, "c_attn", &targets, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_lora_targets_parse(&other, "c_attn", &lora, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(
         strstr(error_.message, "'c_attn' in other (choose from self.q, self.k, self.v, self.out, up.left, up.right, "),
         "%s", error_.message);

@@ -98,7 +98,7 @@ static RUN_UNUSED void pretend_sums_of_32(eitp_context *context) {
 /* Adds adapters to all linear layers. */
 static RUN_UNUSED eitp_status add_adapters(eitp_model *model, int64_t rank, double dropout, eitp_error *error) {
     eitp_lora_config lora = eitp_lora_config_default();
-    eitp_status status = eitp_lora_targets_parse(NULL, "all-linear", &lora.targets, error);
+    eitp_status status = eitp_lora_targets_parse(NULL, "all-linear", &lora, error);
     lora.rank = rank;
     lora.dropout = dropout;
     if (!status)

@@ -10,7 +10,7 @@ int adapt_is_requested(const option_set *o) {
 
 eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *error) {
     static const option_id others[] = {OPTION_LORA_ALPHA, OPTION_LORA_DROPOUT, OPTION_LORA_TARGETS, OPTION_LORA_RSLORA};
-    unsigned targets;
+    eitp_lora_config lora = eitp_lora_config_default();
     for (size_t i = 0; i < COMMAND_COUNT(others) && !adapt_is_requested(o); i++) {
         if (options_is_explicit(o, others[i]))
             return command_fail(error, EITP_ERROR_ARGUMENT, "--%s requires --lora-rank, which adds adapters",
@@ -26,20 +26,29 @@ eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *
             error, EITP_ERROR_ARGUMENT,
             "--freeze and --lora-rank cannot be used together: with adapters all other weights are frozen");
     return options_has(o, OPTION_LORA_TARGETS)
-               ? eitp_lora_targets_parse(NULL, options_text(o, OPTION_LORA_TARGETS), &targets, error)
+               ? eitp_lora_targets_parse(NULL, options_text(o, OPTION_LORA_TARGETS), &lora, error)
                : EITP_OK;
+}
+
+/* The names of the layers that adapters are for; the caller frees them. */
+static char *format_targets(const eitp_architecture *architecture, const eitp_lora_config *lora) {
+    const size_t size = eitp_lora_targets_format(architecture, lora, NULL, 0) + 1;
+    char *names = (char *)command_allocate(size);
+    eitp_lora_targets_format(architecture, lora, names, size);
+    return names;
 }
 
 void adapt_take_options(option_set *o, const eitp_checkpoint_info *info) {
     const eitp_lora_config *lora = &info->lora;
-    char targets[200];
+    char *targets;
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(info->architecture, lora->targets, targets, sizeof targets);
+    targets = format_targets(info->architecture, lora);
     options_set_integer(o, OPTION_LORA_RANK, lora->rank, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_LORA_ALPHA, lora->alpha, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_LORA_DROPOUT, lora->dropout, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_LORA_TARGETS, targets, SOURCE_CHECKPOINT);
+    free(targets);
     options_set_integer(o, OPTION_LORA_RSLORA, lora->rslora, SOURCE_CHECKPOINT);
 }
 
@@ -56,7 +65,7 @@ eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *erro
     lora.rslora = (int)options_integer(o, OPTION_LORA_RSLORA);
     lora.targets = eitp_lora_targets_default(architecture);
     if (options_has(o, OPTION_LORA_TARGETS))
-        status = eitp_lora_targets_parse(architecture, options_text(o, OPTION_LORA_TARGETS), &lora.targets, error);
+        status = eitp_lora_targets_parse(architecture, options_text(o, OPTION_LORA_TARGETS), &lora, error);
     return status ? status : eitp_model_add_lora(model, &lora, error);
 }
 
@@ -92,7 +101,7 @@ static eitp_status find_named_base(const char *adapter, char **base, eitp_error 
     const eitp_host host = command_host();
     eitp_lora_config config;
     char name[4096];
-    eitp_status status = eitp_lora_config_read(&host, adapter, &config, name, sizeof name, error);
+    eitp_status status = eitp_lora_config_read(&host, adapter, NULL, &config, name, sizeof name, error);
     if (!status && files_info(name).kind != EITP_PATH_DIRECTORY)
         status = command_fail(error, EITP_ERROR_ARGUMENT,
                               "the base model '%s' of the adapters in '%s' is not a directory here; name its directory "
@@ -201,13 +210,19 @@ eitp_status adapt_load(eitp_context *context, const char *base, const char *adap
 }
 
 void adapt_log(const eitp_model *model) {
+    enum { SHOWN = 160 };
     int64_t trained = eitp_model_trained_parameter_count(model), all = eitp_model_parameter_count(model);
     eitp_lora_config lora = eitp_model_lora_config(model);
-    char targets[200];
-    eitp_lora_targets_format(eitp_model_config(model).architecture, lora.targets, targets, sizeof targets);
+    char targets[SHOWN + 1];
+    int shown = SHOWN;
+    const int is_cut =
+        eitp_lora_targets_format(eitp_model_config(model).architecture, &lora, targets, sizeof targets) > SHOWN;
+    while (is_cut && shown && targets[shown] != ',')
+        shown--;
     if (lora.rank)
-        output_info("adapters: rank %lld, alpha %g, layers %s; training %lld parameters, %.3g %% of the model's",
-                    (long long)lora.rank, lora.alpha, targets, (long long)trained, 100 * (double)trained / (double)all);
+        output_info("adapters: rank %lld, alpha %g, layers %.*s%s; training %lld parameters, %.3g %% of the model's",
+                    (long long)lora.rank, lora.alpha, shown, targets, is_cut ? ",..." : "", (long long)trained,
+                    100 * (double)trained / (double)all);
     else if (trained < all)
         output_info("training %lld of %lld parameters; the others are frozen", (long long)trained, (long long)all);
 }

@@ -113,7 +113,8 @@ static const option_row rows[] = {
      "scale the adapters' output by A / R (default: A = 2 R)"},
     {"lora-dropout", "", KIND_NUMBER, 0, 0.999, "0", "P", FITS, 1, "dropout on the adapters' input"},
     {"lora-targets", "lora-target-modules target-modules", KIND_TEXT, 0, 0, NULL, "NAMES", FITS, 1,
-     "layers that get adapters, as c_attn,c_proj,c_fc or all-linear (default: PEFT's: c_attn, or query,value)"},
+     "layers that get adapters, such as c_attn,c_proj,c_fc, all-linear, or h.0.attn.c_attn of one block (default: "
+     "PEFT's: c_attn, or query,value)"},
     {"lora-rslora", "use-rslora", KIND_FLAG, 0, 1, "0", "", FITS, 1, "scale the adapters' output by A / sqrt(R)"},
     {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
      "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; as embeddings,layers:6"},

@@ -39,7 +39,7 @@ static eitp_status planned_open(const option_set *o, const char *base, const cha
     if (!status)
         status = eitp_model_create(planned->context, &config, &planned->model, error);
     if (!status && adapter)
-        status = eitp_lora_config_read(&host, adapter, &lora, NULL, 0, error);
+        status = eitp_lora_config_read(&host, adapter, config.architecture, &lora, NULL, 0, error);
     if (!status && adapter)
         status = eitp_model_add_lora(planned->model, &lora, error);
     return status;

@@ -111,12 +111,18 @@ EITP_API eitp_status eitp_lora_check_base(const eitp_model *model, const char *d
 
 /*
  * Reads adapter_config.json. Members that enable an unsupported feature (DoRA, biases, rank patterns, whole modules)
- * are EITP_ERROR_UNSUPPORTED, and so are unknown members unless null, false or empty. `base` receives the name of the
- * base model, "" if there is none or it does not fit; it may be NULL. Targets that differ between blocks are
+ * are EITP_ERROR_UNSUPPORTED, and so are unknown members unless null, false or empty. `architecture` is that of the
+ * model, as in eitp_lora_targets_parse; it may be NULL. `base` receives the name of the base model, "" if there is none
+ * or it does not fit; it may be NULL.
+ *
+ * The targets are the layers that target_modules names. If it is a regular expression, or with exclude_modules or
+ * layers_to_transform, which select among them, they are the layers of which adapter_model.safetensors has tensors;
+ * expressions are not evaluated. Tensors of layers that a list of names or layers_to_transform rule out are
  * EITP_ERROR_FORMAT.
  */
-EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config,
-                                           char *base, size_t base_size, eitp_error *error);
+EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory,
+                                           const eitp_architecture *architecture, eitp_lora_config *config, char *base,
+                                           size_t base_size, eitp_error *error);
 
 /* ---- Directories that appear whole or not at all ---- */
 

@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "io/lora_files.h"
+#include "io/safetensors.h"
 #include "model/lora.h"
 
 /* Members that do not affect what is computed from the saved weights, or that are read elsewhere. */
@@ -9,9 +10,12 @@ static const char *const eitp__lora_known[] = {
     "auto_mapping",
     "base_model_name_or_path",
     "bias",
+    "exclude_modules",
     "fan_in_fan_out",
     "inference_mode",
     "lora_alpha",
+    "layers_pattern",
+    "layers_to_transform",
     "lora_dropout",
     "megatron_core",
     "init_lora_weights",
@@ -107,24 +111,39 @@ static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error 
     return status;
 }
 
-/* target_modules: a list of names, or "all-linear". */
-static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__json *root, unsigned *targets,
+/* ---- Targets ---- */
+
+/* True if target_modules is a regular expression. */
+static int eitp__lora_has_expression(const eitp__json *root) {
+    const eitp__json *list = eitp__json_member(root, "target_modules");
+    return list && list->kind == EITP__JSON_STRING && strcmp(list->text, "all-linear") != 0;
+}
+
+static int eitp__lora_has_member(const eitp__json *root, const char *name) {
+    const eitp__json *member = eitp__json_member(root, name);
+    return member && !eitp__lora_is_off(member);
+}
+
+/* Parses target_modules: a list of names, or "all-linear". An expression gives no targets. */
+static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__json *root,
+                                            const eitp_architecture *architecture, eitp_lora_config *config,
                                             eitp_error *error) {
     const eitp__json *list = eitp__json_member(root, "target_modules");
     eitp__buffer names;
     eitp_status status = EITP_OK;
-    *targets = 0;
-    if (!list || list->kind == EITP__JSON_NULL) {
-        *targets = EITP_LORA_ATTENTION_INPUT;
+    config->targets = eitp_lora_targets_default(architecture);
+    if (!list || list->kind == EITP__JSON_NULL)
         return EITP_OK;
-    }
-    if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear")) {
-        *targets = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE; /* of any architecture */
+    config->targets = 0;
+    if (eitp__lora_has_expression(root))
+        return EITP_OK;
+    if (list->kind == EITP__JSON_STRING) {
+        config->targets = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE; /* of any architecture */
         return EITP_OK;
     }
     if (list->kind != EITP__JSON_ARRAY || !list->count)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules must be a list of names",
-                          list->line);
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: target_modules must be a list of names or a regular expression", list->line);
     eitp__buffer_init(&names, host);
     for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
         if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
@@ -136,13 +155,88 @@ static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__j
     if (!status && names.failed)
         status = eitp__fail_memory(error, names.size, "target_modules");
     if (!status)
-        status = eitp__lora_targets_parse(NULL, names.size ? names.data : "", 1, targets, error);
+        status = eitp_lora_targets_parse(architecture, names.size ? names.data : "", config, error);
     eitp__buffer_release(&names);
     return status;
 }
 
-static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *root, eitp_lora_config *config,
-                                    const char **base, eitp_error *error) {
+/* Sets the targets to the layers of which the file of an adapter has tensors. */
+static eitp_status eitp__lora_find_targets(const eitp_host *host, const char *directory,
+                                           const eitp_architecture *architecture, eitp_lora_config *config,
+                                           eitp_error *error) {
+    const size_t prefix = strlen(EITP__LORA_PREFIX), end = strlen(".lora_A.weight");
+    char *path = eitp__join_path(host, directory, EITP__LORA_WEIGHTS_FILE);
+    eitp__safetensors *collection = NULL;
+    eitp__buffer names;
+    eitp_status status = path ? eitp__safetensors_open(host, path, &collection, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__buffer_init(&names, host);
+    for (size_t i = 0; !status && i < eitp__safetensors_count(collection); i++) {
+        const char *name = eitp__safetensors_at(collection, i)->name;
+        if (!eitp__lora_is_adapter(name) || !strstr(name, ".lora_A."))
+            continue;
+        name += strncmp(name, EITP__LORA_PREFIX, prefix) ? 0 : prefix;
+        eitp__buffer_add_text(&names, names.size ? "," : "");
+        eitp__buffer_add(&names, name, strlen(name) - end);
+    }
+    if (!status && names.failed)
+        status = eitp__fail_memory(error, names.size, "names of layers");
+    else if (!status && !names.size)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, EITP__LORA_WEIGHTS_FILE " has no adapters");
+    if (!status) {
+        status = eitp_lora_targets_parse(architecture, names.data, config, error);
+        if (status)
+            eitp__fail_prefix(error, status, EITP__LORA_WEIGHTS_FILE);
+    }
+    eitp__buffer_release(&names);
+    eitp__safetensors_close(collection);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* True if layers_to_transform, a number or a list of them, has a block, or is absent. */
+static int eitp__lora_transforms(const eitp__json *root, int64_t block) {
+    const eitp__json *list = eitp__json_member(root, "layers_to_transform");
+    const eitp__json *first = list && list->kind == EITP__JSON_ARRAY ? list->first_child : list;
+    if (!eitp__lora_has_member(root, "layers_to_transform"))
+        return 1;
+    for (const eitp__json *number = first; number; number = number == list ? NULL : number->next) {
+        if (number->is_integer && number->integer == block)
+            return 1;
+    }
+    return 0;
+}
+
+/* Checks that target_modules and layers_to_transform allow the targets; an expression may mean any. */
+static eitp_status eitp__lora_check_targets(const eitp__json *root, const eitp_lora_config *named,
+                                            const eitp_lora_config *found, eitp_error *error) {
+    int allows = eitp__lora_has_expression(root) || !(found->targets & ~named->targets);
+    for (int i = 0; i < EITP_LORA_BLOCKS && !eitp__lora_has_expression(root); i++) {
+        const unsigned targets = eitp__lora_transforms(root, i) ? named->targets : 0;
+        allows &= !(found->block_targets[i] & ~(targets | named->block_targets[i]));
+    }
+    return allows ? EITP_OK
+                  : eitp__fail(error, EITP_ERROR_FORMAT,
+                               EITP__LORA_WEIGHTS_FILE
+                               " has adapters of layers that target_modules or layers_to_transform exclude");
+}
+
+/* Replaces the targets that target_modules names by those with tensors, if not all of the former need be targets. */
+static eitp_status eitp__lora_select_targets(const eitp_host *host, const char *directory, const eitp__json *root,
+                                             const eitp_architecture *architecture, eitp_lora_config *config,
+                                             eitp_error *error) {
+    const eitp_lora_config named = *config;
+    eitp_status status;
+    if (!eitp__lora_has_expression(root) && !eitp__lora_has_member(root, "layers_to_transform") &&
+        !eitp__lora_has_member(root, "exclude_modules"))
+        return EITP_OK;
+    status = eitp__lora_find_targets(host, directory, architecture, config, error);
+    return status ? status : eitp__lora_check_targets(root, &named, config, error);
+}
+
+static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *root,
+                                    const eitp_architecture *architecture, eitp_lora_config *config, const char **base,
+                                    eitp_error *error) {
     eitp_status status;
     *config = eitp_lora_config_default();
     *base = "";
@@ -161,13 +255,11 @@ static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *roo
         status = eitp__json_get_boolean(root, "use_rslora", &config->rslora, error);
     if (!status)
         status = eitp__json_get_text(root, "base_model_name_or_path", base, error);
-    if (!status)
-        status = eitp__lora_parse_targets(host, root, &config->targets, error);
-    return status ? status : eitp__lora_config_check(config, error);
+    return status ? status : eitp__lora_parse_targets(host, root, architecture, config, error);
 }
 
-eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config, char *base,
-                                  size_t base_size, eitp_error *error) {
+eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, const eitp_architecture *architecture,
+                                  eitp_lora_config *config, char *base, size_t base_size, eitp_error *error) {
     if (!host || !directory || !config)
         return eitp__fail_null(error, "eitp_lora_config_read", "host, directory and config");
     enum { LIMIT = 1 << 20 };
@@ -180,7 +272,12 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
         return eitp__fail_memory(error, strlen(directory), "a path");
     status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (!status) {
-        status = eitp__lora_parse(host, eitp__json_root(document), &parsed, &text, error);
+        const eitp__json *root = eitp__json_root(document);
+        status = eitp__lora_parse(host, root, architecture, &parsed, &text, error);
+        if (!status)
+            status = eitp__lora_select_targets(host, directory, root, architecture, &parsed, error);
+        if (!status)
+            status = eitp__lora_config_check(&parsed, error);
         if (!status) {
             *config = parsed;
             if (base)
@@ -200,9 +297,8 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
 
 /* ---- Writing ---- */
 
-static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture *architecture, unsigned targets) {
-    char names[200];
-    eitp_lora_targets_format(architecture, targets, names, sizeof names);
+/* Writes names of layers, which have commas between them. */
+static void eitp__lora_write_targets(eitp__buffer *text, const char *names) {
     eitp__buffer_add_text(text, "  \"target_modules\": [");
     for (const char *word = names; *word; word += *word == ',') {
         size_t size = strcspn(word, ",");
@@ -237,14 +333,11 @@ static int eitp__lora_fans_in(const eitp_transformer_config *model) {
 }
 
 /* Fails if PEFT would take the names of the targets for more layers. */
-static eitp_status eitp__lora_check_names(const eitp_transformer_config *model, unsigned targets, eitp_error *error) {
-    const eitp_architecture *architecture = eitp__architecture_of(model);
-    char names[200];
-    unsigned named = 0;
-    eitp_status status;
-    eitp_lora_targets_format(architecture, targets, names, sizeof names);
-    status = eitp_lora_targets_parse(architecture, names, &named, error);
-    if (!status && named != targets)
+static eitp_status eitp__lora_check_names(const eitp_architecture *architecture, const eitp_lora_config *config,
+                                          const char *names, eitp_error *error) {
+    eitp_lora_config named = *config;
+    eitp_status status = eitp_lora_targets_parse(architecture, names, &named, error);
+    if (!status && !eitp__lora_configs_equal(&named, config))
         status =
             eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                        "an " EITP__LORA_CONFIG_FILE " cannot name these layers alone: '%s' names others too", names);
@@ -255,10 +348,14 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error) {
     const char *task = eitp__lora_task(model);
+    char *names = eitp__lora_targets_text(host, model->architecture, config);
     eitp__buffer text;
-    eitp_status status = eitp__lora_check_names(model, config->targets, error);
-    if (status)
+    eitp_status status = names ? eitp__lora_check_names(eitp__architecture_of(model), config, names, error)
+                               : eitp__fail_memory(error, sizeof *config, "names of layers");
+    if (status) {
+        eitp__release_text(host, names);
         return status;
+    }
     eitp__buffer_init(&text, host);
     eitp__buffer_format(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s%s%s,\n", task ? "\"" : "",
                         task ? task : "null", task ? "\"" : "");
@@ -272,7 +369,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_add_text(&text, ",\n  \"lora_dropout\": ");
     eitp__json_write_number(&text, config->dropout);
     eitp__buffer_format(&text, ",\n  \"use_rslora\": %s,\n", config->rslora ? "true" : "false");
-    eitp__lora_write_targets(&text, model->architecture, config->targets);
+    eitp__lora_write_targets(&text, names);
     eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
     eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
                                  "  \"init_lora_weights\": true,\n");
@@ -281,5 +378,6 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
+    eitp__release_text(host, names);
     return status;
 }

@@ -3,9 +3,6 @@
 #include "base/files.h"
 #include "io/variables.h"
 
-/* PEFT wraps the model in two modules of these names. */
-#define EITP__LORA_PREFIX "base_model.model."
-
 /* The path of a file in a directory. */
 static eitp_status eitp__lora_path(const eitp_model *model, const char *directory, const char *name, char **path,
                                    eitp_error *error) {
@@ -176,10 +173,16 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
 static eitp_status eitp__lora_open(const eitp_model *model, const char *directory, eitp_lora_config *config,
                                    eitp__safetensors **collection, eitp_error *error) {
     char *path;
-    eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
+    eitp_status status =
+        eitp_lora_config_read(&model->host, directory, eitp__architecture_of(&model->config), config, NULL, 0, error);
     *collection = NULL;
-    if (!status)
-        config->targets = eitp__lora_layers_of(&model->config, config->targets);
+    if (!status && eitp__lora_find_layers(&model->config, config, error)) {
+        /* An invalid argument comes from the file. */
+        status = EITP_ERROR_FORMAT;
+        if (error)
+            error->status = status;
+        eitp__fail_prefix(error, status, "%s", directory);
+    }
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' and those of the model have different configurations", directory);

@@ -11,6 +11,9 @@
 #define EITP__LORA_WEIGHTS_FILE "adapter_model.safetensors"
 #define EITP__LORA_OTHERS_FILE "parameters.safetensors"
 
+/* PEFT wraps the model in two modules of these names. */
+#define EITP__LORA_PREFIX "base_model.model."
+
 /* Writes adapter_config.json; `base` may be NULL. */
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,

@@ -22,22 +22,6 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
     return status;
 }
 
-/* Replaces the targets by layers of the model. */
-static eitp_status eitp__lora_find_layers(const eitp_model *model, eitp_lora_config *config, eitp_error *error) {
-    const eitp_architecture *architecture = eitp__architecture_of(&model->config);
-    const unsigned rows = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE;
-    const unsigned all = eitp__lora_layers(architecture, rows),
-                   layers = eitp__lora_layers_of(&model->config, config->targets);
-    if (config->targets & ~(rows | all))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", config->targets,
-                          architecture->model_type, all | ((1u << EITP__LINEAR_SLOTS) - 1));
-    if (!layers)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; this %s model has layers %u only",
-                          config->targets, architecture->model_type, eitp__lora_layers_of(&model->config, rows));
-    config->targets = layers;
-    return EITP_OK;
-}
-
 /* Freezes all parameters but those of a classifier, which PEFT trains too. */
 static eitp_status eitp__lora_freeze_base(eitp_model *model, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -55,7 +39,7 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
     eitp_lora_config layers = *config;
     eitp_status status = eitp__lora_config_check(config, error);
     if (!status)
-        status = eitp__lora_find_layers(model, &layers, error);
+        status = eitp__lora_find_layers(&model->config, &layers, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model already has adapters");
     if (!status && model->context->graph_count)

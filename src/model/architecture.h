@@ -6,6 +6,7 @@
  *     labels                       names of a classifier's labels
  *     transformer_config           configurations, and config.json
  *     parameters                   declaring and filling parameters
+ *     lora_targets                 layers that have adapters, and their names
  *     lora                         adapters of a linear layer
  *     layers, block                norms, linear layers, blocks
  *     transformer, heads           the model

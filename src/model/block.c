@@ -25,7 +25,7 @@ static double eitp__attention_scale(const eitp_transformer_config *config, int64
 /* The attention of all heads, side by side. */
 static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
                                           int64_t layer, const eitp_block_inputs *inputs) {
-    eitp_tensor *qkv = eitp__slot_linear(x, config, name, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
+    eitp_tensor *qkv = eitp__slot_linear(x, config, name, layer, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
     eitp_graph *graph = eitp_tensor_graph(qkv);
     eitp_attention_config attention = EITP__ZERO;
     attention.heads = (int)config->heads;
@@ -80,11 +80,11 @@ eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, c
     }
     attended = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__ATTENTION_NORM);
     attended = eitp__block_attention(attended, config, name, layer, inputs);
-    attended = eitp__slot_linear(attended, config, name, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    attended = eitp__slot_linear(attended, config, name, layer, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
     x = eitp__block_residual(x, attended, config, name, EITP__ATTENTION_NORM, inputs);
     hidden = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__MLP_NORM);
-    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_INPUT, inputs, config->activation);
-    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    hidden = eitp__slot_linear(hidden, config, name, layer, EITP__MLP_INPUT, inputs, config->activation);
+    hidden = eitp__slot_linear(hidden, config, name, layer, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
     return eitp__block_residual(x, hidden, config, name, EITP__MLP_NORM, inputs);
 }
 

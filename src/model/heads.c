@@ -24,7 +24,7 @@ static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, e
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *weight = eitp__head_part(model, graph, slot, EITP__WEIGHT);
     eitp_tensor *bias = eitp__head_part(model, graph, slot, EITP__BIAS);
-    eitp_tensor *adapted = eitp__lora_apply(x, &model->config, NULL, slot, &model->lora, key);
+    eitp_tensor *adapted = eitp__lora_apply(x, &model->config, NULL, -1, slot, &model->lora, key);
     return adapted ? eitp__activate(eitp_add(eitp_linear(x, weight, bias, EITP_NO_ACTIVATION), adapted), activation)
                    : eitp_linear(x, weight, bias, activation);
 }

@@ -23,13 +23,13 @@ EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transforme
 }
 
 EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
-                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             int64_t layer, eitp__model_slot slot, const eitp_block_inputs *inputs,
                                              eitp_activation activation) {
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *adapted, *bias, *y;
     if (!x)
         return NULL;
-    adapted = eitp__lora_apply(x, config, block, slot, inputs->lora, inputs->key);
+    adapted = eitp__lora_apply(x, config, block, layer, slot, inputs->lora, inputs->key);
     bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
     y = eitp_linear(x, eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT), bias, EITP_NO_ACTIVATION);
     return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);

@@ -12,9 +12,9 @@ EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_trans
 EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
                                            eitp__model_slot slot);
 
-/* x through a linear layer, with its adapter if it has one, and the activation. */
+/* x through a linear layer of block `layer`, with its adapter if it has one, and the activation. */
 EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
-                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             int64_t layer, eitp__model_slot slot, const eitp_block_inputs *inputs,
                                              eitp_activation activation);
 
 /* x with dropout; x itself if `key` is NULL. */

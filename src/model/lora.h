@@ -2,28 +2,13 @@
 #ifndef EITP_LORA_H
 #define EITP_LORA_H
 
-#include "model/parameters.h"
+#include "model/lora_targets.h"
 
 EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error);
 EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b);
 
 /* The factor of B A. */
 EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config);
-
-/* The layers outside blocks. */
-enum { EITP__LORA_OUTSIDE = EITP_LORA_POOLER | EITP_LORA_HEAD_TRANSFORM };
-
-/* The layers of an architecture that the targets stand for, as bits of their own: EITP_LORA_ATTENTION_INPUT stands for
-   q, k and v where they are separate layers. */
-EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets);
-
-/* The same, without those that the model lacks. */
-EITP__PRIVATE unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsigned targets);
-
-/* eitp_lora_targets_parse. `of_blocks`: a name may have the number of a block, such as "h.0.attn.c_attn", if others
-   name the same layer in every block from 0 on. Whether the model has as many blocks is not known here. */
-EITP__PRIVATE eitp_status eitp__lora_targets_parse(const eitp_architecture *architecture, const char *names,
-                                                   int of_blocks, unsigned *targets, eitp_error *error);
 
 /* The parameters of all adapters in a fixed order: their number, and the one at `index`. Each A is followed by its
    B. */
@@ -41,9 +26,10 @@ EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const e
 /* True if a parameter of an adapter has this name. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
 
-/* The output of the adapter of a linear layer for x; NULL if the layer has none. `block` NULL: the layer is outside
-   blocks; `config` NULL: no adapters; `key` NULL: no dropout. */
+/* The output of the adapter of a linear layer for x; NULL if the layer has none. `block` and `number`: the name and
+   number of its block, NULL and -1 outside blocks; `config` NULL: no adapters; `key` NULL: no dropout. */
 EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
-                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key);
+                                            int64_t number, eitp__model_slot slot, const eitp_lora_config *config,
+                                            eitp_tensor *key);
 
 #endif

@@ -202,13 +202,17 @@ typedef enum eitp_lora_target {
     EITP_LORA_HEAD_TRANSFORM = 131072 /* "cls.predictions.transform.dense", "lm_head.dense" */
 } eitp_lora_target;
 
+/* Maximum number of blocks whose targets may differ from those of the others. */
+enum { EITP_LORA_BLOCKS = 1024 };
+
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
 typedef struct eitp_lora_config {
     int64_t rank;     /* 1 to 65536; 0: no adapters */
     double alpha;     /* the output of adapters is scaled by alpha / rank */
     int rslora;       /* 1: scaled by alpha / sqrt(rank) instead (Kalajdzievski, arXiv 2312.03732) */
     double dropout;   /* of the adapters' input during training, 0 to 0.999 */
-    unsigned targets; /* sum of eitp_lora_target */
+    unsigned targets; /* in every block and outside blocks: sum of eitp_lora_target */
+    uint16_t block_targets[EITP_LORA_BLOCKS]; /* more of them in block i alone */
 } eitp_lora_config;
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
@@ -219,18 +223,21 @@ EITP_API eitp_lora_config eitp_lora_config_default(void);
 EITP_API unsigned eitp_lora_targets_default(const eitp_architecture *architecture);
 
 /*
- * Parses layer names separated by commas. As in PEFT, a name matches a layer if it is its last part or parts: in GPT-2
- * "c_proj" matches attn.c_proj and mlp.c_proj. "all-linear" matches every linear layer but those of a language head
- * and of a classifier, which is trained whole: its layers may be named, and have no adapters. `architecture` is the
- * model's; NULL: the first one that has all of the names. EITP_ERROR_ARGUMENT if a name matches no layer.
+ * Sets the targets of a configuration to layer names separated by commas. As in PEFT, a name matches a layer if it is
+ * its last part or parts: in GPT-2 "c_proj" matches attn.c_proj and mlp.c_proj of every block, and "h.0.attn.c_proj"
+ * or "transformer.h.0.attn.c_proj" that of the first block alone. "all-linear" matches every linear layer but those of
+ * a language head and of a classifier, which is trained whole: its layers may be named, and have no adapters.
+ * `architecture` is the model's; NULL: the first one that has all of the names. EITP_ERROR_ARGUMENT if a name matches
+ * no layer: the configuration is then unchanged. Whether the model has as many blocks, eitp_model_add_lora checks.
  */
 EITP_API eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names,
-                                             unsigned *targets, eitp_error *error);
+                                             eitp_lora_config *config, eitp_error *error);
 
-/* Writes the shortest layer names for `targets`, separated by commas, into `names`, truncated to `size` bytes; GPT-2's
-   need 40. `architecture` NULL: GPT-2. */
-EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned targets, char *names,
-                                       size_t size);
+/* Writes the shortest layer names for the targets of a configuration, separated by commas, into `names`, truncated to
+   `size` bytes, and returns their whole length: 0 bytes are enough to ask for it. The targets of every block come
+   first, then the names of layers of single blocks. `architecture` NULL: GPT-2. */
+EITP_API size_t eitp_lora_targets_format(const eitp_architecture *architecture, const eitp_lora_config *config,
+                                         char *names, size_t size);
 
 /*
  * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's.
@@ -238,8 +245,8 @@ EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, un
  * [rank, in] and B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
  * precision they are rounded for the products, and so is the sum; their gradients are F32. Call it before the
  * parameters have values: frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory.
- * EITP_ERROR_ARGUMENT if the configuration is invalid or has layers that the model lacks, the model already has
- * adapters, or its context has graphs.
+ * EITP_ERROR_ARGUMENT if the configuration is invalid or has layers or blocks that the model lacks, the model already
+ * has adapters, or its context has graphs.
  */
 EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error);
 
@@ -247,7 +254,8 @@ EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_conf
    that the adapters have no effect yet. Does nothing if the model has no adapters. */
 EITP_API eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error);
 
-/* The configuration of the model's adapters; rank 0: none. */
+/* The configuration of the model's adapters; rank 0: none. Its targets are layers of the model: those of block i are
+   targets | block_targets[i]. */
 EITP_API eitp_lora_config eitp_model_lora_config(const eitp_model *model);
 
 /*
@@ -351,8 +359,8 @@ typedef struct eitp_block_inputs {
  * One Transformer block: x [n, width] through attention and MLP, each with its residual sum, dropout and norm. Its
  * parameters are variables called "<name>.<the architecture's name>", such as "encoder.0.ln_1.weight", matrices in the
  * context's precision; missing ones are declared, uninitialized. `name` has 1 to 64 characters. `layer`, from 0, only
- * matters to scale_attention_by_layer and the cache. Returns NULL if an argument is NULL, and if one is invalid:
- * eitp_graph_status then says why.
+ * matters to scale_attention_by_layer, the cache and block_targets of adapters. Returns NULL if an argument is NULL,
+ * and if one is invalid: eitp_graph_status then says why.
  */
 EITP_API eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
                                  const eitp_block_inputs *inputs);

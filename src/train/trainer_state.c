@@ -90,17 +90,19 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
 static void eitp__write_lora_state(const eitp_architecture *architecture, const eitp__state *state,
                                    eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
-    char targets[200]; /* module names, as in adapter_config.json */
+    char *targets; /* module names, as in adapter_config.json */
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(architecture, lora->targets, targets, sizeof targets);
+    targets = eitp__lora_targets_text(text->host, architecture, lora);
+    text->failed |= !targets;
     eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
     eitp__json_write_number(text, lora->dropout);
     eitp__buffer_format(text, ", \"model_type\": \"%s\"", eitp_architecture_name(architecture));
-    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets,
+    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets ? targets : "",
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
+    eitp__release_text(text->host, targets);
     if (state->others_checksum >= 0)
         eitp__buffer_format(text, ", \"others_checksum\": %lld", (long long)state->others_checksum);
     eitp__buffer_add_text(text, "},\n");
@@ -191,8 +193,8 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
     state->info.architecture = eitp_architecture_find(type);
     if (!status && !state->info.architecture)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown model_type '%.60s'", type);
-    if (!status && eitp_lora_targets_parse(state->info.architecture, targets, &lora->targets, NULL))
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%s'", targets);
+    if (!status && eitp_lora_targets_parse(state->info.architecture, targets, lora, NULL))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%.60s'", targets);
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
