@@ -5,8 +5,10 @@
 
 In a scratch directory: a small random GPT-2 by transformers; adapters that eitp trains for it, opened by PEFT; adapters
 that PEFT saves, opened by eitp; and eitp's merged models, opened by transformers. Each loss, and of the merged model
-each logit, must agree to 1e-5. The same for encoders with all-linear and dense, which have adapters outside the blocks
-too: eitp's merged models against PEFT's adapted ones. Prints one line of JSON. Nothing is downloaded.
+each logit, must agree to 1e-5. The same with targets that differ between blocks: by full names, by expressions, by
+layers_to_transform and exclude_modules. The same for encoders with all-linear and dense, which have adapters outside
+the blocks too: eitp's merged models against PEFT's adapted ones; and adapters that eitp trains for an encoder. Prints
+one line of JSON. Nothing is downloaded.
 """
 
 import argparse
@@ -77,12 +79,23 @@ def open_base(directory):
     return transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
 
 
-def save_by_peft(base, directory, targets, rslora):
+# Ways of PEFT to choose layers that differ between blocks. The first is that of eitp too.
+BLOCKS = [
+    {"target_modules": ["transformer.h.0.attn.c_attn", "h.1.attn.c_proj", "1.mlp.c_proj", "transformer.h.1.mlp.c_fc"]},
+    {"target_modules": ["c_attn", "mlp.c_proj"], "layers_to_transform": [1]},
+    {"target_modules": ["c_attn", "transformer.h.1.mlp.c_fc"], "layers_to_transform": 0, "layers_pattern": "h"},
+    {"target_modules": ["c_attn", "c_proj"], "exclude_modules": ["h.0.attn.c_attn", "1.mlp.c_proj"]},
+    {"target_modules": r".*\.h\.(0\.attn\.c_attn|1\.mlp\.c_(fc|proj))"},
+    {"target_modules": "all-linear", "exclude_modules": r".*\.1\.attn\..*"},
+]
+
+
+def save_by_peft(base, directory, rslora, **chosen):
     import peft
     import torch
 
     config = peft.LoraConfig(
-        r=3, lora_alpha=7, target_modules=targets, use_rslora=rslora, task_type="CAUSAL_LM", fan_in_fan_out=True
+        r=3, lora_alpha=7, use_rslora=rslora, task_type="CAUSAL_LM", fan_in_fan_out=True, **chosen
     )
     model = peft.get_peft_model(open_base(base), config)
     for name, parameter in model.named_parameters():
@@ -109,6 +122,38 @@ def compare(arguments, base, adapter, text, ids, block, merged):
     if result["change_of_logits"] < 0.01:
         raise SystemExit(f"{adapter}: the adapters change nothing, so nothing was compared")
     return result
+
+
+def adapted_layers(model):
+    """The layers that have adapters in a model of PEFT's."""
+    return {name.split(".lora_A.")[0] for name, _ in model.named_parameters() if ".lora_A." in name}
+
+
+def check_layers(model, adapter):
+    """PEFT must take the names that eitp wrote for the layers of which it wrote tensors."""
+    import safetensors
+
+    with safetensors.safe_open(adapter / "adapter_model.safetensors", "pt") as file:
+        written = {name.split(".lora_A.")[0] for name in file.keys() if ".lora_A." in name}
+    if adapted_layers(model) != written:
+        raise SystemExit(f"{adapter}: eitp wrote {sorted(written)}, PEFT adapts {sorted(adapted_layers(model))}")
+
+
+def compare_blocks(arguments, base, text, ids, block, train, scratch):
+    """The same for each way of choosing layers of blocks, and for one by eitp."""
+    import peft
+
+    run_eitp(arguments.eitp, *train, "--lora-targets", ",".join(BLOCKS[0]["target_modules"]), "--output-dir", scratch)
+    adapters = {"from_eitp": scratch / "checkpoint-20"}
+    check_layers(peft.PeftModel.from_pretrained(open_base(base), adapters["from_eitp"]), adapters["from_eitp"])
+    for i, chosen in enumerate(BLOCKS):
+        adapters[f"from_peft_{i}"] = scratch / f"peft_{i}"
+        save_by_peft(base, scratch / f"peft_{i}", arguments.rslora, **chosen)
+    results = [
+        compare(arguments, base, adapter, text, ids, block, scratch / f"merged_{name}")
+        for name, adapter in adapters.items()
+    ]
+    return {"ways": len(results), **{key: max(result[key] for result in results) for key in ("loss", "merged_logits")}}
 
 
 ENCODERS = {
@@ -173,19 +218,48 @@ def compare_encoder(eitp, class_name, targets, scratch):
     return difference
 
 
+def compare_trained_encoder(eitp, scratch):
+    """The difference between adapters that eitp trains for layers of a classifier's blocks, and what it merges."""
+    import peft
+    import transformers
+
+    base, merged = scratch / "base", scratch / "merged"
+    make_encoder("BertForSequenceClassification", base)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(35))]
+    (scratch / "vocab.txt").write_text("\n".join(words) + "\n")
+    transformers.BertTokenizerFast(str(scratch / "vocab.txt")).save_pretrained(base)
+    rows = "".join(f"w{i} w{i % 7} w{i % 5},{i % 3}\n" for i in range(30))
+    (scratch / "rows.csv").write_text("text,label\n" + rows)
+    targets = "encoder.layer.0.attention.self.query,bert.encoder.layer.1.output.dense,layer.0.output.dense,pooler.dense"
+    train = ["train", "--task", "classify", "--model", base, "--data", scratch / "rows.csv", "--block-size", 16]
+    train += ["--precision", "fp32", "--lr", 0.02, "--steps", 20, "--lora-rank", 3, "--lora-targets", targets]
+    run_eitp(eitp, *train, "--val-fraction", 0, "--output-dir", scratch / "run")
+    adapter = scratch / "run" / "checkpoint-20"
+    run_eitp(eitp, "merge", "--model", base, "--adapter", adapter, "--output-dir", merged)
+    model_class = transformers.BertForSequenceClassification
+    model = peft.PeftModel.from_pretrained(model_class.from_pretrained(base), adapter)
+    check_layers(model, adapter)
+    adapted, by_merge = outputs_of(model), outputs_of(model_class.from_pretrained(merged))
+    difference = ((adapted - by_merge).abs().max() / adapted.abs().max()).item()
+    if not difference < TOLERANCE:
+        raise SystemExit(f"an encoder that eitp adapts: PEFT and eitp differ by {difference}")
+    return difference
+
+
 def compare_encoders(eitp):
     """The largest difference of all encoders. PEFT cannot train all-linear of a classifier of tokens."""
     worst = 0.0
     for class_name in ENCODERS:
-        choices = [["dense"], "all-linear"]
+        choices = [["dense"], "all-linear", r".*layer\.(0\..*\.query|1\..*\.output\.dense)"]
         if class_name.startswith("Distil"):
-            choices = ["all-linear", ["vocab_transform", "q_lin"]]
+            choices = ["all-linear", ["vocab_transform", "q_lin"], ["transformer.layer.1.ffn.lin2", "vocab_transform"]]
         elif ENCODERS[class_name] == "TOKEN_CLS":
-            choices = [["dense"]]
+            choices = [["dense"], ["bert.encoder.layer.0.output.dense", "layer.1.attention.self.value"]]
         for targets in choices:
             with tempfile.TemporaryDirectory() as scratch:
                 worst = max(worst, compare_encoder(eitp, class_name, targets, pathlib.Path(scratch)))
-    return worst
+    with tempfile.TemporaryDirectory() as scratch:
+        return max(worst, compare_trained_encoder(eitp, pathlib.Path(scratch)))
 
 
 def main():
@@ -205,13 +279,14 @@ def main():
         ids = [*text.read_bytes(), 256]
         make_base(base)
         train = ["train", "--model", base, "--data", text, "--val-fraction", 0, "--precision", "fp32", "--lr", 0.02]
-        train += ["--lora-rank", 4, "--lora-alpha", 6, "--lora-targets", arguments.targets, "--steps", 20]
-        train += ["--block-size", block, "--output-dir", scratch / "run", *(["--lora-rslora"] * arguments.rslora)]
-        run_eitp(arguments.eitp, *train)
-        save_by_peft(base, scratch / "peft", arguments.targets.split(","), arguments.rslora)
+        train += ["--lora-rank", 4, "--lora-alpha", 6, "--steps", 20, "--block-size", block]
+        train += ["--lora-rslora"] * arguments.rslora
+        run_eitp(arguments.eitp, *train, "--lora-targets", arguments.targets, "--output-dir", scratch / "run")
+        save_by_peft(base, scratch / "peft", arguments.rslora, target_modules=arguments.targets.split(","))
         result = {"peft": peft.__version__, "transformers": transformers.__version__}
         for name, adapter in ("from_eitp", scratch / "run" / "checkpoint-20"), ("from_peft", scratch / "peft"):
             result[name] = compare(arguments, base, adapter, text, ids, block, scratch / f"merged_{name}")
+        result["blocks"] = compare_blocks(arguments, base, text, ids, block, train, scratch / "blocks")
         result["encoders"] = compare_encoders(arguments.eitp)
     print(json.dumps(result))
     return 0
