@@ -476,11 +476,12 @@ static void targets_match_ends_of_names(void) {
         CHECK(eitp_lora_targets_format(NULL, &config, text, 4) == strlen(cases[i].written) && strlen(text) == 3);
     }
     CHECK(!eitp_lora_targets_format(NULL, NULL, text, sizeof text) && !*text);
-    config = none;
-    for (size_t i = 0; i < EITP__COUNT(bad); i++)
+    for (size_t i = 0; i < EITP__COUNT(bad); i++) {
+        const eitp_lora_config before = config;
         CHECK_THAT(eitp_lora_targets_parse(NULL, bad[i], &config, &error_) == EITP_ERROR_ARGUMENT &&
-                       !memcmp(&config, &none, sizeof none),
+                       !memcmp(&config, &before, sizeof before),
                    "%s", bad[i]);
+    }
 }
 
 /* The targets of a model are the same however they are named. Adapters start with the same values whatever others there
