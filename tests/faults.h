@@ -257,6 +257,12 @@ static FAULTS_UNUSED int faults_rename(void *user, const char *from, const char 
     return code ? code : f->real.files.rename(f->real.files.user, from, to);
 }
 
+static FAULTS_UNUSED int faults_exchange(void *user, const char *a, const char *b) {
+    faults *f = (faults *)user;
+    int code = faults_file_call(f, "exchange");
+    return code ? code : f->real.files.exchange(f->real.files.user, a, b);
+}
+
 static FAULTS_UNUSED int faults_remove(void *user, const char *path) {
     faults *f = (faults *)user;
     int code = faults_file_call(f, "remove");
@@ -331,6 +337,7 @@ static FAULTS_UNUSED void faults_begin_on(faults *f, const eitp_host *real) {
     f->host.files.lock = real->files.lock ? faults_lock : NULL;
     f->host.files.unlock = real->files.unlock ? faults_unlock : NULL;
     f->host.files.file_info = real->files.file_info ? faults_file_info : NULL;
+    f->host.files.exchange = real->files.exchange ? faults_exchange : NULL;
 }
 
 /* The same on top of the default host. */

@@ -42,13 +42,13 @@ typedef struct disk_entries {
     size_t count, capacity;
 } disk_entries;
 
-typedef enum disk_change_kind { DISK_ADD, DISK_REMOVE, DISK_RENAME } disk_change_kind;
+typedef enum disk_change_kind { DISK_ADD, DISK_REMOVE, DISK_RENAME, DISK_EXCHANGE } disk_change_kind;
 
 /* A change of names that is not durable yet. */
 typedef struct disk_change {
     disk_change_kind kind;
-    disk_entry entry;  /* what is added or removed, or the entry before it is renamed */
-    disk_entry target; /* the entry after it is renamed */
+    disk_entry entry;  /* what is added or removed, or the entry before it is renamed; or one of two exchanged */
+    disk_entry target; /* the entry after it is renamed; or the other one, each with its node after the exchange */
 } disk_change;
 
 typedef struct disk_handle {
@@ -150,9 +150,9 @@ static DISK_UNUSED void disk_enter(disk_entries *entries, const disk_entry *entr
 
 static DISK_UNUSED void disk_apply(disk_entries *entries, const disk_change *change) {
     disk_forget(entries, change->entry.directory, change->entry.name);
-    if (change->kind == DISK_ADD)
+    if (change->kind == DISK_ADD || change->kind == DISK_EXCHANGE)
         disk_enter(entries, &change->entry);
-    if (change->kind == DISK_RENAME)
+    if (change->kind == DISK_RENAME || change->kind == DISK_EXCHANGE)
         disk_enter(entries, &change->target);
 }
 
@@ -438,7 +438,7 @@ static DISK_UNUSED void disk_store_names(disk *d, int directory) {
     for (size_t i = 0; i < d->change_count; i++) {
         const disk_change *change = &d->changes[i];
         if (change->entry.directory == directory ||
-            (change->kind == DISK_RENAME && change->target.directory == directory))
+            ((change->kind == DISK_RENAME || change->kind == DISK_EXCHANGE) && change->target.directory == directory))
             disk_apply(&d->stored, change);
         else
             d->changes[left++] = *change;
@@ -488,6 +488,26 @@ static DISK_UNUSED int disk_rename(void *user, const char *from, const char *to)
     if (!code) {
         target.node = entry.node;
         disk_change_names(d, DISK_RENAME, &entry, &target);
+    }
+    disk_unlock(d);
+    return code;
+}
+
+static DISK_UNUSED int disk_exchange(void *user, const char *a, const char *b) {
+    disk *d = (disk *)user;
+    disk_entry first, second;
+    int code;
+    disk_lock(d);
+    code = disk_walk(d, a, 0, &first);
+    if (!code)
+        code = disk_walk(d, b, 0, &second);
+    if (!code && (first.node < 0 || second.node < 0))
+        code = ENOENT;
+    if (!code) {
+        const int node = first.node;
+        first.node = second.node;
+        second.node = node;
+        disk_change_names(d, DISK_EXCHANGE, &first, &second);
     }
     disk_unlock(d);
     return code;
@@ -572,6 +592,7 @@ static DISK_UNUSED eitp_files disk_files(disk *d) {
     files.remove = disk_remove;
     files.list = disk_list;
     files.link = disk_link;
+    files.exchange = disk_exchange;
     files.lock = disk_lock_directory;
     files.unlock = disk_unlock_directory;
     return files;

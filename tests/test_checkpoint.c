@@ -495,6 +495,66 @@ static eitp_status fill_through(void *user, const char *directory, eitp_error *e
     return status ? status : eitp__write_file(host, scratch_path(directory, "b"), "second", 6, error);
 }
 
+/* A host that checks at each change of a name that the checkpoint of step 4 has its own. */
+typedef struct watched {
+    eitp_host host;
+    char checkpoint[600];
+    long changes, missing;
+} watched;
+
+static int watch(watched *w, int code) {
+    w->changes++;
+    w->missing += kind_of(w->checkpoint) != EITP_PATH_DIRECTORY;
+    return code;
+}
+
+static int watch_rename(void *user, const char *from, const char *to) {
+    return watch((watched *)user, eitp_host_default().files.rename(NULL, from, to));
+}
+
+static int watch_remove(void *user, const char *path) {
+    return watch((watched *)user, eitp_host_default().files.remove(NULL, path));
+}
+
+static int watch_exchange(void *user, const char *a, const char *b) {
+    return watch((watched *)user, eitp_host_default().files.exchange(NULL, a, b));
+}
+
+static void begin_watched(watched *w, const place *p) {
+    w->host = p->host;
+    w->host.files.user = w;
+    w->host.files.rename = watch_rename;
+    w->host.files.remove = watch_remove;
+    w->host.files.exchange = watch_exchange;
+    snprintf(w->checkpoint, sizeof w->checkpoint, "%s/checkpoint-4", p->directory);
+    w->changes = w->missing = 0;
+}
+
+static int refuse_exchange(void *user, const char *a, const char *b) {
+    (void)user, (void)a, (void)b;
+    return EINVAL;
+}
+
+/* A kill between any two changes finds a checkpoint-4, the earlier or the new one. Where names cannot be exchanged, one
+   change leaves none. */
+static void a_checkpoint_written_again_always_has_its_name(void) {
+    for (int way = 0; way < 3; way++) {
+        place p;
+        watched w;
+        REQUIRE(begin_place(&p) && make_checkpoint(&p.host, p.directory, 4, "", 1));
+        begin_watched(&w, &p);
+        if (way)
+            w.host.files.exchange = way == 1 ? refuse_exchange : NULL;
+        REQUIRE_OK(eitp_checkpoint_create(&w.host, p.directory, 4, fill_through, &w.host, &error_), error_);
+        CHECK_THAT(w.changes > 0 && w.missing == (way > 0), "%ld of %ld changes left no checkpoint-4", w.missing,
+                   w.changes);
+        CHECK(kind_of(in(&p, "checkpoint-4/b")) == EITP_PATH_FILE &&
+              kind_of(in(&p, "checkpoint-4/content")) == EITP_PATH_MISSING);
+        check_names(&p, "checkpoint-4 ");
+        scratch_remove(p.directory);
+    }
+}
+
 /* Saves step `step` and prunes. */
 static eitp_status save_and_prune(const eitp_host *host, const char *directory, int64_t step) {
     const int64_t first = 1;
@@ -505,7 +565,7 @@ static eitp_status save_and_prune(const eitp_host *host, const char *directory, 
 }
 
 /* The same in a process that ends at file call `n`; returns 1 if it got there. */
-static int save_killed(const char *directory, int64_t step, long n, int tear) {
+static int save_killed(const char *directory, int64_t step, long n, int tear, int exchanges) {
     int status = 0;
     pid_t child;
     fflush(stdout);
@@ -514,6 +574,7 @@ static int save_killed(const char *directory, int64_t step, long n, int tear) {
         faults f;
         faults_begin(&f);
         do_not_sync(&f.real);
+        f.host.files.exchange = exchanges ? f.host.files.exchange : NULL;
         f.fail_file_call = n;
         f.exits = 1;
         f.tear = tear;
@@ -537,8 +598,9 @@ static void check_all_whole(const place *p, long n) {
 /* At every file call of a save with its prune, of a new step (5) and of one that exists (4). */
 static void a_kill_at_any_call_leaves_whole_checkpoints(void) {
     int kills = 0;
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 8; way++) {
         const int64_t saved = way & 1 ? 4 : 5;
+        const int tear = way >> 1 & 1, exchanges = way >> 2;
         int reached = 1;
         for (long n = 1; reached && !test_failures_; n++) {
             place p;
@@ -546,15 +608,16 @@ static void a_kill_at_any_call_leaves_whole_checkpoints(void) {
             REQUIRE(begin_place(&p));
             for (int i = 1; i < 5; i++)
                 REQUIRE(make_checkpoint(&p.host, p.directory, i, "", i != 3));
-            reached = save_killed(p.directory, saved, n, way > 1);
+            reached = save_killed(p.directory, saved, n, tear, exchanges);
             kills += reached;
             check_all_whole(&p, n);
+            CHECK(!exchanges || kind_of(in(&p, "checkpoint-4")) == EITP_PATH_DIRECTORY);
             REQUIRE_OK(eitp_checkpoint_recover(&p.host, p.directory, &step, &error_), error_);
             CHECK_THAT(step == 4 || step == saved, "call %ld: %d", n, (int)step);
             CHECK_THAT(!strstr(p.log, "damaged"), "call %ld: %s", n, p.log);
             check_all_whole(&p, n);
             /* A second kill at the same call is recovered from as well. */
-            save_killed(p.directory, saved, n, way > 1);
+            save_killed(p.directory, saved, n, tear, exchanges);
             check_all_whole(&p, n);
             CHECK_THAT(!save_and_prune(&p.host, p.directory, saved), "call %ld: %s", n, error_.message);
             check_names(&p, saved == 5 ? "checkpoint-1 checkpoint-4 checkpoint-5 "
@@ -723,6 +786,7 @@ int main(int argc, char **argv) {
         TEST(what_cannot_be_read_is_kept),
         TEST(what_does_not_count_removes_nothing),
         TEST(leftovers_are_removed_and_replaced_ones_restored),
+        TEST(a_checkpoint_written_again_always_has_its_name),
         TEST(a_kill_at_any_call_leaves_whole_checkpoints),
         TEST(every_byte_matters),
     };

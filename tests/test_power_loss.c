@@ -86,6 +86,7 @@ static void lose_power(outage *o, const disk *d, disk_loss loss, uint64_t seed) 
         const long second_at = 1 + (long)disk_random(&state) % (disk_random(&state) % 2 ? 12 : 120);
         snprintf(what, sizeof what, "change %ld, %s, seed %d", o->changes, losses_[loss], (int)seed);
         whole_begin(&lost, o->w.variant, &left, NULL);
+        lost.committed = o->w.committed;
         if (loss == DISK_LOSE_NONE)
             whole_check_checkpoints(&lost, &o->bits, what);
         whole_check_promises(&lost, 0, what);

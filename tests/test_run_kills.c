@@ -81,6 +81,12 @@ static int place_rename(void *user, const char *from, const char *to) {
     return p->system.rename(p->system.user, from, to);
 }
 
+static int place_exchange(void *user, const char *a, const char *b) {
+    place *p = (place *)user;
+    count_call(p);
+    return p->system.exchange(p->system.user, a, b);
+}
+
 static int place_remove(void *user, const char *path) {
     place *p = (place *)user;
     count_call(p);
@@ -134,6 +140,7 @@ static void begin_whole(place *p, const whole_variant *variant, whole *w) {
     w->host.files.remove = place_remove;
     w->host.files.list = place_list;
     w->host.files.link = place_link;
+    w->host.files.exchange = variant->exchanges ? place_exchange : NULL;
     w->host.files.lock = place_lock;
     w->directory = p->directory;
     w->committed = w->resumed = -1;

@@ -223,6 +223,29 @@ static void a_named_one_is_refused(void) {
     scratch_remove(p.directory);
 }
 
+/* A process that was killed while it replaced a checkpoint may have left it under another name. */
+static void a_replaced_one_is_found_however_the_run_begins(void) {
+    const variant v = plain_variant();
+    char checkpoint[700];
+    uint32_t state = 0;
+    place p;
+    REQUIRE(begin_place(&p, &v));
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-4", p.output);
+    REQUIRE(!rename(checkpoint, in(&p, ".checkpoint-4.replaced")));
+    p.config.resume = EITP_RESUME_NAMED;
+    p.config.checkpoint = checkpoint;
+    CHECK_THAT(!train(&p, 6, &state), "%s", error_.message);
+    CHECK(state == straight(&p) && exists(&p, "checkpoint-4"));
+    scratch_remove(p.directory);
+    REQUIRE(begin_place(&p, &v));
+    REQUIRE(!rename(in(&p, "checkpoint-4"), in(&p, ".checkpoint-4.replaced")) &&
+            !rename(in(&p, "checkpoint-2"), scratch_path(p.directory, "checkpoint-2")));
+    p.config.resume = EITP_RESUME_NONE;
+    CHECK(train(&p, 6, NULL) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "already has checkpoint-4;") != NULL, "%s", error_.message);
+    scratch_remove(p.directory);
+}
+
 /* The checkpoint of another model is not damaged. */
 static void another_model_is_not_damage(void) {
     const variant v = plain_variant();
@@ -306,6 +329,7 @@ int main(int argc, char **argv) {
         TEST(a_checkpoint_is_recovered_on_request),
         TEST(without_a_whole_checkpoint_it_is_refused),
         TEST(a_named_one_is_refused),
+        TEST(a_replaced_one_is_found_however_the_run_begins),
         TEST(another_model_is_not_damage),
         TEST(the_shape_is_that_of_the_older_one),
         TEST(tensors_are_read_ahead),

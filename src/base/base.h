@@ -205,6 +205,9 @@ typedef struct eitp_files {
     void (*begin_sync)(void *user, void *file);
     /* `info` of an open file, also of one that was renamed or removed since. May be NULL: `info` of its path. */
     int (*file_info)(void *user, void *file, eitp_path_info *info);
+    /* Exchanges the names of two files or directories of one directory in one step, so that neither name is ever
+       missing. May be NULL or fail on a file system that cannot: then `rename` is called twice. */
+    int (*exchange)(void *user, const char *a, const char *b);
 } eitp_files;
 
 /*

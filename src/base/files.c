@@ -571,6 +571,17 @@ EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *f
     return status;
 }
 
+EITP__PRIVATE int eitp__exchange_paths(const eitp_host *host, const char *a, const char *b) {
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    if (!host->files.exchange)
+        return 0;
+    do
+        code = host->files.exchange(host->files.user, a, b);
+    while (eitp__repeats_call(host, code, &failures));
+    return !code;
+}
+
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
     eitp__failures failures = EITP__ZERO;
     int code;

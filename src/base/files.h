@@ -103,6 +103,8 @@ EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *p
 EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path);
 
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to, eitp_error *error);
+/* eitp_files.exchange; returns 0 if it is missing or failed. */
+EITP__PRIVATE int eitp__exchange_paths(const eitp_host *host, const char *a, const char *b);
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error);
 /* Syncs the directory that contains `path`, where permissions allow it. */
 EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *path, eitp_error *error);

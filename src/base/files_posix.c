@@ -247,6 +247,17 @@ static int eitp__system_rename(void *user, const char *from, const char *to) {
     return rename(from, to) ? errno : 0;
 }
 
+static int eitp__system_exchange(void *user, const char *a, const char *b) {
+    (void)user;
+#if defined(__linux__) && defined(SYS_renameat2) && defined(AT_FDCWD)
+    enum { EITP__EXCHANGE = 2 }; /* RENAME_EXCHANGE */
+    return syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, EITP__EXCHANGE) ? errno : 0;
+#else
+    (void)a, (void)b;
+    return ENOSYS;
+#endif
+}
+
 /* Removes a symbolic link itself, never its target. */
 static int eitp__system_remove(void *user, const char *path) {
     struct stat found;
@@ -367,5 +378,6 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.link = eitp__system_link;
     files.begin_sync = eitp__system_begin_sync;
     files.file_info = eitp__system_file_info;
+    files.exchange = eitp__system_exchange;
     return files;
 }

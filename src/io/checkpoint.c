@@ -1,9 +1,9 @@
 /*
  * Checkpoint directories: created whole or not at all, found by step, recovered, pruned.
  *
- * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", one that
- * is replaced by a newer write of the same step is meanwhile ".<name>.replaced", and one that is deleted
- * ".<name>.removed".
+ * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", and one
+ * that is deleted is ".<name>.removed". One that is replaced by a newer write of the same step gets the draft's name, or,
+ * where the system cannot exchange names, ".<name>.replaced".
  */
 #include "io/checkpoint.h"
 #include "base/files.h"
@@ -151,14 +151,19 @@ static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_err
     return status;
 }
 
-EITP__PRIVATE void eitp__checkpoint_restore(const eitp_host *host, const char *output_directory) {
+EITP__PRIVATE eitp_status eitp__checkpoint_restore(const eitp_host *host, const char *output_directory,
+                                                   eitp_error *error) {
     eitp__output output;
+    output.host = host;
+    output.directory = output_directory;
+    return eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, error);
+}
+
+EITP__PRIVATE void eitp__checkpoint_try_restore(const eitp_host *host, const char *output_directory) {
     eitp__buffer names;
     size_t count = 0, at = 0;
     int is_replaced = 0;
     void *lock;
-    output.host = host;
-    output.directory = output_directory;
     eitp__buffer_init(&names, host);
     if (eitp__list_directory(host, output_directory, &names, &count, NULL))
         count = 0;
@@ -168,7 +173,7 @@ EITP__PRIVATE void eitp__checkpoint_restore(const eitp_host *host, const char *o
     /* A process that holds the lock replaces it now. */
     if (!is_replaced || !host->files.lock || host->files.lock(host->files.user, output_directory, &lock))
         return;
-    eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, NULL);
+    eitp__checkpoint_restore(host, output_directory, NULL);
     host->files.unlock(host->files.user, lock);
 }
 
@@ -234,15 +239,12 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
 
 EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
                                                    eitp__verified verified, int64_t *step, eitp_error *error) {
-    eitp__output output;
     eitp_error found;
     eitp_status status;
     int64_t newest = -1;
     int is_whole = 0;
-    output.host = host;
-    output.directory = output_directory;
     *step = -1;
-    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, &found);
+    status = eitp__checkpoint_restore(host, output_directory, &found);
     while (!status && !is_whole) {
         status = eitp_checkpoint_newest(host, output_directory, &newest, &found);
         if (status || newest < 0)
@@ -403,7 +405,7 @@ EITP__PRIVATE eitp_status eitp__checkpoint_clean(const eitp_host *host, const ch
     eitp_status status;
     output.host = host;
     output.directory = output_directory;
-    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, error);
+    status = eitp__checkpoint_restore(host, output_directory, error);
     return status ? status : eitp__visit_names(host, output_directory, eitp__remove_leftover, &output, error);
 }
 

@@ -40,9 +40,13 @@ EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
                                                    eitp__verified verified, int64_t *step, eitp_error *error);
 
-/* Gives the checkpoints of a directory back their names that a killed process was replacing; for readers, which do not
-   hold the directory's lock. Failures are ignored. */
-EITP__PRIVATE void eitp__checkpoint_restore(const eitp_host *host, const char *output_directory);
+/* Gives the checkpoints of a directory back their names that a killed process was replacing; for the holder of the
+   directory's lock. */
+EITP__PRIVATE eitp_status eitp__checkpoint_restore(const eitp_host *host, const char *output_directory,
+                                                   eitp_error *error);
+
+/* The same for readers, which do not hold the lock. Failures are ignored. */
+EITP__PRIVATE void eitp__checkpoint_try_restore(const eitp_host *host, const char *output_directory);
 
 /* Creates the directory of a draft of "checkpoint-<step><suffix>". */
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,

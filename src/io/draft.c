@@ -29,40 +29,63 @@ EITP__PRIVATE eitp_status eitp__draft_name(eitp__draft *draft, const eitp_host *
     return draft->partial && draft->replaced ? EITP_OK : eitp__fail_memory(error, length, "the path of a directory");
 }
 
-/* Renames an earlier directory; *exists: there was one. */
-static eitp_status eitp__draft_replace(const eitp__draft *draft, int *exists, eitp_error *error) {
+/*
+ * How a draft gets a path that another directory has. Where the system exchanges two names in one step, the earlier
+ * directory becomes the draft, and the path always leads to a whole directory. Elsewhere two renames are needed, the
+ * earlier one to `replaced`. A process killed between them leaves no directory at `path`, and the next that looks for
+ * a checkpoint renames it back (eitp__checkpoint_restore).
+ */
+typedef enum eitp__draft_way { EITP__DRAFT_NEW, EITP__DRAFT_EXCHANGED, EITP__DRAFT_REPLACED } eitp__draft_way;
+
+static eitp_status eitp__draft_set_aside(const eitp__draft *draft, eitp_error *error) {
+    eitp_status status = eitp__remove_tree(&draft->host, draft->replaced, error);
+    return status ? status : eitp__rename_path(&draft->host, draft->path, draft->replaced, error);
+}
+
+/* Gives the draft its path; on failure the names are as before. */
+static eitp_status eitp__draft_rename(const eitp__draft *draft, eitp__draft_way *way, eitp_error *error) {
     const eitp_host *host = &draft->host;
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(host, draft->path, &info, error);
-    *exists = 0;
-    if (status || info.kind == EITP_PATH_MISSING)
+    *way = EITP__DRAFT_NEW;
+    if (!status && info.kind != EITP_PATH_MISSING)
+        *way = eitp__exchange_paths(host, draft->partial, draft->path) ? EITP__DRAFT_EXCHANGED : EITP__DRAFT_REPLACED;
+    if (*way == EITP__DRAFT_REPLACED)
+        status = eitp__draft_set_aside(draft, error);
+    if (status || *way == EITP__DRAFT_EXCHANGED)
         return status;
-    status = eitp__remove_tree(host, draft->replaced, error);
-    if (!status)
-        status = eitp__rename_path(host, draft->path, draft->replaced, error);
-    *exists = !status;
+    status = eitp__rename_path(host, draft->partial, draft->path, error);
+    if (status && *way == EITP__DRAFT_REPLACED)
+        eitp__rename_path(host, draft->replaced, draft->path, NULL);
     return status;
+}
+
+/* Undoes eitp__draft_rename. */
+static void eitp__draft_rename_back(const eitp__draft *draft, eitp__draft_way way) {
+    const eitp_host *host = &draft->host;
+    if (way == EITP__DRAFT_EXCHANGED) {
+        eitp__exchange_paths(host, draft->partial, draft->path);
+        return;
+    }
+    eitp__rename_path(host, draft->path, draft->partial, NULL);
+    if (way == EITP__DRAFT_REPLACED)
+        eitp__rename_path(host, draft->replaced, draft->path, NULL);
 }
 
 EITP__PRIVATE eitp_status eitp__draft_install(eitp__draft *draft, eitp_error *error) {
     const eitp_host *host = &draft->host;
-    int replaces = 0;
+    eitp__draft_way way = EITP__DRAFT_NEW;
     eitp_status status = eitp__sync_directory(host, draft->partial, error);
     if (!status)
-        status = eitp__draft_replace(draft, &replaces, error);
+        status = eitp__draft_rename(draft, &way, error);
     if (status)
         return status;
-    status = eitp__rename_path(host, draft->partial, draft->path, error);
-    if (!status) {
-        status = eitp__sync_parent(host, draft->path, error);
-        if (status)
-            eitp__rename_path(host, draft->path, draft->partial, NULL);
-    }
-    if (status && replaces)
-        eitp__rename_path(host, draft->replaced, draft->path, NULL);
-    if (!status && replaces)
-        eitp__remove_tree(host, draft->replaced, NULL); /* or pruning does */
+    status = eitp__sync_parent(host, draft->path, error);
     draft->exists = status != EITP_OK;
+    if (status)
+        eitp__draft_rename_back(draft, way);
+    else if (way != EITP__DRAFT_NEW) /* if this fails, pruning removes it */
+        eitp__remove_tree(host, way == EITP__DRAFT_EXCHANGED ? draft->partial : draft->replaced, NULL);
     return status;
 }
 

@@ -9,7 +9,7 @@ typedef struct eitp__draft {
     eitp_host host;
     char *path;
     char *partial;  /* where its files are written */
-    char *replaced; /* the name of an earlier directory at `path`, while it is replaced */
+    char *replaced; /* an earlier directory at `path` while it is replaced, where names cannot be exchanged */
     int exists;     /* `partial` does */
 } eitp__draft;
 
@@ -21,8 +21,8 @@ typedef struct eitp__draft {
 EITP__PRIVATE eitp_status eitp__draft_name(eitp__draft *draft, const eitp_host *host, const char *path,
                                            eitp_error *error);
 
-/* Makes the files of a draft durable and gives it its path. A directory that is there is replaced: it is renamed first
-   and removed last. On failure the names are as before: others may be about to be removed for one that exists. */
+/* Makes the files of a draft durable and gives it its path. A directory that is there is replaced, and removed last.
+   On failure the names are as before: others may be about to be removed for one that exists. */
 EITP__PRIVATE eitp_status eitp__draft_install(eitp__draft *draft, eitp_error *error);
 
 /* Removes a draft that was not installed, and releases it. Harmless on a zeroed one. */

@@ -187,7 +187,9 @@ static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_confi
     eitp_status status;
     if (config->resume == EITP_RESUME_NEWEST)
         return eitp__run_find_newest(run, EITP__VERIFY_OTHERS, error);
-    status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    status = eitp__checkpoint_restore(&run->host, run->directory, error);
+    if (!status)
+        status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
     if (!status && config->resume == EITP_RESUME_NAMED)
         status = eitp__run_use_named(run, config->checkpoint, error);
     return status ? status : eitp__run_check_other(run, newest, error);

@@ -191,12 +191,12 @@ static void eitp__find_restore(const eitp_host *host, const char *path) {
     char *parent;
     if (eitp__find_kind(host, path, "") == EITP_PATH_DIRECTORY) {
         if (!eitp__is_model_directory(host, path))
-            eitp__checkpoint_restore(host, path);
+            eitp__checkpoint_try_restore(host, path);
         return;
     }
     parent = eitp__parent_directory(host, path);
     if (parent && eitp__find_kind(host, parent, "") == EITP_PATH_DIRECTORY)
-        eitp__checkpoint_restore(host, parent);
+        eitp__checkpoint_try_restore(host, parent);
     eitp__release_text(host, parent);
 }
 
