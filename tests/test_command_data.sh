@@ -82,6 +82,9 @@ sed 's/.*/&\n&/' long.jsonl | "$eitp" $train --data - --data-format jsonl --text
     >out 2>err </dev/stdin
 check "a run reads standard input" test -e piped/checkpoint-2
 exits 0 "it resumes without it" train --resume auto --output-dir piped --steps 3 --threads 1
+exits 0 "what standard input was packed into" eval --model piped --split training --threads 1
+check "what standard input was packed into: said" grep -q "^evaluating what .* was packed into: 'piped/data/" err
+rm -r piped/data
 refuses 1 "came from standard input" eval --model piped --split training --threads 1
 
 # ---- Who may read what is packed ----

@@ -136,6 +136,10 @@ continues() { # name, data, validation data, one more row, options
         --seed 5 --threads 1 --precision $precision --output-dir "$name"
     cp -r "$name/checkpoint-8" "$name.straight"
     losses "$name" >"$name.losses"
+    for split in train validation; do
+        exits 0 "$name: eval --split $split" eval --model "$name.straight" --split $split --threads 1 --json
+        loss_of out >"$name.$split"
+    done
     for change in unchanged changed missing; do
         rm -rf "$name/checkpoint-8"
         [ $change != changed ] || printf '%b' "$row" | tee -a "$data" >/dev/null
@@ -150,6 +154,14 @@ continues() { # name, data, validation data, one more row, options
         check "$name: $change: nothing is packed" sh -c '! grep -q "^packed" err'
         check "$name: $change: the same bits" same_checkpoints "$name.straight" "$name/checkpoint-8"
         check "$name: $change: the same evaluations" test "$(losses "$name")" = "$(cat "$name.losses")"
+        for split in train validation; do
+            exits 0 "$name: $change: eval --split $split" eval --model "$name" --split $split --threads 1 --json
+            check "$name: $change: eval --split $split: the same" test "$(loss_of out)" = "$(cat "$name.$split")"
+            check "$name: $change: eval --split $split: nothing is packed" sh -c '! grep -q "^packed" err'
+            check "$name: $change: eval --split $split: said" grep -q "'$name/data/" err
+            [ $change != missing ] || check "$name: eval --split $split: a warning" grep -q \
+                "^warning: the text of the run has gone missing .* what it was packed into" err
+        done
     done
 }
 rows text,label up down >texts.csv

@@ -28,6 +28,11 @@ void evaluating_set_max_length(evaluating *e) {
         e->block_size = labelled_max_length(&e->options, e->trained.tokenizer, &shape);
 }
 
+eitp_status evaluating_use_packed(evaluating *e, packed_test has_data, eitp_error *error) {
+    return split_use_packed(&e->options, e->of_run, trained_model_checkpoint(&e->trained), e->trained.tokenizer,
+                            has_data, &e->data, error);
+}
+
 /* The data, which the checkpoint may name. */
 static eitp_status read_data(void *user, eitp_error *error) {
     evaluating *e = (evaluating *)user;
@@ -38,7 +43,7 @@ static eitp_status read_data(void *user, eitp_error *error) {
         return status;
     close_data(e);
     e->block_size = model_block_size(&e->options, checkpoint, eitp_model_positions(e->trained.model));
-    status = split_find_data(&e->options, checkpoint, error);
+    status = split_find_data(&e->options, checkpoint, &e->of_run, error);
     output_progress("reading the data ...");
     return status ? status : kind->open(e, error);
 }
@@ -104,6 +109,7 @@ int command_eval(int count, char **arguments) {
     int ended = 0, code = COMMAND_FINISHED;
     eitp_status status;
     memset(&e, 0, sizeof e);
+    e.of_run = OPTION_COUNT;
     process_end_on_signals();
     status = options_read(&e.options, "eval", OPTIONS_EVAL, count, arguments, &ended, &error);
     if (!status && !ended && options_integer(&e.options, OPTION_PRINT_CONFIG)) {

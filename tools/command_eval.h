@@ -3,6 +3,7 @@
 #define COMMAND_EVAL_H
 
 #include "command_data.h"
+#include "command_packed.h"
 #include "command_trained_model.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -11,6 +12,7 @@ typedef struct evaluating {
     option_set options;
     trained_model trained;
     data_file data;
+    option_id of_run; /* the option of the model's run whose texts are evaluated; OPTION_COUNT: other data */
     int64_t block_size;
     eitp_token_range range;    /* of a token file */
     eitp_labelled_part *part;  /* of a labelled file */
@@ -35,6 +37,9 @@ extern const evaluating_kind evaluating_language, evaluating_masked, evaluating_
 /* Sets e->block_size to the length at which rows are cut: that of --block-size or the checkpoint, or the one that train
    would use. */
 void evaluating_set_max_length(evaluating *e);
+
+/* Takes what the texts of the model's run were packed into, if they are evaluated (split_use_packed). */
+eitp_status evaluating_use_packed(evaluating *e, packed_test has_data, eitp_error *error);
 
 /* Opens a token file, or texts packed into one, and selects the part of --split. */
 eitp_status evaluating_open_tokens(evaluating *e, eitp_error *error);

@@ -26,7 +26,9 @@ static eitp_status open_file(evaluating *e, eitp_error *error) {
         settings.labels = names;
         settings.label_count = shape.labels;
     }
-    status = labelled_open(&e->options, OPTION_DATA, &settings, NULL, &e->data, error);
+    status = evaluating_use_packed(e, packed_has_samples, error);
+    if (!status)
+        status = labelled_open(&e->options, OPTION_DATA, &settings, NULL, &e->data, error);
     free(names);
     return status;
 }

@@ -9,6 +9,8 @@ eitp_status evaluating_open_tokens(evaluating *e, eitp_error *error) {
     int is_token_file = 0;
     eitp_status status = model_check_block_size(o, eitp_model_positions(e->trained.model), error);
     if (!status)
+        status = evaluating_use_packed(e, packed_has_tokens, error);
+    if (!status && !e->data.path)
         status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
     if (!status && !e->trained.tokenizer && !is_token_file)
         status = model_use_bytes(&e->trained.tokenizer, error);

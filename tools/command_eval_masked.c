@@ -12,7 +12,9 @@ static eitp_status open_rows(evaluating *e, eitp_error *error) {
     settings.vocabulary = eitp_model_vocabulary(e->trained.model);
     settings.max_length = e->block_size;
     settings.drops_labels = 1;
-    status = labelled_open(&e->options, OPTION_DATA, &settings, NULL, &e->data, error);
+    status = evaluating_use_packed(e, packed_has_samples, error);
+    if (!status)
+        status = labelled_open(&e->options, OPTION_DATA, &settings, NULL, &e->data, error);
     if (status)
         return status;
     labelled_report(&e->data);

@@ -2,17 +2,10 @@
 #ifndef COMMAND_RESUME_DATA_H
 #define COMMAND_RESUME_DATA_H
 
+#include "command_packed.h"
 #include "command_run.h"
 
 EITP_BEGIN_DECLARATIONS
-
-/* True if the packed file `path` may be the data of a run's option. `reads_all`: all of it is read, to find damage. */
-typedef int (*packed_test)(const run *r, option_id id, const char *path, int reads_all);
-
-/* That of token files, and that of labelled files: the training data must be those of the checkpoint. It does not name
-   the validation data: any other file of the same tokenizer is theirs. */
-int packed_has_tokens(const run *r, option_id id, const char *path, int reads_all);
-int packed_has_samples(const run *r, option_id id, const char *path, int reads_all);
 
 /*
  * Sets data->path to the file that the texts of --data or --val-data (`id`) of a resumed run were packed into:

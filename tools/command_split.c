@@ -22,22 +22,14 @@ static void copy_paths(const option_set *from, option_id from_id, option_set *to
         options_set(to, OPTION_DATA, paths->texts[i], SOURCE_RUN, "", &ignored);
 }
 
-/* Takes from the run how its data are read, where the command line does not say. Standard input is gone. */
-static eitp_status copy_reading(const option_set *run, option_set *o, eitp_error *error) {
+/* Takes from the run how its data are read, where the command line does not say. */
+static void copy_reading(const option_set *run, option_set *o) {
     static const option_id ids[] = {OPTION_DATA_FORMAT,  OPTION_ENCODING,   OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN,
                                     OPTION_LABEL_COLUMN, OPTION_ON_BAD_ROW, OPTION_DEDUP};
-    const option_value *paths = &o->values[OPTION_DATA];
     for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
         if (options_has(run, ids[i]) && !options_is_explicit(o, ids[i]))
             options_set_text(o, ids[i], options_text(run, ids[i]), SOURCE_RUN);
     }
-    for (size_t i = 0; i < paths->count; i++) {
-        if (!strcmp(paths->texts[i], "-"))
-            return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "the data of the run came from standard input, which cannot be read again; name it "
-                                "with --data");
-    }
-    return EITP_OK;
 }
 
 /* Reads the options of a run from its run.json; `run` is to be released in any case. */
@@ -52,22 +44,82 @@ static eitp_status read_record(const char *checkpoint, option_set *run, eitp_err
                               "--data is required: no run.json next to '%s' names the data of its run", checkpoint);
 }
 
-eitp_status split_find_data(option_set *o, const char *checkpoint, eitp_error *error) {
+eitp_status split_find_data(option_set *o, const char *checkpoint, option_id *of_run, eitp_error *error) {
     option_set run;
     eitp_status status;
     if (!options_has(o, OPTION_SPLIT) || options_has(o, OPTION_DATA))
         return EITP_OK;
     status = read_record(checkpoint, &run, error);
     if (!status && find_split(o) == SPLIT_VALIDATION && options_has(&run, OPTION_VAL_DATA)) {
-        copy_paths(&run, OPTION_VAL_DATA, o);
+        *of_run = OPTION_VAL_DATA;
         options_set_text(o, OPTION_SPLIT, "all", o->values[OPTION_SPLIT].source);
     } else if (!status) {
-        copy_paths(&run, OPTION_DATA, o);
+        *of_run = OPTION_DATA;
     }
-    if (!status)
-        status = copy_reading(&run, o, error);
+    if (!status) {
+        copy_paths(&run, *of_run, o);
+        copy_reading(&run, o);
+    }
     options_release(&run);
     return status;
+}
+
+/* ---- What it was packed into ---- */
+
+/* The directory of packed texts in that of the run. */
+static char *packed_directory(const char *checkpoint) {
+    char *parent = files_parent(checkpoint), *directory = files_join(parent, "data");
+    free(parent);
+    return directory;
+}
+
+static char *find_packed(const option_set *run, option_id of_run, const char *checkpoint,
+                         const eitp_tokenizer *tokenizer, packed_test has_data) {
+    const eitp_host host = command_host();
+    packed_owner owner = {run, 0, tokenizer, NULL};
+    eitp_checkpoint_info info;
+    eitp_error ignored;
+    char *directory, *training, *path;
+    if (eitp_checkpoint_read_info(&host, checkpoint, &info, &ignored) || !info.data.hash)
+        return NULL;
+    owner.hash = info.data.hash;
+    directory = packed_directory(checkpoint);
+    path = training = packed_find(&owner, OPTION_DATA, directory, has_data);
+    if (of_run == OPTION_VAL_DATA) {
+        owner.training = training;
+        path = packed_find(&owner, of_run, directory, has_data);
+        free(training);
+    }
+    free(directory);
+    return path;
+}
+
+eitp_status split_use_packed(const option_set *o, option_id of_run, const char *checkpoint,
+                             const eitp_tokenizer *tokenizer, packed_test has_data, data_file *data,
+                             eitp_error *error) {
+    const int is_input = data_has_input(o, OPTION_DATA);
+    option_set run;
+    eitp_status status;
+    if (of_run == OPTION_COUNT)
+        return EITP_OK;
+    status = read_record(checkpoint, &run, error);
+    if (!status)
+        data->path = find_packed(&run, of_run, checkpoint, tokenizer, has_data);
+    options_release(&run);
+    data->verified = data->path != NULL;
+    if (status)
+        return status;
+    if (!data->path && is_input)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "the data of the run came from standard input, which cannot be read again; name it with "
+                            "--data");
+    if (data->path && packed_lacks_text(o, OPTION_DATA) && !is_input)
+        output_warning("the text of the run has gone missing since '%s' was written; what it was packed into is "
+                       "evaluated: '%s'",
+                       checkpoint, data->path);
+    else if (data->path)
+        output_info("evaluating what the text of the run was packed into: '%s'", data->path);
+    return EITP_OK;
 }
 
 /* ---- The part of it ---- */
@@ -155,13 +207,10 @@ eitp_status split_find_range(const option_set *o, const char *checkpoint, const 
 static eitp_status divide(const char *checkpoint, const data_file *data, eitp_labelled_part **training,
                           eitp_labelled_part **validation, eitp_error *error) {
     option_set run;
-    double fraction = 0;
     eitp_status status = read_record(checkpoint, &run, error);
-    if (!status && !options_has(&run, OPTION_VAL_DATA))
-        fraction = options_number(&run, OPTION_VAL_FRACTION);
     if (!status)
-        status = eitp_labelled_split(data->labelled, fraction, (uint64_t)options_integer(&run, OPTION_SEED), training,
-                                     validation, error);
+        status = eitp_labelled_split(data->labelled, packed_held_fraction(&run),
+                                     (uint64_t)options_integer(&run, OPTION_SEED), training, validation, error);
     options_release(&run);
     return status;
 }

@@ -3,14 +3,23 @@
 #define COMMAND_SPLIT_H
 
 #include "command_data.h"
+#include "command_packed.h"
 
 EITP_BEGIN_DECLARATIONS
 
 /*
  * Sets --data, if it is not given, to the data of the run that wrote `checkpoint`, as the run.json next to it names it:
- * for --split validation of a run with --val-data, to that. Without --split it does nothing.
+ * for --split validation of a run with --val-data, to that; *of_run is then the option of the run. Without --split it
+ * does nothing.
  */
-eitp_status split_find_data(option_set *o, const char *checkpoint, eitp_error *error);
+eitp_status split_find_data(option_set *o, const char *checkpoint, option_id *of_run, eitp_error *error);
+
+/*
+ * Sets data->path to what the texts of the run's option were packed into, and says so, if the run's directory has that:
+ * the texts may have changed or gone missing. OPTION_COUNT: the texts are not those of the run, and nothing is done.
+ */
+eitp_status split_use_packed(const option_set *o, option_id of_run, const char *checkpoint,
+                             const eitp_tokenizer *tokenizer, packed_test has_data, data_file *data, eitp_error *error);
 
 /*
  * The tokens of `data` that --split selects; all of them without it. Warns if these include tokens that the model was

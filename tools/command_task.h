@@ -48,8 +48,6 @@ void task_set_planned_head(const option_set *o, eitp_transformer_config *shape);
 /* What tasks with labelled files share. */
 eitp_status task_open_labelled(run *r, option_id id, const labelled_settings *settings, const char *directory,
                                data_file *data, eitp_error *error);
-/* The part of the training data that is held out for validation. */
-double task_held_fraction(const run *r);
 eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error);
 void task_log_labelled(const run *r);
 void task_record_labelled(const run *r, text_buffer *t);

@@ -201,16 +201,13 @@ static eitp_status report_overlap(const run *r, eitp_error *error) {
     return status;
 }
 
-double task_held_fraction(const run *r) {
-    return options_has(&r->options, OPTION_VAL_DATA) ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
-}
-
 eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error) {
     const uint64_t seed = (uint64_t)options_integer(&r->options, OPTION_SEED);
     eitp_labelled_part *nothing = NULL;
     eitp_labelled_source training, validation;
-    eitp_status status = eitp_labelled_split(r->training.labelled, task_held_fraction(r), seed, &r->training_part,
-                                             r->validation.labelled ? &nothing : &r->validation_part, error);
+    eitp_status status =
+        eitp_labelled_split(r->training.labelled, packed_held_fraction(&r->options), seed, &r->training_part,
+                            r->validation.labelled ? &nothing : &r->validation_part, error);
     (void)block_size;
     eitp_labelled_part_destroy(nothing);
     if (!status && r->validation.labelled)
