@@ -87,6 +87,27 @@ check "what standard input was packed into: said" grep -q "^evaluating what .* w
 rm -r piped/data
 refuses 1 "came from standard input" eval --model piped --split training --threads 1
 
+# ---- Two processes that pack into one file ----
+
+mkfifo slow
+"$eitp" pack --data - --output both.tok <slow >slow.out 2>slow.err &
+slow=$!
+exec 4>slow
+cat text.txt >&4
+until [ -e both.tok.partial ]; do sleep 0.01; done
+refuses 1 "another process is writing to 'both.tok'; wait for it, or choose another name" pack --data small.txt \
+    --output both.tok
+check "a second pack: the first goes on" test -e both.tok.partial -a ! -e both.tok
+exec 4>&-
+wait $slow
+check "a second pack: the first ends" test $? -eq 0
+exits 0 "the same text alone" pack --data text.txt --output alone.tok
+check "a second pack: the first is whole" same alone.tok both.tok
+exits 0 "another pack, later" pack --data small.txt --output both.tok
+cp text.txt left.tok.partial
+exits 0 "a part that a killed process left" pack --data text.txt --output left.tok
+check "a part that a killed process left: replaced" same alone.tok left.tok
+
 # ---- Who may read what is packed ----
 
 # mode FILE: its permissions, as ls writes them.

@@ -1218,6 +1218,47 @@ static void test_token_sources(void) {
 
 /* Faults: every allocation and every file call fails once. */
 
+/* A file that is being written is locked; the part that a killed process left is not. */
+static void test_one_writer_at_a_time(void) {
+    static const int32_t ids[] = {1, 2, 3};
+    const eitp_host host = eitp_host_default();
+    eitp_pack_config config = EITP__ZERO;
+    eitp_error error = EITP__ZERO;
+    eitp__token_writer writer;
+    char text[128];
+    REQUIRE(scratch_make(scratch) && put_text("a", "first") && put_text("out.partial", "left"));
+    REQUIRE_OK(eitp__token_writer_open(&writer, &host, at("out"), 257, &error), error);
+    for (int i = 0; i < 2; i++) {
+        CHECK(pack_one(&host, "a", "out", config, NULL, &error) == EITP_ERROR_ARGUMENT);
+        CHECK_THAT(has(&error, "another process is writing to '") && has(&error, "/out'; wait for it"), "%s",
+                   error.message);
+        CHECK(is_there("out.partial") && !is_there("out"));
+    }
+    CHECK(!eitp__token_writer_add(&writer, ids, 3, &error));
+    CHECK_THAT(!eitp__token_writer_finish(&writer, &error), "%s", error.message);
+    eitp__token_writer_release(&writer);
+    CHECK(is_there("out") && !is_there("out.partial"));
+    CHECK_THAT(!pack_one(&host, "a", "out", config, NULL, &error), "%s", error.message);
+    CHECK(unpack("out", text, sizeof text) && !strcmp(text, "first<|endoftext|>"));
+    scratch_remove(scratch);
+}
+
+/* A part that another process has replaced, without looking for a lock, is neither renamed nor removed. */
+static void test_a_part_of_another_process_is_left(void) {
+    static const int32_t ids[] = {1, 2, 3};
+    const eitp_host host = eitp_host_default();
+    eitp_error error = EITP__ZERO;
+    eitp__token_writer writer;
+    REQUIRE(scratch_make(scratch));
+    REQUIRE_OK(eitp__token_writer_open(&writer, &host, at("out"), 257, &error), error);
+    CHECK(!unlink(at("out.partial")) && put_text("out.partial", "of another"));
+    CHECK(!eitp__token_writer_add(&writer, ids, 3, &error));
+    CHECK(eitp__token_writer_finish(&writer, &error) == EITP_ERROR_ARGUMENT);
+    eitp__token_writer_release(&writer);
+    CHECK(is_there("out.partial") && !is_there("out"));
+    scratch_remove(scratch);
+}
+
 /* After a failure there must be the old or the new file, complete, and nothing else. */
 static void check_after_fault(const meter *m, eitp_status status, int64_t n) {
     char text[128];
@@ -1343,6 +1384,8 @@ int main(int argc, char **argv) {
         TEST(test_shuffled_samples),
         TEST(test_token_sources),
         TEST(test_windows_refusals),
+        TEST(test_one_writer_at_a_time),
+        TEST(test_a_part_of_another_process_is_left),
         TEST(test_pack_survives_faults),
         TEST(test_reading_survives_faults),
     };

@@ -188,8 +188,8 @@ typedef struct eitp_files {
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
     /* A hint that these bytes will be read soon. May be NULL. */
     void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
-    /* Locks a directory against other processes until `unlock` or the end of the process; EWOULDBLOCK if another
-       process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
+    /* Locks a directory or a file against other processes until `unlock` or the end of the process; EWOULDBLOCK if
+       another process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
     /* The bytes that this user may still write to the file system of a path, and the size that a file of this process

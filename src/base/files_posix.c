@@ -293,7 +293,7 @@ static int eitp__system_lock(void *user, const char *path, void **lock) {
     int descriptor;
     (void)user;
     do {
-        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     } while (descriptor < 0 && errno == EINTR);
     if (descriptor < 0)
         return errno;
