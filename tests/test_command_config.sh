@@ -135,6 +135,9 @@ model.n_positions 99 positions 99
 drop_last true drop-last true
 metric_for_best_model "eval_loss" keep-best "loss"
 metric_for_best_model "val_macro_f1" keep-best "macro_f1"
+metric_for_best_model "val_perplexity" keep-best "loss"
+metric_for_best_model "eval_perplexity" keep-best "loss"
+metric_for_best_model "perplexity" keep-best "loss"
 load_best_model_at_end true keep-best "loss"
 load_best_model_at_end false
 dataloader_num_workers 8 data-workers 8

@@ -155,10 +155,20 @@ static const char *resolve_auto(const char *value, char digits[32]) {
 }
 
 /* The name of a metric whose key in the records, or in those of transformers, is given: "loss" of "val_loss" and
-   "eval_loss". */
+   "eval_loss", and of what the records compute from it. */
 static const char *metric_of_key(const char *key) {
+    static const struct {
+        const char *key, *metric;
+    } computed[] = {
+        {"perplexity", "loss"}, /* its exponential, so the best is the same */
+    };
     const size_t prefix = !strncmp(key, "val_", 4) ? 4 : !strncmp(key, "eval_", 5) ? 5 : 0;
-    return key[prefix] ? key + prefix : key;
+    key += key[prefix] ? prefix : 0;
+    for (size_t i = 0; i < COMMAND_COUNT(computed); i++) {
+        if (!strcmp(key, computed[i].key))
+            return computed[i].metric;
+    }
+    return key;
 }
 
 static const char *resolve_spelling(option_id id, const char *value, char digits[32]) {
