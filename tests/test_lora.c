@@ -77,6 +77,12 @@ static eitp_status adapt(subject *s, const eitp_lora_config *lora) {
     return status;
 }
 
+static int write_file(const char *directory, const char *name, const void *data, size_t size) {
+    FILE *file = fopen(scratch_path(directory, name), "wb");
+    size_t written = file ? fwrite(data, 1, size, file) : 0;
+    return file && fclose(file) == 0 && written == size;
+}
+
 static int is_adapter(const eitp_variable *variable) {
     return strstr(variable->name, ".lora_A.weight") || strstr(variable->name, ".lora_B.weight");
 }
@@ -1138,6 +1144,112 @@ static void adapters_go_with_the_weights_they_were_trained_on(void) {
     scratch_remove(directory);
 }
 
+static int takes_all(void *user, const eitp_model *model, const eitp__parameter *parameter) {
+    (void)user, (void)model, (void)parameter;
+    return 1;
+}
+
+static void add_values(void *user, const eitp__parameter *parameter, const float *values, size_t count) {
+    uint32_t *sum = (uint32_t *)user;
+    (void)parameter;
+    *sum = eitp__crc32c(*sum, values, count * sizeof *values);
+}
+
+/* The checksum of all parameters of a model in f32. */
+static uint32_t sum_of_model(const subject *s) {
+    const eitp_transformer_config config = eitp_model_config(s->model);
+    static float values[300000];
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < eitp__parameter_count(&config); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&config, i);
+        const int64_t count = eitp__parameter_elements(&parameter);
+        CHECK(count <= (int64_t)EITP__COUNT(values) &&
+              !eitp_variable_read_f32(s->context, parameter.name, 0, values, count, &error_));
+        add_values(&sum, &parameter, values, (size_t)count);
+    }
+    return sum;
+}
+
+/* What files have is read in blocks, whatever their layout: whole, transposed, and side by side. A block is several
+   rows, one, or part of one. */
+static void the_values_of_files_are_read_in_blocks(void) {
+    static const char *const names[] = {"gpt2", "bert-base", "roberta-base", "distilbert-base"};
+    static float values[1000];
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        eitp_context_config context = eitp_context_config_default();
+        eitp_transformer_config shape;
+        char directory[512];
+        subject s;
+        REQUIRE(scratch_make(directory));
+        REQUIRE_OK(eitp_transformer_config_named(names[i], &shape, &error_), error_);
+        shape.vocabulary = 1300;
+        shape.positions = 40;
+        shape.width = 24;
+        shape.heads = 3;
+        shape.layers = 2;
+        shape.inner = 44;
+        context.threads = 1;
+        memset(&s, 0, sizeof s);
+        REQUIRE_OK(eitp_context_create(&context, &s.context, &error_), error_);
+        REQUIRE_OK(eitp_model_create(s.context, &shape, &s.model, &error_), error_);
+        REQUIRE_OK(eitp_model_initialize(s.model, 7, &error_), error_);
+        REQUIRE_OK(eitp_model_save(s.model, directory, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp_model_load_weights(s.model, directory, &error_), error_);
+        for (int64_t capacity = 5; capacity <= (int64_t)EITP__COUNT(values); capacity = capacity * 7 + 1) {
+            uint32_t sum = 0;
+            CHECK_THAT(!eitp__model_visit_source(s.model, takes_all, values, capacity, add_values, &sum, &error_),
+                       "%s: %s", names[i], error_.message);
+            CHECK_THAT(sum == sum_of_model(&s), "%s in blocks of %d", names[i], (int)capacity);
+        }
+        end_subject(&s);
+        scratch_remove(directory);
+    }
+}
+
+/* Comparing the weights of a model with those of adapters in another precision needs little memory, however large the
+   model's parameters are. */
+static void comparing_weights_needs_little_memory(void) {
+    enum { LITTLE = 600 << 10 };
+    eitp_transformer_config shape = small_shape();
+    eitp_context_config config = eitp_context_config_default();
+    eitp_lora_config lora = all_targets();
+    char directory[512], base[600], text[200];
+    uint32_t checksum = 0;
+    size_t before;
+    faults f;
+    subject s;
+    REQUIRE(scratch_make(directory));
+    snprintf(base, sizeof base, "%s/base", directory);
+    shape.vocabulary = 40000; /* 3.8 MB */
+    memset(&s, 0, sizeof s);
+    REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
+    REQUIRE_OK(eitp_model_create(s.context, &shape, &s.model, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize(s.model, 5, &error_), error_);
+    REQUIRE_OK(eitp_model_save(s.model, base, EITP_F32, -1, NULL, &error_), error_);
+    REQUIRE_OK(adapt(&s, &lora), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, "base", NULL, &error_), error_);
+    REQUIRE_OK(eitp__lora_base_checksum(s.model, &checksum, &error_), error_);
+    snprintf(text, sizeof text,
+             "{\"format\": \"eitp checkpoint\", \"precision\": \"fp32\", \"lora\": {\"base_checksum\": %u}}",
+             (unsigned)checksum);
+    REQUIRE(write_file(directory, "trainer_state.json", text, strlen(text)));
+    end_subject(&s);
+    faults_begin(&f);
+    config.host = f.host;
+    config.threads = 1;
+    config.precision = "bf16";
+    config.parameters = EITP_PARAMETERS_ROUNDED;
+    memset(&s, 0, sizeof s);
+    REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
+    REQUIRE_OK(eitp_model_load(s.context, base, &s.model, &error_), error_);
+    before = f.peak_bytes = f.live_bytes;
+    REQUIRE_OK(eitp_lora_check_base(s.model, directory, &error_), error_);
+    CHECK_THAT(f.peak_bytes - before < LITTLE, "%zu bytes", f.peak_bytes - before);
+    end_subject(&s);
+    faults_end(&f);
+    scratch_remove(directory);
+}
+
 /* A resume in another precision has the same weights all the same. */
 static void a_resume_in_another_precision_finds_its_base(void) {
     const eitp_host host = eitp_host_default();
@@ -1234,12 +1346,6 @@ static void adapters_are_written_as_peft_does(void) {
     eitp__safetensors_close(file);
     end_subject(&s);
     scratch_remove(directory);
-}
-
-static int write_file(const char *directory, const char *name, const void *data, size_t size) {
-    FILE *file = fopen(scratch_path(directory, name), "wb");
-    size_t written = file ? fwrite(data, 1, size, file) : 0;
-    return file && fclose(file) == 0 && written == size;
 }
 
 /* Without a trainer_state.json, or with that of another program, which may be anything. */
@@ -1586,6 +1692,8 @@ int main(int argc, char **argv) {
         TEST(a_resumed_run_has_the_same_bits),
         TEST(a_resume_with_other_settings_is_refused),
         TEST(adapters_go_with_the_weights_they_were_trained_on),
+        TEST(the_values_of_files_are_read_in_blocks),
+        TEST(comparing_weights_needs_little_memory),
         TEST(a_resume_in_another_precision_finds_its_base),
         TEST(adapters_of_other_programs_go_with_any_weights),
         TEST(adapters_are_written_as_peft_does),

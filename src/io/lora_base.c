@@ -12,7 +12,7 @@
 #include "io/model_directory.h"
 #include "tensor/variable.h"
 
-enum { EITP__BASE_PIECE = 1 << 15 }; /* elements summed at a time */
+enum { EITP__BASE_PIECE = 1 << 16 }; /* elements summed at a time */
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
     const size_t chunk = (size_t)1 << 18;
@@ -120,30 +120,32 @@ static int eitp__base_has(void *user, const eitp_model *model, const eitp__param
     return others ? !eitp__safetensors_find(others, parameter->name) : !eitp__lora_keeps(&model->config, parameter);
 }
 
-static void eitp__base_add_values(eitp__base_sums *sums, eitp_dtype dtype, size_t count) {
+/* Adds values of a frozen parameter. */
+static void eitp__base_add(void *user, const eitp__parameter *parameter, const float *values, size_t count) {
+    eitp__base_sums *sums = (eitp__base_sums *)user;
+    const eitp_dtype dtype = parameter->is_f32 ? EITP_F32 : sums->base->dtype;
     const size_t size = count * sizeof *sums->bits;
     if (dtype == EITP_F32) {
-        sums->rounded = eitp__crc32c(sums->rounded, sums->values, count * sizeof *sums->values);
-        sums->split = eitp__crc32c(sums->split, sums->values, count * sizeof *sums->values);
+        sums->rounded = eitp__crc32c(sums->rounded, values, count * sizeof *values);
+        sums->split = eitp__crc32c(sums->split, values, count * sizeof *values);
         return;
     }
-    eitp__convert_from_f32(dtype, sums->values, sums->bits, count);
+    eitp__convert_from_f32(dtype, values, sums->bits, count);
     sums->rounded = eitp__crc32c(sums->rounded, sums->bits, size);
-    eitp__split_high(dtype, sums->values, sums->bits, count);
+    eitp__split_high(dtype, values, sums->bits, count);
     sums->split = eitp__crc32c(sums->split, sums->bits, size);
 }
 
-/* Adds a frozen parameter, whose values `context` has. */
-static eitp_status eitp__base_add(void *user, eitp_context *context, const eitp__parameter *parameter,
-                                  eitp_error *error) {
-    eitp__base_sums *sums = (eitp__base_sums *)user;
+/* Adds the values that the model itself has of a frozen parameter. */
+static eitp_status eitp__base_add_own(eitp__base_sums *sums, eitp_context *context, const eitp__parameter *parameter,
+                                      eitp_error *error) {
     const int64_t elements = eitp__parameter_elements(parameter);
     eitp_status status = EITP_OK;
     for (int64_t first = 0; first < elements && !status; first += EITP__BASE_PIECE) {
         const int64_t count = elements - first < EITP__BASE_PIECE ? elements - first : (int64_t)EITP__BASE_PIECE;
         status = eitp_variable_read_f32(context, parameter->name, first, sums->values, count, error);
         if (!status)
-            eitp__base_add_values(sums, parameter->is_f32 ? EITP_F32 : sums->base->dtype, (size_t)count);
+            eitp__base_add(sums, parameter, sums->values, (size_t)count);
     }
     return status;
 }
@@ -154,11 +156,12 @@ static eitp_status eitp__base_sum(const eitp_model *model, int from_files, eitp_
     eitp_status status = EITP_OK;
     sums->rounded = sums->split = 0;
     if (from_files)
-        status = eitp__model_visit_source(model, eitp__base_has, eitp__base_add, sums, error);
+        status = eitp__model_visit_source(model, eitp__base_has, sums->values, EITP__BASE_PIECE, eitp__base_add, sums,
+                                          error);
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status && !from_files; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         if (eitp__base_has(sums, model, &parameter))
-            status = eitp__base_add(sums, model->context, &parameter, error);
+            status = eitp__base_add_own(sums, model->context, &parameter, error);
     }
     *is_same = !status && (sums->rounded == sums->base->checksum || sums->split == sums->base->checksum);
     return status;

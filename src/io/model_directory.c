@@ -322,6 +322,22 @@ static int eitp__parameter_variable(const eitp_context *context, const eitp_tran
     return eitp__variable_pieces(variable, config, pieces);
 }
 
+/* Finds the tensor of a piece that is read. */
+static eitp_status eitp__require_tensor(const eitp__load *load, const eitp__parameter *parameter,
+                                        const eitp__piece *piece, const eitp__safetensors_entry **entry,
+                                        eitp_error *error) {
+    *entry = eitp__find_parameter(&load->model->config, load->collection, parameter, piece);
+    return *entry ? EITP_OK
+                  : eitp__fail(error, EITP_ERROR_FORMAT,
+                               "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
+                               *piece->name ? piece->name : parameter->name);
+}
+
+static void eitp__mark_read(eitp__load *load, const eitp__safetensors_entry *entry) {
+    if (entry && load->read)
+        load->read[entry - eitp__safetensors_at(load->collection, 0)] = 1;
+}
+
 /* Reads the tensors of a parameter. */
 static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter *parameter, eitp_error *error) {
     const eitp_transformer_config *config = &load->model->config;
@@ -330,18 +346,16 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
     int count = eitp__parameter_variable(load->context, config, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
     for (int i = 0; i < count && !status; i++) {
-        const eitp__safetensors_entry *entry =
-            pieces[i].is_copy ? eitp__find_weights(config, load->collection, pieces[i].name)
-                              : eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
-        if (entry && load->read)
-            load->read[entry - eitp__safetensors_at(load->collection, 0)] = 1;
-        if (pieces[i].is_copy)
+        const eitp__safetensors_entry *entry = NULL;
+        if (pieces[i].is_copy) {
+            eitp__mark_read(load, eitp__find_weights(config, load->collection, pieces[i].name));
             continue;
-        status = entry ? eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1,
-                                                   NULL, error)
-                       : eitp__fail(error, EITP_ERROR_FORMAT,
-                                    "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
-                                    *pieces[i].name ? pieces[i].name : parameter->name);
+        }
+        status = eitp__require_tensor(load, parameter, &pieces[i], &entry, error);
+        eitp__mark_read(load, entry);
+        if (!status)
+            status = eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1, NULL,
+                                               error);
     }
     return status;
 }
@@ -598,46 +612,128 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     return EITP_OK;
 }
 
-/* Reads one parameter of a directory into a context that has no other, and visits it. */
-static eitp_status eitp__visit_parameter(eitp__load *load, const eitp__parameter *parameter,
-                                         eitp__parameter_visit visit, void *user, eitp_error *error) {
-    int64_t present;
-    const int is_fresh = eitp__is_fresh(load, parameter->row->place, &present);
-    eitp_status status = eitp__parameter_declare(load->context, parameter, error);
-    if (!status)
-        status = eitp__load_parameter(load, parameter, is_fresh, error);
-    if (!status)
-        status = visit(user, load->context, parameter, error);
-    eitp__variables_roll_back(load->context, 0, 0);
+/* ---- The values of the files, block by block ---- */
+
+/* A parameter in the files that a model was loaded from. */
+typedef struct eitp__source_parameter {
+    eitp__load *load;
+    const eitp__parameter *parameter;
+    eitp_variable variable; /* the model's: its shape alone is used */
+    eitp__piece pieces[EITP__PIECES];
+    const eitp__safetensors_entry *entries[EITP__PIECES];
+    int count;
+} eitp__source_parameter;
+
+static eitp_status eitp__source_find(eitp__source_parameter *source, eitp__load *load, const eitp__parameter *parameter,
+                                     eitp_error *error) {
+    const eitp_model *model = load->model;
+    eitp_status status = EITP_OK;
+    source->load = load;
+    source->parameter = parameter;
+    source->count =
+        eitp__parameter_variable(model->context, &model->config, parameter, &source->variable, source->pieces);
+    for (int i = 0; i < source->count && !status; i++) {
+        if (source->pieces[i].is_copy) {
+            source->count = i;
+            break;
+        }
+        status = eitp__require_tensor(load, parameter, &source->pieces[i], &source->entries[i], error);
+        if (!status)
+            status = eitp__variable_check_entry(&source->variable, &source->pieces[i], load->collection,
+                                                source->entries[i], error);
+    }
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
-                                                   eitp__parameter_visit visit, void *user, eitp_error *error) {
-    const eitp_load_config as_stored = EITP__ZERO;
+/* The block from element `first` on: as many whole rows as fit, or what fits of one. */
+static eitp__block eitp__source_block(const eitp_variable *variable, int64_t first, int64_t capacity) {
+    const int64_t columns = variable->shape[variable->rank - 1];
+    eitp__block block;
+    block.row = first / columns;
+    block.column = first % columns;
+    block.rows = 1;
+    block.columns = columns - block.column;
+    if (!block.column && columns <= capacity) {
+        const int64_t left = (variable->rank > 1 ? variable->shape[0] : 1) - block.row;
+        block.rows = capacity / columns < left ? capacity / columns : left;
+    }
+    block.columns = block.columns < capacity ? block.columns : capacity;
+    return block;
+}
+
+/* Visits the values of a parameter that the files have. */
+static eitp_status eitp__visit_read(const eitp__source_parameter *source, float *values, int64_t capacity,
+                                    eitp__values_visit visit, void *user, eitp_error *error) {
+    const int64_t elements = eitp__parameter_elements(source->parameter);
+    eitp_status status = EITP_OK;
+    for (int64_t first = 0; first < elements && !status;) {
+        const eitp__block block = eitp__source_block(&source->variable, first, capacity);
+        const int64_t count = block.rows * block.columns;
+        for (int i = 0; i < source->count && !status; i++)
+            status = eitp__piece_read_block(&source->variable, &source->pieces[i], source->load->collection,
+                                            source->entries[i], &block, values, error);
+        if (!status)
+            visit(user, source->parameter, values, (size_t)count);
+        first += count;
+    }
+    return status;
+}
+
+/* Visits those of a parameter that the files lack: they are initialized in a context of their own. */
+static eitp_status eitp__visit_fresh(eitp__load *load, const eitp__parameter *parameter, float *values,
+                                     int64_t capacity, eitp__values_visit visit, void *user, eitp_error *error) {
+    const int64_t elements = eitp__parameter_elements(parameter);
     eitp_context_config config = eitp_context_config_default();
-    eitp__safetensors *collection = NULL;
-    eitp__load load = EITP__ZERO;
     eitp_status status;
-    config.host = model->host;
+    config.host = load->model->host;
     config.device = "cpu";
     config.threads = 1;
+    status = eitp_context_create(&config, &load->context, error);
+    if (!status)
+        status = eitp__parameter_declare(load->context, parameter, error);
+    if (!status)
+        status = eitp__load_parameter(load, parameter, 1, error);
+    for (int64_t first = 0; first < elements && !status; first += capacity) {
+        const int64_t count = elements - first < capacity ? elements - first : capacity;
+        status = eitp_variable_read_f32(load->context, parameter->name, first, values, count, error);
+        if (!status)
+            visit(user, parameter, values, (size_t)count);
+    }
+    eitp_context_destroy(load->context);
+    load->context = NULL;
+    return status;
+}
+
+static eitp_status eitp__visit_parameter(eitp__load *load, const eitp__parameter *parameter, float *values,
+                                         int64_t capacity, eitp__values_visit visit, void *user, eitp_error *error) {
+    int64_t present;
+    eitp__source_parameter source;
+    eitp_status status;
+    if (eitp__is_fresh(load, parameter->row->place, &present) && parameter->row->with != EITP__ALWAYS)
+        return eitp__visit_fresh(load, parameter, values, capacity, visit, user, error);
+    status = eitp__source_find(&source, load, parameter, error);
+    return status ? status : eitp__visit_read(&source, values, capacity, visit, user, error);
+}
+
+EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
+                                                   float *values, int64_t capacity, eitp__values_visit visit,
+                                                   void *user, eitp_error *error) {
+    const eitp_load_config as_stored = EITP__ZERO;
+    eitp__safetensors *collection = NULL;
+    eitp__load load = EITP__ZERO;
+    eitp_status status = eitp__open_weights(&model->host, model->source, &collection, error);
     load.model = model;
     load.directory = model->source;
     load.config = &as_stored;
-    status = eitp_context_create(&config, &load.context, error);
-    if (!status)
-        status = eitp__open_weights(&model->host, model->source, &collection, error);
     if (!status && !collection)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no weights any more", model->source);
     load.collection = collection;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         if (chooses(user, model, &parameter))
-            status = eitp__visit_parameter(&load, &parameter, visit, user, error);
+            status = eitp__visit_parameter(&load, &parameter, values, capacity, visit, user, error);
     }
     eitp__safetensors_close(collection);
-    eitp_context_destroy(load.context);
     return status;
 }
 

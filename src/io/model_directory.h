@@ -10,15 +10,16 @@
 /* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
-/* Says whether a parameter of the model is visited, and receives one, whose values `context` has. */
+/* Says whether a parameter of the model is visited, and receives the next of its values. */
 typedef int (*eitp__parameter_choice)(void *user, const eitp_model *model, const eitp__parameter *parameter);
-typedef eitp_status (*eitp__parameter_visit)(void *user, eitp_context *context, const eitp__parameter *parameter,
-                                             eitp_error *error);
+typedef void (*eitp__values_visit)(void *user, const eitp__parameter *parameter, const float *values, size_t count);
 
-/* Visits parameters in order, with the exact values of the directory that the model's weights were loaded from. They
-   are read one by one, so the largest of them is all that is in memory. */
+/* Visits parameters in order, with the exact values of the directory that the model's weights were loaded from, in
+   blocks of up to `capacity` elements, which are read into `values`: memory does not depend on the model's size. Only
+   parameters that the directory lacks, such as those of a new head, are initialized whole. */
 EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
-                                                   eitp__parameter_visit visit, void *user, eitp_error *error);
+                                                   float *values, int64_t capacity, eitp__values_visit visit,
+                                                   void *user, eitp_error *error);
 
 /* eitp_model_save; `output`, which may be NULL, is that of model.safetensors. */
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,

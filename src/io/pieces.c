@@ -125,6 +125,46 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
     return status;
 }
 
+/* The columns from `low` to `high` of a block, each of which is part of a row of the transposed tensor. */
+static eitp_status eitp__piece_read_columns(const eitp__piece *piece, const eitp__safetensors *collection,
+                                            const eitp__safetensors_entry *entry, const eitp__block *block, int64_t low,
+                                            int64_t high, float *values, eitp_error *error) {
+    float line[1024];
+    const int64_t most = (int64_t)EITP__COUNT(line);
+    eitp_status status = EITP_OK;
+    for (int64_t column = low; column < high; column++) {
+        for (int64_t done = 0; done < block->rows && !status; done += most) {
+            const int64_t count = block->rows - done < most ? block->rows - done : most;
+            const int64_t at = (column - piece->column) * piece->shape[1] + block->row + done;
+            status = eitp__safetensors_read_f32(collection, entry, at, count, line, NULL, error);
+            for (int64_t i = 0; i < count && !status; i++)
+                values[(done + i) * block->columns + column - block->column] = line[i];
+        }
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, const eitp__piece *piece,
+                                                 const eitp__safetensors *collection,
+                                                 const eitp__safetensors_entry *entry, const eitp__block *block,
+                                                 float *values, eitp_error *error) {
+    const int64_t length = variable->shape[variable->rank - 1];
+    const int64_t own = piece->is_transposed ? piece->shape[0] : piece->shape[piece->rank - 1];
+    const int64_t end = block->column + block->columns;
+    const int64_t low = block->column > piece->column ? block->column : piece->column;
+    const int64_t high = end < piece->column + own ? end : piece->column + own;
+    eitp_status status = EITP_OK;
+    if (piece->is_whole)
+        return eitp__safetensors_read_f32(collection, entry, block->row * length + block->column,
+                                          block->rows * block->columns, values, NULL, error);
+    if (piece->is_transposed)
+        return eitp__piece_read_columns(piece, collection, entry, block, low, high, values, error);
+    for (int64_t i = 0; i < block->rows && low < high && !status; i++)
+        status = eitp__safetensors_read_f32(collection, entry, (block->row + i) * own + low - piece->column, high - low,
+                                            values + i * block->columns + low - block->column, NULL, error);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
                                             const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
                                             uint32_t *checksum, eitp_error *error) {

@@ -34,6 +34,18 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
                                            const eitp__piece *piece, const eitp__safetensors *collection,
                                            const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                            eitp_error *error);
+
+/* Some rows of a matrix, or part of one row; a vector is one row. */
+typedef struct eitp__block {
+    int64_t row, rows, column, columns;
+} eitp__block;
+
+/* Reads the values of a block of a variable, row by row, that a tensor has. */
+EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, const eitp__piece *piece,
+                                                 const eitp__safetensors *collection,
+                                                 const eitp__safetensors_entry *entry, const eitp__block *block,
+                                                 float *values, eitp_error *error);
+
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
                                             const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
                                             uint32_t *checksum, eitp_error *error);

@@ -47,10 +47,9 @@ EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, cha
     return text;
 }
 
-/* Checks the header of a tensor against the variable that it is read into. */
-static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__piece *piece,
-                                     const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
-                                     eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variable_check_entry(const eitp_variable *variable, const eitp__piece *piece,
+                                                     const eitp__safetensors *collection,
+                                                     const eitp__safetensors_entry *entry, eitp_error *error) {
     int is_floating = entry->dtype >= 0 && eitp__is_floating((eitp_dtype)entry->dtype);
     char shape[80], expected[80];
     if (entry->rank != piece->rank || memcmp(entry->shape, piece->shape, (size_t)entry->rank * sizeof *entry->shape))
@@ -107,7 +106,7 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error) {
     uint32_t crc = 0, *sum = checksum ? &crc : NULL;
-    eitp_status status = eitp__check_entry(variable, piece, collection, entry, error);
+    eitp_status status = eitp__variable_check_entry(variable, piece, collection, entry, error);
     if (!status)
         status = piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, sum, error)
                                  : eitp__piece_read(context, variable, piece, collection, entry, loads, sum, error);
@@ -308,7 +307,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
             eitp_status status;
             if (!entry && pieces[k].is_copy)
                 continue;
-            status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
+            status = entry ? eitp__variable_check_entry(&variable, &pieces[k], collection, entry, error)
                            : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
                                         *pieces[k].name ? pieces[k].name : variable.name);
             if (status)

@@ -6,6 +6,11 @@
 #include "io/io.h"
 #include "io/pieces.h"
 
+/* Checks the header of a tensor against the piece of a variable that it is read into. */
+EITP__PRIVATE eitp_status eitp__variable_check_entry(const eitp_variable *variable, const eitp__piece *piece,
+                                                     const eitp__safetensors *collection,
+                                                     const eitp__safetensors_entry *entry, eitp_error *error);
+
 /*
  * Reads a tensor into a variable of the same shape; a floating-point variable takes any floating-point dtype.
  * `checksum`, which may be NULL, is a running checksum as in eitp__safetensors_read; then the tensor is also added to
