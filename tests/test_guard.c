@@ -22,7 +22,9 @@ typedef struct fixture {
     int events[24], order[ORDERED], count; /* the order is that of all events but starts and steps */
     int64_t steps[ORDERED];                /* done at each event */
     int waning, looks;                     /* each look finds half as much */
-    int waits, given_back_at;              /* calls of wait, and the one at which memory comes back, from 1; 0: none */
+    int hovering;                 /* kilobytes that a first shortage leaves from then on; 0: as many as before */
+    int warnings, contradictions; /* with what is left and what is needed; and those whose figures are fine */
+    int waits, given_back_at;     /* calls of wait, and the one at which memory comes back, from 1; 0: none */
 } fixture;
 
 /* Writes a file that stands for one of /proc. */
@@ -84,9 +86,36 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     return task->build(task->user, pass, error);
 }
 
+/* "17.2 MB", in bytes; -1: there is none. */
+static double read_bytes(const char *text, const char *before) {
+    static const char *const units[] = {"B", "kB", "MB", "GB"};
+    const char *at = strstr(text, before);
+    double bytes = 0;
+    char unit[4] = "";
+    if (!at || sscanf(at + strlen(before), "%lf %2[a-zA-Z]", &bytes, unit) != 2)
+        return -1;
+    for (size_t i = 0; i < EITP__COUNT(units) && strcmp(unit, units[i]); i++)
+        bytes *= 1000;
+    return bytes;
+}
+
+/* A warning that memory is short says that less is left than is needed. */
+static void check_figures(fixture *f, const char *message) {
+    const double left = read_bytes(message, "memory is short: "), needed = read_bytes(message, "at least ");
+    if (needed < 0)
+        return;
+    f->warnings++;
+    f->contradictions += left >= needed;
+    CHECK_THAT(left >= 0 && left < needed, "%s", message);
+}
+
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
     f->events[event->kind]++;
+    if (event->kind == EITP_EVENT_MEMORY_SHORT) {
+        check_figures(f, event->message);
+        CHECK(!f->hovering || set_available(f, f->hovering));
+    }
     if ((int)event->kind == f->given_back)
         CHECK(set_available(f, AMPLE));
     if (event->kind == EITP_EVENT_STARTED || event->kind == EITP_EVENT_STEP || f->count == ORDERED)
@@ -226,6 +255,20 @@ static void a_checkpoint_comes_before_the_shrink(void) {
     CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 4));
     CHECK(records_have(&f, "{\"step\": 2, \"event\": \"memory_pressure\"") && records_have(&f, "\"shrunk\": true}"));
     CHECK(checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* What is left after the arena was released would be enough, if the run did not take the arena again. */
+static void warnings_compare_what_the_run_takes_again(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.auto_shrink = 1;
+    f.training = 8;
+    f.hovering = 16700; /* the floor, and little more */
+    f.given_back = EITP_EVENT_NOT_SHRUNK;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+    CHECK_THAT(f.warnings >= 2 && !f.contradictions, "%d warnings", f.warnings);
+    CHECK(f.events[EITP_EVENT_NOT_SHRUNK] == 1 && checksum_of(&f, 4) == straight_checksum());
     scratch_remove(f.directory);
 }
 
@@ -395,6 +438,7 @@ static void looks_can_be_turned_off(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(a_checkpoint_comes_before_the_shrink),
+        TEST(warnings_compare_what_the_run_takes_again),
         TEST(memory_that_comes_back_needs_no_shrink),
         TEST(short_memory_is_saved_once_without_auto_shrink),
         TEST(a_dropped_step_is_repeated_after_a_resume),
