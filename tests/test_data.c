@@ -1007,6 +1007,45 @@ static void test_changed_tokens_are_found(void) {
     }
 }
 
+/* Stops at a number of questions. */
+typedef struct stopper {
+    int asked, stops_at; /* 0: never */
+} stopper;
+
+static int ask_stopper(void *user) {
+    stopper *s = (stopper *)user;
+    return ++s->asked == s->stops_at;
+}
+
+/* Comparing a file that was touched can be stopped, and begins anew. */
+static void test_a_comparison_can_be_stopped(void) {
+    static int32_t ids[3 * CHANGING_IDS];
+    stopper s = {0, 2};
+    meter m;
+    eitp_host host = meter_host(&m);
+    eitp_error error = EITP__ZERO;
+    eitp_token_file *file = NULL;
+    long stopped, whole;
+    REQUIRE(scratch_make(scratch));
+    REQUIRE_OK(write_ids("ids", CHANGING_IDS, ids, EITP__COUNT(ids), &error), error);
+    REQUIRE_OK(eitp_token_file_open(&host, at("ids"), 0, &file, &error), error);
+    eitp_token_file_set_poll(NULL, ask_stopper, &s);
+    eitp_token_file_set_poll(file, ask_stopper, &s);
+    CHECK(calls_of_read(&m, file, EITP_OK, &error) == 2 && !s.asked);
+    CHECK(!faults_set_time(at("ids"), 1000));
+    stopped = calls_of_read(&m, file, EITP_ERROR_INTERRUPTED, &error);
+    CHECK(s.asked == 2);
+    whole = calls_of_read(&m, file, EITP_OK, &error);
+    CHECK_THAT(whole > stopped && calls_of_read(&m, file, EITP_OK, &error) == 2, "%ld calls, %ld", stopped, whole);
+    s.asked = 0;
+    CHECK(eitp_token_file_verify(file, &error) == EITP_ERROR_INTERRUPTED && s.asked == 2);
+    eitp_token_file_set_poll(file, NULL, NULL);
+    CHECK(eitp_token_file_verify(file, &error) == EITP_OK && s.asked == 2);
+    eitp_token_file_close(file);
+    CHECK(settled(&m));
+    scratch_remove(scratch);
+}
+
 /* What is read is the file that was opened, whatever has its name. */
 static void test_replaced_tokens_are_unchanged(void) {
     for (int by_path = 0; by_path < 2; by_path++) {
@@ -1375,6 +1414,7 @@ int main(int argc, char **argv) {
         TEST(test_invalid_headers),
         TEST(test_verify_finds_changes),
         TEST(test_changed_tokens_are_found),
+        TEST(test_a_comparison_can_be_stopped),
         TEST(test_replaced_tokens_are_unchanged),
         TEST(test_changed_llmc_tokens_are_found),
         TEST(test_split),

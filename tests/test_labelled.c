@@ -1221,6 +1221,29 @@ static void test_changes_are_found(void) {
     eitp_labelled_file_close(file);
 }
 
+/* Counts the questions, and stops at the one that *user counts down to. */
+static int count_down(void *user) {
+    return --*(int *)user == 0;
+}
+
+/* Comparing a file that was touched can be stopped at each question, and begins anew. */
+static void test_a_comparison_can_be_stopped(void) {
+    eitp_labelled_file *file = packed(plain(), several, 4);
+    eitp_labelled_sample sample = EITP__ZERO;
+    eitp_error error;
+    REQUIRE(file != NULL);
+    CHECK(!faults_set_time(at("a.lab"), 1000));
+    eitp_labelled_file_set_poll(NULL, count_down, NULL);
+    for (int i = 1; i <= 3; i++) { /* of the index, of the labels, and of the texts */
+        int left = i;
+        eitp_labelled_file_set_poll(file, count_down, &left);
+        CHECK(eitp_labelled_file_read(file, 1, &sample, &error) == EITP_ERROR_INTERRUPTED && !left);
+    }
+    eitp_labelled_file_set_poll(file, NULL, NULL);
+    CHECK(!eitp_labelled_file_read(file, 1, &sample, &error));
+    eitp_labelled_file_close(file);
+}
+
 static void test_unfinished_file(void) {
     unsigned char header[256];
     eitp_labelled_file *file;
@@ -1328,6 +1351,7 @@ static const test_case tests[] = {
     TEST(test_record_that_changes),
     TEST(test_file_that_changes),
     TEST(test_changes_are_found),
+    TEST(test_a_comparison_can_be_stopped),
     TEST(test_unfinished_file),
     TEST(test_every_allocation_fails),
     TEST(test_every_file_call_fails),

@@ -658,6 +658,8 @@ static void getters_of_null(void) {
           !eitp_sample_index(EITP_SHUFFLE_NONE, 1, 0, 1));
     CHECK(!eitp_memory_budget_default(NULL) && !eitp_memory_floor(NULL) && !eitp_memory_is_short(NULL));
     eitp_token_file_prefetch(NULL, 0, 1);
+    eitp_token_file_set_poll(NULL, NULL, NULL);
+    eitp_labelled_file_set_poll(NULL, NULL, NULL);
     eitp_windows_prefetch(NULL, 0);
     eitp_encoder_reset(NULL);
     eitp_generator_reset(NULL);

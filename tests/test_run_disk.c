@@ -19,6 +19,8 @@ typedef struct disk {
     void *tokens;          /* the token file */
     int truncates;         /* reads of the token file end at once */
     int garbles;           /* reads of the token file return ids that no vocabulary has */
+    int stops_reading;     /* the first long read of the token file after a step requests a stop */
+    int reads_after_stop;  /* of the token file */
 } disk;
 
 static disk d;
@@ -59,6 +61,11 @@ static int disk_write(void *user, void *file, uint64_t offset, const void *data,
     return size ? d.real.files.write(user, file, offset, data, size, done) : ENOSPC;
 }
 
+static int is_stopped(void *user) {
+    (void)user;
+    return d.run && d.run->stop;
+}
+
 static int disk_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
     if (file == d.tokens && d.truncates) {
         *done = 0;
@@ -68,6 +75,11 @@ static int disk_read(void *user, void *file, uint64_t offset, void *data, size_t
         memset(data, 255, size);
         *done = size;
         return 0;
+    }
+    if (file == d.tokens && d.stops_reading && d.run) {
+        d.reads_after_stop += is_stopped(NULL);
+        if (size > 1000)
+            eitp_run_request_stop(d.run, 15);
     }
     if (file == d.tokens && d.failing_reads) {
         d.failing_reads -= d.failing_reads > 0;
@@ -716,6 +728,31 @@ static void touched_and_replaced_data_are_read(void) {
     }
 }
 
+/* A request to stop does not wait until a file that was touched is compared; what is done is saved. */
+static void a_stop_ends_a_comparison(void) {
+    for (int workers = 0; workers < 2; workers++) {
+        fixture f;
+        REQUIRE(begin(&f));
+        f.workers = workers;
+        f.config.save_steps = 0;
+        f.fails_after = 3;
+        f.failure = TOUCHED;
+        REQUIRE(!make_trainer(&f));
+        eitp_token_file_set_poll(f.trained.file, is_stopped, NULL);
+        REQUIRE_OK(eitp_run_create(&f.host, &f.config, &d.run, &error_), error_);
+        d.stops_reading = 1;
+        CHECK_THAT(!eitp_run_train(d.run, f.trained.trainer, &f.report, &error_) && f.report.end == EITP_RUN_STOPPED,
+                   "%s", error_.message);
+        CHECK_THAT(f.report.saved_step >= 3 && f.report.saved_step < 6, "saved %d", (int)f.report.saved_step);
+        CHECK_THAT(d.reads_after_stop <= 2, "%d reads after the request", d.reads_after_stop);
+        d.stops_reading = 0;
+        eitp_run_destroy(d.run);
+        d.run = NULL;
+        end_run(&f.trained);
+        end_resumed(&f);
+    }
+}
+
 static void data_that_fail_for_a_moment_are_read(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -751,6 +788,7 @@ int main(int argc, char **argv) {
         TEST(data_that_fail_end_the_run),
         TEST(overwritten_data_end_the_run),
         TEST(touched_and_replaced_data_are_read),
+        TEST(a_stop_ends_a_comparison),
         TEST(data_that_fail_for_a_moment_are_read),
     };
     return RUN_TESTS(tests, argc, argv);

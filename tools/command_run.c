@@ -385,8 +385,20 @@ void run_set_vocabulary(run *r) {
         fit_set_vocabulary(&r->options, r->tokenizer, &r->shape);
 }
 
+static int is_stopped(void *user) {
+    (void)user;
+    return process_stop_signal() != 0;
+}
+
 static eitp_status open_data(run *r, eitp_error *error) {
-    return r->kind->open(r, error);
+    const eitp_status status = r->kind->open(r, error);
+    data_file *const files[] = {&r->training, &r->validation};
+    /* If another program touches a file, all of it is compared: a stop does not wait for that. */
+    for (size_t i = 0; i < COMMAND_COUNT(files) && !status; i++) {
+        eitp_token_file_set_poll(files[i]->file, is_stopped, NULL);
+        eitp_labelled_file_set_poll(files[i]->labelled, is_stopped, NULL);
+    }
+    return status;
 }
 
 /* ---- The trainer ---- */
@@ -562,11 +574,6 @@ static eitp_status check_stopped(eitp_error *error) {
     return process_stop_signal()
                ? command_fail(error, EITP_ERROR_INTERRUPTED, "stopped by %s before the first step", process_stop_name())
                : EITP_OK;
-}
-
-static int is_stopped(void *user) {
-    (void)user;
-    return process_stop_signal();
 }
 
 static eitp_status fit_run(run *r, eitp_error *error) {

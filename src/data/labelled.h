@@ -147,6 +147,9 @@ EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file
 EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
                                              eitp_labelled_sample *sample, eitp_error *error);
 
+/* Sets a function that is asked while all of the file is read; see eitp_token_file_set_poll. */
+EITP_API void eitp_labelled_file_set_poll(eitp_labelled_file *file, int (*poll)(void *user), void *user);
+
 /* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
 EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
 

@@ -19,6 +19,20 @@ static eitp_status eitp__labelled_fail_damaged(const eitp_labelled_file *file, c
                       file->file.path, what, (unsigned long long)number);
 }
 
+void eitp_labelled_file_set_poll(eitp_labelled_file *file, int (*poll)(void *user), void *user) {
+    if (!file)
+        return;
+    file->poll.ask = poll;
+    file->poll.user = user;
+}
+
+/* The next piece of what is read from the beginning to the end. */
+static eitp_status eitp__labelled_read_piece(const eitp_labelled_file *file, uint64_t offset, void *bytes, size_t size,
+                                             eitp_error *error) {
+    return eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
+                                       : eitp__labelled_read_bytes(file, offset, bytes, size, error);
+}
+
 /* ---- Records and values ---- */
 
 EITP__PRIVATE void eitp__labelled_window_init(eitp__labelled_window *window, const eitp_labelled_file *file) {
@@ -34,7 +48,7 @@ EITP__PRIVATE eitp_status eitp__labelled_window_record(eitp__labelled_window *wi
         const uint64_t left = layout->info.sample_count - number, count = left < room ? left : room;
         const uint64_t offset = layout->records + number * EITP__LABELLED_RECORD_SIZE;
         window->count = 0;
-        eitp_status status = eitp__labelled_read_bytes(window->file, offset, window->bytes,
+        eitp_status status = eitp__labelled_read_piece(window->file, offset, window->bytes,
                                                        (size_t)count * EITP__LABELLED_RECORD_SIZE, error);
         if (status != EITP_OK)
             return status;
@@ -93,7 +107,9 @@ static eitp_status eitp__labelled_check_values(const eitp_labelled_file *file, u
     for (uint64_t first = 0; first < file->layout.value_count;) {
         const uint64_t left = file->layout.value_count - first;
         const size_t count = left < EITP__COUNT(values) ? (size_t)left : EITP__COUNT(values);
-        eitp_status status = eitp__labelled_read_values(file, first, count, values, error);
+        eitp_status status = eitp__poll_ask(&file->poll)
+                                 ? eitp__fail_interrupted(error)
+                                 : eitp__labelled_read_values(file, first, count, values, error);
         if (status != EITP_OK)
             return status;
         for (size_t i = 0; i < count; i++) {

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "data/token_header.h"
+#include "tensor/context.h"
 
 enum { EITP__TOKEN_READ_BYTES = 8192, EITP__TOKEN_VERIFY_IDS = 2048 };
 
@@ -13,6 +14,7 @@ struct eitp_token_file {
     uint32_t limit;         /* ids must be below it */
     uint64_t stamp;         /* of the file when its content was last known; atomic */
     uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
+    eitp__poll poll;        /* see eitp_token_file_set_poll */
 };
 
 /* Reads the header of the opened file and sets the limit for ids. */
@@ -139,7 +141,9 @@ eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t ha
     for (uint64_t first = 0; first < file->info.token_count;) {
         const uint64_t left = file->info.token_count - first;
         const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        const eitp_status status = eitp__token_file_read_ids(file, first, size, ids, error);
+        const eitp_status status = eitp__poll_ask(&file->poll)
+                                       ? eitp__fail_interrupted(error)
+                                       : eitp__token_file_read_ids(file, first, size, ids, error);
         if (status != EITP_OK)
             return status;
         for (uint64_t i = 0; i < size; i++) {
@@ -154,6 +158,13 @@ eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t ha
     return EITP_OK;
 }
 
+void eitp_token_file_set_poll(eitp_token_file *file, int (*poll)(void *user), void *user) {
+    if (!file)
+        return;
+    file->poll.ask = poll;
+    file->poll.user = user;
+}
+
 /* Reads all ids, which it checks, and hashes them. */
 static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *hash, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
@@ -161,7 +172,8 @@ static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        eitp_status status = eitp__token_file_read_ids(file, first, count, ids, error);
+        eitp_status status = eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
+                                                         : eitp__token_file_read_ids(file, first, count, ids, error);
         if (status != EITP_OK)
             return status;
         *hash = eitp__token_hash(*hash, ids, (size_t)count);
