@@ -28,10 +28,8 @@ static const eitp__metric_row eitp__metric_rows[] = {
     {EITP_PROBLEM_REGRESSION, {"mae", EITP_LOWER_IS_BETTER}, eitp__mean_absolute_error, 0},
     {EITP_PROBLEM_REGRESSION, {"pearson", EITP_HIGHER_IS_BETTER}, eitp__pearson_correlation, 0},
     {EITP_PROBLEM_REGRESSION, {"spearman", EITP_HIGHER_IS_BETTER}, eitp__spearman_correlation, 0},
-    {EITP_PROBLEM_TOKENS,
-     {"accuracy", EITP_HIGHER_IS_BETTER},
-     eitp__micro_f1,
-     0}, /* with one label each, they are the same */
+    /* With one label for each word, accuracy is the micro F1, which is computed from counts. */
+    {EITP_PROBLEM_TOKENS, {"accuracy", EITP_HIGHER_IS_BETTER}, eitp__micro_f1, 0},
     {EITP_PROBLEM_TOKENS, {"macro_f1", EITP_HIGHER_IS_BETTER}, eitp__macro_f1, 0},
     {EITP_PROBLEM_TOKENS, {"entity_f1", EITP_HIGHER_IS_BETTER}, eitp__entity_f1, 1},
     {EITP_PROBLEM_TOKENS, {"entity_precision", EITP_HIGHER_IS_BETTER}, eitp__entity_precision, 1},
