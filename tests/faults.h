@@ -310,6 +310,22 @@ static FAULTS_UNUSED void faults_unlock(void *user, void *lock) {
     f->live_locks--;
 }
 
+static FAULTS_UNUSED int faults_sync_nothing(void *user, void *file) {
+    (void)user, (void)file;
+    return 0;
+}
+
+static FAULTS_UNUSED int faults_sync_no_directory(void *user, const char *path) {
+    (void)user, (void)path;
+    return 0;
+}
+
+/* For tests of processes that end: those lose nothing that they have written, and syncing would take most of the time. */
+static FAULTS_UNUSED void faults_do_not_sync(eitp_host *host) {
+    host->files.sync = faults_sync_nothing;
+    host->files.sync_directory = faults_sync_no_directory;
+}
+
 /* A new host on top of another, without faults. */
 static FAULTS_UNUSED void faults_begin_on(faults *f, const eitp_host *real) {
     memset(f, 0, sizeof *f);

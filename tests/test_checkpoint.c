@@ -20,26 +20,10 @@ static void take_warning(void *user, eitp_log_level level, const char *message) 
         snprintf(p->log + size, sizeof p->log - size, "%s\n", message);
 }
 
-static int sync_nothing(void *user, void *file) {
-    (void)user, (void)file;
-    return 0;
-}
-
-static int sync_no_directory(void *user, const char *path) {
-    (void)user, (void)path;
-    return 0;
-}
-
-/* A process that ends loses nothing that it has written, and syncing takes most of the time of these tests. */
-static void do_not_sync(eitp_host *host) {
-    host->files.sync = sync_nothing;
-    host->files.sync_directory = sync_no_directory;
-}
-
 static int begin_place(place *p) {
     memset(p, 0, sizeof *p);
     p->host = eitp_host_default();
-    do_not_sync(&p->host);
+    faults_do_not_sync(&p->host);
     p->host.log.user = p;
     p->host.log.write = take_warning;
     return scratch_make(p->directory);
@@ -367,7 +351,7 @@ static void a_failure_to_read_is_not_damage(void) {
             int64_t step = 7;
             eitp_status status;
             faults_begin(&f);
-            do_not_sync(&f.real);
+            faults_do_not_sync(&f.real);
             if (kind)
                 f.fail_file_call = n;
             else
@@ -399,7 +383,7 @@ static void what_could_not_be_saved_is_no_checkpoint(void) {
             int is_saved;
             REQUIRE_OK(eitp__remove_tree(&p.host, in(&p, "checkpoint-2"), &error_), error_);
             faults_begin(&f);
-            do_not_sync(&f.real);
+            faults_do_not_sync(&f.real);
             f.fail_file_call = n;
             f.code = ENOSPC;
             is_saved = make_checkpoint(&f.host, p.directory, step, "", 1);
@@ -428,7 +412,7 @@ static void what_cannot_be_read_is_kept(void) {
             for (int i = 1; i < 4; i++)
                 REQUIRE(make_checkpoint(&p.host, p.directory, i, "", 1));
             faults_begin(&f);
-            do_not_sync(&f.real);
+            faults_do_not_sync(&f.real);
             f.fail_file_call = kind ? n : 0;
             f.fail_allocation = kind ? 0 : n;
             status = eitp_checkpoint_prune(&f.host, p.directory, 1, &error_);
@@ -573,7 +557,7 @@ static int save_killed(const char *directory, int64_t step, long n, int tear, in
     if (!child) {
         faults f;
         faults_begin(&f);
-        do_not_sync(&f.real);
+        faults_do_not_sync(&f.real);
         f.host.files.exchange = exchanges ? f.host.files.exchange : NULL;
         f.fail_file_call = n;
         f.exits = 1;

@@ -15,21 +15,9 @@ typedef enum beginning { MISSING, EMPTY, NOT_EMPTY, BEGINNINGS } beginning;
 
 static char directory[512];
 
-static int sync_nothing(void *user, void *file) {
-    (void)user, (void)file;
-    return 0;
-}
-
-static int sync_no_directory(void *user, const char *path) {
-    (void)user, (void)path;
-    return 0;
-}
-
-/* A process that ends loses nothing that it has written, and syncing takes most of the time of these tests. */
 static eitp_host plain_host(void) {
     eitp_host host = eitp_host_default();
-    host.files.sync = sync_nothing;
-    host.files.sync_directory = sync_no_directory;
+    faults_do_not_sync(&host);
     return host;
 }
 

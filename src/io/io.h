@@ -110,10 +110,10 @@ EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, ui
 EITP_API eitp_status eitp_lora_check_base(const eitp_model *model, const char *directory, eitp_error *error);
 
 /*
- * Reads adapter_config.json. Members that enable an unsupported feature (DoRA, biases, rank patterns, whole modules)
- * are EITP_ERROR_UNSUPPORTED, and so are unknown members unless null, false or empty. `architecture` is that of the
- * model, as in eitp_lora_targets_parse; it may be NULL. `base` receives the name of the base model, "" if there is none
- * or it does not fit; it may be NULL.
+ * Reads adapter_config.json. A member that enables an unsupported feature (DoRA, biases, rank patterns, whole modules)
+ * fails with EITP_ERROR_UNSUPPORTED, as does an unknown member that is not null, false or empty. `architecture` is that
+ * of the model, as in eitp_lora_targets_parse; it may be NULL. `base`, which may be NULL, receives the name of the base
+ * model; it is "" if the file has no name or the name is too long.
  *
  * The targets are the layers that target_modules names. If it is a regular expression, or with exclude_modules or
  * layers_to_transform, which select among them, they are the layers of which adapter_model.safetensors has tensors;
