@@ -320,7 +320,8 @@ static FAULTS_UNUSED int faults_sync_no_directory(void *user, const char *path) 
     return 0;
 }
 
-/* For tests of processes that end: those lose nothing that they have written, and syncing would take most of the time. */
+/* For tests of processes that end: those lose nothing that they have written, and syncing would take most of the
+   time. */
 static FAULTS_UNUSED void faults_do_not_sync(eitp_host *host) {
     host->files.sync = faults_sync_nothing;
     host->files.sync_directory = faults_sync_no_directory;

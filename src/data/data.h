@@ -165,9 +165,9 @@ EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t 
 
 /*
  * Sets a function that is asked every few kilobytes while all of the file is read, which may take minutes. Once it
- * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that a
- * signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted. A
- * NULL file is harmless.
+ * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that
+ * a signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted.
+ * A NULL file is harmless.
  */
 EITP_API void eitp_token_file_set_poll(eitp_token_file *file, int (*poll)(void *user), void *user);
 

@@ -32,7 +32,8 @@ static void eitp__partial_file_unlock(const eitp__partial_file *partial, void *l
         files->unlock(files->user, lock);
 }
 
-/* Fails if the partial file's path has another file by now: a process that began at the same instant removed this one. */
+/* Fails if the partial file's path has another file by now: a process that began at the same instant removed this
+   one. */
 static eitp_status eitp__partial_file_check_own(eitp__partial_file *partial, eitp_error *error) {
     const eitp_files *files = &partial->host->files;
     eitp_path_info own = EITP__ZERO, found = EITP__ZERO;

@@ -2,8 +2,8 @@
  * Checkpoint directories: created whole or not at all, found by step, recovered, pruned.
  *
  * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", and one
- * that is deleted is ".<name>.removed". One that is replaced by a newer write of the same step gets the draft's name, or,
- * where the system cannot exchange names, ".<name>.replaced".
+ * that is deleted is ".<name>.removed". One that is replaced by a newer write of the same step gets the draft's name,
+ * or, where the system cannot exchange names, ".<name>.replaced".
  */
 #include "io/checkpoint.h"
 #include "base/files.h"

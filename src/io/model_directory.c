@@ -333,7 +333,7 @@ static eitp_status eitp__require_tensor(const eitp__load *load, const eitp__para
                                *piece->name ? piece->name : parameter->name);
 }
 
-static void eitp__mark_read(eitp__load *load, const eitp__safetensors_entry *entry) {
+static void eitp__load_mark(eitp__load *load, const eitp__safetensors_entry *entry) {
     if (entry && load->read)
         load->read[entry - eitp__safetensors_at(load->collection, 0)] = 1;
 }
@@ -348,11 +348,11 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
     for (int i = 0; i < count && !status; i++) {
         const eitp__safetensors_entry *entry = NULL;
         if (pieces[i].is_copy) {
-            eitp__mark_read(load, eitp__find_weights(config, load->collection, pieces[i].name));
+            eitp__load_mark(load, eitp__find_weights(config, load->collection, pieces[i].name));
             continue;
         }
         status = eitp__require_tensor(load, parameter, &pieces[i], &entry, error);
-        eitp__mark_read(load, entry);
+        eitp__load_mark(load, entry);
         if (!status)
             status = eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1, NULL,
                                                error);

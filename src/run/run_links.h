@@ -14,8 +14,8 @@
  */
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
 
-/* Repairs dangling links before the run trains: latest_model is redirected to the checkpoint of step `newest`, or removed
-   if that is -1; best_model is removed. */
+/* Repairs dangling links before the run trains: latest_model is redirected to the checkpoint of step `newest`, or
+   removed if that is -1; best_model is removed. */
 EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest);
 
 #endif
