@@ -23,7 +23,7 @@ enum { DISK_PAGE = 4096, DISK_NAME = 96, DISK_ROOT = 0 };
 
 /* A file or directory. Its names are entries of directories. */
 typedef struct disk_node {
-    int is_directory;
+    int is_directory, is_locked;
     char target[DISK_NAME];       /* of a symbolic link: a name in its directory; else empty */
     unsigned char *data, *stored; /* of a file: in the cache, and durable; both of `capacity` bytes */
     unsigned char *dirty;         /* for each page: it was written since the last sync */
@@ -61,7 +61,7 @@ typedef struct disk {
     disk_entries cache, stored;
     disk_change *changes; /* in the order in which they were made */
     size_t change_count, change_capacity;
-    int open_files, is_locked;
+    int open_files, locks;
     int64_t clock;
     int ignores_sync, ignores_sync_directory; /* defects to find: calls that do nothing */
     /* Called before each change of the cache, and in the middle of writes of several pages. */
@@ -554,23 +554,30 @@ static DISK_UNUSED int disk_list(void *user, const char *path, int (*visit)(void
     return code;
 }
 
-static DISK_UNUSED int disk_lock_directory(void *user, const char *path, void **lock) {
+static DISK_UNUSED int disk_lock_path(void *user, const char *path, void **lock) {
     disk *d = (disk *)user;
+    disk_entry entry;
     int code;
-    (void)path;
     disk_lock(d);
-    code = d->is_locked ? EWOULDBLOCK : 0;
-    d->is_locked = 1;
+    code = disk_walk(d, path, 1, &entry);
+    if (!code && entry.node < 0)
+        code = ENOENT;
+    if (!code && d->nodes[entry.node].is_locked)
+        code = EWOULDBLOCK;
+    if (!code) {
+        d->nodes[entry.node].is_locked = 1;
+        d->locks++;
+        *lock = (void *)((intptr_t)entry.node + 1);
+    }
     disk_unlock(d);
-    *lock = d;
     return code;
 }
 
-static DISK_UNUSED void disk_unlock_directory(void *user, void *lock) {
+static DISK_UNUSED void disk_unlock_path(void *user, void *lock) {
     disk *d = (disk *)user;
-    (void)lock;
     disk_lock(d);
-    d->is_locked = 0;
+    d->nodes[(intptr_t)lock - 1].is_locked = 0;
+    d->locks--;
     disk_unlock(d);
 }
 
@@ -593,8 +600,8 @@ static DISK_UNUSED eitp_files disk_files(disk *d) {
     files.list = disk_list;
     files.link = disk_link;
     files.exchange = disk_exchange;
-    files.lock = disk_lock_directory;
-    files.unlock = disk_unlock_directory;
+    files.lock = disk_lock_path;
+    files.unlock = disk_unlock_path;
     return files;
 }
 
@@ -611,7 +618,7 @@ static DISK_UNUSED void disk_begin(disk *d) {
 
 static DISK_UNUSED void disk_end(disk *d) {
     CHECK_THAT(d->open_files == 0, "%d files of the simulated disk are open", d->open_files);
-    CHECK_THAT(!d->is_locked, "a directory of the simulated disk is locked");
+    CHECK_THAT(!d->locks, "%d files of the simulated disk are locked", d->locks);
     for (size_t i = 0; i < d->node_count; i++) {
         free(d->nodes[i].data);
         free(d->nodes[i].stored);
