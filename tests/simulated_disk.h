@@ -8,6 +8,7 @@
 #ifndef EITP_TEST_SIMULATED_DISK_H
 #define EITP_TEST_SIMULATED_DISK_H
 
+#include "base/checksum.h"
 #include "base/files.h"
 #include "base/worker.h"
 #include "test.h"
@@ -195,6 +196,10 @@ static DISK_UNUSED int disk_walk(const disk *d, const char *path, int follows, d
     while (*path) {
         const size_t length = strcspn(path, "/");
         int at;
+        if (length == 1 && *path == '.') {
+            path += 1 + strspn(path + 1, "/");
+            continue;
+        }
         if (length >= DISK_NAME)
             return ENAMETOOLONG;
         if (entry->node < 0)

@@ -511,7 +511,7 @@ EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *p
     eitp__release_text(host, directory);
 }
 
-static eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error) {
     eitp_status status;
     eitp__buffer names;
     size_t count = 0, offset = 0;

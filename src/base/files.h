@@ -99,6 +99,9 @@ EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *p
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
 
+/* Removes everything in a directory. */
+EITP__PRIVATE eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error);
+
 /* The size of a file, or of all files below a directory; 0 for what cannot be looked up. */
 EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path);
 

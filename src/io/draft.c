@@ -63,13 +63,13 @@ static eitp_status eitp__draft_rename(const eitp__draft *draft, eitp__draft_way 
 /* Undoes eitp__draft_rename. */
 static void eitp__draft_rename_back(const eitp__draft *draft, eitp__draft_way way) {
     const eitp_host *host = &draft->host;
-    if (way == EITP__DRAFT_EXCHANGED) {
+    if (way == EITP__DRAFT_EXCHANGED)
         eitp__exchange_paths(host, draft->partial, draft->path);
-        return;
-    }
-    eitp__rename_path(host, draft->path, draft->partial, NULL);
+    else
+        eitp__rename_path(host, draft->path, draft->partial, NULL);
     if (way == EITP__DRAFT_REPLACED)
         eitp__rename_path(host, draft->replaced, draft->path, NULL);
+    eitp__sync_parent(host, draft->path, NULL); /* before files of the draft are removed */
 }
 
 EITP__PRIVATE eitp_status eitp__draft_install(eitp__draft *draft, eitp_error *error) {

@@ -142,9 +142,12 @@ static eitp_status eitp__new_begin_inside(eitp__new_directory *created, eitp_err
     created->was_interrupted = info.kind == EITP_PATH_DIRECTORY && !info.is_link;
     for (size_t i = created->config->name_count; i > 0 && !status; i--)
         status = eitp__new_check_name(created, created->config->names[i - 1], error);
-    if (!status)
+    /* Without it, the files of an interrupted process would be taken for those of the user. */
+    if (!status && created->was_interrupted)
+        status = eitp__remove_entries(host, created->draft.partial, error);
+    else if (!status)
         status = eitp__remove_tree(host, created->draft.partial, error);
-    if (!status)
+    if (!status && !created->was_interrupted)
         status = eitp__make_directory(host, created->draft.partial, error);
     created->draft.exists = !status;
     return status;
@@ -179,6 +182,7 @@ static eitp_status eitp__new_list(const eitp__new_directory *created, eitp__buff
     return status;
 }
 
+/* Moves one file. One without which nothing is loaded comes when those before it are durable. */
 static eitp_status eitp__new_move(const eitp__new_directory *created, const char *name, eitp_error *error) {
     const eitp_host *host = created->host;
     eitp_path_info info = EITP__ZERO;
@@ -186,6 +190,8 @@ static eitp_status eitp__new_move(const eitp__new_directory *created, const char
     char *to = eitp__join_path(host, created->draft.path, name);
     eitp_status status = from && to ? eitp__path_info(host, to, &info, error)
                                     : eitp__fail_memory(error, strlen(created->draft.partial), "a path");
+    if (!status && eitp__new_order(created, name))
+        status = eitp__sync_directory(host, created->draft.path, error);
     /* A directory of an interrupted process, unlike a file, is not replaced by a rename. */
     if (!status && info.kind == EITP_PATH_DIRECTORY)
         status = eitp__remove_tree(host, to, error);
@@ -196,14 +202,51 @@ static eitp_status eitp__new_move(const eitp__new_directory *created, const char
     return status;
 }
 
-/* Removes the first `count` of the names from the directory. */
-static void eitp__new_move_back(const eitp__new_directory *created, const char *name, size_t count) {
-    for (; count > 0; count--, name += strlen(name) + 1) {
-        char *path = eitp__join_path(created->host, created->draft.path, name);
-        if (path)
-            eitp__remove_tree(created->host, path, NULL);
-        eitp__release_text(created->host, path);
+/* Removes one file. One without which nothing is loaded is gone for good before others follow. */
+static eitp_status eitp__new_remove(const eitp__new_directory *created, const char *name, eitp_error *error) {
+    const eitp_host *host = created->host;
+    char *path = eitp__join_path(host, created->draft.path, name);
+    eitp_status status =
+        path ? eitp__remove_tree(host, path, error) : eitp__fail_memory(error, strlen(created->draft.path), "a path");
+    if (!status && eitp__new_order(created, name))
+        status = eitp__sync_directory(host, created->draft.path, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* Removes the first `count` of the names from the directory, the last of them first, before the draft is removed. */
+static void eitp__new_move_back(const eitp__new_directory *created, const char *names, size_t count) {
+    const size_t moved = count;
+    for (; count > 0; count--) {
+        const char *name = names;
+        for (size_t i = 1; i < count; i++)
+            name += strlen(name) + 1;
+        eitp__new_remove(created, name, NULL);
     }
+    if (moved)
+        eitp__sync_directory(created->host, created->draft.path, NULL);
+}
+
+/* Makes the directory ready: a draft that is durable, and none of the files of an interrupted process, which may have
+   had other content. */
+static eitp_status eitp__new_begin_moving(const eitp__new_directory *created, eitp_error *error) {
+    eitp_status status = eitp__sync_directory(created->host, created->draft.partial, error);
+    if (!status)
+        status = eitp__sync_directory(created->host, created->draft.path, error);
+    for (size_t i = created->config->name_count; i > 0 && !status && created->was_interrupted; i--)
+        status = eitp__new_remove(created, created->config->names[i - 1], error);
+    return status;
+}
+
+/* While the draft is there, the next call takes the files for those of an interrupted one. Without it they are final:
+   they are durable, whether its removal is or not. */
+static eitp_status eitp__new_end_moving(const eitp__new_directory *created, eitp_error *error) {
+    eitp_status status = eitp__sync_directory(created->host, created->draft.path, error);
+    if (!status)
+        status = eitp__remove_tree(created->host, created->draft.partial, error);
+    if (!status)
+        eitp__sync_directory(created->host, created->draft.path, NULL);
+    return status;
 }
 
 /* Moves all files; after a failure it removes those that it moved. */
@@ -211,21 +254,19 @@ static eitp_status eitp__new_move_all(eitp__new_directory *created, eitp_error *
     eitp__buffer names;
     const char *name;
     size_t count = 0, moved = 0;
-    eitp_status status = eitp__sync_directory(created->host, created->draft.partial, error);
+    eitp_status status;
     eitp__buffer_init(&names, created->host);
-    if (!status)
-        status = eitp__new_list(created, &names, &count, error);
+    status = eitp__new_list(created, &names, &count, error);
     name = names.data;
     for (size_t i = 0; i < count && !status; i++, name += strlen(name) + 1)
         status = eitp__new_check_name(created, name, error);
+    if (!status)
+        status = eitp__new_begin_moving(created, error);
     name = names.data;
     for (; moved < count && !status; moved += !status, name += strlen(name) + 1)
         status = eitp__new_move(created, name, error);
-    /* While it is there, the next call takes the files for those of an interrupted one. */
     if (!status)
-        status = eitp__remove_tree(created->host, created->draft.partial, error);
-    if (!status)
-        status = eitp__sync_directory(created->host, created->draft.path, error);
+        status = eitp__new_end_moving(created, error);
     if (status)
         eitp__new_move_back(created, names.data, moved);
     eitp__buffer_release(&names);
@@ -273,8 +314,8 @@ static void eitp__new_end(eitp__new_directory *created, eitp_status status) {
     const eitp_host *host = created->host;
     char *parent = status && created->draft.path ? eitp__parent_directory(host, created->draft.path) : NULL;
     if (status && created->draft.exists && created->was_interrupted) {
-        eitp__remove_tree(host, created->draft.partial, NULL);
-        created->draft.exists = eitp__make_directory(host, created->draft.partial, NULL) != EITP_OK;
+        eitp__remove_entries(host, created->draft.partial, NULL);
+        created->draft.exists = 0;
     }
     eitp__draft_abandon(&created->draft);
     eitp__new_unlock(created);
