@@ -50,9 +50,14 @@ programs() { # kind, real or emulated kernel sets, prefix of the command, suffix
     done
 }
 
+# A script of the command, and the files of tests/ that it names.
+files_of() {
+    echo "$1" tests/command.sh $(sed -n 's/.*\(tests\/[a-z_]*\.[chs]*\).*/\1/p' "$1" | sort -u) | tr ' ' ,
+}
+
 scripts() { # the command eitp, prefix of the command of a test, suffix of its name
     for script in tests/test_command_*.sh; do
-        echo "$(basename "$script" .sh)$3 $1,$script,tests/command.sh env EITP=$1 $2sh $script"
+        echo "$(basename "$script" .sh)$3 $1,$(files_of "$script") env EITP=$1 $2sh $script"
     done
 }
 
@@ -118,8 +123,10 @@ list_torture() {
             echo "split/$test@all-$variant $program $all EITP_TEST_VARIANT=$variant $program"
         done
     done
-    script=tests/test_command_torture.sh
-    echo "command_torture@all $BUILD/eitp,$script,tests/command.sh,tests/failing_calls.c $all EITP=$BUILD/eitp sh $script"
+    for test in command_torture command_power_loss; do
+        script=tests/test_$test.sh
+        echo "$test@all $BUILD/eitp,$(files_of $script) $all EITP=$BUILD/eitp sh $script"
+    done
     for seed in 1 2 3 4; do
         killing "$BUILD/examples/run" $(((${KILLS:-1000} + 3) / 4)) $seed
     done
@@ -317,7 +324,7 @@ summarize() {
         /^packed\// { kind = "test programs packed, all shapes" }
         /^sanitized\// { kind = "test programs under the sanitizers, all shapes and emulated sets" }
         /^split\/.*@/ { sub(/.*@/, ""); kind = "test programs with the instruction set " $0 }
-        $0 == "all" || /^test_kill/ || /^command_torture/ { kind = "tests of faults, power losses and kills" }
+        $0 == "all" || /^test_kill/ || /^command_/ { kind = "tests of faults, power losses and kills" }
         /^test_command.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
         /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
         /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }
