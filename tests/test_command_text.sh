@@ -70,6 +70,12 @@ printf 'x' | dd of="$(ls tuned2/data/*)" bs=1 seek=3000 conv=notrunc 2>/dev/null
 exits 0 "damaged packed data" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
 check "damaged packed data is packed again" same "$(ls tuned2/data/*)" "$(ls tuned/data/*)"
 
+# What is quoted of a damaged file is printed as text, in one line.
+mkdir damaged
+cp tok/vocab.json tok/tokenizer_config.json damaged
+printf '#version: 0.2\n\304\033[2J\n' >damaged/merges.txt
+refuses 1 'line 2: "??\[2J" must be two tokens separated by a space' tokenizer inspect --tokenizer damaged
+
 # What is packed for other texts, or not finished, goes when a run with these texts begins; other files stay.
 kept=$(basename "$(ls tuned2/data/*)")
 touch tuned2/data/0123456789abcdef.tokens tuned2/data/0123456789abcdef.tokens.partial tuned2/data/mine.tokens \

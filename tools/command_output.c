@@ -60,17 +60,26 @@ void output_warnings(void) {
     text_release(&output.held);
 }
 
-/* Prints a line. Control characters become '?', so that it stays one. */
+/* Makes text that may be from a damaged file printable as one line: a byte that is a control character, or not UTF-8,
+   becomes '?'. */
+static void output_make_printable(char *text, size_t size) {
+    for (size_t i = 0; i < size;) {
+        const int length = text_utf8_length(text + i, size - i);
+        const unsigned char first = (unsigned char)text[i];
+        if (length < 1 || first < 0x20 || first == 0x7f)
+            text[i] = '?';
+        i += length > 1 ? (size_t)length : 1;
+    }
+}
+
+/* Prints a line. */
 static void output_line(eitp_log_level level, const char *prefix, const char *message) {
     char line[1200], translated[1100];
     int length;
     wording_translate(message, translated, sizeof translated);
     length = snprintf(line, sizeof line - 1, "%s%s", prefix, translated);
     size_t size = length < 0 ? 0 : (size_t)length < sizeof line - 1 ? (size_t)length : sizeof line - 2;
-    for (size_t i = 0; i < size; i++) {
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-            line[i] = '?';
-    }
+    output_make_printable(line, size);
     line[size] = '\n';
     line[size + 1] = 0;
     if (!output.started && level < EITP_LOG_ERROR) {
