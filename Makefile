@@ -231,6 +231,15 @@ $(BUILD)/sanitized/tests/test_%_emulated: $(BUILD)/sanitized/tests/test_%_emulat
 	$(call say,LINK,$@)
 	$(link_sanitized)
 
+$(BUILD)/sanitized/command/%.o: tools/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(STANDARD) $(WARNINGS) $(FEATURES) -O1 $(SANITIZERS) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
+
+$(BUILD)/sanitized/eitp: $(COMMAND_OBJECTS:$(BUILD)/%=$(BUILD)/sanitized/%) $(BUILD)/sanitized/libeitp.a
+	$(call say,LINK,$@)
+	$(link_sanitized) $(DLOPEN_LIBRARY)
+
 $(BUILD)/packed/eitp.o: tests/packed.c eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

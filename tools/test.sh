@@ -127,6 +127,11 @@ list_torture() {
         script=tests/test_$test.sh
         echo "$test@all $BUILD/eitp,$(files_of $script) $all EITP=$BUILD/eitp sh $script"
     done
+    script=tests/test_command_mutated.sh
+    for program in eitp sanitized/eitp; do
+        [ $program = eitp ] || [ "$sanitizers" != 0 ] || continue
+        echo "command_mutated@$program $BUILD/$program,$(files_of $script) $all EITP=$BUILD/$program sh $script"
+    done
     for seed in 1 2 3 4; do
         killing "$BUILD/examples/run" $(((${KILLS:-1000} + 3) / 4)) $seed
     done
@@ -281,7 +286,7 @@ report_one() { # name, exit status
         fail "$1" "exit status $2 and no result line"
     elif [ "$2" -eq 0 ] && [ "$result_failed" -eq 0 ]; then
         # Skipped parts, and how much was tried.
-        grep '^SKIPPED\|^[0-9]* \(faults injected\|power losses\|kills\|random kills\) ' "$log"
+        grep '^SKIPPED\|^[0-9]* \(faults injected\|power losses\|kills\|random kills\|damaged inputs\)[ :]' "$log"
         echo "$1: $(tail -n 1 "$log")"
         [ ! -e "$state.now" ] || mv "$state.now" "$state.passed"
     else
