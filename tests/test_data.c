@@ -609,6 +609,25 @@ static void test_pack_errors(void) {
     scratch_remove(scratch);
 }
 
+static int refuse_sync(void *user, const char *path) {
+    (void)user, (void)path;
+    return EACCES;
+}
+
+/* A directory that may be written but not read cannot be synced. */
+static void test_pack_into_a_directory_that_cannot_be_read(void) {
+    eitp_host host = eitp_host_default();
+    char text[64];
+    eitp_pack_config config = EITP__ZERO;
+    eitp_error error;
+    host.files.sync_directory = refuse_sync;
+    REQUIRE(scratch_make(scratch));
+    CHECK(put_text("a", "text"));
+    REQUIRE_OK(pack_one(&host, "a", "tok", config, NULL, &error), error);
+    CHECK(!strcmp(unpack("tok", text, sizeof text), "text<|endoftext|>") && !is_there("tok.partial"));
+    scratch_remove(scratch);
+}
+
 typedef struct progress_seen {
     int calls, stop_at;
     uint64_t bytes, total, documents, tokens;
@@ -1426,6 +1445,7 @@ int main(int argc, char **argv) {
         TEST(test_windows_refusals),
         TEST(test_one_writer_at_a_time),
         TEST(test_a_part_of_another_process_is_left),
+        TEST(test_pack_into_a_directory_that_cannot_be_read),
         TEST(test_pack_survives_faults),
         TEST(test_reading_survives_faults),
     };

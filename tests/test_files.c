@@ -233,6 +233,23 @@ static void broken_tables_are_errors(void) {
     eitp__buffer_release(&buffer);
 }
 
+static int refuse_sync(void *user, const char *path) {
+    (void)user, (void)path;
+    return EACCES;
+}
+
+static void a_directory_that_cannot_be_read_is_not_synced(void) {
+    eitp_host host = eitp_host_default();
+    eitp__buffer buffer;
+    eitp_error error;
+    host.files.sync_directory = refuse_sync;
+    REQUIRE_OK(eitp__replace_file(&host, in("file"), "text", 4, &error), error);
+    eitp__buffer_init(&buffer, &host);
+    REQUIRE_OK(eitp__read_file(&host, in("file"), 100, &buffer, &error), error);
+    CHECK(buffer.size == 4);
+    eitp__buffer_release(&buffer);
+}
+
 static void messages_say_what_to_do(void) {
     static const struct {
         int code;
@@ -568,6 +585,7 @@ int main(int argc, char **argv) {
         TEST(reads_whole_files_up_to_a_limit),
         TEST(reads_files_of_unknown_size),
         TEST(broken_tables_are_errors),
+        TEST(a_directory_that_cannot_be_read_is_not_synced),
         TEST(messages_say_what_to_do),
         TEST(what_passes_is_repeated),
         TEST(endless_interruptions_end),

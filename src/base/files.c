@@ -372,10 +372,9 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
                                              eitp_error *error) {
     eitp_status status;
     eitp__buffer temporary;
-    char *directory = eitp__parent_directory(host, path);
     eitp__buffer_init(&temporary, host);
     eitp__buffer_format(&temporary, "%s.tmp", path);
-    if (!directory || temporary.failed) {
+    if (temporary.failed) {
         status = eitp__fail_memory(error, strlen(path) + 5, "a file path");
     } else {
         status = eitp__write_file(host, temporary.data, data, size, error);
@@ -384,10 +383,9 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
         if (status)
             host->files.remove(host->files.user, temporary.data);
         else
-            status = eitp__sync_directory(host, directory, error);
+            status = eitp__sync_parent(host, path, error);
     }
     eitp__buffer_release(&temporary);
-    eitp__release_text(host, directory);
     return status;
 }
 

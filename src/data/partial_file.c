@@ -89,16 +89,6 @@ EITP__PRIVATE eitp_status eitp__partial_file_open(eitp__partial_file *partial, c
     return status;
 }
 
-/* Syncs the directory of `path`, so that the rename is durable. */
-static eitp_status eitp__partial_file_sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
-    char *directory = eitp__parent_directory(host, path);
-    if (!directory)
-        return eitp__fail_memory(error, strlen(path), "the path of a file");
-    eitp_status status = eitp__sync_directory(host, directory, error);
-    eitp__release_text(host, directory);
-    return status;
-}
-
 EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial, eitp_error *error) {
     eitp_status status = eitp__partial_file_check_own(partial, error);
     if (status == EITP_OK)
@@ -110,7 +100,7 @@ EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial,
     if (status != EITP_OK)
         return status;
     partial->exists = 0;
-    return eitp__partial_file_sync_directory(partial->host, partial->path, error);
+    return eitp__sync_parent(partial->host, partial->path, error);
 }
 
 EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial) {
