@@ -40,7 +40,7 @@ is_message() {
 
 # One damage of a case: an input file and a seed.
 damage() {
-    rm -rf in gone
+    rm -rf in gone .gone.partial gone.partial
     cp -r inputs in
     ./mutated_input "in/$1" "$2"
     limited $arguments >out 2>err
@@ -107,6 +107,17 @@ mkdir inputs/earlier inputs/model/1_Pooling
 cp -r run/checkpoint-1 inputs/earlier
 make_earlier inputs/earlier/checkpoint-1
 echo '{"word_embedding_dimension": 16, "pooling_mode_cls_token": false, "pooling_mode_mean_tokens": true}' >inputs/model/1_Pooling/config.json
+mkdir inputs/torch inputs/sharded
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k l m n o p q r >inputs/torch/vocab.txt
+cp "$root/tests/golden/bert/bert-class/config.json" inputs/torch
+cp "$root/tests/golden/pytorch/bert-class.bin" inputs/torch/pytorch_model.bin
+echo '{"cls_token": "[CLS]", "pad_token": {"content": "[PAD]", "lstrip": false}}' >inputs/torch/special_tokens_map.json
+echo '{"max_seq_length": 8, "do_lower_case": false}' >inputs/torch/sentence_bert_config.json
+echo '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+ {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]' >inputs/torch/modules.json
+mkdir inputs/torch/1_Pooling
+cp inputs/model/1_Pooling/config.json inputs/torch/1_Pooling
+cp "$root"/tests/golden/gpt2/tanh-sharded/* inputs/sharded
 cp small.txt inputs/text.txt
 awk 'BEGIN { print "label,text"; for (i = 0; i < 20; i++) printf "%s,\"row %d, \"\"quoted\"\" fox\"\n", i % 2 ? "bad" : "good", i }' >inputs/rows.csv
 awk 'BEGIN { for (i = 0; i < 20; i++) printf "{\"text\": \"row %d \\u00e4 fox\", \"label\": \"%s\", \"n\": [1, {}]}\n", i, i % 2 ? "bad" : "good" }' >inputs/rows.jsonl
@@ -158,6 +169,11 @@ loads() {
 inputs="rows.csv rows.jsonl model/config.json model/model.safetensors model/tokenizer.json model/1_Pooling/config.json
     adapters/adapter_config.json"
 mutate "embed" embed --model in/model --adapter in/adapters --data in/rows.csv --data in/rows.jsonl --threads 1 --quiet
+inputs="torch/pytorch_model.bin torch/config.json torch/vocab.txt torch/special_tokens_map.json
+    torch/sentence_bert_config.json torch/modules.json torch/1_Pooling/config.json"
+mutate "embed with PyTorch's weights" embed --model in/torch --text a --threads 1 --quiet
+inputs="sharded/config.json sharded/model.safetensors.index.json sharded/model-00002-of-00003.safetensors"
+mutate "embed with several files" embed --model in/sharded --tokenizer in/torch --text a --threads 1 --quiet
 inputs="small.tok model/config.json"
 mutate "eval" eval --model in/model --data in/small.tok --threads 1 --block-size 16 --quiet
 
