@@ -261,7 +261,8 @@ static DISK_UNUSED void disk_set_size(disk *d, disk_node *node, uint64_t size) {
 
 static DISK_UNUSED void disk_put(disk *d, disk_node *node, uint64_t offset, const void *data, size_t size) {
     disk_reserve(node, offset + size);
-    memcpy(node->data + offset, data, size);
+    if (size)
+        memcpy(node->data + offset, data, size);
     for (uint64_t page = offset / DISK_PAGE; page < disk_pages(offset + size); page++)
         node->dirty[page] = 1;
     if (offset + size > node->size)
