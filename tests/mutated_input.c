@@ -2,8 +2,8 @@
  * Writes a copy of a file that is damaged in one way. tests/test_command_mutated.sh gives it to the command.
  *   mutated_input             prints the number of ways
  *   mutated_input FILE SEED   replaces the file; the way is SEED modulo their number
- * Of a .safetensors file the length of the header mostly stays right, of a manifest.json the checksum: otherwise nothing
- * behind them would be read.
+ * Of a .safetensors file the length of the header mostly stays right, of a manifest.json the checksum: otherwise
+ * nothing behind them would be read.
  */
 #include "base/checksum.h"
 

@@ -1,6 +1,7 @@
 /*
- * Loaded into the command by tests/test_command_power_loss.sh (LD_PRELOAD): appends its calls that change files and
- * directories, or sync them, to the file RECORDED_CALLS, in the order in which they took effect (tests/recorded_calls.h).
+ * Loaded into the command by tests/test_command_power_loss.sh (LD_PRELOAD): writes its calls that change files and
+ * directories, or sync them, to the file RECORDED_CALLS, in the order in which they took effect
+ * (tests/recorded_calls.h).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
