@@ -137,9 +137,10 @@ typedef struct eitp_directory_config {
 /*
  * Creates a directory whole or not at all, with its missing parents. `fill` writes to ".<name>.partial" beside `path`,
  * which is renamed when everything is durable. If `path` is a directory already, `fill` writes to ".eitp.partial" in
- * it, and the files are moved to it, those of `names` last. EITP_ERROR_ARGUMENT if that would replace a file, and at
- * once if it has one of `names`, or if another process is writing it. After a failure nothing is left. What a killed
- * process left is removed by the next call, which is not refused because of it.
+ * it, and the files are moved to it, those of `names` last, each once those before it are durable.
+ * EITP_ERROR_ARGUMENT if that would replace a file, and at once if it has one of `names`, or if another process is
+ * writing it. After a failure nothing is left. What a killed process or a power loss left is removed by the next call,
+ * which is not refused because of it. On success the directory is durable.
  */
 EITP_API eitp_status eitp_directory_create(const eitp_host *host, const char *path, const eitp_directory_config *config,
                                            eitp_error *error);

@@ -2,7 +2,9 @@
  * Directories that programs create, such as a model's: whole or not at all.
  *
  * One that does not exist is a draft beside its path, locked by the process that writes it, and appears by one rename.
- * Into one that exists, which may be a link, a mount or not empty, files are moved one by one from a directory in it.
+ * Into one that exists, which may be a link, a mount or not empty, files are moved one by one from a directory in it. A
+ * disk that loses power may have kept any of the changes of names since the last sync, so what must come before
+ * something else is synced first.
  */
 #include "base/files.h"
 #include "io/draft.h"
