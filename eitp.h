@@ -442,8 +442,8 @@ typedef struct eitp_files {
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
     /* A hint that these bytes will be read soon. May be NULL. */
     void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
-    /* Locks a directory against other processes until `unlock` or the end of the process; EWOULDBLOCK if another
-       process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
+    /* Locks a directory or a file against other processes until `unlock` or the end of the process; EWOULDBLOCK if
+       another process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
     /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
@@ -459,6 +459,9 @@ typedef struct eitp_files {
     void (*begin_sync)(void *user, void *file);
     /* `info` of an open file, also of one that was renamed or removed since. May be NULL: `info` of its path. */
     int (*file_info)(void *user, void *file, eitp_path_info *info);
+    /* Exchanges the names of two files or directories of one directory in one step, so that neither name is ever
+       missing. May be NULL or fail on a file system that cannot: then `rename` is called twice. */
+    int (*exchange)(void *user, const char *a, const char *b);
 } eitp_files;
 
 /*
@@ -1438,13 +1441,17 @@ typedef enum eitp_lora_target {
     EITP_LORA_HEAD_TRANSFORM = 131072 /* "cls.predictions.transform.dense", "lm_head.dense" */
 } eitp_lora_target;
 
+/* Maximum number of blocks whose targets may differ from those of the others. */
+enum { EITP_LORA_BLOCKS = 1024 };
+
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
 typedef struct eitp_lora_config {
     int64_t rank;     /* 1 to 65536; 0: no adapters */
     double alpha;     /* the output of adapters is scaled by alpha / rank */
     int rslora;       /* 1: scaled by alpha / sqrt(rank) instead (Kalajdzievski, arXiv 2312.03732) */
     double dropout;   /* of the adapters' input during training, 0 to 0.999 */
-    unsigned targets; /* sum of eitp_lora_target */
+    unsigned targets; /* in every block and outside blocks: sum of eitp_lora_target */
+    uint16_t block_targets[EITP_LORA_BLOCKS]; /* more of them in block i alone */
 } eitp_lora_config;
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
@@ -1455,18 +1462,21 @@ EITP_API eitp_lora_config eitp_lora_config_default(void);
 EITP_API unsigned eitp_lora_targets_default(const eitp_architecture *architecture);
 
 /*
- * Parses layer names separated by commas. As in PEFT, a name matches a layer if it is its last part or parts: in GPT-2
- * "c_proj" matches attn.c_proj and mlp.c_proj. "all-linear" matches every linear layer but those of a language head
- * and of a classifier, which is trained whole: its layers may be named, and have no adapters. `architecture` is the
- * model's; NULL: the first one that has all of the names. EITP_ERROR_ARGUMENT if a name matches no layer.
+ * Sets the targets of a configuration to layer names separated by commas. As in PEFT, a name matches a layer if it is
+ * its last part or parts: in GPT-2 "c_proj" matches attn.c_proj and mlp.c_proj of every block, and "h.0.attn.c_proj"
+ * or "transformer.h.0.attn.c_proj" that of the first block alone. "all-linear" matches every linear layer but those of
+ * a language head and of a classifier, which is trained whole: its layers may be named, and have no adapters.
+ * `architecture` is the model's; NULL: the first one that has all of the names. EITP_ERROR_ARGUMENT if a name matches
+ * no layer: the configuration is then unchanged. Whether the model has as many blocks, eitp_model_add_lora checks.
  */
 EITP_API eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names,
-                                             unsigned *targets, eitp_error *error);
+                                             eitp_lora_config *config, eitp_error *error);
 
-/* Writes the shortest layer names for `targets`, separated by commas, into `names`, truncated to `size` bytes; GPT-2's
-   need 40. `architecture` NULL: GPT-2. */
-EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned targets, char *names,
-                                       size_t size);
+/* Writes the shortest layer names for the targets of a configuration, separated by commas, into `names`, truncated to
+   `size` bytes, and returns their whole length: 0 bytes are enough to ask for it. The targets of every block come
+   first, then the names of layers of single blocks. `architecture` NULL: GPT-2. */
+EITP_API size_t eitp_lora_targets_format(const eitp_architecture *architecture, const eitp_lora_config *config,
+                                         char *names, size_t size);
 
 /*
  * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's.
@@ -1474,8 +1484,8 @@ EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, un
  * [rank, in] and B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
  * precision they are rounded for the products, and so is the sum; their gradients are F32. Call it before the
  * parameters have values: frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory.
- * EITP_ERROR_ARGUMENT if the configuration is invalid or has layers that the model lacks, the model already has
- * adapters, or its context has graphs.
+ * EITP_ERROR_ARGUMENT if the configuration is invalid or has layers or blocks that the model lacks, the model already
+ * has adapters, or its context has graphs.
  */
 EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error);
 
@@ -1483,7 +1493,8 @@ EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_conf
    that the adapters have no effect yet. Does nothing if the model has no adapters. */
 EITP_API eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error);
 
-/* The configuration of the model's adapters; rank 0: none. */
+/* The configuration of the model's adapters; rank 0: none. Its targets are layers of the model: those of block i are
+   targets | block_targets[i]. */
 EITP_API eitp_lora_config eitp_model_lora_config(const eitp_model *model);
 
 /*
@@ -1587,8 +1598,8 @@ typedef struct eitp_block_inputs {
  * One Transformer block: x [n, width] through attention and MLP, each with its residual sum, dropout and norm. Its
  * parameters are variables called "<name>.<the architecture's name>", such as "encoder.0.ln_1.weight", matrices in the
  * context's precision; missing ones are declared, uninitialized. `name` has 1 to 64 characters. `layer`, from 0, only
- * matters to scale_attention_by_layer and the cache. Returns NULL if an argument is NULL, and if one is invalid:
- * eitp_graph_status then says why.
+ * matters to scale_attention_by_layer, the cache and block_targets of adapters. Returns NULL if an argument is NULL,
+ * and if one is invalid: eitp_graph_status then says why.
  */
 EITP_API eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
                                  const eitp_block_inputs *inputs);
@@ -2213,6 +2224,14 @@ EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t fir
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 
+/*
+ * Sets a function that is asked every few kilobytes while all of the file is read, which may take minutes. Once it
+ * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that
+ * a signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted.
+ * A NULL file is harmless.
+ */
+EITP_API void eitp_token_file_set_poll(eitp_token_file *file, int (*poll)(void *user), void *user);
+
 /* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
    does not match. Afterwards the content hash of an llm.c file is known too. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
@@ -2542,6 +2561,9 @@ EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file
 EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
                                              eitp_labelled_sample *sample, eitp_error *error);
 
+/* Sets a function that is asked while all of the file is read; see eitp_token_file_set_poll. */
+EITP_API void eitp_labelled_file_set_poll(eitp_labelled_file *file, int (*poll)(void *user), void *user);
+
 /* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
 EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
 
@@ -2734,13 +2756,19 @@ EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, ui
 EITP_API eitp_status eitp_lora_check_base(const eitp_model *model, const char *directory, eitp_error *error);
 
 /*
- * Reads adapter_config.json. Members that enable an unsupported feature (DoRA, biases, rank patterns, whole modules)
- * are EITP_ERROR_UNSUPPORTED, and so are unknown members unless null, false or empty. `base` receives the name of the
- * base model, "" if there is none or it does not fit; it may be NULL. Targets that differ between blocks are
+ * Reads adapter_config.json. A member that enables an unsupported feature (DoRA, biases, rank patterns, whole modules)
+ * fails with EITP_ERROR_UNSUPPORTED, as does an unknown member that is not null, false or empty. `architecture` is that
+ * of the model, as in eitp_lora_targets_parse; it may be NULL. `base`, which may be NULL, receives the name of the base
+ * model; it is "" if the file has no name or the name is too long.
+ *
+ * The targets are the layers that target_modules names. If it is a regular expression, or with exclude_modules or
+ * layers_to_transform, which select among them, they are the layers of which adapter_model.safetensors has tensors;
+ * expressions are not evaluated. Tensors of layers that a list of names or layers_to_transform rule out are
  * EITP_ERROR_FORMAT.
  */
-EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config,
-                                           char *base, size_t base_size, eitp_error *error);
+EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory,
+                                           const eitp_architecture *architecture, eitp_lora_config *config, char *base,
+                                           size_t base_size, eitp_error *error);
 
 /* ---- Directories that appear whole or not at all ---- */
 
@@ -2755,9 +2783,10 @@ typedef struct eitp_directory_config {
 /*
  * Creates a directory whole or not at all, with its missing parents. `fill` writes to ".<name>.partial" beside `path`,
  * which is renamed when everything is durable. If `path` is a directory already, `fill` writes to ".eitp.partial" in
- * it, and the files are moved to it, those of `names` last. EITP_ERROR_ARGUMENT if that would replace a file, and at
- * once if it has one of `names`, or if another process is writing it. After a failure nothing is left. What a killed
- * process left is removed by the next call, which is not refused because of it.
+ * it, and the files are moved to it, those of `names` last, each once those before it are durable.
+ * EITP_ERROR_ARGUMENT if that would replace a file, and at once if it has one of `names`, or if another process is
+ * writing it. After a failure nothing is left. What a killed process or a power loss left is removed by the next call,
+ * which is not refused because of it. On success the directory is durable.
  */
 EITP_API eitp_status eitp_directory_create(const eitp_host *host, const char *path, const eitp_directory_config *config,
                                            eitp_error *error);
@@ -4912,10 +4941,15 @@ EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *p
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
 
+/* Removes everything in a directory. */
+EITP__PRIVATE eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error);
+
 /* The size of a file, or of all files below a directory; 0 for what cannot be looked up. */
 EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path);
 
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to, eitp_error *error);
+/* eitp_files.exchange; returns 0 if it is missing or failed. */
+EITP__PRIVATE int eitp__exchange_paths(const eitp_host *host, const char *a, const char *b);
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error);
 /* Syncs the directory that contains `path`, where permissions allow it. */
 EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *path, eitp_error *error);
@@ -7181,6 +7215,7 @@ EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t fi
  *     labels                       names of a classifier's labels
  *     transformer_config           configurations, and config.json
  *     parameters                   declaring and filling parameters
+ *     lora_targets                 layers that have adapters, and their names
  *     lora                         adapters of a linear layer
  *     layers, block                norms, linear layers, blocks
  *     transformer, heads           the model
@@ -7564,6 +7599,47 @@ EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp
 EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp__parameter *parameter);
 /* <<src/model/parameters.h */
 
+/* >>src/model/lora_targets.h */
+/* Which linear layers have adapters: targets of a configuration, their names, and the layers of an architecture. */
+
+/* The layers outside blocks. */
+enum { EITP__LORA_OUTSIDE = EITP_LORA_POOLER | EITP_LORA_HEAD_TRANSFORM };
+
+/* The targets of a block, or outside blocks (-1); and those of any. */
+EITP__PRIVATE unsigned eitp__lora_block_targets(const eitp_lora_config *config, int64_t block);
+EITP__PRIVATE unsigned eitp__lora_all_targets(const eitp_lora_config *config);
+EITP__PRIVATE int eitp__lora_targets_equal(const eitp_lora_config *a, const eitp_lora_config *b);
+
+/* A linear layer that can have an adapter: the weight of a row, or one of the pieces that make it up in files. */
+typedef struct eitp__lora_layer {
+    const eitp__parameter_row *row;
+    int piece, pieces;
+    const char *name; /* of the layer, without ".weight" */
+    size_t length;    /* of the name */
+    unsigned target;  /* its bit in eitp_lora_config.targets */
+    unsigned whole;   /* that of all pieces of the row */
+} eitp__lora_layer;
+
+/* The number of pieces of a row, and the layer of one. */
+EITP__PRIVATE int eitp__lora_pieces(const eitp__parameter_row *row);
+EITP__PRIVATE eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int piece);
+
+/* Layer `index` of an architecture; 0 past the end. */
+EITP__PRIVATE int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer);
+
+/* True if the targets have the layer, or all pieces of its row. */
+EITP__PRIVATE int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer);
+
+/* Replaces the targets by layers that the model has, so that equal layers are equal configurations.
+   EITP_ERROR_ARGUMENT if there are none, or others that it never has. */
+EITP__PRIVATE eitp_status eitp__lora_find_layers(const eitp_transformer_config *model, eitp_lora_config *config,
+                                                 eitp_error *error);
+
+/* What eitp_lora_targets_format writes, for eitp__release_text; NULL if out of memory. */
+EITP__PRIVATE char *eitp__lora_targets_text(const eitp_host *host, const eitp_architecture *architecture,
+                                            const eitp_lora_config *config);
+/* <<src/model/lora_targets.h */
+
 /* >>src/model/lora.h */
 /* Adapters of a linear layer: configuration, parameters, and output. */
 
@@ -7572,21 +7648,6 @@ EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp
 
 /* The factor of B A. */
 EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config);
-
-/* The layers outside blocks. */
-enum { EITP__LORA_OUTSIDE = EITP_LORA_POOLER | EITP_LORA_HEAD_TRANSFORM };
-
-/* The layers of an architecture that the targets stand for, as bits of their own: EITP_LORA_ATTENTION_INPUT stands for
-   q, k and v where they are separate layers. */
-EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets);
-
-/* The same, without those that the model lacks. */
-EITP__PRIVATE unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsigned targets);
-
-/* eitp_lora_targets_parse. `of_blocks`: a name may have the number of a block, such as "h.0.attn.c_attn", if others
-   name the same layer in every block from 0 on. Whether the model has as many blocks is not known here. */
-EITP__PRIVATE eitp_status eitp__lora_targets_parse(const eitp_architecture *architecture, const char *names,
-                                                   int of_blocks, unsigned *targets, eitp_error *error);
 
 /* The parameters of all adapters in a fixed order: their number, and the one at `index`. Each A is followed by its
    B. */
@@ -7604,10 +7665,11 @@ EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const e
 /* True if a parameter of an adapter has this name. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
 
-/* The output of the adapter of a linear layer for x; NULL if the layer has none. `block` NULL: the layer is outside
-   blocks; `config` NULL: no adapters; `key` NULL: no dropout. */
+/* The output of the adapter of a linear layer for x; NULL if the layer has none. `block` and `number`: the name and
+   number of its block, NULL and -1 outside blocks; `config` NULL: no adapters; `key` NULL: no dropout. */
 EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
-                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key);
+                                            int64_t number, eitp__model_slot slot, const eitp_lora_config *config,
+                                            eitp_tensor *key);
 /* <<src/model/lora.h */
 
 /* >>src/model/layers.h */
@@ -7621,9 +7683,9 @@ EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_trans
 EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
                                            eitp__model_slot slot);
 
-/* x through a linear layer, with its adapter if it has one, and the activation. */
+/* x through a linear layer of block `layer`, with its adapter if it has one, and the activation. */
 EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
-                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             int64_t layer, eitp__model_slot slot, const eitp_block_inputs *inputs,
                                              eitp_activation activation);
 
 /* x with dropout; x itself if `key` is NULL. */
@@ -8322,20 +8384,23 @@ EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t siz
 /* >>src/data/partial_file.h */
 /* A file that appears under its path complete and synced, or not at all. */
 
-/* A file while it is written, as "<path>.partial". */
+/* A file while it is written, as "<path>.partial", which is locked, so that two processes do not write to one path. */
 typedef struct eitp__partial_file {
     const eitp_host *host;
     char *path;
     char *partial_path;
-    int exists; /* the partial file does */
+    int exists; /* the partial file does, and belongs to this process */
     eitp__file file;
+    void *lock;
+    int has_lock;
 } eitp__partial_file;
 
 /* Fails early if something other than a file has the path. `what` is for the message: "token file". */
 EITP__PRIVATE eitp_status eitp__partial_file_check(const eitp_host *host, const char *path, const char *what,
                                                    eitp_error *error);
 
-/* Creates the partial file. Call eitp__partial_file_release even after a failure. */
+/* Creates the partial file. Fails if another process is writing to it; one that a killed process left is replaced. Call
+   eitp__partial_file_release even after a failure. */
 EITP__PRIVATE eitp_status eitp__partial_file_open(eitp__partial_file *partial, const eitp_host *host, const char *path,
                                                   eitp_error *error);
 
@@ -8995,7 +9060,8 @@ struct eitp_labelled_file {
     uint32_t limit;      /* ids must be below it */
     const char **labels; /* label_count names, which are in `names`; NULL: none */
     char *names;
-    uint64_t stamp; /* of the file when its content was last known; atomic */
+    uint64_t stamp;  /* of the file when its content was last known; atomic */
+    eitp__poll poll; /* see eitp_token_file_set_poll */
 };
 
 enum { EITP__LABELLED_CHUNK = 8000 }; /* whole records and values */
@@ -9350,6 +9416,18 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
                                            const eitp__piece *piece, const eitp__safetensors *collection,
                                            const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                            eitp_error *error);
+
+/* Some rows of a matrix, or part of one row; a vector is one row. */
+typedef struct eitp__block {
+    int64_t row, rows, column, columns;
+} eitp__block;
+
+/* Reads the values of a block of a variable, row by row, that a tensor has. */
+EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, const eitp__piece *piece,
+                                                 const eitp__safetensors *collection,
+                                                 const eitp__safetensors_entry *entry, const eitp__block *block,
+                                                 float *values, eitp_error *error);
+
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
                                             const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
                                             uint32_t *checksum, eitp_error *error);
@@ -9357,6 +9435,11 @@ EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_va
 
 /* >>src/io/variables.h */
 /* Variables from and to files: single tensors, roles, selections. */
+
+/* Checks the header of a tensor against the piece of a variable that it is read into. */
+EITP__PRIVATE eitp_status eitp__variable_check_entry(const eitp_variable *variable, const eitp__piece *piece,
+                                                     const eitp__safetensors *collection,
+                                                     const eitp__safetensors_entry *entry, eitp_error *error);
 
 /*
  * Reads a tensor into a variable of the same shape; a floating-point variable takes any floating-point dtype.
@@ -9426,15 +9509,16 @@ EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, cha
 /* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
-/* Says whether a parameter of the model is visited, and receives one, whose values `context` has. */
+/* Says whether a parameter of the model is visited, and receives the next of its values. */
 typedef int (*eitp__parameter_choice)(void *user, const eitp_model *model, const eitp__parameter *parameter);
-typedef eitp_status (*eitp__parameter_visit)(void *user, eitp_context *context, const eitp__parameter *parameter,
-                                             eitp_error *error);
+typedef void (*eitp__values_visit)(void *user, const eitp__parameter *parameter, const float *values, size_t count);
 
-/* Visits parameters in order, with the exact values of the directory that the model's weights were loaded from. They
-   are read one by one, so the largest of them is all that is in memory. */
+/* Visits parameters in order, with the exact values of the directory that the model's weights were loaded from, in
+   blocks of up to `capacity` elements, which are read into `values`: memory does not depend on the model's size. Only
+   parameters that the directory lacks, such as those of a new head, are initialized whole. */
 EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
-                                                   eitp__parameter_visit visit, void *user, eitp_error *error);
+                                                   float *values, int64_t capacity, eitp__values_visit visit,
+                                                   void *user, eitp_error *error);
 
 /* eitp_model_save; `output`, which may be NULL, is that of model.safetensors. */
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
@@ -9452,6 +9536,9 @@ EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, 
 #define EITP__LORA_CONFIG_FILE "adapter_config.json"
 #define EITP__LORA_WEIGHTS_FILE "adapter_model.safetensors"
 #define EITP__LORA_OTHERS_FILE "parameters.safetensors"
+
+/* PEFT wraps the model in two modules of these names. */
+#define EITP__LORA_PREFIX "base_model.model."
 
 /* Writes adapter_config.json; `base` may be NULL. */
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
@@ -9552,7 +9639,7 @@ typedef struct eitp__draft {
     eitp_host host;
     char *path;
     char *partial;  /* where its files are written */
-    char *replaced; /* the name of an earlier directory at `path`, while it is replaced */
+    char *replaced; /* an earlier directory at `path` while it is replaced, where names cannot be exchanged */
     int exists;     /* `partial` does */
 } eitp__draft;
 
@@ -9564,8 +9651,8 @@ typedef struct eitp__draft {
 EITP__PRIVATE eitp_status eitp__draft_name(eitp__draft *draft, const eitp_host *host, const char *path,
                                            eitp_error *error);
 
-/* Makes the files of a draft durable and gives it its path. A directory that is there is replaced: it is renamed first
-   and removed last. On failure the names are as before: others may be about to be removed for one that exists. */
+/* Makes the files of a draft durable and gives it its path. A directory that is there is replaced, and removed last.
+   On failure the names are as before: others may be about to be removed for one that exists. */
 EITP__PRIVATE eitp_status eitp__draft_install(eitp__draft *draft, eitp_error *error);
 
 /* Removes a draft that was not installed, and releases it. Harmless on a zeroed one. */
@@ -9609,9 +9696,13 @@ EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
                                                    eitp__verified verified, int64_t *step, eitp_error *error);
 
-/* Gives the checkpoints of a directory back their names that a killed process was replacing; for readers, which do not
-   hold the directory's lock. Failures are ignored. */
-EITP__PRIVATE void eitp__checkpoint_restore(const eitp_host *host, const char *output_directory);
+/* Gives the checkpoints of a directory back their names that a killed process was replacing; for the holder of the
+   directory's lock. */
+EITP__PRIVATE eitp_status eitp__checkpoint_restore(const eitp_host *host, const char *output_directory,
+                                                   eitp_error *error);
+
+/* The same for readers, which do not hold the lock. Failures are ignored. */
+EITP__PRIVATE void eitp__checkpoint_try_restore(const eitp_host *host, const char *output_directory);
 
 /* Creates the directory of a draft of "checkpoint-<step><suffix>". */
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
@@ -11097,8 +11188,8 @@ EITP__PRIVATE void eitp__run_report_best(eitp_run *run);
  */
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
 
-/* Before the run trains: lets a latest_model that leads to nothing refer to the newest checkpoint, or removes it (-1:
-   there is none), and removes such a best_model. */
+/* Repairs dangling links before the run trains: latest_model is redirected to the checkpoint of step `newest`, or
+   removed if that is -1; best_model is removed. */
 EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest);
 /* <<src/run/run_links.h */
 
@@ -13211,6 +13302,17 @@ static int eitp__system_rename(void *user, const char *from, const char *to) {
     return rename(from, to) ? errno : 0;
 }
 
+static int eitp__system_exchange(void *user, const char *a, const char *b) {
+    (void)user;
+#if defined(__linux__) && defined(SYS_renameat2) && defined(AT_FDCWD)
+    enum { EITP__EXCHANGE = 2 }; /* RENAME_EXCHANGE */
+    return syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, EITP__EXCHANGE) ? errno : 0;
+#else
+    (void)a, (void)b;
+    return ENOSYS;
+#endif
+}
+
 /* Removes a symbolic link itself, never its target. */
 static int eitp__system_remove(void *user, const char *path) {
     struct stat found;
@@ -13246,7 +13348,7 @@ static int eitp__system_lock(void *user, const char *path, void **lock) {
     int descriptor;
     (void)user;
     do {
-        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     } while (descriptor < 0 && errno == EINTR);
     if (descriptor < 0)
         return errno;
@@ -13331,6 +13433,7 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.link = eitp__system_link;
     files.begin_sync = eitp__system_begin_sync;
     files.file_info = eitp__system_file_info;
+    files.exchange = eitp__system_exchange;
     return files;
 }
 /* <<src/base/files_posix.c */
@@ -13705,10 +13808,9 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
                                              eitp_error *error) {
     eitp_status status;
     eitp__buffer temporary;
-    char *directory = eitp__parent_directory(host, path);
     eitp__buffer_init(&temporary, host);
     eitp__buffer_format(&temporary, "%s.tmp", path);
-    if (!directory || temporary.failed) {
+    if (temporary.failed) {
         status = eitp__fail_memory(error, strlen(path) + 5, "a file path");
     } else {
         status = eitp__write_file(host, temporary.data, data, size, error);
@@ -13717,10 +13819,9 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
         if (status)
             host->files.remove(host->files.user, temporary.data);
         else
-            status = eitp__sync_directory(host, directory, error);
+            status = eitp__sync_parent(host, path, error);
     }
     eitp__buffer_release(&temporary);
-    eitp__release_text(host, directory);
     return status;
 }
 
@@ -13844,7 +13945,7 @@ EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *p
     eitp__release_text(host, directory);
 }
 
-static eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error) {
     eitp_status status;
     eitp__buffer names;
     size_t count = 0, offset = 0;
@@ -13902,6 +14003,17 @@ EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *f
     if (error)
         error->system_code = code;
     return status;
+}
+
+EITP__PRIVATE int eitp__exchange_paths(const eitp_host *host, const char *a, const char *b) {
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    if (!host->files.exchange)
+        return 0;
+    do
+        code = host->files.exchange(host->files.user, a, b);
+    while (eitp__repeats_call(host, code, &failures));
+    return !code;
 }
 
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
@@ -29920,61 +30032,28 @@ EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp_
 }
 /* <<src/model/parameters.c */
 
-/* >>src/model/lora.c */
-/* Maximum rank and alpha: far beyond use, and no product of them overflows. */
-#define EITP__LORA_MAX_RANK (1 << 16)
-#define EITP__LORA_MAX_ALPHA 1e9
+/* >>src/model/lora_targets.c */
+/* ---- Targets of a configuration ---- */
 
-/* Linear layers of blocks that are whole, then the pieces of each, and the layers outside blocks. */
-#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1 + EITP__LORA_OUTSIDE)
-
-/* ---- Configurations ---- */
-
-eitp_lora_config eitp_lora_config_default(void) {
-    eitp_lora_config config;
-    memset(&config, 0, sizeof config);
-    config.rank = 8;
-    config.alpha = 8;
-    config.targets = EITP_LORA_ATTENTION_INPUT;
-    return config;
+EITP__PRIVATE unsigned eitp__lora_block_targets(const eitp_lora_config *config, int64_t block) {
+    if (block < 0)
+        return config->targets & EITP__LORA_OUTSIDE;
+    return (config->targets & ~(unsigned)EITP__LORA_OUTSIDE) |
+           (block < EITP_LORA_BLOCKS ? config->block_targets[block] : 0);
 }
 
-EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error) {
-    if (config->rank < 1 || config->rank > EITP__LORA_MAX_RANK)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter rank is %lld; it must be 1 to %d",
-                          (long long)config->rank, EITP__LORA_MAX_RANK);
-    if (!(config->alpha > 0 && config->alpha <= EITP__LORA_MAX_ALPHA))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter alpha is %g; it must be above 0 and at most %g",
-                          config->alpha, EITP__LORA_MAX_ALPHA);
-    if (!(config->dropout >= 0 && config->dropout <= 0.999))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter dropout is %g; it must be 0 to 0.999", config->dropout);
-    if (!config->targets || (config->targets & ~EITP__LORA_ALL_TARGETS))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; they must be a sum of eitp_lora_target",
-                          config->targets);
-    return EITP_OK;
+EITP__PRIVATE unsigned eitp__lora_all_targets(const eitp_lora_config *config) {
+    unsigned all = config->targets;
+    for (int i = 0; i < EITP_LORA_BLOCKS; i++)
+        all |= config->block_targets[i];
+    return all;
 }
 
-EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b) {
-    return a->rank == b->rank &&
-           (!a->rank || (a->alpha >= b->alpha && a->alpha <= b->alpha && a->dropout >= b->dropout &&
-                         a->dropout <= b->dropout && a->targets == b->targets && !a->rslora == !b->rslora));
-}
-
-EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
-    return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
+EITP__PRIVATE int eitp__lora_targets_equal(const eitp_lora_config *a, const eitp_lora_config *b) {
+    return a->targets == b->targets && !memcmp(a->block_targets, b->block_targets, sizeof a->block_targets);
 }
 
 /* ---- Layers ---- */
-
-/* A linear layer that can have an adapter: the weight of a row, or one of the pieces that make it up in files. */
-typedef struct eitp__lora_layer {
-    const eitp__parameter_row *row;
-    int piece, pieces;
-    const char *name; /* of the layer, without ".weight" */
-    size_t length;    /* of the name */
-    unsigned target;  /* its bit in eitp_lora_config.targets */
-    unsigned whole;   /* that of all pieces of the row */
-} eitp__lora_layer;
 
 /* The bit of a row's weight; 0 if it is not a layer that can have an adapter. */
 static unsigned eitp__lora_row_target(const eitp__parameter_row *row) {
@@ -29986,14 +30065,14 @@ static unsigned eitp__lora_row_target(const eitp__parameter_row *row) {
                                                                           : 0;
 }
 
-static int eitp__lora_pieces(const eitp__parameter_row *row) {
+EITP__PRIVATE int eitp__lora_pieces(const eitp__parameter_row *row) {
     int count = 0;
     while (count < EITP__PIECES && row->pieces[count])
         count++;
     return count ? count : 1;
 }
 
-static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int piece) {
+EITP__PRIVATE eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int piece) {
     static const char end[] = ".weight";
     eitp__lora_layer layer;
     layer.row = row;
@@ -30009,8 +30088,7 @@ static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int 
     return layer;
 }
 
-/* Layer `index` of an architecture; 0 past the end. */
-static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer) {
+EITP__PRIVATE int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer) {
     for (size_t i = 0; i < architecture->row_count; i++) {
         const eitp__parameter_row *row = &architecture->rows[i];
         const int pieces = eitp__lora_row_target(row) ? eitp__lora_pieces(row) : 0;
@@ -30023,12 +30101,13 @@ static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t in
     return 0;
 }
 
-/* True if the targets have the layer, or all pieces of its row. */
-static int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer) {
+EITP__PRIVATE int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer) {
     return (targets & (layer->target | layer->whole)) != 0;
 }
 
-EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets) {
+/* The layers of an architecture that the targets stand for, as bits of their own: EITP_LORA_ATTENTION_INPUT stands for
+   q, k and v where they are separate layers. */
+static unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets) {
     eitp__lora_layer layer;
     unsigned layers = 0;
     for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++)
@@ -30036,7 +30115,8 @@ EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, 
     return layers;
 }
 
-EITP__PRIVATE unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsigned targets) {
+/* The same, without those that the model lacks. */
+static unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsigned targets) {
     eitp__lora_layer layer;
     unsigned layers = 0;
     for (int64_t i = 0; eitp__lora_layer_at(eitp__architecture_of(model), i, &layer); i++)
@@ -30106,64 +30186,36 @@ static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, c
     return found;
 }
 
-/* Layers that names with numbers of blocks match, for each block. */
-enum { EITP__LORA_BLOCKS = 1024 };
-
-typedef struct eitp__lora_blocks {
-    unsigned targets[EITP__LORA_BLOCKS];
-    int count; /* the largest number + 1 */
-} eitp__lora_blocks;
-
 /* Adds the layer that a word matches in one block; 0 if there is none. */
 static int eitp__lora_add_block(const eitp_architecture *architecture, const char *word, size_t size,
-                                eitp__lora_blocks *blocks) {
+                                eitp_lora_config *config) {
     eitp__lora_layer layer;
-    int found = 0;
     for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
         const int block = eitp__lora_word_block(architecture, word, size, &layer);
-        if (block < 0 || block >= EITP__LORA_BLOCKS)
+        if (block < 0 || block >= EITP_LORA_BLOCKS)
             continue;
-        blocks->targets[block] |= layer.target;
-        blocks->count = block >= blocks->count ? block + 1 : blocks->count;
-        found = 1;
+        config->block_targets[block] = (uint16_t)(config->block_targets[block] | layer.target);
+        return 1;
     }
-    return found;
+    return 0;
 }
 
-/* The layers that are the same in all blocks from 0 to the last one; 0 if they differ. */
-static unsigned eitp__lora_common_targets(const eitp__lora_blocks *blocks) {
-    for (int i = 1; i < blocks->count; i++) {
-        if (blocks->targets[i] != blocks->targets[0])
-            return 0;
-    }
-    return blocks->targets[0];
-}
-
-/* The layers that a list of words matches; 0 if a word matches none, and then *unknown is the first such word, or if
-   the blocks differ, and then it is NULL. */
-static unsigned eitp__lora_list_targets(const eitp_architecture *architecture, const char *names, int of_blocks,
-                                        const char **unknown) {
-    eitp__lora_blocks blocks;
-    unsigned all = 0, common;
-    memset(&blocks, 0, sizeof blocks);
-    *unknown = names;
+/* Sets the targets to the layers that a list of words matches. Returns NULL, or the first word that matches none. */
+static const char *eitp__lora_list_targets(const eitp_architecture *architecture, const char *names,
+                                           eitp_lora_config *config) {
+    config->targets = 0;
+    memset(config->block_targets, 0, sizeof config->block_targets);
     for (const char *word = names;; word++) {
         const size_t size = strcspn(word, ",");
         const unsigned found = eitp__lora_word_targets(architecture, word, size);
-        all |= found;
-        if (!found && !(of_blocks && eitp__lora_add_block(architecture, word, size, &blocks)) &&
-            !eitp__lora_is_of_classifier(architecture, word, size)) {
-            *unknown = word;
-            return 0;
-        }
+        config->targets |= found;
+        if (!found && !eitp__lora_add_block(architecture, word, size, config) &&
+            !eitp__lora_is_of_classifier(architecture, word, size))
+            return word;
         word += size;
         if (!*word)
-            break;
+            return eitp__lora_all_targets(config) ? NULL : names;
     }
-    common = eitp__lora_common_targets(&blocks);
-    if (blocks.count && !common)
-        *unknown = NULL;
-    return blocks.count && !common ? 0 : all | common;
 }
 
 /* Fails because a word matches no layer of the architecture, or of any. */
@@ -30185,32 +30237,22 @@ static eitp_status eitp__lora_fail_unknown(const eitp_architecture *architecture
                       size, word, architecture->model_type, known);
 }
 
-EITP__PRIVATE eitp_status eitp__lora_targets_parse(const eitp_architecture *architecture, const char *names,
-                                                   int of_blocks, unsigned *targets, eitp_error *error) {
-    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
-    const char *word = NULL, *furthest;
-    unsigned found;
-    found = eitp__lora_list_targets(named, names, of_blocks, &word);
-    furthest = word;
-    /* The message is about the architecture that has most of the names. */
-    for (size_t i = 1; !found && word && !architecture && eitp__architecture_at(i); i++) {
-        found = eitp__lora_list_targets(eitp__architecture_at(i), names, of_blocks, &word);
-        furthest = !word || word > furthest ? word : furthest;
-    }
-    if (found) {
-        *targets = found;
-        return EITP_OK;
-    }
-    if (!furthest)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the target layers differ between blocks; name the same layers in every block");
-    return eitp__lora_fail_unknown(architecture, furthest, error);
-}
-
-eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names, unsigned *targets,
+eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names, eitp_lora_config *config,
                                     eitp_error *error) {
-    return names && targets ? eitp__lora_targets_parse(architecture, names, 0, targets, error)
-                            : eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
+    if (!names || !config)
+        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and config");
+    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
+    eitp_lora_config found = *config;
+    const char *unknown = eitp__lora_list_targets(named, names, &found), *furthest = unknown;
+    /* The message is about the architecture that has most of the names. */
+    for (size_t i = 1; unknown && !architecture && eitp__architecture_at(i); i++) {
+        unknown = eitp__lora_list_targets(eitp__architecture_at(i), names, &found);
+        furthest = unknown && unknown > furthest ? unknown : furthest;
+    }
+    if (unknown)
+        return eitp__lora_fail_unknown(architecture, furthest, error);
+    *config = found;
+    return EITP_OK;
 }
 
 unsigned eitp_lora_targets_default(const eitp_architecture *architecture) {
@@ -30226,15 +30268,32 @@ static const char *eitp__lora_last_word(const eitp__lora_layer *layer, size_t *s
     return layer->name + begin;
 }
 
+/* A text of names, of which a buffer holds the beginning. */
+typedef struct eitp__lora_names {
+    char *text;
+    size_t size, length; /* of the buffer; of the whole text */
+} eitp__lora_names;
+
+/* Appends a name: that of a layer, or its end, in block `block`; -1: in every block, or outside blocks. */
+static void eitp__lora_add_name(eitp__lora_names *names, const eitp_architecture *architecture, int64_t block,
+                                const char *name, size_t length) {
+    const size_t room = names->size > names->length ? names->size - names->length : 0;
+    char number[EITP__BLOCK_NAME_SIZE] = "";
+    if (block >= 0)
+        snprintf(number, sizeof number, "%s%d.", architecture->block_prefix, (int)block);
+    names->length += (size_t)snprintf(room ? names->text + names->length : NULL, room, "%s%s%.*s",
+                                      names->length ? "," : "", number, (int)length, name);
+}
+
 /*
  * Appends words for the targets whose last part is unique among the layers (is_shared 0), or for the others. A word is
  * the last part if it matches targets only, otherwise the full name.
  */
-static size_t eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
-                                       char *names, size_t at, size_t size) {
+static void eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
+                                     eitp__lora_names *names) {
     eitp__lora_layer layer;
     unsigned written = 0;
-    for (int64_t i = 0; at < size && eitp__lora_layer_at(architecture, i, &layer); i++) {
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
         size_t length;
         const char *word;
         unsigned same;
@@ -30250,20 +30309,139 @@ static size_t eitp__lora_format_layers(const eitp_architecture *architecture, un
             same = layer.target;
         }
         written |= same;
-        at += (size_t)snprintf(names + at, size - at, "%s%.*s", at ? "," : "", (int)length, word);
+        eitp__lora_add_name(names, architecture, -1, word, length);
     }
-    return at;
 }
 
-void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned targets, char *names, size_t size) {
+size_t eitp_lora_targets_format(const eitp_architecture *architecture, const eitp_lora_config *config, char *names,
+                                size_t size) {
     const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
-    size_t at;
-    if (!names || !size)
+    eitp__lora_names written = EITP__ZERO;
+    eitp__lora_layer layer;
+    unsigned targets;
+    if (names && size)
+        *names = 0;
+    if (!config)
+        return 0;
+    targets = eitp__lora_layers(named, config->targets);
+    written.text = names;
+    written.size = names ? size : 0;
+    eitp__lora_format_layers(named, targets, 0, &written);
+    eitp__lora_format_layers(named, targets, 1, &written);
+    for (int block = 0; block < EITP_LORA_BLOCKS; block++) {
+        for (int64_t i = 0; config->block_targets[block] && eitp__lora_layer_at(named, i, &layer); i++) {
+            if (eitp__lora_has(config->block_targets[block], &layer))
+                eitp__lora_add_name(&written, named, block, layer.name, layer.length);
+        }
+    }
+    return written.length;
+}
+
+EITP__PRIVATE char *eitp__lora_targets_text(const eitp_host *host, const eitp_architecture *architecture,
+                                            const eitp_lora_config *config) {
+    const size_t size = eitp_lora_targets_format(architecture, config, NULL, 0) + 1;
+    char *text = (char *)eitp__allocate_uninitialized(host, size);
+    if (text)
+        eitp_lora_targets_format(architecture, config, text, size);
+    return text;
+}
+
+/* ---- Layers of a model ---- */
+
+/* True if the words that stand for the targets of every block match no other layers. */
+static int eitp__lora_has_words(const eitp_architecture *architecture, const eitp_lora_config *config) {
+    eitp_lora_config every = *config, named = *config;
+    char names[400];
+    memset(every.block_targets, 0, sizeof every.block_targets);
+    return eitp_lora_targets_format(architecture, &every, names, sizeof names) < sizeof names &&
+           (!*names ||
+            (!eitp_lora_targets_parse(architecture, names, &named, NULL) && eitp__lora_targets_equal(&named, &every)));
+}
+
+/* Replaces the targets by layers that the model has. Words are what files have of them, so layers that are in all
+   blocks are in block_targets too if words for them match others as well. */
+static void eitp__lora_set_layers(const eitp_transformer_config *model, eitp_lora_config *config) {
+    const int64_t most = EITP_LORA_BLOCKS, blocks = model->layers < most ? model->layers : most;
+    const unsigned outside = eitp__lora_layers_of(model, eitp__lora_block_targets(config, -1));
+    unsigned every = ~0u;
+    for (int64_t i = 0; i < model->layers && i <= EITP_LORA_BLOCKS; i++)
+        every &= eitp__lora_layers_of(model, eitp__lora_block_targets(config, i));
+    for (int64_t i = 0; i < blocks; i++)
+        config->block_targets[i] =
+            (uint16_t)(eitp__lora_layers_of(model, eitp__lora_block_targets(config, i)) & ~every);
+    config->targets = every | outside;
+    if (model->layers > EITP_LORA_BLOCKS || eitp__lora_has_words(eitp__architecture_of(model), config))
         return;
-    *names = 0;
-    targets = eitp__lora_layers(named, targets);
-    at = eitp__lora_format_layers(named, targets, 0, names, 0, size);
-    eitp__lora_format_layers(named, targets, 1, names, at, size);
+    for (int64_t i = 0; i < blocks; i++)
+        config->block_targets[i] = (uint16_t)(config->block_targets[i] | every);
+    config->targets = outside;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_find_layers(const eitp_transformer_config *model, eitp_lora_config *config,
+                                                 eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(model);
+    const unsigned rows = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE;
+    const unsigned known = rows | eitp__lora_layers(architecture, rows), targets = eitp__lora_all_targets(config);
+    int blocks = EITP_LORA_BLOCKS;
+    while (blocks && !config->block_targets[blocks - 1])
+        blocks--;
+    if (targets & ~known)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", targets,
+                          architecture->model_type, eitp__lora_layers(architecture, rows) | (rows & 15));
+    if (blocks > model->layers)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "adapter targets name block %d; this %s model has blocks 0 to %lld", blocks - 1,
+                          architecture->model_type, (long long)model->layers - 1);
+    eitp__lora_set_layers(model, config);
+    return eitp__lora_all_targets(config)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; this %s model has layers %u only",
+                            targets, architecture->model_type, eitp__lora_layers_of(model, rows));
+}
+/* <<src/model/lora_targets.c */
+
+/* >>src/model/lora.c */
+/* Maximum rank and alpha: far beyond use, and no product of them overflows. */
+#define EITP__LORA_MAX_RANK (1 << 16)
+#define EITP__LORA_MAX_ALPHA 1e9
+
+/* Linear layers of blocks that are whole, then the pieces of each, and the layers outside blocks. */
+#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1 + EITP__LORA_OUTSIDE)
+
+/* ---- Configurations ---- */
+
+eitp_lora_config eitp_lora_config_default(void) {
+    eitp_lora_config config;
+    memset(&config, 0, sizeof config);
+    config.rank = 8;
+    config.alpha = 8;
+    config.targets = EITP_LORA_ATTENTION_INPUT;
+    return config;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error) {
+    if (config->rank < 1 || config->rank > EITP__LORA_MAX_RANK)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter rank is %lld; it must be 1 to %d",
+                          (long long)config->rank, EITP__LORA_MAX_RANK);
+    if (!(config->alpha > 0 && config->alpha <= EITP__LORA_MAX_ALPHA))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter alpha is %g; it must be above 0 and at most %g",
+                          config->alpha, EITP__LORA_MAX_ALPHA);
+    if (!(config->dropout >= 0 && config->dropout <= 0.999))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter dropout is %g; it must be 0 to 0.999", config->dropout);
+    if (!eitp__lora_all_targets(config) || (config->targets & ~EITP__LORA_ALL_TARGETS))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; they must be a sum of eitp_lora_target",
+                          config->targets);
+    return EITP_OK;
+}
+
+EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b) {
+    return a->rank == b->rank &&
+           (!a->rank || (a->alpha >= b->alpha && a->alpha <= b->alpha && a->dropout >= b->dropout &&
+                         a->dropout <= b->dropout && eitp__lora_targets_equal(a, b) && !a->rslora == !b->rslora));
+}
+
+EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
+    return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
 }
 
 /* ---- Parameters ---- */
@@ -30285,11 +30463,12 @@ static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config 
     return parameter;
 }
 
-/* Adapted layer `index` of a block, or of those outside blocks; 0 past the end. */
-static int eitp__lora_adapted(const eitp_transformer_config *model, const eitp_lora_config *config, int is_in_block,
+/* Adapted layer `index` of a block, or of those outside blocks (-1); 0 past the end. */
+static int eitp__lora_adapted(const eitp_transformer_config *model, const eitp_lora_config *config, int64_t block,
                               int64_t index, eitp__lora_layer *layer) {
-    for (int64_t i = 0; config->rank && eitp__lora_layer_at(eitp__architecture_of(model), i, layer); i++) {
-        if ((layer->row->place == EITP__IN_BLOCK) == is_in_block && eitp__lora_has(config->targets, layer) &&
+    const unsigned targets = config->rank ? eitp__lora_block_targets(config, block) : 0;
+    for (int64_t i = 0; targets && eitp__lora_layer_at(eitp__architecture_of(model), i, layer); i++) {
+        if ((layer->row->place == EITP__IN_BLOCK) == (block >= 0) && eitp__lora_has(targets, layer) &&
             eitp__has_row(model, layer->row) && index-- == 0)
             return 1;
     }
@@ -30298,25 +30477,32 @@ static int eitp__lora_adapted(const eitp_transformer_config *model, const eitp_l
 
 /* The number of adapted layers of a block, or outside blocks. */
 static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config,
-                                      int is_in_block) {
+                                      int64_t block) {
     eitp__lora_layer layer;
     int64_t count = 0;
-    while (eitp__lora_adapted(model, config, is_in_block, count, &layer))
+    while (eitp__lora_adapted(model, config, block, count, &layer))
         count++;
     return count;
 }
 
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
-    return 2 * (eitp__lora_layer_count(model, config, 1) * model->layers + eitp__lora_layer_count(model, config, 0));
+    int64_t count = eitp__lora_layer_count(model, config, -1);
+    for (int64_t block = 0; block < model->layers; block++)
+        count += eitp__lora_layer_count(model, config, block);
+    return 2 * count;
 }
 
 /* Finds the layer of parameter `index`, and the number of its block, -1 outside blocks. Those are the last ones. */
 static int64_t eitp__lora_find(const eitp_transformer_config *model, const eitp_lora_config *config, int64_t index,
                                eitp__lora_layer *layer) {
-    const int64_t in_block = 2 * eitp__lora_layer_count(model, config, 1), in_blocks = in_block * model->layers;
-    const int is_in_block = index < in_blocks;
-    eitp__lora_adapted(model, config, is_in_block, (is_in_block ? index % in_block : index - in_blocks) / 2, layer);
-    return is_in_block ? index / in_block : -1;
+    int64_t block = 0, first = 0, count; /* adapted layers of the blocks before, and of this one */
+    while (block < model->layers && index / 2 >= first + (count = eitp__lora_layer_count(model, config, block))) {
+        first += count;
+        block++;
+    }
+    block = block < model->layers ? block : -1;
+    eitp__lora_adapted(model, config, block, index / 2 - first, layer);
+    return block;
 }
 
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
@@ -30371,16 +30557,18 @@ static eitp_tensor *eitp__lora_apply_layer(eitp_tensor *x, const eitp_transforme
 }
 
 EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
-                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
+                                            int64_t number, eitp__model_slot slot, const eitp_lora_config *config,
+                                            eitp_tensor *key) {
+    const unsigned targets = config && config->rank ? eitp__lora_block_targets(config, number) : 0;
     const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
     const int pieces = row ? eitp__lora_pieces(row) : 0;
     const int64_t columns = row ? eitp__extent_of(model, row->extents[1]) / pieces : 0;
     eitp_tensor *parts[EITP__PIECES];
     int64_t missing = 0; /* columns of layers without an adapter, not yet padded */
     int count = 0;
-    for (int i = 0; i < pieces && x && config && config->rank; i++) {
+    for (int i = 0; i < pieces && x && targets; i++) {
         const eitp__lora_layer layer = eitp__lora_layer_of(row, i);
-        if (!eitp__lora_has(config->targets, &layer)) {
+        if (!eitp__lora_has(targets, &layer)) {
             missing += columns;
             continue;
         }
@@ -30419,13 +30607,13 @@ EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transforme
 }
 
 EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
-                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             int64_t layer, eitp__model_slot slot, const eitp_block_inputs *inputs,
                                              eitp_activation activation) {
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *adapted, *bias, *y;
     if (!x)
         return NULL;
-    adapted = eitp__lora_apply(x, config, block, slot, inputs->lora, inputs->key);
+    adapted = eitp__lora_apply(x, config, block, layer, slot, inputs->lora, inputs->key);
     bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
     y = eitp_linear(x, eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT), bias, EITP_NO_ACTIVATION);
     return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
@@ -30460,7 +30648,7 @@ static double eitp__attention_scale(const eitp_transformer_config *config, int64
 /* The attention of all heads, side by side. */
 static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
                                           int64_t layer, const eitp_block_inputs *inputs) {
-    eitp_tensor *qkv = eitp__slot_linear(x, config, name, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
+    eitp_tensor *qkv = eitp__slot_linear(x, config, name, layer, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
     eitp_graph *graph = eitp_tensor_graph(qkv);
     eitp_attention_config attention = EITP__ZERO;
     attention.heads = (int)config->heads;
@@ -30515,11 +30703,11 @@ eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, c
     }
     attended = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__ATTENTION_NORM);
     attended = eitp__block_attention(attended, config, name, layer, inputs);
-    attended = eitp__slot_linear(attended, config, name, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    attended = eitp__slot_linear(attended, config, name, layer, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
     x = eitp__block_residual(x, attended, config, name, EITP__ATTENTION_NORM, inputs);
     hidden = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__MLP_NORM);
-    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_INPUT, inputs, config->activation);
-    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    hidden = eitp__slot_linear(hidden, config, name, layer, EITP__MLP_INPUT, inputs, config->activation);
+    hidden = eitp__slot_linear(hidden, config, name, layer, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
     return eitp__block_residual(x, hidden, config, name, EITP__MLP_NORM, inputs);
 }
 
@@ -30883,7 +31071,7 @@ static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, e
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *weight = eitp__head_part(model, graph, slot, EITP__WEIGHT);
     eitp_tensor *bias = eitp__head_part(model, graph, slot, EITP__BIAS);
-    eitp_tensor *adapted = eitp__lora_apply(x, &model->config, NULL, slot, &model->lora, key);
+    eitp_tensor *adapted = eitp__lora_apply(x, &model->config, NULL, -1, slot, &model->lora, key);
     return adapted ? eitp__activate(eitp_add(eitp_linear(x, weight, bias, EITP_NO_ACTIVATION), adapted), activation)
                    : eitp_linear(x, weight, bias, activation);
 }
@@ -31031,22 +31219,6 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
     return status;
 }
 
-/* Replaces the targets by layers of the model. */
-static eitp_status eitp__lora_find_layers(const eitp_model *model, eitp_lora_config *config, eitp_error *error) {
-    const eitp_architecture *architecture = eitp__architecture_of(&model->config);
-    const unsigned rows = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE;
-    const unsigned all = eitp__lora_layers(architecture, rows),
-                   layers = eitp__lora_layers_of(&model->config, config->targets);
-    if (config->targets & ~(rows | all))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", config->targets,
-                          architecture->model_type, all | ((1u << EITP__LINEAR_SLOTS) - 1));
-    if (!layers)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; this %s model has layers %u only",
-                          config->targets, architecture->model_type, eitp__lora_layers_of(&model->config, rows));
-    config->targets = layers;
-    return EITP_OK;
-}
-
 /* Freezes all parameters but those of a classifier, which PEFT trains too. */
 static eitp_status eitp__lora_freeze_base(eitp_model *model, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -31064,7 +31236,7 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
     eitp_lora_config layers = *config;
     eitp_status status = eitp__lora_config_check(config, error);
     if (!status)
-        status = eitp__lora_find_layers(model, &layers, error);
+        status = eitp__lora_find_layers(&model->config, &layers, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model already has adapters");
     if (!status && model->context->graph_count)
@@ -36859,38 +37031,89 @@ EITP__PRIVATE eitp_status eitp__partial_file_check(const eitp_host *host, const 
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__partial_file_open(eitp__partial_file *partial, const eitp_host *host, const char *path,
-                                                  eitp_error *error) {
+/* ---- The lock ---- */
+
+static eitp_status eitp__partial_file_fail(const eitp__partial_file *partial, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "another process is writing to '%s'; wait for it, or choose another name", partial->path);
+}
+
+/* Locks what has the partial file's path. Failures are ignored, unless another process holds the lock. */
+static eitp_status eitp__partial_file_lock(const eitp__partial_file *partial, void **lock, int *has_lock,
+                                           eitp_error *error) {
+    const eitp_files *files = &partial->host->files;
+    const int code = files->lock ? files->lock(files->user, partial->partial_path, lock) : 0;
+    *has_lock = files->lock && !code;
+    return code == EWOULDBLOCK ? eitp__partial_file_fail(partial, error) : EITP_OK;
+}
+
+static void eitp__partial_file_unlock(const eitp__partial_file *partial, void *lock, int has_lock) {
+    const eitp_files *files = &partial->host->files;
+    if (has_lock && files->unlock)
+        files->unlock(files->user, lock);
+}
+
+/* Fails if the partial file's path has another file by now: a process that began at the same instant removed this
+   one. */
+static eitp_status eitp__partial_file_check_own(eitp__partial_file *partial, eitp_error *error) {
+    const eitp_files *files = &partial->host->files;
+    eitp_path_info own = EITP__ZERO, found = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    if (!partial->has_lock || !files->file_info || files->file_info(files->user, partial->file.handle, &own))
+        return EITP_OK;
+    status = eitp__path_info(partial->host, partial->partial_path, &found, error);
+    if (status || found.identity == own.identity)
+        return status;
+    partial->exists = 0;
+    return eitp__partial_file_fail(partial, error);
+}
+
+/* ---- The file ---- */
+
+static eitp_status eitp__partial_file_name(eitp__partial_file *partial, const char *path, eitp_error *error) {
     eitp__buffer name;
-    eitp_status status;
-    memset(partial, 0, sizeof *partial);
-    partial->host = host;
-    eitp__buffer_init(&name, host);
+    eitp__buffer_init(&name, partial->host);
     eitp__buffer_add_text(&name, path);
     eitp__buffer_add_text(&name, ".partial");
     if (!name.failed)
-        partial->partial_path = eitp__copy_text(host, name.data);
+        partial->partial_path = eitp__copy_text(partial->host, name.data);
     eitp__buffer_release(&name);
-    partial->path = eitp__copy_text(host, path);
-    if (!partial->partial_path || !partial->path)
-        return eitp__fail_memory(error, strlen(path), "the path of a file");
-    status = eitp__file_open(&partial->file, host, partial->partial_path, EITP_FILE_REPLACE, error);
-    partial->exists = status == EITP_OK;
-    return status;
+    partial->path = eitp__copy_text(partial->host, path);
+    return partial->partial_path && partial->path ? EITP_OK
+                                                  : eitp__fail_memory(error, strlen(path), "the path of a file");
 }
 
-/* Syncs the directory of `path`, so that the rename is durable. */
-static eitp_status eitp__partial_file_sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
-    char *directory = eitp__parent_directory(host, path);
-    if (!directory)
-        return eitp__fail_memory(error, strlen(path), "the path of a file");
-    eitp_status status = eitp__sync_directory(host, directory, error);
-    eitp__release_text(host, directory);
+/* Creates the file and locks it. */
+static eitp_status eitp__partial_file_create(eitp__partial_file *partial, eitp_error *error) {
+    eitp_status status =
+        eitp__file_open(&partial->file, partial->host, partial->partial_path, EITP_FILE_REPLACE, error);
+    if (status)
+        return status;
+    status = eitp__partial_file_lock(partial, &partial->lock, &partial->has_lock, error);
+    partial->exists = !status; /* else another process has taken it for one that was left, and removes it */
+    return status ? status : eitp__partial_file_check_own(partial, error);
+}
+
+EITP__PRIVATE eitp_status eitp__partial_file_open(eitp__partial_file *partial, const eitp_host *host, const char *path,
+                                                  eitp_error *error) {
+    void *earlier = NULL;
+    int has_earlier = 0;
+    eitp_status status;
+    memset(partial, 0, sizeof *partial);
+    partial->host = host;
+    status = eitp__partial_file_name(partial, path, error);
+    if (!status)
+        status = eitp__partial_file_lock(partial, &earlier, &has_earlier, error);
+    if (!status)
+        status = eitp__partial_file_create(partial, error);
+    eitp__partial_file_unlock(partial, earlier, has_earlier);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial, eitp_error *error) {
-    eitp_status status = eitp__file_sync(&partial->file, error);
+    eitp_status status = eitp__partial_file_check_own(partial, error);
+    if (status == EITP_OK)
+        status = eitp__file_sync(&partial->file, error);
     if (status == EITP_OK)
         status = eitp__file_close(&partial->file, error);
     if (status == EITP_OK)
@@ -36898,7 +37121,7 @@ EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial,
     if (status != EITP_OK)
         return status;
     partial->exists = 0;
-    return eitp__partial_file_sync_directory(partial->host, partial->path, error);
+    return eitp__sync_parent(partial->host, partial->path, error);
 }
 
 EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial) {
@@ -36908,6 +37131,7 @@ EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial) {
     eitp__file_close(&partial->file, NULL);
     if (partial->exists)
         host->files.remove(host->files.user, partial->partial_path);
+    eitp__partial_file_unlock(partial, partial->lock, partial->has_lock);
     eitp__release_text(host, partial->path);
     eitp__release_text(host, partial->partial_path);
     memset(partial, 0, sizeof *partial);
@@ -38560,6 +38784,7 @@ struct eitp_token_file {
     uint32_t limit;         /* ids must be below it */
     uint64_t stamp;         /* of the file when its content was last known; atomic */
     uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
+    eitp__poll poll;        /* see eitp_token_file_set_poll */
 };
 
 /* Reads the header of the opened file and sets the limit for ids. */
@@ -38686,7 +38911,9 @@ eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t ha
     for (uint64_t first = 0; first < file->info.token_count;) {
         const uint64_t left = file->info.token_count - first;
         const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        const eitp_status status = eitp__token_file_read_ids(file, first, size, ids, error);
+        const eitp_status status = eitp__poll_ask(&file->poll)
+                                       ? eitp__fail_interrupted(error)
+                                       : eitp__token_file_read_ids(file, first, size, ids, error);
         if (status != EITP_OK)
             return status;
         for (uint64_t i = 0; i < size; i++) {
@@ -38701,6 +38928,13 @@ eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t ha
     return EITP_OK;
 }
 
+void eitp_token_file_set_poll(eitp_token_file *file, int (*poll)(void *user), void *user) {
+    if (!file)
+        return;
+    file->poll.ask = poll;
+    file->poll.user = user;
+}
+
 /* Reads all ids, which it checks, and hashes them. */
 static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *hash, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
@@ -38708,7 +38942,8 @@ static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        eitp_status status = eitp__token_file_read_ids(file, first, count, ids, error);
+        eitp_status status = eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
+                                                         : eitp__token_file_read_ids(file, first, count, ids, error);
         if (status != EITP_OK)
             return status;
         *hash = eitp__token_hash(*hash, ids, (size_t)count);
@@ -41160,6 +41395,20 @@ static eitp_status eitp__labelled_fail_damaged(const eitp_labelled_file *file, c
                       file->file.path, what, (unsigned long long)number);
 }
 
+void eitp_labelled_file_set_poll(eitp_labelled_file *file, int (*poll)(void *user), void *user) {
+    if (!file)
+        return;
+    file->poll.ask = poll;
+    file->poll.user = user;
+}
+
+/* The next piece of what is read from the beginning to the end. */
+static eitp_status eitp__labelled_read_piece(const eitp_labelled_file *file, uint64_t offset, void *bytes, size_t size,
+                                             eitp_error *error) {
+    return eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
+                                       : eitp__labelled_read_bytes(file, offset, bytes, size, error);
+}
+
 /* ---- Records and values ---- */
 
 EITP__PRIVATE void eitp__labelled_window_init(eitp__labelled_window *window, const eitp_labelled_file *file) {
@@ -41175,7 +41424,7 @@ EITP__PRIVATE eitp_status eitp__labelled_window_record(eitp__labelled_window *wi
         const uint64_t left = layout->info.sample_count - number, count = left < room ? left : room;
         const uint64_t offset = layout->records + number * EITP__LABELLED_RECORD_SIZE;
         window->count = 0;
-        eitp_status status = eitp__labelled_read_bytes(window->file, offset, window->bytes,
+        eitp_status status = eitp__labelled_read_piece(window->file, offset, window->bytes,
                                                        (size_t)count * EITP__LABELLED_RECORD_SIZE, error);
         if (status != EITP_OK)
             return status;
@@ -41234,7 +41483,9 @@ static eitp_status eitp__labelled_check_values(const eitp_labelled_file *file, u
     for (uint64_t first = 0; first < file->layout.value_count;) {
         const uint64_t left = file->layout.value_count - first;
         const size_t count = left < EITP__COUNT(values) ? (size_t)left : EITP__COUNT(values);
-        eitp_status status = eitp__labelled_read_values(file, first, count, values, error);
+        eitp_status status = eitp__poll_ask(&file->poll)
+                                 ? eitp__fail_interrupted(error)
+                                 : eitp__labelled_read_values(file, first, count, values, error);
         if (status != EITP_OK)
             return status;
         for (size_t i = 0; i < count; i++) {
@@ -44327,6 +44578,46 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
     return status;
 }
 
+/* The columns from `low` to `high` of a block, each of which is part of a row of the transposed tensor. */
+static eitp_status eitp__piece_read_columns(const eitp__piece *piece, const eitp__safetensors *collection,
+                                            const eitp__safetensors_entry *entry, const eitp__block *block, int64_t low,
+                                            int64_t high, float *values, eitp_error *error) {
+    float line[1024];
+    const int64_t most = (int64_t)EITP__COUNT(line);
+    eitp_status status = EITP_OK;
+    for (int64_t column = low; column < high; column++) {
+        for (int64_t done = 0; done < block->rows && !status; done += most) {
+            const int64_t count = block->rows - done < most ? block->rows - done : most;
+            const int64_t at = (column - piece->column) * piece->shape[1] + block->row + done;
+            status = eitp__safetensors_read_f32(collection, entry, at, count, line, NULL, error);
+            for (int64_t i = 0; i < count && !status; i++)
+                values[(done + i) * block->columns + column - block->column] = line[i];
+        }
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__piece_read_block(const eitp_variable *variable, const eitp__piece *piece,
+                                                 const eitp__safetensors *collection,
+                                                 const eitp__safetensors_entry *entry, const eitp__block *block,
+                                                 float *values, eitp_error *error) {
+    const int64_t length = variable->shape[variable->rank - 1];
+    const int64_t own = piece->is_transposed ? piece->shape[0] : piece->shape[piece->rank - 1];
+    const int64_t end = block->column + block->columns;
+    const int64_t low = block->column > piece->column ? block->column : piece->column;
+    const int64_t high = end < piece->column + own ? end : piece->column + own;
+    eitp_status status = EITP_OK;
+    if (piece->is_whole)
+        return eitp__safetensors_read_f32(collection, entry, block->row * length + block->column,
+                                          block->rows * block->columns, values, NULL, error);
+    if (piece->is_transposed)
+        return eitp__piece_read_columns(piece, collection, entry, block, low, high, values, error);
+    for (int64_t i = 0; i < block->rows && low < high && !status; i++)
+        status = eitp__safetensors_read_f32(collection, entry, (block->row + i) * own + low - piece->column, high - low,
+                                            values + i * block->columns + low - block->column, NULL, error);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
                                             const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
                                             uint32_t *checksum, eitp_error *error) {
@@ -44387,10 +44678,9 @@ EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, cha
     return text;
 }
 
-/* Checks the header of a tensor against the variable that it is read into. */
-static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__piece *piece,
-                                     const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
-                                     eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variable_check_entry(const eitp_variable *variable, const eitp__piece *piece,
+                                                     const eitp__safetensors *collection,
+                                                     const eitp__safetensors_entry *entry, eitp_error *error) {
     int is_floating = entry->dtype >= 0 && eitp__is_floating((eitp_dtype)entry->dtype);
     char shape[80], expected[80];
     if (entry->rank != piece->rank || memcmp(entry->shape, piece->shape, (size_t)entry->rank * sizeof *entry->shape))
@@ -44447,7 +44737,7 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error) {
     uint32_t crc = 0, *sum = checksum ? &crc : NULL;
-    eitp_status status = eitp__check_entry(variable, piece, collection, entry, error);
+    eitp_status status = eitp__variable_check_entry(variable, piece, collection, entry, error);
     if (!status)
         status = piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, sum, error)
                                  : eitp__piece_read(context, variable, piece, collection, entry, loads, sum, error);
@@ -44648,7 +44938,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
             eitp_status status;
             if (!entry && pieces[k].is_copy)
                 continue;
-            status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
+            status = entry ? eitp__variable_check_entry(&variable, &pieces[k], collection, entry, error)
                            : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
                                         *pieces[k].name ? pieces[k].name : variable.name);
             if (status)
@@ -45026,6 +45316,22 @@ static int eitp__parameter_variable(const eitp_context *context, const eitp_tran
     return eitp__variable_pieces(variable, config, pieces);
 }
 
+/* Finds the tensor of a piece that is read. */
+static eitp_status eitp__require_tensor(const eitp__load *load, const eitp__parameter *parameter,
+                                        const eitp__piece *piece, const eitp__safetensors_entry **entry,
+                                        eitp_error *error) {
+    *entry = eitp__find_parameter(&load->model->config, load->collection, parameter, piece);
+    return *entry ? EITP_OK
+                  : eitp__fail(error, EITP_ERROR_FORMAT,
+                               "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
+                               *piece->name ? piece->name : parameter->name);
+}
+
+static void eitp__load_mark(eitp__load *load, const eitp__safetensors_entry *entry) {
+    if (entry && load->read)
+        load->read[entry - eitp__safetensors_at(load->collection, 0)] = 1;
+}
+
 /* Reads the tensors of a parameter. */
 static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter *parameter, eitp_error *error) {
     const eitp_transformer_config *config = &load->model->config;
@@ -45034,18 +45340,16 @@ static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter 
     int count = eitp__parameter_variable(load->context, config, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
     for (int i = 0; i < count && !status; i++) {
-        const eitp__safetensors_entry *entry =
-            pieces[i].is_copy ? eitp__find_weights(config, load->collection, pieces[i].name)
-                              : eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
-        if (entry && load->read)
-            load->read[entry - eitp__safetensors_at(load->collection, 0)] = 1;
-        if (pieces[i].is_copy)
+        const eitp__safetensors_entry *entry = NULL;
+        if (pieces[i].is_copy) {
+            eitp__load_mark(load, eitp__find_weights(config, load->collection, pieces[i].name));
             continue;
-        status = entry ? eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1,
-                                                   NULL, error)
-                       : eitp__fail(error, EITP_ERROR_FORMAT,
-                                    "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
-                                    *pieces[i].name ? pieces[i].name : parameter->name);
+        }
+        status = eitp__require_tensor(load, parameter, &pieces[i], &entry, error);
+        eitp__load_mark(load, entry);
+        if (!status)
+            status = eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1, NULL,
+                                               error);
     }
     return status;
 }
@@ -45302,46 +45606,128 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     return EITP_OK;
 }
 
-/* Reads one parameter of a directory into a context that has no other, and visits it. */
-static eitp_status eitp__visit_parameter(eitp__load *load, const eitp__parameter *parameter,
-                                         eitp__parameter_visit visit, void *user, eitp_error *error) {
-    int64_t present;
-    const int is_fresh = eitp__is_fresh(load, parameter->row->place, &present);
-    eitp_status status = eitp__parameter_declare(load->context, parameter, error);
-    if (!status)
-        status = eitp__load_parameter(load, parameter, is_fresh, error);
-    if (!status)
-        status = visit(user, load->context, parameter, error);
-    eitp__variables_roll_back(load->context, 0, 0);
+/* ---- The values of the files, block by block ---- */
+
+/* A parameter in the files that a model was loaded from. */
+typedef struct eitp__source_parameter {
+    eitp__load *load;
+    const eitp__parameter *parameter;
+    eitp_variable variable; /* the model's: its shape alone is used */
+    eitp__piece pieces[EITP__PIECES];
+    const eitp__safetensors_entry *entries[EITP__PIECES];
+    int count;
+} eitp__source_parameter;
+
+static eitp_status eitp__source_find(eitp__source_parameter *source, eitp__load *load, const eitp__parameter *parameter,
+                                     eitp_error *error) {
+    const eitp_model *model = load->model;
+    eitp_status status = EITP_OK;
+    source->load = load;
+    source->parameter = parameter;
+    source->count =
+        eitp__parameter_variable(model->context, &model->config, parameter, &source->variable, source->pieces);
+    for (int i = 0; i < source->count && !status; i++) {
+        if (source->pieces[i].is_copy) {
+            source->count = i;
+            break;
+        }
+        status = eitp__require_tensor(load, parameter, &source->pieces[i], &source->entries[i], error);
+        if (!status)
+            status = eitp__variable_check_entry(&source->variable, &source->pieces[i], load->collection,
+                                                source->entries[i], error);
+    }
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
-                                                   eitp__parameter_visit visit, void *user, eitp_error *error) {
-    const eitp_load_config as_stored = EITP__ZERO;
+/* The block from element `first` on: as many whole rows as fit, or what fits of one. */
+static eitp__block eitp__source_block(const eitp_variable *variable, int64_t first, int64_t capacity) {
+    const int64_t columns = variable->shape[variable->rank - 1];
+    eitp__block block;
+    block.row = first / columns;
+    block.column = first % columns;
+    block.rows = 1;
+    block.columns = columns - block.column;
+    if (!block.column && columns <= capacity) {
+        const int64_t left = (variable->rank > 1 ? variable->shape[0] : 1) - block.row;
+        block.rows = capacity / columns < left ? capacity / columns : left;
+    }
+    block.columns = block.columns < capacity ? block.columns : capacity;
+    return block;
+}
+
+/* Visits the values of a parameter that the files have. */
+static eitp_status eitp__visit_read(const eitp__source_parameter *source, float *values, int64_t capacity,
+                                    eitp__values_visit visit, void *user, eitp_error *error) {
+    const int64_t elements = eitp__parameter_elements(source->parameter);
+    eitp_status status = EITP_OK;
+    for (int64_t first = 0; first < elements && !status;) {
+        const eitp__block block = eitp__source_block(&source->variable, first, capacity);
+        const int64_t count = block.rows * block.columns;
+        for (int i = 0; i < source->count && !status; i++)
+            status = eitp__piece_read_block(&source->variable, &source->pieces[i], source->load->collection,
+                                            source->entries[i], &block, values, error);
+        if (!status)
+            visit(user, source->parameter, values, (size_t)count);
+        first += count;
+    }
+    return status;
+}
+
+/* Visits those of a parameter that the files lack: they are initialized in a context of their own. */
+static eitp_status eitp__visit_fresh(eitp__load *load, const eitp__parameter *parameter, float *values,
+                                     int64_t capacity, eitp__values_visit visit, void *user, eitp_error *error) {
+    const int64_t elements = eitp__parameter_elements(parameter);
     eitp_context_config config = eitp_context_config_default();
-    eitp__safetensors *collection = NULL;
-    eitp__load load = EITP__ZERO;
     eitp_status status;
-    config.host = model->host;
+    config.host = load->model->host;
     config.device = "cpu";
     config.threads = 1;
+    status = eitp_context_create(&config, &load->context, error);
+    if (!status)
+        status = eitp__parameter_declare(load->context, parameter, error);
+    if (!status)
+        status = eitp__load_parameter(load, parameter, 1, error);
+    for (int64_t first = 0; first < elements && !status; first += capacity) {
+        const int64_t count = elements - first < capacity ? elements - first : capacity;
+        status = eitp_variable_read_f32(load->context, parameter->name, first, values, count, error);
+        if (!status)
+            visit(user, parameter, values, (size_t)count);
+    }
+    eitp_context_destroy(load->context);
+    load->context = NULL;
+    return status;
+}
+
+static eitp_status eitp__visit_parameter(eitp__load *load, const eitp__parameter *parameter, float *values,
+                                         int64_t capacity, eitp__values_visit visit, void *user, eitp_error *error) {
+    int64_t present;
+    eitp__source_parameter source;
+    eitp_status status;
+    if (eitp__is_fresh(load, parameter->row->place, &present) && parameter->row->with != EITP__ALWAYS)
+        return eitp__visit_fresh(load, parameter, values, capacity, visit, user, error);
+    status = eitp__source_find(&source, load, parameter, error);
+    return status ? status : eitp__visit_read(&source, values, capacity, visit, user, error);
+}
+
+EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
+                                                   float *values, int64_t capacity, eitp__values_visit visit,
+                                                   void *user, eitp_error *error) {
+    const eitp_load_config as_stored = EITP__ZERO;
+    eitp__safetensors *collection = NULL;
+    eitp__load load = EITP__ZERO;
+    eitp_status status = eitp__open_weights(&model->host, model->source, &collection, error);
     load.model = model;
     load.directory = model->source;
     load.config = &as_stored;
-    status = eitp_context_create(&config, &load.context, error);
-    if (!status)
-        status = eitp__open_weights(&model->host, model->source, &collection, error);
     if (!status && !collection)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no weights any more", model->source);
     load.collection = collection;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         if (chooses(user, model, &parameter))
-            status = eitp__visit_parameter(&load, &parameter, visit, user, error);
+            status = eitp__visit_parameter(&load, &parameter, values, capacity, visit, user, error);
     }
     eitp__safetensors_close(collection);
-    eitp_context_destroy(load.context);
     return status;
 }
 
@@ -45406,9 +45792,12 @@ static const char *const eitp__lora_known[] = {
     "auto_mapping",
     "base_model_name_or_path",
     "bias",
+    "exclude_modules",
     "fan_in_fan_out",
     "inference_mode",
     "lora_alpha",
+    "layers_pattern",
+    "layers_to_transform",
     "lora_dropout",
     "megatron_core",
     "init_lora_weights",
@@ -45504,24 +45893,39 @@ static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error 
     return status;
 }
 
-/* target_modules: a list of names, or "all-linear". */
-static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__json *root, unsigned *targets,
+/* ---- Targets ---- */
+
+/* True if target_modules is a regular expression. */
+static int eitp__lora_has_expression(const eitp__json *root) {
+    const eitp__json *list = eitp__json_member(root, "target_modules");
+    return list && list->kind == EITP__JSON_STRING && strcmp(list->text, "all-linear") != 0;
+}
+
+static int eitp__lora_has_member(const eitp__json *root, const char *name) {
+    const eitp__json *member = eitp__json_member(root, name);
+    return member && !eitp__lora_is_off(member);
+}
+
+/* Parses target_modules: a list of names, or "all-linear". An expression gives no targets. */
+static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__json *root,
+                                            const eitp_architecture *architecture, eitp_lora_config *config,
                                             eitp_error *error) {
     const eitp__json *list = eitp__json_member(root, "target_modules");
     eitp__buffer names;
     eitp_status status = EITP_OK;
-    *targets = 0;
-    if (!list || list->kind == EITP__JSON_NULL) {
-        *targets = EITP_LORA_ATTENTION_INPUT;
+    config->targets = eitp_lora_targets_default(architecture);
+    if (!list || list->kind == EITP__JSON_NULL)
         return EITP_OK;
-    }
-    if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear")) {
-        *targets = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE; /* of any architecture */
+    config->targets = 0;
+    if (eitp__lora_has_expression(root))
+        return EITP_OK;
+    if (list->kind == EITP__JSON_STRING) {
+        config->targets = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE; /* of any architecture */
         return EITP_OK;
     }
     if (list->kind != EITP__JSON_ARRAY || !list->count)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules must be a list of names",
-                          list->line);
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: target_modules must be a list of names or a regular expression", list->line);
     eitp__buffer_init(&names, host);
     for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
         if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
@@ -45533,13 +45937,88 @@ static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__j
     if (!status && names.failed)
         status = eitp__fail_memory(error, names.size, "target_modules");
     if (!status)
-        status = eitp__lora_targets_parse(NULL, names.size ? names.data : "", 1, targets, error);
+        status = eitp_lora_targets_parse(architecture, names.size ? names.data : "", config, error);
     eitp__buffer_release(&names);
     return status;
 }
 
-static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *root, eitp_lora_config *config,
-                                    const char **base, eitp_error *error) {
+/* Sets the targets to the layers of which the file of an adapter has tensors. */
+static eitp_status eitp__lora_find_targets(const eitp_host *host, const char *directory,
+                                           const eitp_architecture *architecture, eitp_lora_config *config,
+                                           eitp_error *error) {
+    const size_t prefix = strlen(EITP__LORA_PREFIX), end = strlen(".lora_A.weight");
+    char *path = eitp__join_path(host, directory, EITP__LORA_WEIGHTS_FILE);
+    eitp__safetensors *collection = NULL;
+    eitp__buffer names;
+    eitp_status status = path ? eitp__safetensors_open(host, path, &collection, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__buffer_init(&names, host);
+    for (size_t i = 0; !status && i < eitp__safetensors_count(collection); i++) {
+        const char *name = eitp__safetensors_at(collection, i)->name;
+        if (!eitp__lora_is_adapter(name) || !strstr(name, ".lora_A."))
+            continue;
+        name += strncmp(name, EITP__LORA_PREFIX, prefix) ? 0 : prefix;
+        eitp__buffer_add_text(&names, names.size ? "," : "");
+        eitp__buffer_add(&names, name, strlen(name) - end);
+    }
+    if (!status && names.failed)
+        status = eitp__fail_memory(error, names.size, "names of layers");
+    else if (!status && !names.size)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, EITP__LORA_WEIGHTS_FILE " has no adapters");
+    if (!status) {
+        status = eitp_lora_targets_parse(architecture, names.data, config, error);
+        if (status)
+            eitp__fail_prefix(error, status, EITP__LORA_WEIGHTS_FILE);
+    }
+    eitp__buffer_release(&names);
+    eitp__safetensors_close(collection);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* True if layers_to_transform, a number or a list of them, has a block, or is absent. */
+static int eitp__lora_transforms(const eitp__json *root, int64_t block) {
+    const eitp__json *list = eitp__json_member(root, "layers_to_transform");
+    const eitp__json *first = list && list->kind == EITP__JSON_ARRAY ? list->first_child : list;
+    if (!eitp__lora_has_member(root, "layers_to_transform"))
+        return 1;
+    for (const eitp__json *number = first; number; number = number == list ? NULL : number->next) {
+        if (number->is_integer && number->integer == block)
+            return 1;
+    }
+    return 0;
+}
+
+/* Checks that target_modules and layers_to_transform allow the targets; an expression may mean any. */
+static eitp_status eitp__lora_check_targets(const eitp__json *root, const eitp_lora_config *named,
+                                            const eitp_lora_config *found, eitp_error *error) {
+    int allows = eitp__lora_has_expression(root) || !(found->targets & ~named->targets);
+    for (int i = 0; i < EITP_LORA_BLOCKS && !eitp__lora_has_expression(root); i++) {
+        const unsigned targets = eitp__lora_transforms(root, i) ? named->targets : 0;
+        allows &= !(found->block_targets[i] & ~(targets | named->block_targets[i]));
+    }
+    return allows ? EITP_OK
+                  : eitp__fail(error, EITP_ERROR_FORMAT,
+                               EITP__LORA_WEIGHTS_FILE
+                               " has adapters of layers that target_modules or layers_to_transform exclude");
+}
+
+/* Replaces the targets that target_modules names by those with tensors, if not all of the former need be targets. */
+static eitp_status eitp__lora_select_targets(const eitp_host *host, const char *directory, const eitp__json *root,
+                                             const eitp_architecture *architecture, eitp_lora_config *config,
+                                             eitp_error *error) {
+    const eitp_lora_config named = *config;
+    eitp_status status;
+    if (!eitp__lora_has_expression(root) && !eitp__lora_has_member(root, "layers_to_transform") &&
+        !eitp__lora_has_member(root, "exclude_modules"))
+        return EITP_OK;
+    status = eitp__lora_find_targets(host, directory, architecture, config, error);
+    return status ? status : eitp__lora_check_targets(root, &named, config, error);
+}
+
+static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *root,
+                                    const eitp_architecture *architecture, eitp_lora_config *config, const char **base,
+                                    eitp_error *error) {
     eitp_status status;
     *config = eitp_lora_config_default();
     *base = "";
@@ -45558,13 +46037,11 @@ static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *roo
         status = eitp__json_get_boolean(root, "use_rslora", &config->rslora, error);
     if (!status)
         status = eitp__json_get_text(root, "base_model_name_or_path", base, error);
-    if (!status)
-        status = eitp__lora_parse_targets(host, root, &config->targets, error);
-    return status ? status : eitp__lora_config_check(config, error);
+    return status ? status : eitp__lora_parse_targets(host, root, architecture, config, error);
 }
 
-eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config, char *base,
-                                  size_t base_size, eitp_error *error) {
+eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, const eitp_architecture *architecture,
+                                  eitp_lora_config *config, char *base, size_t base_size, eitp_error *error) {
     if (!host || !directory || !config)
         return eitp__fail_null(error, "eitp_lora_config_read", "host, directory and config");
     enum { LIMIT = 1 << 20 };
@@ -45577,7 +46054,12 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
         return eitp__fail_memory(error, strlen(directory), "a path");
     status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (!status) {
-        status = eitp__lora_parse(host, eitp__json_root(document), &parsed, &text, error);
+        const eitp__json *root = eitp__json_root(document);
+        status = eitp__lora_parse(host, root, architecture, &parsed, &text, error);
+        if (!status)
+            status = eitp__lora_select_targets(host, directory, root, architecture, &parsed, error);
+        if (!status)
+            status = eitp__lora_config_check(&parsed, error);
         if (!status) {
             *config = parsed;
             if (base)
@@ -45597,9 +46079,8 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
 
 /* ---- Writing ---- */
 
-static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture *architecture, unsigned targets) {
-    char names[200];
-    eitp_lora_targets_format(architecture, targets, names, sizeof names);
+/* Writes names of layers, which have commas between them. */
+static void eitp__lora_write_targets(eitp__buffer *text, const char *names) {
     eitp__buffer_add_text(text, "  \"target_modules\": [");
     for (const char *word = names; *word; word += *word == ',') {
         size_t size = strcspn(word, ",");
@@ -45634,14 +46115,11 @@ static int eitp__lora_fans_in(const eitp_transformer_config *model) {
 }
 
 /* Fails if PEFT would take the names of the targets for more layers. */
-static eitp_status eitp__lora_check_names(const eitp_transformer_config *model, unsigned targets, eitp_error *error) {
-    const eitp_architecture *architecture = eitp__architecture_of(model);
-    char names[200];
-    unsigned named = 0;
-    eitp_status status;
-    eitp_lora_targets_format(architecture, targets, names, sizeof names);
-    status = eitp_lora_targets_parse(architecture, names, &named, error);
-    if (!status && named != targets)
+static eitp_status eitp__lora_check_names(const eitp_architecture *architecture, const eitp_lora_config *config,
+                                          const char *names, eitp_error *error) {
+    eitp_lora_config named = *config;
+    eitp_status status = eitp_lora_targets_parse(architecture, names, &named, error);
+    if (!status && !eitp__lora_configs_equal(&named, config))
         status =
             eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                        "an " EITP__LORA_CONFIG_FILE " cannot name these layers alone: '%s' names others too", names);
@@ -45652,10 +46130,14 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error) {
     const char *task = eitp__lora_task(model);
+    char *names = eitp__lora_targets_text(host, model->architecture, config);
     eitp__buffer text;
-    eitp_status status = eitp__lora_check_names(model, config->targets, error);
-    if (status)
+    eitp_status status = names ? eitp__lora_check_names(eitp__architecture_of(model), config, names, error)
+                               : eitp__fail_memory(error, sizeof *config, "names of layers");
+    if (status) {
+        eitp__release_text(host, names);
         return status;
+    }
     eitp__buffer_init(&text, host);
     eitp__buffer_format(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s%s%s,\n", task ? "\"" : "",
                         task ? task : "null", task ? "\"" : "");
@@ -45669,7 +46151,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_add_text(&text, ",\n  \"lora_dropout\": ");
     eitp__json_write_number(&text, config->dropout);
     eitp__buffer_format(&text, ",\n  \"use_rslora\": %s,\n", config->rslora ? "true" : "false");
-    eitp__lora_write_targets(&text, model->architecture, config->targets);
+    eitp__lora_write_targets(&text, names);
     eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
     eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
                                  "  \"init_lora_weights\": true,\n");
@@ -45678,6 +46160,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
+    eitp__release_text(host, names);
     return status;
 }
 /* <<src/io/lora_config.c */
@@ -45689,7 +46172,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
  * its values in f32 or, if it has rounded them, from the files that they were loaded from.
  */
 
-enum { EITP__BASE_PIECE = 1 << 15 }; /* elements summed at a time */
+enum { EITP__BASE_PIECE = 1 << 16 }; /* elements summed at a time */
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
     const size_t chunk = (size_t)1 << 18;
@@ -45797,30 +46280,32 @@ static int eitp__base_has(void *user, const eitp_model *model, const eitp__param
     return others ? !eitp__safetensors_find(others, parameter->name) : !eitp__lora_keeps(&model->config, parameter);
 }
 
-static void eitp__base_add_values(eitp__base_sums *sums, eitp_dtype dtype, size_t count) {
+/* Adds values of a frozen parameter. */
+static void eitp__base_add(void *user, const eitp__parameter *parameter, const float *values, size_t count) {
+    eitp__base_sums *sums = (eitp__base_sums *)user;
+    const eitp_dtype dtype = parameter->is_f32 ? EITP_F32 : sums->base->dtype;
     const size_t size = count * sizeof *sums->bits;
     if (dtype == EITP_F32) {
-        sums->rounded = eitp__crc32c(sums->rounded, sums->values, count * sizeof *sums->values);
-        sums->split = eitp__crc32c(sums->split, sums->values, count * sizeof *sums->values);
+        sums->rounded = eitp__crc32c(sums->rounded, values, count * sizeof *values);
+        sums->split = eitp__crc32c(sums->split, values, count * sizeof *values);
         return;
     }
-    eitp__convert_from_f32(dtype, sums->values, sums->bits, count);
+    eitp__convert_from_f32(dtype, values, sums->bits, count);
     sums->rounded = eitp__crc32c(sums->rounded, sums->bits, size);
-    eitp__split_high(dtype, sums->values, sums->bits, count);
+    eitp__split_high(dtype, values, sums->bits, count);
     sums->split = eitp__crc32c(sums->split, sums->bits, size);
 }
 
-/* Adds a frozen parameter, whose values `context` has. */
-static eitp_status eitp__base_add(void *user, eitp_context *context, const eitp__parameter *parameter,
-                                  eitp_error *error) {
-    eitp__base_sums *sums = (eitp__base_sums *)user;
+/* Adds the values that the model itself has of a frozen parameter. */
+static eitp_status eitp__base_add_own(eitp__base_sums *sums, eitp_context *context, const eitp__parameter *parameter,
+                                      eitp_error *error) {
     const int64_t elements = eitp__parameter_elements(parameter);
     eitp_status status = EITP_OK;
     for (int64_t first = 0; first < elements && !status; first += EITP__BASE_PIECE) {
         const int64_t count = elements - first < EITP__BASE_PIECE ? elements - first : (int64_t)EITP__BASE_PIECE;
         status = eitp_variable_read_f32(context, parameter->name, first, sums->values, count, error);
         if (!status)
-            eitp__base_add_values(sums, parameter->is_f32 ? EITP_F32 : sums->base->dtype, (size_t)count);
+            eitp__base_add(sums, parameter, sums->values, (size_t)count);
     }
     return status;
 }
@@ -45831,11 +46316,12 @@ static eitp_status eitp__base_sum(const eitp_model *model, int from_files, eitp_
     eitp_status status = EITP_OK;
     sums->rounded = sums->split = 0;
     if (from_files)
-        status = eitp__model_visit_source(model, eitp__base_has, eitp__base_add, sums, error);
+        status = eitp__model_visit_source(model, eitp__base_has, sums->values, EITP__BASE_PIECE, eitp__base_add, sums,
+                                          error);
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status && !from_files; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         if (eitp__base_has(sums, model, &parameter))
-            status = eitp__base_add(sums, model->context, &parameter, error);
+            status = eitp__base_add_own(sums, model->context, &parameter, error);
     }
     *is_same = !status && (sums->rounded == sums->base->checksum || sums->split == sums->base->checksum);
     return status;
@@ -45884,9 +46370,6 @@ eitp_status eitp_lora_check_base(const eitp_model *model, const char *directory,
 /* <<src/io/lora_base.c */
 
 /* >>src/io/lora_files.c */
-/* PEFT wraps the model in two modules of these names. */
-#define EITP__LORA_PREFIX "base_model.model."
-
 /* The path of a file in a directory. */
 static eitp_status eitp__lora_path(const eitp_model *model, const char *directory, const char *name, char **path,
                                    eitp_error *error) {
@@ -46057,10 +46540,16 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
 static eitp_status eitp__lora_open(const eitp_model *model, const char *directory, eitp_lora_config *config,
                                    eitp__safetensors **collection, eitp_error *error) {
     char *path;
-    eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
+    eitp_status status =
+        eitp_lora_config_read(&model->host, directory, eitp__architecture_of(&model->config), config, NULL, 0, error);
     *collection = NULL;
-    if (!status)
-        config->targets = eitp__lora_layers_of(&model->config, config->targets);
+    if (!status && eitp__lora_find_layers(&model->config, config, error)) {
+        /* An invalid argument comes from the file. */
+        status = EITP_ERROR_FORMAT;
+        if (error)
+            error->status = status;
+        eitp__fail_prefix(error, status, "%s", directory);
+    }
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' and those of the model have different configurations", directory);
@@ -46600,40 +47089,63 @@ EITP__PRIVATE eitp_status eitp__draft_name(eitp__draft *draft, const eitp_host *
     return draft->partial && draft->replaced ? EITP_OK : eitp__fail_memory(error, length, "the path of a directory");
 }
 
-/* Renames an earlier directory; *exists: there was one. */
-static eitp_status eitp__draft_replace(const eitp__draft *draft, int *exists, eitp_error *error) {
+/*
+ * How a draft gets a path that another directory has. Where the system exchanges two names in one step, the earlier
+ * directory becomes the draft, and the path always leads to a whole directory. Elsewhere two renames are needed, the
+ * earlier one to `replaced`. A process killed between them leaves no directory at `path`, and the next that looks for
+ * a checkpoint renames it back (eitp__checkpoint_restore).
+ */
+typedef enum eitp__draft_way { EITP__DRAFT_NEW, EITP__DRAFT_EXCHANGED, EITP__DRAFT_REPLACED } eitp__draft_way;
+
+static eitp_status eitp__draft_set_aside(const eitp__draft *draft, eitp_error *error) {
+    eitp_status status = eitp__remove_tree(&draft->host, draft->replaced, error);
+    return status ? status : eitp__rename_path(&draft->host, draft->path, draft->replaced, error);
+}
+
+/* Gives the draft its path; on failure the names are as before. */
+static eitp_status eitp__draft_rename(const eitp__draft *draft, eitp__draft_way *way, eitp_error *error) {
     const eitp_host *host = &draft->host;
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(host, draft->path, &info, error);
-    *exists = 0;
-    if (status || info.kind == EITP_PATH_MISSING)
+    *way = EITP__DRAFT_NEW;
+    if (!status && info.kind != EITP_PATH_MISSING)
+        *way = eitp__exchange_paths(host, draft->partial, draft->path) ? EITP__DRAFT_EXCHANGED : EITP__DRAFT_REPLACED;
+    if (*way == EITP__DRAFT_REPLACED)
+        status = eitp__draft_set_aside(draft, error);
+    if (status || *way == EITP__DRAFT_EXCHANGED)
         return status;
-    status = eitp__remove_tree(host, draft->replaced, error);
-    if (!status)
-        status = eitp__rename_path(host, draft->path, draft->replaced, error);
-    *exists = !status;
+    status = eitp__rename_path(host, draft->partial, draft->path, error);
+    if (status && *way == EITP__DRAFT_REPLACED)
+        eitp__rename_path(host, draft->replaced, draft->path, NULL);
     return status;
+}
+
+/* Undoes eitp__draft_rename. */
+static void eitp__draft_rename_back(const eitp__draft *draft, eitp__draft_way way) {
+    const eitp_host *host = &draft->host;
+    if (way == EITP__DRAFT_EXCHANGED)
+        eitp__exchange_paths(host, draft->partial, draft->path);
+    else
+        eitp__rename_path(host, draft->path, draft->partial, NULL);
+    if (way == EITP__DRAFT_REPLACED)
+        eitp__rename_path(host, draft->replaced, draft->path, NULL);
+    eitp__sync_parent(host, draft->path, NULL); /* before files of the draft are removed */
 }
 
 EITP__PRIVATE eitp_status eitp__draft_install(eitp__draft *draft, eitp_error *error) {
     const eitp_host *host = &draft->host;
-    int replaces = 0;
+    eitp__draft_way way = EITP__DRAFT_NEW;
     eitp_status status = eitp__sync_directory(host, draft->partial, error);
     if (!status)
-        status = eitp__draft_replace(draft, &replaces, error);
+        status = eitp__draft_rename(draft, &way, error);
     if (status)
         return status;
-    status = eitp__rename_path(host, draft->partial, draft->path, error);
-    if (!status) {
-        status = eitp__sync_parent(host, draft->path, error);
-        if (status)
-            eitp__rename_path(host, draft->path, draft->partial, NULL);
-    }
-    if (status && replaces)
-        eitp__rename_path(host, draft->replaced, draft->path, NULL);
-    if (!status && replaces)
-        eitp__remove_tree(host, draft->replaced, NULL); /* or pruning does */
+    status = eitp__sync_parent(host, draft->path, error);
     draft->exists = status != EITP_OK;
+    if (status)
+        eitp__draft_rename_back(draft, way);
+    else if (way != EITP__DRAFT_NEW) /* if this fails, pruning removes it */
+        eitp__remove_tree(host, way == EITP__DRAFT_EXCHANGED ? draft->partial : draft->replaced, NULL);
     return status;
 }
 
@@ -46653,7 +47165,9 @@ EITP__PRIVATE void eitp__draft_abandon(eitp__draft *draft) {
  * Directories that programs create, such as a model's: whole or not at all.
  *
  * One that does not exist is a draft beside its path, locked by the process that writes it, and appears by one rename.
- * Into one that exists, which may be a link, a mount or not empty, files are moved one by one from a directory in it.
+ * Into one that exists, which may be a link, a mount or not empty, files are moved one by one from a directory in it. A
+ * disk that loses power may have kept any of the changes of names since the last sync, so what must come before
+ * something else is synced first.
  */
 
 /* In a directory that exists. A run removes it too, together with its own file of that name. */
@@ -46790,9 +47304,12 @@ static eitp_status eitp__new_begin_inside(eitp__new_directory *created, eitp_err
     created->was_interrupted = info.kind == EITP_PATH_DIRECTORY && !info.is_link;
     for (size_t i = created->config->name_count; i > 0 && !status; i--)
         status = eitp__new_check_name(created, created->config->names[i - 1], error);
-    if (!status)
+    /* Without it, the files of an interrupted process would be taken for those of the user. */
+    if (!status && created->was_interrupted)
+        status = eitp__remove_entries(host, created->draft.partial, error);
+    else if (!status)
         status = eitp__remove_tree(host, created->draft.partial, error);
-    if (!status)
+    if (!status && !created->was_interrupted)
         status = eitp__make_directory(host, created->draft.partial, error);
     created->draft.exists = !status;
     return status;
@@ -46827,6 +47344,7 @@ static eitp_status eitp__new_list(const eitp__new_directory *created, eitp__buff
     return status;
 }
 
+/* Moves one file. One without which nothing is loaded comes when those before it are durable. */
 static eitp_status eitp__new_move(const eitp__new_directory *created, const char *name, eitp_error *error) {
     const eitp_host *host = created->host;
     eitp_path_info info = EITP__ZERO;
@@ -46834,6 +47352,8 @@ static eitp_status eitp__new_move(const eitp__new_directory *created, const char
     char *to = eitp__join_path(host, created->draft.path, name);
     eitp_status status = from && to ? eitp__path_info(host, to, &info, error)
                                     : eitp__fail_memory(error, strlen(created->draft.partial), "a path");
+    if (!status && eitp__new_order(created, name))
+        status = eitp__sync_directory(host, created->draft.path, error);
     /* A directory of an interrupted process, unlike a file, is not replaced by a rename. */
     if (!status && info.kind == EITP_PATH_DIRECTORY)
         status = eitp__remove_tree(host, to, error);
@@ -46844,14 +47364,51 @@ static eitp_status eitp__new_move(const eitp__new_directory *created, const char
     return status;
 }
 
-/* Removes the first `count` of the names from the directory. */
-static void eitp__new_move_back(const eitp__new_directory *created, const char *name, size_t count) {
-    for (; count > 0; count--, name += strlen(name) + 1) {
-        char *path = eitp__join_path(created->host, created->draft.path, name);
-        if (path)
-            eitp__remove_tree(created->host, path, NULL);
-        eitp__release_text(created->host, path);
+/* Removes one file. One without which nothing is loaded is gone for good before others follow. */
+static eitp_status eitp__new_remove(const eitp__new_directory *created, const char *name, eitp_error *error) {
+    const eitp_host *host = created->host;
+    char *path = eitp__join_path(host, created->draft.path, name);
+    eitp_status status =
+        path ? eitp__remove_tree(host, path, error) : eitp__fail_memory(error, strlen(created->draft.path), "a path");
+    if (!status && eitp__new_order(created, name))
+        status = eitp__sync_directory(host, created->draft.path, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* Removes the first `count` of the names from the directory, the last of them first, before the draft is removed. */
+static void eitp__new_move_back(const eitp__new_directory *created, const char *names, size_t count) {
+    const size_t moved = count;
+    for (; count > 0; count--) {
+        const char *name = names;
+        for (size_t i = 1; i < count; i++)
+            name += strlen(name) + 1;
+        eitp__new_remove(created, name, NULL);
     }
+    if (moved)
+        eitp__sync_directory(created->host, created->draft.path, NULL);
+}
+
+/* Makes the directory ready: a draft that is durable, and none of the files of an interrupted process, which may have
+   had other content. */
+static eitp_status eitp__new_begin_moving(const eitp__new_directory *created, eitp_error *error) {
+    eitp_status status = eitp__sync_directory(created->host, created->draft.partial, error);
+    if (!status)
+        status = eitp__sync_directory(created->host, created->draft.path, error);
+    for (size_t i = created->config->name_count; i > 0 && !status && created->was_interrupted; i--)
+        status = eitp__new_remove(created, created->config->names[i - 1], error);
+    return status;
+}
+
+/* While the draft is there, the next call takes the files for those of an interrupted one. Without it they are final:
+   they are durable, whether its removal is or not. */
+static eitp_status eitp__new_end_moving(const eitp__new_directory *created, eitp_error *error) {
+    eitp_status status = eitp__sync_directory(created->host, created->draft.path, error);
+    if (!status)
+        status = eitp__remove_tree(created->host, created->draft.partial, error);
+    if (!status)
+        eitp__sync_directory(created->host, created->draft.path, NULL);
+    return status;
 }
 
 /* Moves all files; after a failure it removes those that it moved. */
@@ -46859,21 +47416,19 @@ static eitp_status eitp__new_move_all(eitp__new_directory *created, eitp_error *
     eitp__buffer names;
     const char *name;
     size_t count = 0, moved = 0;
-    eitp_status status = eitp__sync_directory(created->host, created->draft.partial, error);
+    eitp_status status;
     eitp__buffer_init(&names, created->host);
-    if (!status)
-        status = eitp__new_list(created, &names, &count, error);
+    status = eitp__new_list(created, &names, &count, error);
     name = names.data;
     for (size_t i = 0; i < count && !status; i++, name += strlen(name) + 1)
         status = eitp__new_check_name(created, name, error);
+    if (!status)
+        status = eitp__new_begin_moving(created, error);
     name = names.data;
     for (; moved < count && !status; moved += !status, name += strlen(name) + 1)
         status = eitp__new_move(created, name, error);
-    /* While it is there, the next call takes the files for those of an interrupted one. */
     if (!status)
-        status = eitp__remove_tree(created->host, created->draft.partial, error);
-    if (!status)
-        status = eitp__sync_directory(created->host, created->draft.path, error);
+        status = eitp__new_end_moving(created, error);
     if (status)
         eitp__new_move_back(created, names.data, moved);
     eitp__buffer_release(&names);
@@ -46921,8 +47476,8 @@ static void eitp__new_end(eitp__new_directory *created, eitp_status status) {
     const eitp_host *host = created->host;
     char *parent = status && created->draft.path ? eitp__parent_directory(host, created->draft.path) : NULL;
     if (status && created->draft.exists && created->was_interrupted) {
-        eitp__remove_tree(host, created->draft.partial, NULL);
-        created->draft.exists = eitp__make_directory(host, created->draft.partial, NULL) != EITP_OK;
+        eitp__remove_entries(host, created->draft.partial, NULL);
+        created->draft.exists = 0;
     }
     eitp__draft_abandon(&created->draft);
     eitp__new_unlock(created);
@@ -47174,9 +47729,9 @@ eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint
 /*
  * Checkpoint directories: created whole or not at all, found by step, recovered, pruned.
  *
- * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", one that
- * is replaced by a newer write of the same step is meanwhile ".<name>.replaced", and one that is deleted
- * ".<name>.removed".
+ * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", and one
+ * that is deleted is ".<name>.removed". One that is replaced by a newer write of the same step gets the draft's name,
+ * or, where the system cannot exchange names, ".<name>.replaced".
  */
 
 #define EITP__HIDDEN_PREFIX ".checkpoint-"
@@ -47321,14 +47876,19 @@ static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_err
     return status;
 }
 
-EITP__PRIVATE void eitp__checkpoint_restore(const eitp_host *host, const char *output_directory) {
+EITP__PRIVATE eitp_status eitp__checkpoint_restore(const eitp_host *host, const char *output_directory,
+                                                   eitp_error *error) {
     eitp__output output;
+    output.host = host;
+    output.directory = output_directory;
+    return eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, error);
+}
+
+EITP__PRIVATE void eitp__checkpoint_try_restore(const eitp_host *host, const char *output_directory) {
     eitp__buffer names;
     size_t count = 0, at = 0;
     int is_replaced = 0;
     void *lock;
-    output.host = host;
-    output.directory = output_directory;
     eitp__buffer_init(&names, host);
     if (eitp__list_directory(host, output_directory, &names, &count, NULL))
         count = 0;
@@ -47338,7 +47898,7 @@ EITP__PRIVATE void eitp__checkpoint_restore(const eitp_host *host, const char *o
     /* A process that holds the lock replaces it now. */
     if (!is_replaced || !host->files.lock || host->files.lock(host->files.user, output_directory, &lock))
         return;
-    eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, NULL);
+    eitp__checkpoint_restore(host, output_directory, NULL);
     host->files.unlock(host->files.user, lock);
 }
 
@@ -47404,15 +47964,12 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
 
 EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
                                                    eitp__verified verified, int64_t *step, eitp_error *error) {
-    eitp__output output;
     eitp_error found;
     eitp_status status;
     int64_t newest = -1;
     int is_whole = 0;
-    output.host = host;
-    output.directory = output_directory;
     *step = -1;
-    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, &found);
+    status = eitp__checkpoint_restore(host, output_directory, &found);
     while (!status && !is_whole) {
         status = eitp_checkpoint_newest(host, output_directory, &newest, &found);
         if (status || newest < 0)
@@ -47573,7 +48130,7 @@ EITP__PRIVATE eitp_status eitp__checkpoint_clean(const eitp_host *host, const ch
     eitp_status status;
     output.host = host;
     output.directory = output_directory;
-    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, error);
+    status = eitp__checkpoint_restore(host, output_directory, error);
     return status ? status : eitp__visit_names(host, output_directory, eitp__remove_leftover, &output, error);
 }
 
@@ -49472,10 +50029,8 @@ static const eitp__metric_row eitp__metric_rows[] = {
     {EITP_PROBLEM_REGRESSION, {"mae", EITP_LOWER_IS_BETTER}, eitp__mean_absolute_error, 0},
     {EITP_PROBLEM_REGRESSION, {"pearson", EITP_HIGHER_IS_BETTER}, eitp__pearson_correlation, 0},
     {EITP_PROBLEM_REGRESSION, {"spearman", EITP_HIGHER_IS_BETTER}, eitp__spearman_correlation, 0},
-    {EITP_PROBLEM_TOKENS,
-     {"accuracy", EITP_HIGHER_IS_BETTER},
-     eitp__micro_f1,
-     0}, /* with one label each, they are the same */
+    /* With one label for each word, accuracy is the micro F1, which is computed from counts. */
+    {EITP_PROBLEM_TOKENS, {"accuracy", EITP_HIGHER_IS_BETTER}, eitp__micro_f1, 0},
     {EITP_PROBLEM_TOKENS, {"macro_f1", EITP_HIGHER_IS_BETTER}, eitp__macro_f1, 0},
     {EITP_PROBLEM_TOKENS, {"entity_f1", EITP_HIGHER_IS_BETTER}, eitp__entity_f1, 1},
     {EITP_PROBLEM_TOKENS, {"entity_precision", EITP_HIGHER_IS_BETTER}, eitp__entity_precision, 1},
@@ -53646,17 +54201,19 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
 static void eitp__write_lora_state(const eitp_architecture *architecture, const eitp__state *state,
                                    eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
-    char targets[200]; /* module names, as in adapter_config.json */
+    char *targets; /* module names, as in adapter_config.json */
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(architecture, lora->targets, targets, sizeof targets);
+    targets = eitp__lora_targets_text(text->host, architecture, lora);
+    text->failed |= !targets;
     eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
     eitp__json_write_number(text, lora->dropout);
     eitp__buffer_format(text, ", \"model_type\": \"%s\"", eitp_architecture_name(architecture));
-    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets,
+    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets ? targets : "",
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
+    eitp__release_text(text->host, targets);
     if (state->others_checksum >= 0)
         eitp__buffer_format(text, ", \"others_checksum\": %lld", (long long)state->others_checksum);
     eitp__buffer_add_text(text, "},\n");
@@ -53747,8 +54304,8 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
     state->info.architecture = eitp_architecture_find(type);
     if (!status && !state->info.architecture)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown model_type '%.60s'", type);
-    if (!status && eitp_lora_targets_parse(state->info.architecture, targets, &lora->targets, NULL))
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%s'", targets);
+    if (!status && eitp_lora_targets_parse(state->info.architecture, targets, lora, NULL))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%.60s'", targets);
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
@@ -56491,7 +57048,9 @@ static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_confi
     eitp_status status;
     if (config->resume == EITP_RESUME_NEWEST)
         return eitp__run_find_newest(run, EITP__VERIFY_OTHERS, error);
-    status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    status = eitp__checkpoint_restore(&run->host, run->directory, error);
+    if (!status)
+        status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
     if (!status && config->resume == EITP_RESUME_NAMED)
         status = eitp__run_use_named(run, config->checkpoint, error);
     return status ? status : eitp__run_check_other(run, newest, error);
@@ -58535,12 +59094,12 @@ static void eitp__find_restore(const eitp_host *host, const char *path) {
     char *parent;
     if (eitp__find_kind(host, path, "") == EITP_PATH_DIRECTORY) {
         if (!eitp__is_model_directory(host, path))
-            eitp__checkpoint_restore(host, path);
+            eitp__checkpoint_try_restore(host, path);
         return;
     }
     parent = eitp__parent_directory(host, path);
     if (parent && eitp__find_kind(host, parent, "") == EITP_PATH_DIRECTORY)
-        eitp__checkpoint_restore(host, parent);
+        eitp__checkpoint_try_restore(host, parent);
     eitp__release_text(host, parent);
 }
 
