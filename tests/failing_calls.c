@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -104,3 +105,17 @@ struct dirent *readdir(DIR *directory) {
     struct dirent *(*real)(DIR *) = (struct dirent * (*)(DIR *)) next("readdir");
     return fails() ? NULL : real(directory);
 }
+
+#ifdef SYS_renameat2
+/* The exchange of two names has no function in the C library's strict headers. */
+long syscall(long number, ...) {
+    long (*real)(long, ...) = (long (*)(long, ...))next("syscall");
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    return number == SYS_renameat2 && fails() ? -1 : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+#endif

@@ -195,6 +195,9 @@ static void repeat_call(outages *o, const recorded_call *call, const char *first
     case RECORDED_RENAME:
         disk_rename(d, first, second);
         break;
+    case RECORDED_EXCHANGE:
+        disk_exchange(d, first, second);
+        break;
     default:
         repeat_file_call(o, call, second);
     }

@@ -5,13 +5,14 @@
 typedef enum recorded_kind {
     RECORDED_OPEN, /* number: 1 creates, 2 truncates; first: the path */
     RECORDED_CLOSE,
-    RECORDED_WRITE,  /* number: the offset; second: the bytes */
-    RECORDED_RESIZE, /* number: the size */
-    RECORDED_SYNC,   /* of a file or a directory */
-    RECORDED_MAKE,   /* first: the directory */
-    RECORDED_REMOVE, /* first: the file or directory */
-    RECORDED_LINK,   /* first: the path; second: the target */
-    RECORDED_RENAME  /* first: from; second: to */
+    RECORDED_WRITE,   /* number: the offset; second: the bytes */
+    RECORDED_RESIZE,  /* number: the size */
+    RECORDED_SYNC,    /* of a file or a directory */
+    RECORDED_MAKE,    /* first: the directory */
+    RECORDED_REMOVE,  /* first: the file or directory */
+    RECORDED_LINK,    /* first: the path; second: the target */
+    RECORDED_RENAME,  /* first: from; second: to */
+    RECORDED_EXCHANGE /* first and second: the two names */
 } recorded_kind;
 
 typedef struct recorded_call {
