@@ -34,6 +34,17 @@ static GRAPHS_UNUSED eitp_context *open_context(const char *set, int threads) {
     return open_context_in(NULL, set, threads);
 }
 
+/* The remainder of a 16-bit parameter, in any form. */
+static GRAPHS_UNUSED eitp_tensor *remainder_variable(const eitp_tensor *parameter, eitp_dtype dtype) {
+    eitp__child_info child = EITP__ZERO;
+    child.kind = EITP__KIND_REMAINDER;
+    child.role = EITP_REMAINDER;
+    child.dtype = dtype;
+    child.rank = parameter->rank;
+    child.shape = parameter->shape;
+    return eitp__child_tensor(parameter, &child);
+}
+
 static GRAPHS_UNUSED void print_kernel_sets(void) {
     for (int i = 0; i < KERNEL_SETS; i++) {
         eitp_context *context = open_context(kernel_sets[i], 2);

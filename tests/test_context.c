@@ -279,9 +279,9 @@ static void remainders_hold_what_16_bits_lack(void) {
         const int64_t shape[2] = {50, 50};
         eitp_error error = EITP__ZERO;
         int has_remainder = eitp__wide(forms[f].dtype) != forms[f].dtype && forms[f].remainder != forms[f].dtype;
-        eitp_variable_tensor(o.graph, "w", EITP_PARAMETER, forms[f].dtype, 2, shape);
+        eitp_tensor *w = eitp_variable_tensor(o.graph, "w", EITP_PARAMETER, forms[f].dtype, 2, shape);
         if (has_remainder)
-            eitp_variable_tensor(o.graph, "remainder.w", EITP_REMAINDER, forms[f].remainder, 2, shape);
+            remainder_variable(w, forms[f].remainder);
         for (int i = 0; i < 2500; i++)
             values[i] = (float)sin(i * 0.7) * (i % 3 ? 1.0f : 0.01f);
         REQUIRE_OK(eitp_variable_write_f32(o.context, "w", 0, values, 700, &error), error);

@@ -621,12 +621,10 @@ static void parts_are_frozen_by_name(void) {
         REQUIRE_OK(eitp_model_freeze(s.model, cases[c].parts, &error_), error_);
         for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
             eitp_variable variable = eitp_variable_at(s.context, i);
-            char name[160];
             if (variable.role != EITP_PARAMETER)
                 continue;
-            eitp__remainder_name(variable.name, name, sizeof name);
             frozen += !variable.trained;
-            remainders += !variable.trained && eitp_variable_find(s.context, name) >= 0;
+            remainders += !variable.trained && eitp__remainder_of(s.context, &s.context->variables[i]) != NULL;
         }
         CHECK_THAT(frozen == cases[c].frozen && !remainders && !is_trained(&s, cases[c].one), "%s: %d, %d",
                    cases[c].parts, frozen, remainders);

@@ -271,8 +271,7 @@ static void offloaded_variables_are_read_and_written(void) {
         dtype = eitp_context_precision(context);
         w = eitp_variable_tensor(graph, "w", EITP_PARAMETER, dtype, 2, shape);
         if (dtype != EITP_F32)
-            eitp_variable_tensor(graph, "remainder.w", EITP_REMAINDER, dtype == EITP_BF16 ? EITP_I16 : EITP_F32, 2,
-                                 shape);
+            remainder_variable(w, dtype == EITP_BF16 ? EITP_I16 : EITP_F32);
         vector = eitp_parameter(graph, "b", 1, small);
         CHECK(w && vector && eitp_variable_at(context, 0).offloaded);
         CHECK(!eitp_variable_at(context, eitp_variable_count(context) - 1).offloaded);

@@ -240,11 +240,7 @@ static void build_loss_backward(kernel_bench *k, int copy, const workload *w) {
 
 static void build_update(kernel_bench *k, int copy, const workload *w) {
     eitp_optimizer_config config = eitp_optimizer_config_default();
-    int64_t shape[2];
-    shape[0] = w->m;
-    shape[1] = w->in;
-    parameter(k, copy, "parameter", w->m, w->in);
-    eitp_variable_tensor(k->graphs[copy], "gradient.parameter", EITP_GRADIENT, EITP_F32, 2, shape);
+    eitp_gradient_variable(parameter(k, copy, "parameter", w->m, w->in));
     eitp_apply_gradients(k->graphs[copy], &config, &k->update, NULL);
 }
 

@@ -5,19 +5,19 @@
 EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,
                                                   eitp_error *error) {
     eitp_dtype dtype = parameter->is_f32 ? EITP_F32 : context->precision;
-    char name[EITP__NAME_SIZE + 16];
-    int64_t index = eitp_variable_find(context, parameter->name);
-    int is_new = index < 0;
+    eitp_variable variable;
+    eitp__child_info remainder;
+    int64_t index = eitp_variable_find(context, parameter->name), remainder_index;
+    const int is_new = index < 0;
     eitp_status status = eitp__variable_declare(context, parameter->name, EITP_PARAMETER,
                                                 is_new ? dtype : eitp_variable_at(context, (size_t)index).dtype,
                                                 parameter->rank, parameter->shape, &index, error);
-    if (status || !is_new || dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
+    if (status || !is_new)
         return status;
-    eitp__remainder_name(parameter->name, name, sizeof name);
-    return eitp__variable_declare(context, name, EITP_REMAINDER,
-                                  context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8
-                                                                                   : eitp__remainder_dtype(dtype),
-                                  parameter->rank, parameter->shape, &index, error);
+    variable = eitp_variable_at(context, (size_t)index);
+    return eitp__remainder_child(context, &variable, &remainder)
+               ? eitp__child_declare(context, index, &remainder, &remainder_index, error)
+               : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp_transformer_config *config,

@@ -35,18 +35,6 @@ static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *conte
                : EITP_OK;
 }
 
-/* Borrows a parameter and its remainder. */
-static eitp_status eitp__share_parameter(const eitp_model *model, eitp_context *context, const char *name,
-                                         eitp_error *error) {
-    eitp_context *lender = model->context;
-    eitp__variable *parameter = NULL, *remainder;
-    eitp_status status = eitp__variable_borrow(context, lender, name, error);
-    if (!status)
-        status = eitp__variable_named(lender, name, &parameter, error);
-    remainder = status ? NULL : eitp__remainder_of(lender, parameter);
-    return remainder ? eitp__variable_borrow(context, lender, remainder->info.name, error) : status;
-}
-
 /* Borrows all parameters, or none. */
 static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
     const size_t variables = context->variable_count, segments = context->segments->count;
@@ -56,7 +44,7 @@ static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context 
     for (int64_t i = 0; i < count && !status; i++) {
         const eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
                                                    : eitp__lora_parameter(&model->config, &model->lora, i - base);
-        status = eitp__share_parameter(model, context, parameter.name, error);
+        status = eitp__variable_borrow(context, model->context, parameter.name, error);
     }
     if (status)
         eitp__variables_roll_back(context, variables, segments);

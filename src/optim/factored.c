@@ -25,7 +25,7 @@ static eitp_tensor *eitp__directions_of(const eitp_tensor *parameter) {
     int64_t shape[2];
     shape[0] = EITP__DIRECTIONS;
     shape[1] = eitp__columns_of(parameter);
-    return eitp__state_tensor(parameter, "factored", "directions", EITP_F32, 2, shape);
+    return eitp__state_tensor(parameter, EITP__STATE_DIRECTIONS, EITP_F32, 2, shape);
 }
 
 EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
@@ -53,11 +53,11 @@ static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config
     int64_t columns = eitp__columns_of(parameter), rows = eitp__elements(parameter) / columns;
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[6];
-    inputs[0] = eitp__state_tensor(parameter, "factored", "columns", EITP_F32, 1, &columns);
+    inputs[0] = eitp__state_tensor(parameter, EITP__STATE_COLUMNS, EITP_F32, 1, &columns);
     inputs[1] = piece->column_squares;
     inputs[2] = update->rate_and_step;
     inputs[3] = update->commit;
-    inputs[4] = eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows);
+    inputs[4] = eitp__state_tensor(parameter, EITP__STATE_ROWS, EITP_F32, 1, &rows);
     inputs[5] = piece->squares;
     attributes.reals[0] = config->beta2;
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
@@ -73,7 +73,7 @@ static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *con
     shape[0] = eitp__elements(parameter) / eitp__columns_of(parameter);
     shape[1] = EITP__DIRECTIONS;
     inputs[0] = eitp__directions_of(parameter);
-    inputs[1] = eitp__state_tensor(parameter, "factored", "m", EITP_F32, 2, shape);
+    inputs[1] = eitp__state_tensor(parameter, EITP__STATE_DIRECTION_M, EITP_F32, 2, shape);
     inputs[2] = piece->row_products;
     inputs[3] = piece->column_products;
     inputs[4] = update->rate_and_step;

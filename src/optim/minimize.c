@@ -305,59 +305,39 @@ eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config
 }
 
 /* True if rows of the parameter's gradient were accumulated separately, for any number of ids. */
-static int eitp__has_gradient_rows(const eitp_context *context, const char *parameter) {
-    static const char prefix[] = "gradient_rows.";
-    for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        const char *name = context->variables[i].info.name;
-        if (!strncmp(name, prefix, sizeof prefix - 1)) {
-            name = strchr(name + sizeof prefix - 1, '.');
-            if (name && !strcmp(name + 1, parameter))
-                return 1;
-        }
-    }
-    return 0;
+static int eitp__has_gradient_rows(const eitp_tensor *parameter) {
+    const eitp__variable *variables = parameter->graph->context->variables;
+    int64_t child = variables[parameter->variable].first_child;
+    while (child >= 0 && strcmp(variables[child].info.kind, EITP__KIND_GRADIENT_ROWS) != 0)
+        child = variables[child].next_sibling;
+    return child >= 0;
 }
 
 /* Sums the terms of a parameter's gradient into the variable of the first. */
-static eitp_tensor *eitp__sum_accumulated_terms(eitp_tensor *parameter) {
-    const char *parameter_name = eitp__variable_name(parameter);
-    char name[EITP__STATE_NAME_SIZE];
+static eitp_tensor *eitp__sum_accumulated_terms(const eitp_tensor *parameter) {
     eitp_tensor *sum = NULL;
     for (int term = 0; term < EITP__GRADIENT_TERMS; term++) {
-        eitp_tensor *variable;
-        if (eitp__gradient_name(parameter_name, term, name, sizeof name, NULL) ||
-            eitp_variable_find(parameter->graph->context, name) < 0)
+        eitp_tensor *variable = eitp__accumulated_term(parameter, term);
+        if (!variable)
             break;
-        variable = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__wide(parameter->dtype),
-                                        parameter->rank, parameter->shape);
         sum = sum ? eitp_accumulate(sum, variable, NULL) : variable;
     }
     return sum;
 }
 
 /* The accumulated gradient of a parameter, including rows that were accumulated separately; NULL after an error. */
-static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tensor *unique) {
-    eitp_graph *graph = parameter->graph;
-    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter);
-    const char *parameter_name = eitp__variable_name(parameter);
-    int64_t shape[2];
-    char name[EITP__STATE_NAME_SIZE];
-    if (!sum || !eitp__has_gradient_rows(graph->context, parameter_name))
+static eitp_tensor *eitp__accumulated_gradient(const eitp_tensor *parameter, eitp_tensor *unique) {
+    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter), *rows;
+    if (!sum || !eitp__has_gradient_rows(parameter))
         return sum;
-    if (!unique || eitp__rows_gradient_name(parameter_name, unique->shape[0], name, sizeof name, NULL) ||
-        eitp_variable_find(graph->context, name) < 0) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
-                         "the gradient of '%s' was accumulated through eitp_embedding_unique; set "
-                         "eitp_optimizer_config.unique to an input with the same number of ids",
-                         parameter_name);
-        return NULL;
-    }
-    shape[0] = unique->shape[0];
-    shape[1] = parameter->shape[1];
-    return eitp_accumulate(
-        sum,
-        eitp__scatter_rows(unique, eitp_variable_tensor(graph, name, EITP_GRADIENT, sum->dtype, 2, shape), parameter),
-        NULL);
+    rows = unique ? eitp__found_child_tensor(parameter, EITP__KIND_GRADIENT_ROWS, unique->shape[0]) : NULL;
+    if (rows)
+        return eitp_accumulate(sum, eitp__scatter_rows(unique, rows, parameter), NULL);
+    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                     "the gradient of '%s' was accumulated through eitp_embedding_unique; set "
+                     "eitp_optimizer_config.unique to an input with the same number of ids",
+                     eitp__variable_name(parameter));
+    return NULL;
 }
 
 eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
@@ -372,9 +352,8 @@ eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config 
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
         eitp_variable parameter = eitp_variable_at(context, i);
-        char name[EITP__STATE_NAME_SIZE];
-        int fits = snprintf(name, sizeof name, "gradient.%s", parameter.name) < (int)sizeof name;
-        if (!fits || parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
+        if (parameter.role != EITP_PARAMETER || !parameter.trained ||
+            eitp__child_find(context, (int64_t)i, EITP__KIND_GRADIENT, 0) < 0)
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);

@@ -1,33 +1,23 @@
 #include "optim/update.h"
 #include "tensor/variable.h"
 
-static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
-    eitp__graph_fail(
-        parameter->graph, EITP_ERROR_ARGUMENT,
-        "parameter name '%.60s...' is too long: with the prefix of its optimizer state it exceeds %d bytes",
-        eitp__variable_name(parameter), EITP__STATE_NAME_SIZE - 1);
-    return NULL;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *optimizer, const char *state,
-                                              eitp_dtype dtype, int rank, const int64_t *shape) {
-    char name[EITP__STATE_NAME_SIZE];
-    if (snprintf(name, sizeof name, "%s.%s.%s", optimizer, state, eitp__variable_name(parameter)) >= (int)sizeof name)
-        return eitp__refuse_long_name(parameter);
-    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype,
+                                              int rank, const int64_t *shape) {
+    eitp__child_info child = EITP__ZERO;
+    child.kind = kind;
+    child.role = EITP_OPTIMIZER;
+    child.dtype = dtype;
+    child.rank = rank;
+    child.shape = shape;
+    return eitp__child_tensor(parameter, &child);
 }
 
 /* The remainder of a 16-bit parameter; NULL if it has none. */
 static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
-    eitp_parameter_form form = parameter->graph->context->parameters;
-    char name[EITP__STATE_NAME_SIZE];
-    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
-        return NULL;
-    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
-        return eitp__refuse_long_name(parameter);
-    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
-                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
-                                parameter->rank, parameter->shape);
+    const eitp_context *context = parameter->graph->context;
+    const eitp_variable variable = eitp_variable_at(context, (size_t)parameter->variable);
+    eitp__child_info child;
+    return eitp__remainder_child(context, &variable, &child) ? eitp__child_tensor(parameter, &child) : NULL;
 }
 
 EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter) {

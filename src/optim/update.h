@@ -5,8 +5,16 @@
 #include "optim/optim.h"
 #include "tensor/op_rules.h"
 
-/* Size of the name of a state variable. */
-#define EITP__STATE_NAME_SIZE 256
+/* The states of the optimizers: kinds of children of a parameter, and the beginning of their names in files. */
+#define EITP__STATE_M "adamw.m"
+#define EITP__STATE_V "adamw.v"
+#define EITP__STATE_M_SCALE "adamw.m_scale"
+#define EITP__STATE_V_SCALE "adamw.v_scale"
+#define EITP__STATE_ROWS "factored.rows"
+#define EITP__STATE_COLUMNS "factored.columns"
+#define EITP__STATE_DIRECTIONS "factored.directions"
+#define EITP__STATE_DIRECTION_M "factored.m"
+#define EITP__STATE_VELOCITY "sgd.velocity"
 
 /* Rows [begin, end) of a parameter, and their gradient. */
 typedef struct eitp__update_piece {
@@ -25,9 +33,9 @@ typedef struct eitp__update_piece {
     eitp_tensor *row_roots, *column_roots, *corrections, *old_directions;
 } eitp__update_piece;
 
-/* A state variable of a parameter, "<optimizer>.<state>.<name>". */
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *optimizer, const char *state,
-                                              eitp_dtype dtype, int rank, const int64_t *shape);
+/* A state variable of a parameter. */
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype,
+                                              int rank, const int64_t *shape);
 
 /* The piece's rows of a variable with the parameter's shape; NULL if it is NULL. */
 EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable);

@@ -2,55 +2,53 @@
 #include "tensor/autograd.h"
 #include "tensor/op_rules.h"
 
-EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
-                                                   eitp_error *error) {
-    if (snprintf(name, size, "gradient_rows.%lld.%s", (long long)rows, parameter) >= (int)size)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
-    return EITP_OK;
+/* The variable in which a term of a parameter's gradient is accumulated. */
+static eitp_tensor *eitp__gradient_term(const eitp_tensor *parameter, int term) {
+    eitp__child_info child = EITP__ZERO;
+    child.kind = term ? EITP__KIND_GRADIENT_TERM : EITP__KIND_GRADIENT;
+    child.number = term ? term + 1 : 0;
+    child.role = EITP_GRADIENT;
+    child.dtype = eitp__gradient_dtype(parameter);
+    child.rank = parameter->rank;
+    child.shape = parameter->shape;
+    return eitp__child_tensor(parameter, &child);
+}
+
+eitp_tensor *eitp_gradient_variable(eitp_tensor *parameter) {
+    if (!parameter)
+        return NULL;
+    if (!eitp__is_parameter(parameter)) {
+        eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                         "eitp_gradient_variable: only a parameter has a gradient that is accumulated");
+        return NULL;
+    }
+    return eitp__gradient_term(parameter, 0);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, int term) {
+    return eitp__found_child_tensor(parameter, term ? EITP__KIND_GRADIENT_TERM : EITP__KIND_GRADIENT,
+                                    term ? term + 1 : 0);
 }
 
 /* Adds deferred rows to a variable of their own. The update scatters its rows once per step. */
-static void eitp__accumulate_rows(eitp_tensor *parameter, eitp_tensor *rows, eitp_tensor *carry) {
-    char name[256];
-    eitp_error error;
-    if (eitp__rows_gradient_name(eitp__variable_name(parameter), rows->shape[0], name, sizeof name, &error)) {
-        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
-        return;
-    }
-    eitp_accumulate(eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, rows->dtype, rows->rank, rows->shape),
-                    rows, carry);
-}
-
-EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
-                                              eitp_error *error) {
-    int length = term ? snprintf(name, size, "gradient_term.%d.%s", term + 1, parameter)
-                      : snprintf(name, size, "gradient.%s", parameter);
-    return length < (int)size
-               ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
-}
-
-/* The variable in which a term of a parameter's gradient is accumulated. */
-static eitp_tensor *eitp__gradient_variable(eitp_tensor *parameter, int term) {
-    char name[256];
-    eitp_error error;
-    if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, &error)) {
-        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
-        return NULL;
-    }
-    return eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter), parameter->rank,
-                                parameter->shape);
+static void eitp__accumulate_rows(const eitp_tensor *parameter, eitp_tensor *rows, eitp_tensor *carry) {
+    eitp__child_info child = EITP__ZERO;
+    child.kind = EITP__KIND_GRADIENT_ROWS;
+    child.number = rows->shape[0];
+    child.role = EITP_GRADIENT;
+    child.dtype = rows->dtype;
+    child.rank = rows->rank;
+    child.shape = rows->shape;
+    eitp_accumulate(eitp__child_tensor(parameter, &child), rows, carry);
 }
 
 /* Multiplies by the carry the variables of terms that this graph lacks, from term number `term` on. */
 static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tensor *carry) {
-    char name[256];
     for (; term < EITP__GRADIENT_TERMS && carry; term++) {
-        if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, NULL) ||
-            (term && eitp_variable_find(parameter->graph->context, name) < 0))
+        eitp_tensor *variable = term ? eitp__accumulated_term(parameter, term) : eitp__gradient_term(parameter, term);
+        if (!variable)
             return;
-        eitp_accumulate(eitp__gradient_variable(parameter, term),
-                        eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
+        eitp_accumulate(variable, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
     }
 }
 
@@ -59,7 +57,7 @@ static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tenso
  * term goes to a variable of its own, unless there are too many.
  */
 static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp_tensor *carry, int separate) {
-    eitp_tensor *target = eitp__gradient_variable(parameter, 0), *rows = NULL;
+    eitp_tensor *target = eitp__gradient_term(parameter, 0), *rows = NULL;
     int count = 0, added = 0;
     for (const eitp__term *term = terms; term; term = term->next)
         count += eitp__deferred_rows(term->value) == NULL;
@@ -70,7 +68,7 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
             continue;
         }
         if (!added || (separate && count <= EITP__GRADIENT_TERMS))
-            target = eitp_accumulate(eitp__gradient_variable(parameter, added++), term->value, carry);
+            target = eitp_accumulate(eitp__gradient_term(parameter, added++), term->value, carry);
         else
             target = eitp_accumulate(target, term->value, NULL);
     }

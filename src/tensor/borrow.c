@@ -33,26 +33,55 @@ static eitp_status eitp__keep_segments(eitp_context *context, eitp__segments *se
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variable_borrow(eitp_context *context, eitp_context *lender, const char *name,
-                                                eitp_error *error) {
-    eitp__variable *lent = NULL, *borrowed;
-    int64_t index;
-    eitp_status status = eitp__variable_named(lender, name, &lent, error);
-    if (!status)
-        status = eitp__check_lending(context, lent, error);
-    if (!status)
-        status = eitp__keep_segments(context, lent->lender ? lent->lender : lender->segments, error);
-    if (!status)
-        status = eitp__variable_declare(context, name, lent->info.role, lent->info.dtype, lent->info.rank,
-                                        lent->info.shape, &index, error);
-    if (status)
-        return status;
+/* Before a variable is declared. */
+static eitp_status eitp__begin_borrowing(eitp_context *context, const eitp_context *lender, const eitp__variable *lent,
+                                         eitp_error *error) {
+    eitp_status status = eitp__check_lending(context, lent, error);
+    return status ? status : eitp__keep_segments(context, lent->lender ? lent->lender : lender->segments, error);
+}
+
+/* Afterwards: its declaration is at `index`. */
+static void eitp__take_memory(eitp_context *context, const eitp_context *lender, eitp__variable *lent, int64_t index) {
+    eitp__variable *borrowed = &context->variables[index];
     __atomic_store_n(&lent->is_lent, 1, __ATOMIC_RELAXED);
-    borrowed = &context->variables[index];
     borrowed->lender = lent->lender ? lent->lender : lender->segments;
     borrowed->data = lent->data;
     borrowed->info.decay = lent->info.decay;
     borrowed->info.trained = borrowed->info.offloaded = 0;
     borrowed->info.borrowed = 1;
-    return EITP_OK;
+}
+
+static eitp_status eitp__borrow_remainder(eitp_context *context, const eitp_context *lender, eitp__variable *lent,
+                                          int64_t parent, eitp_error *error) {
+    eitp__child_info child = EITP__ZERO;
+    int64_t index;
+    eitp_status status = eitp__begin_borrowing(context, lender, lent, error);
+    child.kind = lent->info.kind;
+    child.number = lent->number;
+    child.role = lent->info.role;
+    child.dtype = lent->info.dtype;
+    child.rank = lent->info.rank;
+    child.shape = lent->info.shape;
+    if (!status)
+        status = eitp__child_declare(context, parent, &child, &index, error);
+    if (!status)
+        eitp__take_memory(context, lender, lent, index);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_borrow(eitp_context *context, eitp_context *lender, const char *name,
+                                                eitp_error *error) {
+    eitp__variable *lent = NULL, *remainder;
+    int64_t index;
+    eitp_status status = eitp__variable_named(lender, name, &lent, error);
+    if (!status)
+        status = eitp__begin_borrowing(context, lender, lent, error);
+    if (!status)
+        status = eitp__variable_declare(context, name, lent->info.role, lent->info.dtype, lent->info.rank,
+                                        lent->info.shape, &index, error);
+    if (status)
+        return status;
+    eitp__take_memory(context, lender, lent, index);
+    remainder = eitp__remainder_of(lender, lent);
+    return remainder ? eitp__borrow_remainder(context, lender, remainder, index, error) : EITP_OK;
 }

@@ -7,6 +7,9 @@
 
 typedef struct eitp__variable {
     eitp_variable info;
+    int64_t number;         /* of several children of a kind; 0: there is only one */
+    int64_t first_child;    /* the index of the child that was declared last; -1: none */
+    int64_t next_sibling;   /* that of the child of the same parent that was declared before; -1: none */
     size_t name_length;     /* compared first, since names share long prefixes */
     void *data;             /* device memory; NULL until a plan uses it, and if it is offloaded */
     uint64_t offset;        /* of an offloaded variable: in the file; EITP__NO_OFFSET until a plan uses it */

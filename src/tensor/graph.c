@@ -147,9 +147,24 @@ static int eitp__reserve_variables(eitp_graph *graph) {
     return 1;
 }
 
+/* The tensor of a variable, which has one in a graph, so that all its uses add to one gradient. */
+static eitp_tensor *eitp__tensor_of_variable(eitp_graph *graph, int64_t index) {
+    const eitp_variable variable = eitp_variable_at(graph->context, (size_t)index);
+    eitp_tensor *tensor;
+    if (!eitp__reserve_variables(graph))
+        return NULL;
+    if (graph->variables[index])
+        return graph->variables[index];
+    tensor = eitp__leaf_create(graph, EITP__VARIABLE, variable.name, variable.dtype, variable.rank, variable.shape);
+    if (tensor) {
+        tensor->variable = index;
+        graph->variables[index] = tensor;
+    }
+    return tensor;
+}
+
 eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype, int rank,
                                   const int64_t *shape) {
-    eitp_tensor *tensor;
     eitp_error error;
     int64_t index = -1;
     if (!graph || graph->error.status)
@@ -158,17 +173,25 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
         eitp__graph_fail(graph, error.status, "%s", error.message);
         return NULL;
     }
-    if (!eitp__reserve_variables(graph))
+    return eitp__tensor_of_variable(graph, index);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__child_tensor(const eitp_tensor *parent, const eitp__child_info *child) {
+    eitp_graph *graph = parent->graph;
+    eitp_error error;
+    int64_t index = -1;
+    if (graph->error.status)
         return NULL;
-    /* A variable has one tensor in a graph, so that all its uses add to one gradient. */
-    if (graph->variables[index])
-        return graph->variables[index];
-    tensor = eitp__leaf_create(graph, EITP__VARIABLE, name, dtype, rank, shape);
-    if (tensor) {
-        tensor->variable = index;
-        graph->variables[index] = tensor;
+    if (eitp__child_declare(graph->context, parent->variable, child, &index, &error)) {
+        eitp__graph_fail(graph, error.status, "%s", error.message);
+        return NULL;
     }
-    return tensor;
+    return eitp__tensor_of_variable(graph, index);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__found_child_tensor(const eitp_tensor *parent, const char *kind, int64_t number) {
+    const int64_t index = eitp__child_find(parent->graph->context, parent->variable, kind, number);
+    return index < 0 || parent->graph->error.status ? NULL : eitp__tensor_of_variable(parent->graph, index);
 }
 
 eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const int64_t *shape) {

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
+#include "tensor/variable.h"
 
 /*
  * Ops. Every slot of kernels.h is an op of the same name. The others have no kernel: ROWS, RESHAPE and STOP_GRADIENT
@@ -174,6 +175,13 @@ EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_ten
 EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const char *format, ...) EITP__PRINTF(3, 4);
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
+
+/* The tensor of a child of a variable's tensor, which is created if there is none; NULL and the graph's error on
+   failure. */
+EITP__PRIVATE eitp_tensor *eitp__child_tensor(const eitp_tensor *parent, const eitp__child_info *child);
+
+/* The same for a child that exists; NULL if it does not. */
+EITP__PRIVATE eitp_tensor *eitp__found_child_tensor(const eitp_tensor *parent, const char *kind, int64_t number);
 
 /* Properties of a variable's tensor: its full name, and whether it is a floating-point parameter, and a trained one. */
 EITP__PRIVATE const char *eitp__variable_name(const eitp_tensor *tensor);

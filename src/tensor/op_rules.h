@@ -47,11 +47,9 @@ EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, i
 
 /*
  * The rows of a gradient term of eitp_embedding_unique, which are scattered once per step; NULL for other terms. They
- * are accumulated in a variable of their own, whose name eitp__rows_gradient_name writes.
+ * are accumulated in a variable of their own: EITP__KIND_GRADIENT_ROWS.
  */
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
-EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
-                                                   eitp_error *error);
 
 /*
  * As eitp_accumulate_gradients, but each term of a parameter's gradient is accumulated over the passes in a variable of
@@ -61,9 +59,8 @@ EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_
 #define EITP__GRADIENT_TERMS 4
 EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
-/* Writes the name of the variable of term 0, 1, ...: "gradient.<name>", "gradient_term.2.<name>", ... */
-EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
-                                              eitp_error *error);
+/* The variable in which term 0, 1, ... of a parameter's gradient is accumulated; NULL if there is none. */
+EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, int term);
 
 /*
  * a + b, of one shape, as an addition that plans must not fuse into the computation of a term. Terms of products and of
@@ -143,6 +140,5 @@ EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, 
     eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored_momentum, eitp__shape_factored, eitp__shape_sgd;
 EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__flops_factored;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
-EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 
 #endif

@@ -150,11 +150,6 @@ EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
 }
 
-/* The dtype of the exact remainder of a 16-bit parameter. */
-EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype) {
-    return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
-}
-
 static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
     return i < node->input_count ? node->inputs[i] : NULL;
 }
@@ -202,7 +197,7 @@ static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error
 static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tensor *key, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     const char *name = eitp_dtype_name(parameter->dtype);
-    eitp_dtype dtype = eitp__remainder_dtype(parameter->dtype);
+    const eitp_dtype dtype = eitp__exact_remainder(parameter->dtype);
     if (key)
         return eitp__require(parameter->dtype == EITP_BF16 && !remainder && key->dtype == EITP_I64 && key->rank == 1 &&
                                  key->shape[0] == 3 && node->attributes.integers[1] >= 0,

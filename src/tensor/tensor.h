@@ -133,6 +133,8 @@ typedef enum eitp_role {
 typedef struct eitp_variable {
     const char *name; /* belongs to the context */
     eitp_role role;
+    int64_t parent;   /* index of the variable that it belongs to, such as the parameter of a gradient; -1: none */
+    const char *kind; /* what it is to its parent: "gradient", "remainder", "adamw.m", ...; "" without a parent */
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
@@ -174,8 +176,8 @@ EITP_API eitp_status eitp_variable_read(eitp_context *context, const char *name,
 
 /*
  * The same for `count` elements of a floating-point variable as F32, starting at element `first`. For a 16-bit
- * parameter with a remainder, the variable "remainder.<name>", both together hold the value. EITP_ERROR_UNSUPPORTED for
- * other dtypes.
+ * parameter with a remainder, a variable of its own, both together hold the value. EITP_ERROR_UNSUPPORTED for other
+ * dtypes.
  */
 EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first,
                                              const float *values, int64_t count, eitp_error *error);
@@ -251,6 +253,13 @@ EITP_API eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, 
 
 /* An F32 parameter. */
 EITP_API eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const int64_t *shape);
+
+/*
+ * The variable in which the gradient of a parameter is accumulated, created if there is none: role EITP_GRADIENT, named
+ * "gradient.<parameter>", F32 for 16-bit parameters. For programs that add to it themselves (eitp_accumulate); what it
+ * holds is applied by eitp_apply_gradients.
+ */
+EITP_API eitp_tensor *eitp_gradient_variable(eitp_tensor *parameter);
 
 /* Makes a tensor readable after executions of plans that are created afterwards. Returns the tensor; NULL for NULL. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
@@ -541,10 +550,10 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss`, a single number, with respect to every trained parameter of the graph to a variable of
- * role EITP_GRADIENT named "gradient.<parameter>" (F32 for 16-bit parameters): gradient = carry[0] * gradient + new.
- * `carry` is F32 [1], 0 for the first micro-batch of a step and 1 for the others; NULL: 1. What eitp_embedding_unique
- * sums by distinct id is accumulated separately, u rows in "gradient_rows.<u>.<parameter>", and added by the update.
+ * Adds the gradient of `loss`, a single number, with respect to every trained parameter of the graph to its variable
+ * (eitp_gradient_variable): gradient = carry[0] * gradient + new. `carry` is F32 [1], 0 for the first micro-batch of a
+ * step and 1 for the others; NULL: 1. What eitp_embedding_unique sums by distinct id is accumulated separately, u rows
+ * in "gradient_rows.<u>.<parameter>", and added by the update.
  *
  * How rows are divided into passes changes no bit of the gradient of a parameter that has a single use, if that use
  * sums over rows: as weight [k, m] or bias of a product; as table of eitp_embedding or eitp_linear_cross_entropy; as

@@ -122,16 +122,86 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     info->decay = role == EITP_PARAMETER && rank >= 2;
     info->trained = role == EITP_PARAMETER;
     info->offloaded = eitp__is_offloaded(context, info);
+    info->kind = "";
+    info->parent = context->variables[*index].first_child = context->variables[*index].next_sibling = -1;
     context->variables[*index].offset = EITP__NO_OFFSET;
     return EITP_OK;
 }
 
+/* ---- Children ---- */
+
+static int eitp__is_child(const eitp__variable *variable, int64_t parent, const char *kind, int64_t number) {
+    return variable->info.parent == parent && variable->number == number && !strcmp(variable->info.kind, kind);
+}
+
+EITP__PRIVATE int64_t eitp__child_find(const eitp_context *context, int64_t parent, const char *kind, int64_t number) {
+    int64_t index = context->variables[parent].first_child;
+    while (index >= 0 && !eitp__is_child(&context->variables[index], parent, kind, number))
+        index = context->variables[index].next_sibling;
+    return index;
+}
+
+/* Adds a variable to the children of its parent. */
+static void eitp__link_child(eitp_context *context, int64_t index) {
+    eitp__variable *variable = &context->variables[index];
+    if (variable->info.parent < 0)
+        return;
+    variable->next_sibling = context->variables[variable->info.parent].first_child;
+    context->variables[variable->info.parent].first_child = index;
+}
+
+EITP__PRIVATE eitp_status eitp__child_declare(eitp_context *context, int64_t parent, const eitp__child_info *child,
+                                              int64_t *index, eitp_error *error) {
+    const char *of = context->variables[parent].info.name;
+    const size_t count = context->variable_count;
+    eitp__variable *variable;
+    char number[24] = "", name[EITP__LONGEST_NAME + 1];
+    eitp_status status;
+    if (child->number)
+        snprintf(number, sizeof number, ".%lld", (long long)child->number);
+    if (snprintf(name, sizeof name, "%s%s.%s", child->kind, number, of) >= (int)sizeof name)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the name of variable '%.60s...' is too long: that of its %s exceeds %d bytes", of,
+                          child->kind, EITP__LONGEST_NAME);
+    status = eitp__variable_declare(context, name, child->role, child->dtype, child->rank, child->shape, index, error);
+    if (status)
+        return status;
+    variable = &context->variables[*index];
+    if (context->variable_count > count) {
+        variable->info.parent = parent;
+        variable->info.kind = child->kind;
+        variable->number = child->number;
+        eitp__link_child(context, *index);
+    }
+    return eitp__is_child(variable, parent, child->kind, child->number)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "variable '%s' exists, and is not the %s of '%s'; choose another name", name, child->kind,
+                            of);
+}
+
+/* Variables from `index` on have moved down by one. */
+static void eitp__relink_children(eitp_context *context, int64_t index) {
+    for (size_t i = 0; i < context->variable_count; i++) {
+        eitp__variable *variable = &context->variables[i];
+        variable->info.parent -= variable->info.parent > index;
+        variable->first_child = variable->next_sibling = -1;
+    }
+    for (size_t i = 0; i < context->variable_count; i++)
+        eitp__link_child(context, (int64_t)i);
+}
+
 EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index) {
-    char *name = (char *)(uintptr_t)context->variables[index].info.name;
-    eitp__release(&context->host, name, strlen(name) + 1);
+    const eitp__variable removed = context->variables[index];
+    char *name = (char *)(uintptr_t)removed.info.name;
+    eitp__release(&context->host, name, removed.name_length + 1);
     context->variable_count--;
     for (size_t i = index; i < context->variable_count; i++)
         context->variables[i] = context->variables[i + 1];
+    if (index < context->variable_count)
+        eitp__relink_children(context, (int64_t)index);
+    else if (removed.info.parent >= 0) /* the child that was declared last */
+        context->variables[removed.info.parent].first_child = removed.next_sibling;
 }
 
 static size_t eitp__aligned(size_t size) {
@@ -286,18 +356,21 @@ EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *nam
     return variable->data;
 }
 
-EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
-    return snprintf(text, size, "remainder.%s", name) < (int)size;
+EITP__PRIVATE eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable) {
+    const int64_t index = eitp__child_find(context, variable - context->variables, EITP__KIND_REMAINDER, 0);
+    return index >= 0 ? &context->variables[index] : NULL;
 }
 
-EITP__PRIVATE eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable) {
-    char name[256];
-    int64_t index = -1;
-    if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
-        if (eitp__remainder_name(variable->info.name, name, sizeof name))
-            index = eitp_variable_find(context, name);
-    }
-    return index >= 0 ? &context->variables[index] : NULL;
+EITP__PRIVATE int eitp__remainder_child(const eitp_context *context, const eitp_variable *parameter,
+                                        eitp__child_info *child) {
+    const int is_corrected = context->parameters == EITP_PARAMETERS_CORRECTED;
+    memset(child, 0, sizeof *child);
+    child->kind = EITP__KIND_REMAINDER;
+    child->role = EITP_REMAINDER;
+    child->dtype = is_corrected ? EITP_I8 : eitp__exact_remainder(parameter->dtype);
+    child->rank = parameter->rank;
+    child->shape = parameter->shape;
+    return eitp__wide(parameter->dtype) != parameter->dtype && context->parameters != EITP_PARAMETERS_ROUNDED;
 }
 
 eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, int trained, eitp_error *error) {

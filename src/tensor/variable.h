@@ -17,7 +17,37 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
                                                  eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
                                                  eitp_error *error);
 
-/* Removes a variable: the last one, or any while there are no graphs. */
+/*
+ * A variable that belongs to another one, its parent, as its gradient does. Its name is "<kind>.<parent's name>", or
+ * with a number "<kind>.<number>.<parent's name>"; it is found by parent, kind and number.
+ */
+typedef struct eitp__child_info {
+    const char *kind; /* a constant */
+    int64_t number;   /* of several of a kind; 0: there is only one */
+    eitp_role role;
+    eitp_dtype dtype;
+    int rank;
+    const int64_t *shape;
+} eitp__child_info;
+
+/* Of a child, in bytes. */
+#define EITP__LONGEST_NAME 255
+
+/* The kinds of children that are not the state of an optimizer. */
+#define EITP__KIND_GRADIENT "gradient"           /* the first term of a gradient */
+#define EITP__KIND_GRADIENT_TERM "gradient_term" /* the others; the number counts from 2 */
+#define EITP__KIND_GRADIENT_ROWS "gradient_rows" /* rows of eitp_embedding_unique; the number is that of the ids */
+#define EITP__KIND_REMAINDER "remainder"
+
+/* Finds or creates a child. A variable of that name that is not this child, or of another role, dtype or shape, is an
+   error. */
+EITP__PRIVATE eitp_status eitp__child_declare(eitp_context *context, int64_t parent, const eitp__child_info *child,
+                                              int64_t *index, eitp_error *error);
+
+/* The index of a child; -1: there is none. */
+EITP__PRIVATE int64_t eitp__child_find(const eitp_context *context, int64_t parent, const char *kind, int64_t number);
+
+/* Removes a variable: the last one, or any while there are no graphs. It must not have children. */
 EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 
 /* Finds a variable; an error if there is none of that name. */
@@ -27,9 +57,14 @@ EITP__PRIVATE eitp_status eitp__variable_named(eitp_context *context, const char
 /* The remainder of a 16-bit parameter; NULL if it has none. */
 EITP__PRIVATE eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable);
 
-/* Writes the name of the remainder of parameter `name`. Returns 0 if it does not fit: a truncated name must not be
- * used. */
-EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size);
+/* The remainder that a parameter must have in this context, as a child; 0 if it has none. */
+EITP__PRIVATE int eitp__remainder_child(const eitp_context *context, const eitp_variable *parameter,
+                                        eitp__child_info *child);
+
+/* The dtype of the exact remainder of a 16-bit parameter. */
+static inline EITP__UNUSED eitp_dtype eitp__exact_remainder(eitp_dtype dtype) {
+    return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
+}
 
 /* A hash of the name, so that random values do not depend on the order in which variables are created. */
 EITP__PRIVATE uint64_t eitp__name_key(const char *name);

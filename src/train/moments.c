@@ -1,6 +1,7 @@
 #include "train/moments.h"
 #include "base/convert.h"
 #include "base/memory.h"
+#include "optim/update.h"
 
 /* Elements converted at a time: whole groups. */
 enum { EITP__MOMENT_GROUPS = 256, EITP__MOMENT_PIECE = EITP__MOMENT_GROUPS * EITP__MOMENT_GROUP };
@@ -31,6 +32,11 @@ typedef struct eitp__moment_source {
     double *from, *to; /* means of rows, then of columns, that it is read from and written to; may be NULL */
     eitp__moment_piece *piece;
 } eitp__moment_source;
+
+/* The name that a state of the parameter has in files. */
+static void eitp__state_name(const eitp__moment_source *source, const char *kind, char *name, size_t size) {
+    snprintf(name, size, "%s.%s", kind, source->parameter.name);
+}
 
 static void eitp__unpack_piece(const eitp__moment_source *source, int64_t count) {
     eitp__moment_piece *piece = source->piece;
@@ -123,11 +129,7 @@ static eitp_status eitp__copy_means(const eitp__moment_source *source, int is_re
     const eitp__safetensors_entry *entry = NULL;
     eitp_status status = EITP_OK;
     char name[256];
-    snprintf(name, sizeof name, "factored.%s.%s",
-             source->parameter.rank < 2 ? "v"
-             : of_rows                  ? "rows"
-                                        : "columns",
-             source->parameter.name);
+    eitp__state_name(source, of_rows ? EITP__STATE_ROWS : EITP__STATE_COLUMNS, name, sizeof name);
     entry = is_read ? eitp__safetensors_find(source->collection, name) : NULL;
     if (is_read && (!entry || entry->count != count))
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: no second moment of '%s'; expected '%s' with %lld elements",
@@ -223,15 +225,15 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, const e
 /* Finds the moment in the file, and allocates means. */
 static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
-    const char *letter = source->is_square ? "v" : "m";
     const eitp__safetensors_entry *velocity;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
     char name[256];
     eitp_status status = EITP_OK;
-    snprintf(name, sizeof name, "sgd.velocity.%s", source->parameter.name);
+    eitp__state_name(source, EITP__STATE_VELOCITY, name, sizeof name);
     velocity = eitp__safetensors_find(source->collection, name);
-    snprintf(name, sizeof name, "adamw.%s.%s", letter, source->parameter.name);
-    snprintf(source->scale_name, sizeof source->scale_name, "adamw.%s_scale.%s", letter, source->parameter.name);
+    eitp__state_name(source, source->is_square ? EITP__STATE_V : EITP__STATE_M, name, sizeof name);
+    eitp__state_name(source, source->is_square ? EITP__STATE_V_SCALE : EITP__STATE_M_SCALE, source->scale_name,
+                     sizeof source->scale_name);
     source->entry = eitp__safetensors_find(source->collection, name);
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
     if (velocity && !source->is_square) {
@@ -267,15 +269,16 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
     return status;
 }
 
-/* Moments by the prefix of their variables' names. Means of rows are converted with those of columns. */
+/* The states that are converted; others of these optimizers belong to one of them, or start at zero. */
 static const struct eitp__moment_kind {
-    const char *prefix;
-    int is_square, is_factored, is_velocity;
+    const char *kind;
+    int is_square, is_factored, is_velocity, is_zeroed;
 } eitp__moment_kinds[] = {
-    {"adamw.m.", 0, 0, 0}, {"adamw.v.", 1, 0, 0}, {"factored.columns.", 1, 1, 0}, {"sgd.velocity.", 0, 0, 1}};
-
-/* Prefixes of variables of a factored update that start at zero. */
-static const char *const eitp__zeroed_kinds[] = {"factored.directions.", "factored.m."};
+    {EITP__STATE_M, 0, 0, 0, 0},           {EITP__STATE_V, 1, 0, 0, 0},
+    {EITP__STATE_COLUMNS, 1, 1, 0, 0}, /* with those of rows */
+    {EITP__STATE_VELOCITY, 0, 0, 1, 0},    {EITP__STATE_DIRECTIONS, 0, 0, 0, 1},
+    {EITP__STATE_DIRECTION_M, 0, 0, 0, 1},
+};
 
 static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
     int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
@@ -289,28 +292,19 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
 
 /* Converts a variable, if it is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
-    const char *name = source->variable.name;
-    for (size_t k = 0; k < EITP__COUNT(eitp__zeroed_kinds); k++) {
-        if (!strncmp(name, eitp__zeroed_kinds[k], strlen(eitp__zeroed_kinds[k])))
-            return eitp__clear_variable(source, error);
-    }
-    for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
-        const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
-        size_t length = strlen(kind->prefix);
-        int64_t parameter;
-        if (strncmp(name, kind->prefix, length))
-            continue;
-        parameter = eitp_variable_find(source->context, name + length);
-        if (parameter < 0)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s': no parameter named '%s'", name, name + length);
-        source->parameter = eitp_variable_at(source->context, (size_t)parameter);
-        source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
-        source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
-        source->is_square = kind->is_square;
-        source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
-        return eitp__convert_moment(source, kind->is_factored, error);
-    }
-    return EITP_OK;
+    const struct eitp__moment_kind *kind = eitp__moment_kinds, *end = kind + EITP__COUNT(eitp__moment_kinds);
+    while (kind < end && strcmp(kind->kind, source->variable.kind) != 0)
+        kind++;
+    if (kind == end)
+        return EITP_OK;
+    if (kind->is_zeroed)
+        return eitp__clear_variable(source, error);
+    source->parameter = eitp_variable_at(source->context, (size_t)source->variable.parent);
+    source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
+    source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
+    source->is_square = kind->is_square;
+    source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
+    return eitp__convert_moment(source, kind->is_factored, error);
 }
 
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
