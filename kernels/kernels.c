@@ -3,7 +3,7 @@
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot) {
     static const char *const names[] = {
-#define EITP__SLOT_NAME(name, family) #name,
+#define EITP__SLOT_NAME(NAME, name, family) #NAME,
         EITP__SLOTS(EITP__SLOT_NAME)
 #undef EITP__SLOT_NAME
     };
@@ -12,7 +12,7 @@ EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot) {
 
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot) {
     static const eitp__family families[] = {
-#define EITP__SLOT_FAMILY(name, family) EITP__FAMILY_##family,
+#define EITP__SLOT_FAMILY(NAME, name, family) EITP__FAMILY_##family,
         EITP__SLOTS(EITP__SLOT_FAMILY)
 #undef EITP__SLOT_FAMILY
     };

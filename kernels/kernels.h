@@ -42,11 +42,11 @@ typedef enum eitp__family {
 #define EITP__DIRECTIONS 4
 
 /*
- * The slots: name, family. Operands are dense and row-major. x, y, a, b, d... have the slot's dtype unless another is
- * given. WIDE is F32 if the slot's dtype is BF16 or F16, else the slot's dtype: 16-bit columns compute in f32 and keep
- * sums and statistics in it. "or none" marks an operand whose data may be NULL. "accumulates" means that the slot
- * honours eitp__call.carry. The output of an element-wise slot may be the memory of an input of the same shape, and
- * dlogits that of logits.
+ * The slots: name, the same in lower case, family. Operands are dense and row-major. x, y, a, b, d... have the slot's
+ * dtype unless another is given. WIDE is F32 if the slot's dtype is BF16 or F16, else the slot's dtype: 16-bit columns
+ * compute in f32 and keep sums and statistics in it. "or none" marks an operand whose data may be NULL. "accumulates"
+ * means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of an input of the
+ * same shape, and dlogits that of logits.
  *
  *   FILL                 () -> y; reals[0] is the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
@@ -167,85 +167,85 @@ typedef enum eitp__family {
  *                        learning rate * velocity; reals[0] is the momentum, reals[3] the weight decay
  */
 #define EITP__SLOTS(X)                                                                                                 \
-    X(FILL, FLAT)                                                                                                      \
-    X(ARANGE, FLAT)                                                                                                    \
-    X(NEGATE, FLAT)                                                                                                    \
-    X(ABS, FLAT)                                                                                                       \
-    X(EXP, FLAT)                                                                                                       \
-    X(LOG, FLAT)                                                                                                       \
-    X(SQRT, FLAT)                                                                                                      \
-    X(RSQRT, FLAT)                                                                                                     \
-    X(SIN, FLAT)                                                                                                       \
-    X(COS, FLAT)                                                                                                       \
-    X(TANH, FLAT)                                                                                                      \
-    X(SIGMOID, FLAT)                                                                                                   \
-    X(RELU, FLAT)                                                                                                      \
-    X(ERF, FLAT)                                                                                                       \
-    X(AFFINE, FLAT)                                                                                                    \
-    X(CLAMP, FLAT)                                                                                                     \
-    X(CAST, FLAT)                                                                                                      \
-    X(ADD, FLAT)                                                                                                       \
-    X(SUBTRACT, FLAT)                                                                                                  \
-    X(MULTIPLY, FLAT)                                                                                                  \
-    X(DIVIDE, FLAT)                                                                                                    \
-    X(MINIMUM, FLAT)                                                                                                   \
-    X(MAXIMUM, FLAT)                                                                                                   \
-    X(LESS, FLAT)                                                                                                      \
-    X(EQUAL, FLAT)                                                                                                     \
-    X(WHERE, FLAT)                                                                                                     \
-    X(BROADCAST, FLAT)                                                                                                 \
-    X(PERMUTE, FLAT)                                                                                                   \
-    X(SLICE, FLAT)                                                                                                     \
-    X(PAD, FLAT)                                                                                                       \
-    X(CONCAT, FLAT)                                                                                                    \
-    X(SUM, FLAT)                                                                                                       \
-    X(MAX, FLAT)                                                                                                       \
-    X(ARGMAX, FLAT)                                                                                                    \
-    X(GATHER, FLAT)                                                                                                    \
-    X(SCATTER_ADD, LINES)                                                                                              \
-    X(MATMUL, TILES)                                                                                                   \
-    X(SOFTMAX, ROWS)                                                                                                   \
-    X(SOFTMAX_BACKWARD, ROWS)                                                                                          \
-    X(LOG_SOFTMAX, ROWS)                                                                                               \
-    X(LOG_SOFTMAX_BACKWARD, ROWS)                                                                                      \
-    X(GELU_TANH, FLAT)                                                                                                 \
-    X(GELU_TANH_BACKWARD, FLAT)                                                                                        \
-    X(GELU_ERF, FLAT)                                                                                                  \
-    X(GELU_ERF_BACKWARD, FLAT)                                                                                         \
-    X(SILU, FLAT)                                                                                                      \
-    X(SILU_BACKWARD, FLAT)                                                                                             \
-    X(LAYER_NORM, ROWS)                                                                                                \
-    X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
-    X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
-    X(RMS_NORM, ROWS)                                                                                                  \
-    X(RMS_NORM_BACKWARD_INPUT, ROWS)                                                                                   \
-    X(RMS_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                           \
-    X(EMBEDDING, FLAT)                                                                                                 \
-    X(EMBEDDING_BACKWARD, COLUMNS)                                                                                     \
-    X(ATTENTION, ATTENTION)                                                                                            \
-    X(ATTENTION_BACKWARD, ATTENTION)                                                                                   \
-    X(ATTENTION_CACHED, WHOLE)                                                                                         \
-    X(CROSS_ENTROPY, ROWS)                                                                                             \
-    X(CROSS_ENTROPY_BACKWARD, ROWS)                                                                                    \
-    X(HEAD, TILES)                                                                                                     \
-    X(HEAD_LOSS, ROWS)                                                                                                 \
-    X(HEAD_BACKWARD, ROWS)                                                                                             \
-    X(DROPOUT, FLAT)                                                                                                   \
-    X(ACCUMULATE, FLAT)                                                                                                \
-    X(SUM_SQUARES, BLOCKS)                                                                                             \
-    X(ROW_SQUARES, ROWS)                                                                                               \
-    X(COLUMN_SQUARES, COLUMNS)                                                                                         \
-    X(ROW_PRODUCTS, ROWS)                                                                                              \
-    X(COLUMN_PRODUCTS, COLUMNS)                                                                                        \
-    X(COMMIT, WHOLE)                                                                                                   \
-    X(ADAMW, BLOCKS)                                                                                                   \
-    X(FACTORED_MEANS, WHOLE)                                                                                           \
-    X(FACTORED_MOMENTUM, WHOLE)                                                                                        \
-    X(FACTORED, BLOCKS)                                                                                                \
-    X(SGD, BLOCKS)
+    X(FILL, fill, FLAT)                                                                                                \
+    X(ARANGE, arange, FLAT)                                                                                            \
+    X(NEGATE, negate, FLAT)                                                                                            \
+    X(ABS, abs, FLAT)                                                                                                  \
+    X(EXP, exp, FLAT)                                                                                                  \
+    X(LOG, log, FLAT)                                                                                                  \
+    X(SQRT, sqrt, FLAT)                                                                                                \
+    X(RSQRT, rsqrt, FLAT)                                                                                              \
+    X(SIN, sin, FLAT)                                                                                                  \
+    X(COS, cos, FLAT)                                                                                                  \
+    X(TANH, tanh, FLAT)                                                                                                \
+    X(SIGMOID, sigmoid, FLAT)                                                                                          \
+    X(RELU, relu, FLAT)                                                                                                \
+    X(ERF, erf, FLAT)                                                                                                  \
+    X(AFFINE, affine, FLAT)                                                                                            \
+    X(CLAMP, clamp, FLAT)                                                                                              \
+    X(CAST, cast, FLAT)                                                                                                \
+    X(ADD, add, FLAT)                                                                                                  \
+    X(SUBTRACT, subtract, FLAT)                                                                                        \
+    X(MULTIPLY, multiply, FLAT)                                                                                        \
+    X(DIVIDE, divide, FLAT)                                                                                            \
+    X(MINIMUM, minimum, FLAT)                                                                                          \
+    X(MAXIMUM, maximum, FLAT)                                                                                          \
+    X(LESS, less, FLAT)                                                                                                \
+    X(EQUAL, equal, FLAT)                                                                                              \
+    X(WHERE, where, FLAT)                                                                                              \
+    X(BROADCAST, broadcast, FLAT)                                                                                      \
+    X(PERMUTE, permute, FLAT)                                                                                          \
+    X(SLICE, slice, FLAT)                                                                                              \
+    X(PAD, pad, FLAT)                                                                                                  \
+    X(CONCAT, concat, FLAT)                                                                                            \
+    X(SUM, sum, FLAT)                                                                                                  \
+    X(MAX, max, FLAT)                                                                                                  \
+    X(ARGMAX, argmax, FLAT)                                                                                            \
+    X(GATHER, gather, FLAT)                                                                                            \
+    X(SCATTER_ADD, scatter_add, LINES)                                                                                 \
+    X(MATMUL, matmul, TILES)                                                                                           \
+    X(SOFTMAX, softmax, ROWS)                                                                                          \
+    X(SOFTMAX_BACKWARD, softmax_backward, ROWS)                                                                        \
+    X(LOG_SOFTMAX, log_softmax, ROWS)                                                                                  \
+    X(LOG_SOFTMAX_BACKWARD, log_softmax_backward, ROWS)                                                                \
+    X(GELU_TANH, gelu_tanh, FLAT)                                                                                      \
+    X(GELU_TANH_BACKWARD, gelu_tanh_backward, FLAT)                                                                    \
+    X(GELU_ERF, gelu_erf, FLAT)                                                                                        \
+    X(GELU_ERF_BACKWARD, gelu_erf_backward, FLAT)                                                                      \
+    X(SILU, silu, FLAT)                                                                                                \
+    X(SILU_BACKWARD, silu_backward, FLAT)                                                                              \
+    X(LAYER_NORM, layer_norm, ROWS)                                                                                    \
+    X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input, ROWS)                                                      \
+    X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters, COLUMNS)                                         \
+    X(RMS_NORM, rms_norm, ROWS)                                                                                        \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input, ROWS)                                                          \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters, COLUMNS)                                             \
+    X(EMBEDDING, embedding, FLAT)                                                                                      \
+    X(EMBEDDING_BACKWARD, embedding_backward, COLUMNS)                                                                 \
+    X(ATTENTION, attention, ATTENTION)                                                                                 \
+    X(ATTENTION_BACKWARD, attention_backward, ATTENTION)                                                               \
+    X(ATTENTION_CACHED, attention_cached, WHOLE)                                                                       \
+    X(CROSS_ENTROPY, cross_entropy, ROWS)                                                                              \
+    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward, ROWS)                                                            \
+    X(HEAD, head, TILES)                                                                                               \
+    X(HEAD_LOSS, head_loss, ROWS)                                                                                      \
+    X(HEAD_BACKWARD, head_backward, ROWS)                                                                              \
+    X(DROPOUT, dropout, FLAT)                                                                                          \
+    X(ACCUMULATE, accumulate, FLAT)                                                                                    \
+    X(SUM_SQUARES, sum_squares, BLOCKS)                                                                                \
+    X(ROW_SQUARES, row_squares, ROWS)                                                                                  \
+    X(COLUMN_SQUARES, column_squares, COLUMNS)                                                                         \
+    X(ROW_PRODUCTS, row_products, ROWS)                                                                                \
+    X(COLUMN_PRODUCTS, column_products, COLUMNS)                                                                       \
+    X(COMMIT, commit, WHOLE)                                                                                           \
+    X(ADAMW, adamw, BLOCKS)                                                                                            \
+    X(FACTORED_MEANS, factored_means, WHOLE)                                                                           \
+    X(FACTORED_MOMENTUM, factored_momentum, WHOLE)                                                                     \
+    X(FACTORED, factored, BLOCKS)                                                                                      \
+    X(SGD, sgd, BLOCKS)
 
 typedef enum eitp__slot {
-#define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,
+#define EITP__SLOT_ENUMERATOR(NAME, name, family) EITP__SLOT_##NAME,
     EITP__SLOTS(EITP__SLOT_ENUMERATOR)
 #undef EITP__SLOT_ENUMERATOR
         EITP__SLOT_COUNT

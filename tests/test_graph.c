@@ -3,6 +3,8 @@
 
 #include "tests/faults.h"
 
+#include <ctype.h>
+
 /* ---- Errors ---- */
 
 typedef struct leaves {
@@ -634,12 +636,61 @@ static void every_allocation_of_expansions_may_fail(void) {
     }
 }
 
+/* ---- The table of ops ---- */
+
+/* True if the backend has a kernel of the op for any dtype. */
+static int has_kernel(const eitp_context *context, eitp__op_code op) {
+    const eitp__backend *backend = context->backend;
+    int found = 0;
+    for (int dtype = 0; dtype < EITP_DTYPE_COUNT && (int)op < (int)EITP__SLOT_COUNT; dtype++)
+        found |= backend->interface->supports(backend, (eitp__slot)op, (eitp_dtype)dtype);
+    return found;
+}
+
+static void check_entry(const eitp_context *context, eitp__op_code code) {
+    const eitp__op_info *op = &context->ops[code];
+    const int is_slot = (int)code < (int)EITP__SLOT_COUNT;
+    for (size_t i = 0; is_slot && i <= strlen(op->name); i++)
+        CHECK_THAT(tolower(eitp__slot_name((eitp__slot)code)[i]) == op->name[i], "%s", op->name);
+    CHECK_THAT(op->shape, "%s", op->name);
+    CHECK_THAT(op->min_inputs >= 0 && op->min_inputs <= op->max_inputs && op->max_inputs <= EITP__MAX_INPUTS,
+               "%s: %d, %d", op->name, op->min_inputs, op->max_inputs);
+    CHECK_THAT(op->outputs >= 1 && op->outputs <= EITP__MAX_OUTPUTS, "%s: %d", op->name, op->outputs);
+    CHECK_THAT(has_kernel(context, code) == (is_slot != 0), "%s", op->name);
+    CHECK_THAT(is_slot || op->is_view || op->expand, "%s: nothing computes it", op->name);
+    CHECK_THAT(!op->is_view || (op->shares[0] == 1 && op->outputs == 1), "%s", op->name);
+    CHECK_THAT(!op->backward_of || (!op->expand && context->ops[op->backward_of - 1].expand), "%s", op->name);
+    for (int i = 0; i < EITP__MAX_OUTPUTS; i++) {
+        CHECK_THAT(op->shares[i] <= op->max_inputs && (!op->shares[i] || i < op->outputs), "%s", op->name);
+        CHECK_THAT(!op->wrt[i] || op->backward_of, "%s", op->name);
+    }
+    CHECK_THAT(!(op->reuse >> op->max_inputs) && !(op->partly_written >> op->outputs), "%s", op->name);
+    CHECK_THAT(op->dtype_input <= op->min_inputs, "%s", op->name);
+    CHECK_THAT(!op->joint || op->row_sums, "%s", op->name);
+}
+
+static void entries_of_ops_agree(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_error error = EITP__ZERO;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    for (int op = 0; op < EITP__OP_COUNT; op++)
+        check_entry(context, (eitp__op_code)op);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(refusals_name_op_and_shapes), TEST(ops_on_null_return_null),
-        TEST(composed_ops_pass_errors_on), TEST(ops_without_a_kernel_are_refused),
-        TEST(tensor_properties),           TEST(tensors_of_other_graphs_are_refused),
-        TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
+        TEST(refusals_name_op_and_shapes),
+        TEST(ops_on_null_return_null),
+        TEST(composed_ops_pass_errors_on),
+        TEST(ops_without_a_kernel_are_refused),
+        TEST(tensor_properties),
+        TEST(tensors_of_other_graphs_are_refused),
+        TEST(entries_of_ops_agree),
+        TEST(every_allocation_may_fail),
+        TEST(every_allocation_of_expansions_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -50,10 +50,6 @@ typedef struct step_bench {
 
 /* ---- Components ---- */
 
-static int begins(const char *text, const char *with) {
-    return !strncmp(text, with, strlen(with));
-}
-
 static component product_component(const eitp_profile *profile) {
     /* Tied to the token embedding, or not. */
     static const char *const heads[] = {"wte.weight", "lm_head.weight", "word_embeddings.weight", "decoder.weight"};
@@ -75,25 +71,28 @@ static component product_component(const eitp_profile *profile) {
 }
 
 static component profile_component(const eitp_profile *profile) {
-    static const struct {
-        const char *begins;
-        component kind;
-    } ops[] = {
-        {"head", COMPONENT_HEAD},       {"attention", COMPONENT_ATTENTION}, {"layer_norm", COMPONENT_NORM},
-        {"rms_norm", COMPONENT_NORM},   {"gelu", COMPONENT_ACTIVATION},     {"relu", COMPONENT_ACTIVATION},
-        {"silu", COMPONENT_ACTIVATION}, {"cross_entropy", COMPONENT_LOSS},  {"sum_squares", COMPONENT_UPDATE},
-        {"commit", COMPONENT_UPDATE},   {"adamw", COMPONENT_UPDATE},        {"row_", COMPONENT_UPDATE},
-        {"column_", COMPONENT_UPDATE},  {"factored", COMPONENT_UPDATE},     {"sgd", COMPONENT_UPDATE},
-    };
     if (profile->product != EITP_PRODUCT_NONE)
         return product_component(profile);
     if (profile->dtype == EITP_F64)
         return COMPONENT_UPDATE; /* the norm of the gradient */
-    for (size_t i = 0; i < COMMAND_COUNT(ops); i++) {
-        if (begins(profile->op, ops[i].begins))
-            return ops[i].kind;
+    switch (profile->work) {
+    case EITP_WORK_HEAD:
+        return COMPONENT_HEAD;
+    case EITP_WORK_ATTENTION:
+        return COMPONENT_ATTENTION;
+    case EITP_WORK_NORM:
+        return COMPONENT_NORM;
+    case EITP_WORK_ACTIVATION:
+        return COMPONENT_ACTIVATION;
+    case EITP_WORK_LOSS:
+        return COMPONENT_LOSS;
+    case EITP_WORK_UPDATE:
+        return COMPONENT_UPDATE;
+    case EITP_WORK_PRODUCT:
+    case EITP_WORK_OTHER:
+    default:
+        return COMPONENT_OTHER;
     }
-    return COMPONENT_OTHER;
 }
 
 static void add_profile(void *user, const eitp_profile *profile) {

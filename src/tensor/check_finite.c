@@ -136,25 +136,20 @@ static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp
     return status;
 }
 
-/* True for an output of which a kernel writes only a part. */
-static int eitp__is_partly_written(const eitp__call *call, int output) {
-    return call->slot == EITP__SLOT_HEAD && output == 3;
-}
-
 static eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s, const eitp__nonfinite_inputs *inputs,
                                             eitp_error *error) {
     const eitp__call *call = &plan->calls[s];
-    const int is_constant = call->slot == EITP__SLOT_FILL;
+    const eitp__op_info *op = eitp__op(plan->graph, plan->steps[s].node->op);
     eitp_status status = EITP_OK;
     for (int i = 0; i < call->output_count && !status && !plan->context->nonfinite->op; i++) {
         eitp__nonfinite_scan scan;
-        if (eitp__is_partly_written(call, i))
+        if (op->partly_written >> i & 1)
             continue;
         status = eitp__scan_operand(plan->context->backend, &call->outputs[i], &scan, error);
         if (status)
             return status;
-        if ((scan.nan >= 0 && !inputs->nan && !is_constant) ||
-            (scan.infinity >= 0 && !inputs->nan && !inputs->infinity && !is_constant))
+        if ((scan.nan >= 0 && !inputs->nan && !op->is_constant) ||
+            (scan.infinity >= 0 && !inputs->nan && !inputs->infinity && !op->is_constant))
             eitp__report_nonfinite(plan, s, &call->outputs[i], "", &scan);
     }
     return status;

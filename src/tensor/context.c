@@ -153,6 +153,7 @@ void eitp_context_destroy(eitp_context *context) {
     for (size_t i = 0; i < context->lender_count; i++)
         eitp__segments_release(context->lenders[i]);
     eitp__release(&host, context->lenders, context->lender_capacity * sizeof(eitp__segments *));
+    eitp__release(&host, context->ops, context->ops_bytes);
     eitp__segments_release(context->segments);
     eitp__offload_close(&context->offload_file);
     eitp__release(&host, context, sizeof *context);

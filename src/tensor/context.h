@@ -24,6 +24,8 @@ struct eitp_context {
     eitp__backend *backend;
     eitp__variable *variables;
     size_t variable_count, variable_capacity;
+    struct eitp__op_info *ops; /* the table of ops, by op code; NULL before the first graph */
+    size_t ops_bytes;
     size_t graph_count;       /* graphs refer to variables by index */
     eitp__segments *segments; /* the memory of the variables, and the backend */
     eitp__segments **lenders; /* the memory of borrowed variables, each with a reference */

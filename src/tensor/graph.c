@@ -281,8 +281,9 @@ EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
 }
 
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
-    if (node->op == EITP__OP_WHERE || node->op == EITP__OP_SCATTER_ADD)
-        return node->inputs[1]->dtype;
+    const int input = eitp__op(node->graph, node->op)->dtype_input;
+    if (input)
+        return node->inputs[input - 1]->dtype;
     for (int i = 0; i < node->input_count; i++) {
         if (node->inputs[i] && eitp__is_floating(node->inputs[i]->dtype))
             return node->inputs[i]->dtype;

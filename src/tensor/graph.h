@@ -6,22 +6,27 @@
 #include "base/convert.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "tensor/context.h"
 #include "tensor/tensor.h"
 #include "tensor/variable.h"
 
 /*
- * Ops. Every slot of kernels.h is an op of the same name. The others have no kernel: ROWS, RESHAPE and STOP_GRADIENT
- * are views of their input, and LINEAR_CROSS_ENTROPY is always expanded.
+ * Ops: those of kernels.h, which have a slot of the same name, and those without a kernel: views of their input, and
+ * LINEAR_CROSS_ENTROPY, which is always expanded. Each has an entry in the table of ops, filled in by eitp__op_<name>
+ * in the file of its rules.
  */
+#define EITP__OPS(X)                                                                                                   \
+    EITP__SLOTS(X)                                                                                                     \
+    X(ROWS, rows, NONE)                                                                                                \
+    X(RESHAPE, reshape, NONE)                                                                                          \
+    X(STOP_GRADIENT, stop_gradient, NONE)                                                                              \
+    X(LINEAR_CROSS_ENTROPY, linear_cross_entropy, NONE)
+
 typedef enum eitp__op_code {
-#define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,
-    EITP__SLOTS(EITP__OP_ENUMERATOR)
+#define EITP__OP_ENUMERATOR(NAME, name, family) EITP__OP_##NAME,
+    EITP__OPS(EITP__OP_ENUMERATOR)
 #undef EITP__OP_ENUMERATOR
-        EITP__OP_ROWS,
-    EITP__OP_RESHAPE,
-    EITP__OP_STOP_GRADIENT,
-    EITP__OP_LINEAR_CROSS_ENTROPY,
-    EITP__OP_COUNT
+        EITP__OP_COUNT
 } eitp__op_code;
 
 typedef struct eitp__node eitp__node;
@@ -83,7 +88,6 @@ typedef struct eitp__graph_block {
 
 struct eitp_graph {
     eitp_context *context;
-    const struct eitp__op_info *ops; /* the table, by op code */
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
@@ -96,47 +100,70 @@ struct eitp_graph {
     eitp_error error;
 };
 
-/*
- * An op: one entry of the table in op_table.c.
- *   shape        checks inputs and attributes, and creates the outputs with eitp__node_output
- *   gradient     adds the gradient of input i to dx[i], which is NULL at first, given dy[0]
- *   expand       builds the outputs from primitives: the specification of the op, the reference of tests, and what runs
- *                on a backend without its kernel; a primitive has none
- *   backward_of  op + 1, for the fused gradient of that op: the inputs are that op's inputs, its saved outputs and the
- *                output's gradient; output i is the gradient of its input wrt[i]. The expansion is derived from that
- *                op's expansion.
- *   shares       output i shares the memory of input shares[i] - 1 and changes it; 0: it owns its memory. Outputs that
- *                share an absent input are absent, and the outputs after them move up: see eitp__shared_input
- *   reuse        bit i: output 0 may be computed in place of input i
- *   accumulates  the kernel supports eitp__call.carry: for outputs of the dtype's wide dtype, or of the dtype itself
- *   flops        arithmetic operations of the node; NULL: negligible
- *   rows         builds rows [begin, end) of output 0 without the others; NULL if it cannot: see eitp__rows
- */
-enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
+/* Checks inputs and attributes, and creates the outputs with eitp__node_output. */
+typedef eitp_status eitp__shape_rule(eitp__node *node, eitp_error *error);
 
+/* Adds the gradient of input i, given dy[0], to dx[i], which is NULL at first. */
+typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
+
+/* Builds the outputs from primitives: the specification of the op, the reference of tests, and what runs on a backend
+   without its kernel. A primitive has none. */
+typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
+
+/* Builds rows [begin, end) of output 0 without the others: see eitp__rows. */
+typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
+
+/* The arithmetic operations of a node. */
+typedef double eitp__flops_rule(const eitp__node *node);
+
+/* The inputs, bit i for input i, whose gradient is a sum over rows that continues the sum of the pass before. */
+typedef unsigned eitp__row_sums_rule(const eitp__node *node);
+
+/* How the epilogue of a product computes a node: input `product` of the node is the product. */
+typedef struct eitp__epilogue_rule {
+    eitp__epilogue epilogue;
+    int product;
+    int operand; /* the input that is the epilogue's operand; -1: none, and other nodes may read the product too */
+} eitp__epilogue_rule;
+
+enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
+enum { EITP__OP_EPILOGUES = 2 };
+
+/* An op. Members that are 0 or NULL in most entries are not set there. */
 typedef struct eitp__op_info {
     const char *name;
-    int min_inputs, max_inputs, outputs;
-    eitp_status (*shape)(eitp__node *node, eitp_error *error);
-    void (*gradient)(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
-    void (*expand)(const eitp__node *node, eitp_tensor **outputs);
-    int backward_of; /* op + 1; 0: none */
+    eitp_work work;
+    int min_inputs, max_inputs, outputs; /* 1 unless they are set */
+    eitp__shape_rule *shape;
+    eitp__gradient_rule *gradient; /* NULL: it cannot be differentiated */
+    eitp__expand_rule *expand;
+    eitp__rows_rule *rows;
+    eitp__flops_rule *flops; /* NULL: negligible */
+    /* For the fused gradient of an op, that op + 1. The inputs are the op's inputs, its saved outputs and the output's
+       gradient; output i is the gradient of its input wrt[i]. The expansion is derived from that op's expansion. */
+    int backward_of;
     int wrt[EITP__MAX_OUTPUTS];
+    /* Output i shares the memory of input shares[i] - 1 and changes it; 0: it owns its memory. Outputs that share an
+       absent input are absent, and the outputs after them move up: see eitp__shared_input. */
     int shares[EITP__MAX_OUTPUTS];
-    unsigned reuse;
-    int accumulates;
-    double (*flops)(const eitp__node *node);
-    eitp_tensor *(*rows)(const eitp__node *node, int64_t begin, int64_t end);
+    int is_view;     /* output 0 is input 0's memory, unchanged */
+    unsigned reuse;  /* bit i: output 0 may be computed in place of input i */
+    int accumulates; /* the kernel supports eitp__call.carry: for outputs of the wide dtype, or of the dtype itself */
+    int dtype_input; /* number from 1 of the input whose dtype selects the kernel; 0: the first floating-point one */
+    int is_product;  /* of matrices: nearly all of its time is arithmetic */
+    int is_constant; /* its values do not depend on others */
+    int runs_early;  /* a sum of a gradient, after which the gradient can often be freed */
+    unsigned partly_written; /* bit i: the kernel leaves elements of output i as they were */
+    eitp__row_sums_rule *row_sums;
+    unsigned joint; /* one kernel computes the gradients of these inputs: it continues all of their sums, or none */
+    eitp__epilogue_rule epilogues[EITP__OP_EPILOGUES]; /* the first that fits is taken */
 } eitp__op_info;
 
-/*
- * The table of ops, by op code, in op_table.c. The table refers to the rules of all ops, and rules create nodes, so
- * they find the table through the graph.
- */
-EITP__PRIVATE const eitp__op_info *eitp__op_table(void);
+/* Fills in the table of ops, by op code, in op_table.c. Rules create nodes, so they find it through the graph. */
+EITP__PRIVATE void eitp__fill_op_table(eitp__op_info *table);
 
 static inline EITP__UNUSED const eitp__op_info *eitp__op(const eitp_graph *graph, eitp__op_code op) {
-    return &graph->ops[op];
+    return &graph->context->ops[op];
 }
 
 /* The input whose memory the output shares and changes; NULL if the output owns its memory. */

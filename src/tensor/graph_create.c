@@ -4,14 +4,31 @@
 #include "tensor/context.h"
 #include "tensor/graph.h"
 
+/* The first graph of a context fills in its table of ops. */
+static eitp_status eitp__reserve_ops(eitp_context *context, eitp_error *error) {
+    const size_t bytes = EITP__OP_COUNT * sizeof *context->ops;
+    if (context->ops)
+        return EITP_OK;
+    context->ops = (eitp__op_info *)eitp__allocate(&context->host, bytes);
+    if (!context->ops)
+        return eitp__fail_memory(error, bytes, "the table of ops");
+    context->ops_bytes = bytes;
+    eitp__fill_op_table(context->ops);
+    return EITP_OK;
+}
+
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
+    eitp_status status;
     if (!context || !graph)
         return eitp__fail_null(error, "eitp_graph_create", "context and graph");
+    *graph = NULL;
+    status = eitp__reserve_ops(context, error);
+    if (status)
+        return status;
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
     (*graph)->context = context;
-    (*graph)->ops = eitp__op_table();
     context->graph_count++;
     (*graph)->capacity = -1;
     return EITP_OK;

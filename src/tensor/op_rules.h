@@ -1,14 +1,24 @@
-/* The rules that the table of ops refers to, one block per file, and functions that rules share. */
+/* The entries of the table of ops, and functions that their rules share. CONTRIBUTING.md describes how to add one. */
 #ifndef EITP_OP_RULES_H
 #define EITP_OP_RULES_H
 
 #include "tensor/graph.h"
 
-typedef eitp_status eitp__shape_rule(eitp__node *node, eitp_error *error);
-typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
-typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
-typedef double eitp__flops_rule(const eitp__node *node);
-typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
+/* The entries of the table of ops. */
+#define EITP__OP_ENTRY(NAME, name, family) EITP__PRIVATE void eitp__op_##name(eitp__op_info *op);
+EITP__OPS(EITP__OP_ENTRY)
+#undef EITP__OP_ENTRY
+
+/* Bit masks of inputs. */
+#define EITP__FIRST 1u
+#define EITP__SECOND 2u
+#define EITP__THIRD 4u
+
+/* Sets what ops of one or two inputs that compute element by element have in common. */
+EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp__gradient_rule *gradient);
+
+/* Adds to the epilogues of an op. */
+EITP__PRIVATE void eitp__add_epilogue(eitp__op_info *op, eitp__epilogue epilogue, int product, int operand);
 
 /* Checks that a loss to be minimized is a single floating-point number. */
 EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error);
@@ -73,72 +83,15 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
 
 EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const char *format, ...) EITP__PRINTF(3, 4);
 
-/* ops_elementwise.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_fill, eitp__shape_arange, eitp__shape_unary, eitp__shape_cast,
-    eitp__shape_binary, eitp__shape_compare, eitp__shape_where, eitp__shape_same;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_abs, eitp__gradient_exp, eitp__gradient_log,
-    eitp__gradient_sqrt, eitp__gradient_rsqrt, eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh,
-    eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp,
-    eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide,
-    eitp__gradient_minimum, eitp__gradient_maximum, eitp__gradient_where, eitp__gradient_none;
+/* Rules of several ops. */
+EITP__PRIVATE eitp__shape_rule eitp__shape_unary, eitp__shape_same;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_none;
 EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
-
-/* ops_shape.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_reshape, eitp__shape_broadcast, eitp__shape_permute, eitp__shape_slice,
-    eitp__shape_pad, eitp__shape_concat, eitp__shape_gather, eitp__shape_scatter_add;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_reshape, eitp__gradient_broadcast, eitp__gradient_permute,
-    eitp__gradient_slice, eitp__gradient_pad, eitp__gradient_concat, eitp__gradient_gather, eitp__gradient_scatter_add;
-
-/* ops_reduce.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_reduce;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_sum, eitp__gradient_max;
-
-/* ops_rows.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_rows;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_rows;
-EITP__PRIVATE eitp__rows_rule eitp__rows_fill, eitp__rows_cast, eitp__rows_add, eitp__rows_matmul,
-    eitp__rows_embedding_backward, eitp__rows_pad;
-
-/* ops_product.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_matmul;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_matmul;
-EITP__PRIVATE eitp__flops_rule eitp__flops_matmul;
-
-/* ops_network.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_second, eitp__shape_layer_norm, eitp__shape_layer_norm_backward_input,
-    eitp__shape_layer_norm_backward_parameters, eitp__shape_rms_norm, eitp__shape_embedding,
-    eitp__shape_embedding_backward, eitp__shape_dropout;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_softmax, eitp__gradient_log_softmax, eitp__gradient_gelu_tanh,
-    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_rms_norm,
-    eitp__gradient_embedding, eitp__gradient_embedding_backward, eitp__gradient_dropout;
-EITP__PRIVATE eitp__expand_rule eitp__expand_softmax, eitp__expand_softmax_backward, eitp__expand_log_softmax,
-    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_silu,
-    eitp__expand_layer_norm, eitp__expand_rms_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
-
-/* ops_attention.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_backward, eitp__shape_attention_cached;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_attention;
-EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
-EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
 
 /*
  * If the offsets are an input, requires them to ascend from 0 to at most `rows`, with no sequence longer than
  * `max_length`.
  */
 EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t max_length);
-
-/* ops_loss.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,
-    eitp__shape_head_loss, eitp__shape_head_backward, eitp__shape_linear_cross_entropy;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy, eitp__gradient_linear_cross_entropy;
-EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy, eitp__expand_linear_cross_entropy;
-EITP__PRIVATE eitp__flops_rule eitp__flops_head;
-
-/* ops_update.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
-    eitp__shape_column_squares, eitp__shape_row_products, eitp__shape_column_products, eitp__shape_commit,
-    eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored_momentum, eitp__shape_factored, eitp__shape_sgd;
-EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__flops_factored;
-EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 
 #endif

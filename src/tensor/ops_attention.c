@@ -62,7 +62,7 @@ static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp
                                   (long long)heads);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *offsets = node->inputs[1], *key = node->inputs[2];
     const eitp_tensor *lengths = node->inputs[3];
     int64_t heads = node->attributes.integers[0], shape[2];
@@ -93,11 +93,11 @@ EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *er
     return status ? status : eitp__node_output(node, eitp__wide(qkv->dtype), 2, shape, qkv->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[0], error);
 }
 
-EITP__PRIVATE void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[7];
     for (int i = 0; i < 4; i++)
         inputs[i] = node->inputs[i];
@@ -111,13 +111,13 @@ EITP__PRIVATE void eitp__gradient_attention(const eitp__node *node, eitp_tensor 
  * Scores and values of all pairs of rows in a sequence, or of the causal half. Every sequence is assumed to have the
  * maximum length.
  */
-EITP__PRIVATE double eitp__flops_attention(const eitp__node *node) {
+static double eitp__flops_attention(const eitp__node *node) {
     const eitp_tensor *qkv = node->inputs[0];
     return (node->attributes.integers[3] ? 4.0 : 2.0) * (double)qkv->shape[0] * (double)node->attributes.integers[1] *
            (double)(qkv->shape[1] / 3);
 }
 
-EITP__PRIVATE double eitp__flops_attention_backward(const eitp__node *node) {
+static double eitp__flops_attention_backward(const eitp__node *node) {
     return 2.5 * eitp__flops_attention(node);
 }
 
@@ -220,7 +220,7 @@ static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__pac
     return eitp_permute(mask, order);
 }
 
-EITP__PRIVATE void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *qkv = eitp_cast(node->inputs[0], eitp__wide(node->inputs[0]->dtype));
     int64_t heads = node->attributes.integers[0], rows = node->inputs[0]->shape[0], shape[2];
     const int order[3] = {1, 0, 2}, swap[2] = {1, 0};
@@ -270,7 +270,7 @@ static int eitp__is_stored(const eitp_tensor *tensor) {
     return tensor->leaf == EITP__VARIABLE || tensor->is_kept;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *keys = node->inputs[1], *position = node->inputs[3];
     int64_t shape[2];
     eitp_status status = eitp__check_heads(qkv, node->attributes.integers[0], error);
@@ -291,4 +291,35 @@ EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_er
     for (int i = 1; i <= 2 && !status; i++)
         status = eitp__node_output_like(node, node->inputs[i], error);
     return status;
+}
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__op_attention(eitp__op_info *op) {
+    op->work = EITP_WORK_ATTENTION;
+    op->min_inputs = 2;
+    op->max_inputs = 4;
+    op->outputs = 2;
+    op->shape = eitp__shape_attention;
+    op->gradient = eitp__gradient_attention;
+    op->expand = eitp__expand_attention;
+    op->flops = eitp__flops_attention;
+}
+
+EITP__PRIVATE void eitp__op_attention_backward(eitp__op_info *op) {
+    op->work = EITP_WORK_ATTENTION;
+    op->min_inputs = 2;
+    op->max_inputs = 7;
+    op->shape = eitp__shape_attention_backward;
+    op->flops = eitp__flops_attention_backward;
+    op->backward_of = EITP__OP_ATTENTION + 1;
+}
+
+EITP__PRIVATE void eitp__op_attention_cached(eitp__op_info *op) {
+    op->work = EITP_WORK_ATTENTION;
+    op->min_inputs = op->max_inputs = 4;
+    op->outputs = 3;
+    op->shape = eitp__shape_attention_cached;
+    op->shares[1] = 2;
+    op->shares[2] = 3;
 }

@@ -16,11 +16,11 @@ EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const 
 
 /* ---- Shapes ---- */
 
-EITP__PRIVATE eitp_status eitp__shape_fill(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_fill(eitp__node *node, eitp_error *error) {
     return eitp__node_output(node, node->attributes.dtype, node->attributes.rank, node->attributes.shape, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_arange(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_arange(eitp__node *node, eitp_error *error) {
     return eitp__shape_fill(node, error);
 }
 
@@ -35,7 +35,7 @@ EITP__PRIVATE eitp_status eitp__shape_unary(eitp__node *node, eitp_error *error)
     return status ? status : eitp__shape_same(node, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_cast(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_cast(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     return eitp__node_output(node, node->attributes.dtype, x->rank, x->shape, x->rows, error);
 }
@@ -83,17 +83,17 @@ static eitp_status eitp__same_dtype(const eitp_tensor *a, const eitp_tensor *b, 
                          eitp_dtype_name(a->dtype), eitp_dtype_name(b->dtype));
 }
 
-EITP__PRIVATE eitp_status eitp__shape_binary(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_binary(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__same_dtype(node->inputs[0], node->inputs[1], error);
     return status ? status : eitp__broadcast_output(node, node->inputs[0]->dtype, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_compare(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_compare(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__same_dtype(node->inputs[0], node->inputs[1], error);
     return status ? status : eitp__broadcast_output(node, EITP_U8, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_where(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_where(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__same_dtype(node->inputs[1], node->inputs[2], error);
     if (!status)
         status = eitp__require(node->inputs[0]->dtype == EITP_U8, error, "condition is %s; it must be u8",
@@ -315,98 +315,98 @@ EITP__PRIVATE void eitp__gradient_none(const eitp__node *node, eitp_tensor *cons
     (void)dx;
 }
 
-EITP__PRIVATE void eitp__gradient_negate(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_negate(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     (void)node;
     eitp__add_gradient(&dx[0], eitp_negate(dy[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_abs(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_abs(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
     eitp_tensor *below = eitp_where(eitp_less(x, zero), eitp_negate(dy[0]), zero);
     eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, x), dy[0], below));
 }
 
-EITP__PRIVATE void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], node->outputs[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_log(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(dy[0], node->inputs[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
 }
 
 /* y' = -y^3 / 2 */
-EITP__PRIVATE void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0], *cube = eitp_multiply(y, eitp_multiply(y, y));
     eitp__add_gradient(&dx[0], eitp_multiply(eitp_affine(dy[0], -0.5, 0), cube));
 }
 
-EITP__PRIVATE void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_cos(node->inputs[0])));
 }
 
-EITP__PRIVATE void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_negate(eitp_multiply(dy[0], eitp_sin(node->inputs[0]))));
 }
 
 /* y' = 1 - y^2 */
-EITP__PRIVATE void eitp__gradient_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0];
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_affine(eitp_multiply(y, y), -1, 1)));
 }
 
 /* y' = y (1 - y) */
-EITP__PRIVATE void eitp__gradient_sigmoid(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_sigmoid(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0];
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_multiply(y, eitp_affine(y, -1, 1))));
 }
 
-EITP__PRIVATE void eitp__gradient_relu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_relu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *zero = eitp__scalar_like(node->inputs[0], 0);
     eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, node->inputs[0]), dy[0], zero));
 }
 
 /* y' = 2 / sqrt(pi) exp(-x^2) */
-EITP__PRIVATE void eitp__gradient_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *bell = eitp_exp(eitp_negate(eitp_multiply(x, x)));
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_affine(bell, 1.1283791670955126, 0)));
 }
 
-EITP__PRIVATE void eitp__gradient_affine(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_affine(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_affine(dy[0], node->attributes.reals[0], 0));
 }
 
-EITP__PRIVATE void eitp__gradient_clamp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_clamp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
     eitp_tensor *below = eitp_less(x, eitp__scalar_like(x, node->attributes.reals[0]));
     eitp_tensor *above = eitp_less(eitp__scalar_like(x, node->attributes.reals[1]), x);
     eitp__add_gradient(&dx[0], eitp_where(below, zero, eitp_where(above, zero, dy[0])));
 }
 
-EITP__PRIVATE void eitp__gradient_cast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_cast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     if (eitp__is_floating(node->inputs[0]->dtype) && eitp__is_floating(node->outputs[0]->dtype))
         eitp__add_gradient(&dx[0], eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0])));
 }
 
-EITP__PRIVATE void eitp__gradient_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__sum_to(dy[0], node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(dy[0], node->inputs[1]));
 }
 
-EITP__PRIVATE void eitp__gradient_subtract(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_subtract(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__sum_to(dy[0], node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(dy[0]), node->inputs[1]));
 }
 
-EITP__PRIVATE void eitp__gradient_multiply(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_multiply(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__sum_to(eitp_multiply(dy[0], node->inputs[1]), node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_multiply(dy[0], node->inputs[0]), node->inputs[1]));
 }
 
-EITP__PRIVATE void eitp__gradient_divide(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_divide(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *da = eitp_divide(dy[0], node->inputs[1]);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
@@ -422,16 +422,199 @@ static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(is_not_b, zero, shared), b));
 }
 
-EITP__PRIVATE void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__gradient_chosen(node, dy[0], dx, 0);
 }
 
-EITP__PRIVATE void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__gradient_chosen(node, dy[0], dx, 1);
 }
 
-EITP__PRIVATE void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *zero = eitp__scalar_like(dy[0], 0);
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(node->inputs[0], dy[0], zero), node->inputs[1]));
     eitp__add_gradient(&dx[2], eitp__sum_to(eitp_where(node->inputs[0], zero, dy[0]), node->inputs[2]));
+}
+
+/* ---- Rows ---- */
+
+static eitp_tensor *eitp__rows_fill(const eitp__node *node, int64_t begin, int64_t end) {
+    const eitp_tensor *y = node->outputs[0];
+    int64_t shape[EITP_MAX_RANK];
+    memcpy(shape, y->shape, sizeof shape);
+    shape[0] = end - begin;
+    return eitp_fill(node->graph, y->dtype, y->rank, shape, node->attributes.reals[0]);
+}
+
+static eitp_tensor *eitp__rows_cast(const eitp__node *node, int64_t begin, int64_t end) {
+    return eitp_cast(eitp__rows(node->inputs[0], begin, end), node->outputs[0]->dtype);
+}
+
+static int eitp__is_zeros(const eitp_tensor *x) {
+    return x && x->node && x->node->op == EITP__OP_FILL && x->node->attributes.reals[0] == 0;
+}
+
+static eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    if (!eitp__same_shape(a, b))
+        return NULL;
+    a = eitp__rows(a, begin, end);
+    b = eitp__rows(b, begin, end);
+    if (eitp__is_zeros(b) || eitp__is_zeros(a))
+        return eitp__is_zeros(b) ? a : b;
+    return node->attributes.integers[0] ? eitp__add_unfused(a, b) : eitp_add(a, b);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp__gradient_rule *gradient) {
+    op->min_inputs = op->max_inputs = inputs;
+    op->shape = inputs == 1 ? eitp__shape_unary : eitp__shape_binary;
+    op->gradient = gradient;
+    op->flops = eitp__flops_elements;
+    op->reuse = inputs == 1 ? EITP__FIRST : EITP__FIRST | EITP__SECOND;
+}
+
+/* The inputs that are broadcast over rows. If the last dimension is summed too, kernels may sum within a row first, or
+   in a wider dtype. */
+static unsigned eitp__row_sums_of_broadcast(const eitp__node *node) {
+    const eitp_tensor *y = node->outputs[0];
+    unsigned sums = 0;
+    for (int i = 0; i < node->input_count; i++) {
+        const eitp_tensor *x = node->inputs[i];
+        const int is_broadcast = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
+        if (is_broadcast && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1])
+            sums |= 1u << i;
+    }
+    return sums;
+}
+
+static void eitp__define_binary(eitp__op_info *op, eitp__gradient_rule *gradient) {
+    eitp__define_elementwise(op, 2, gradient);
+    op->row_sums = eitp__row_sums_of_broadcast;
+}
+
+EITP__PRIVATE void eitp__op_fill(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 0;
+    op->shape = eitp__shape_fill;
+    op->gradient = eitp__gradient_none;
+    op->rows = eitp__rows_fill;
+    op->is_constant = 1;
+}
+
+EITP__PRIVATE void eitp__op_arange(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 0;
+    op->shape = eitp__shape_arange;
+    op->gradient = eitp__gradient_none;
+}
+
+EITP__PRIVATE void eitp__op_negate(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_negate);
+}
+
+EITP__PRIVATE void eitp__op_abs(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_abs);
+}
+
+EITP__PRIVATE void eitp__op_exp(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_exp);
+}
+
+EITP__PRIVATE void eitp__op_log(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_log);
+}
+
+EITP__PRIVATE void eitp__op_sqrt(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_sqrt);
+}
+
+EITP__PRIVATE void eitp__op_rsqrt(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_rsqrt);
+}
+
+EITP__PRIVATE void eitp__op_sin(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_sin);
+}
+
+EITP__PRIVATE void eitp__op_cos(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_cos);
+}
+
+EITP__PRIVATE void eitp__op_tanh(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_tanh);
+}
+
+EITP__PRIVATE void eitp__op_sigmoid(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_sigmoid);
+}
+
+EITP__PRIVATE void eitp__op_relu(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_relu);
+    op->work = EITP_WORK_ACTIVATION;
+}
+
+EITP__PRIVATE void eitp__op_erf(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_erf);
+}
+
+EITP__PRIVATE void eitp__op_affine(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_affine);
+}
+
+EITP__PRIVATE void eitp__op_clamp(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_clamp);
+}
+
+EITP__PRIVATE void eitp__op_cast(eitp__op_info *op) {
+    op->shape = eitp__shape_cast;
+    op->gradient = eitp__gradient_cast;
+    op->rows = eitp__rows_cast;
+}
+
+EITP__PRIVATE void eitp__op_add(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_add);
+    op->rows = eitp__rows_add;
+    eitp__add_epilogue(op, EITP__EPILOGUE_ADD, 1, 0);
+    eitp__add_epilogue(op, EITP__EPILOGUE_ADD, 0, 1);
+}
+
+EITP__PRIVATE void eitp__op_subtract(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_subtract);
+}
+
+EITP__PRIVATE void eitp__op_multiply(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_multiply);
+}
+
+EITP__PRIVATE void eitp__op_divide(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_divide);
+}
+
+EITP__PRIVATE void eitp__op_minimum(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_minimum);
+}
+
+EITP__PRIVATE void eitp__op_maximum(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_maximum);
+}
+
+EITP__PRIVATE void eitp__op_less(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_compare;
+    op->gradient = eitp__gradient_none;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_equal(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_compare;
+    op->gradient = eitp__gradient_none;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_where(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 3;
+    op->shape = eitp__shape_where;
+    op->gradient = eitp__gradient_where;
+    op->dtype_input = 2;
 }

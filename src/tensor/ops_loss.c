@@ -36,7 +36,7 @@ eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32
     return eitp__with_checked_targets(loss, targets, loss ? logits->shape[1] : 0, ignored);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error *error) {
     const eitp_tensor *logits = node->inputs[0], *targets = node->inputs[1];
     char a[100], b[100];
     int fits = logits->rank == 2 && targets->rank == 1 && targets->dtype == EITP_I32 &&
@@ -51,11 +51,11 @@ EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_cross_entropy_backward(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_cross_entropy_backward(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[0], error);
 }
 
-EITP__PRIVATE void eitp__gradient_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[4];
     inputs[0] = node->inputs[0];
     inputs[1] = node->inputs[1];
@@ -64,7 +64,7 @@ EITP__PRIVATE void eitp__gradient_cross_entropy(const eitp__node *node, eitp_ten
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_CROSS_ENTROPY_BACKWARD, inputs, 4, &node->attributes));
 }
 
-EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *logits = node->inputs[0], *targets = node->inputs[1];
     eitp_tensor *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1), *largest, *total, *loss;
     eitp_tensor *nan = eitp__scalar_like(logits, (double)NAN), *ignored, *factor;
@@ -97,7 +97,7 @@ static eitp_status eitp__check_head(const eitp__node *node, eitp_error *error) {
                          "x must be floating-point [n, c], table [v, c] of the same dtype, and targets i32 [n]");
 }
 
-EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *table = node->inputs[1];
     int64_t shape[2];
     eitp_status status = eitp__check_head(node, error);
@@ -112,16 +112,16 @@ EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) 
     return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 1, shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_head_loss(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_head_loss(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__node_output_like(node, node->inputs[2], error);
     return status ? status : eitp__node_output_like(node, node->inputs[2], error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_head_backward(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_head_backward(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[0], error);
 }
 
-EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
+static double eitp__flops_head(const eitp__node *node) {
     return 2.0 * (double)eitp__elements(node->inputs[0]) * (double)node->inputs[1]->shape[0];
 }
 
@@ -140,7 +140,7 @@ eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_
     return eitp__with_checked_targets(loss, targets, loss ? table->shape[0] : 0, ignored);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[2];
     eitp_status status = eitp__check_head(node, error);
@@ -158,7 +158,7 @@ static int eitp__is_16_bits(const eitp_tensor *x) {
     return eitp__wide(x->dtype) != x->dtype;
 }
 
-EITP__PRIVATE void eitp__expand_linear_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_linear_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2], *inputs[4];
     eitp__attributes attributes = node->attributes;
     eitp__node *head, *loss;
@@ -185,8 +185,7 @@ EITP__PRIVATE void eitp__expand_linear_cross_entropy(const eitp__node *node, eit
 }
 
 /* The gradient of the logits, and from it those of x and the table. */
-EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy,
-                                                       eitp_tensor **dx) {
+static void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *inputs[5], *d;
     inputs[0] = node->outputs[2];
     if (eitp__is_16_bits(x)) {
@@ -302,4 +301,65 @@ eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, 
     if (config->label_smoothing > 0)
         smoothing_term = eitp__head_smoothing_term(x, table, targets, config->weights);
     return eitp__configured_loss(nll, smoothing_term, targets, classes, config);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+static unsigned eitp__row_sums_of_head(const eitp__node *node) {
+    (void)node;
+    return EITP__SECOND;
+}
+
+EITP__PRIVATE void eitp__op_cross_entropy(eitp__op_info *op) {
+    op->work = EITP_WORK_LOSS;
+    op->min_inputs = op->max_inputs = 2;
+    op->outputs = 2;
+    op->shape = eitp__shape_cross_entropy;
+    op->gradient = eitp__gradient_cross_entropy;
+    op->expand = eitp__expand_cross_entropy;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_cross_entropy_backward(eitp__op_info *op) {
+    op->work = EITP_WORK_LOSS;
+    op->min_inputs = op->max_inputs = 4;
+    op->shape = eitp__shape_cross_entropy_backward;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_CROSS_ENTROPY + 1;
+    op->reuse = EITP__FIRST;
+}
+
+EITP__PRIVATE void eitp__op_head(eitp__op_info *op) {
+    op->work = EITP_WORK_HEAD;
+    op->min_inputs = op->max_inputs = 3;
+    op->outputs = 4;
+    op->shape = eitp__shape_head;
+    op->flops = eitp__flops_head;
+    op->is_product = 1;
+    op->partly_written = 1u << 3;
+}
+
+EITP__PRIVATE void eitp__op_head_loss(eitp__op_info *op) {
+    op->work = EITP_WORK_HEAD;
+    op->min_inputs = op->max_inputs = 4;
+    op->outputs = 2;
+    op->shape = eitp__shape_head_loss;
+}
+
+EITP__PRIVATE void eitp__op_head_backward(eitp__op_info *op) {
+    op->work = EITP_WORK_HEAD;
+    op->min_inputs = op->max_inputs = 5;
+    op->shape = eitp__shape_head_backward;
+    op->flops = eitp__flops_elements;
+    op->reuse = EITP__FIRST;
+}
+
+EITP__PRIVATE void eitp__op_linear_cross_entropy(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 3;
+    op->outputs = 4;
+    op->shape = eitp__shape_linear_cross_entropy;
+    op->gradient = eitp__gradient_linear_cross_entropy;
+    op->expand = eitp__expand_linear_cross_entropy;
+    op->flops = eitp__flops_head;
+    op->row_sums = eitp__row_sums_of_head;
 }

@@ -13,7 +13,7 @@ static unsigned eitp__last_dimension(const eitp_tensor *x) {
 }
 
 /* For fused gradients whose result has the shape of input 1. */
-EITP__PRIVATE eitp_status eitp__shape_second(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_second(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[1], error);
 }
 
@@ -27,11 +27,11 @@ eitp_tensor *eitp_log_softmax(eitp_tensor *x) {
     return eitp__apply(EITP__OP_LOG_SOFTMAX, &x, 1, NULL);
 }
 
-EITP__PRIVATE void eitp__gradient_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_log_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_log_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_LOG_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
 }
 
@@ -40,25 +40,25 @@ static eitp_tensor *eitp__shifted(eitp_tensor *x) {
     return eitp_subtract(x, eitp_stop_gradient(eitp_max(x, eitp__last_dimension(x), 1)));
 }
 
-EITP__PRIVATE void eitp__expand_softmax(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_softmax(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *weights = eitp_exp(eitp__shifted(node->inputs[0]));
     outputs[0] = eitp_divide(weights, eitp_sum(weights, eitp__last_dimension(weights), 1));
 }
 
-EITP__PRIVATE void eitp__expand_log_softmax(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_log_softmax(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *shifted = eitp__shifted(node->inputs[0]);
     outputs[0] = eitp_subtract(shifted, eitp_log(eitp_sum(eitp_exp(shifted), eitp__last_dimension(shifted), 1)));
 }
 
 /* y (dy - sum(y dy)) */
-EITP__PRIVATE void eitp__expand_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *y = node->inputs[0], *dy = node->inputs[1];
     eitp_tensor *total = eitp_sum(eitp_multiply(y, dy), eitp__last_dimension(y), 1);
     outputs[0] = eitp_multiply(y, eitp_subtract(dy, total));
 }
 
 /* dy - exp(y) sum(dy) */
-EITP__PRIVATE void eitp__expand_log_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_log_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *y = node->inputs[0], *dy = node->inputs[1];
     eitp_tensor *total = eitp_sum(dy, eitp__last_dimension(dy), 1);
     outputs[0] = eitp_subtract(dy, eitp_multiply(eitp_exp(y), total));
@@ -74,16 +74,16 @@ eitp_tensor *eitp_gelu_erf(eitp_tensor *x) {
     return eitp__apply(EITP__OP_GELU_ERF, &x, 1, NULL);
 }
 
-EITP__PRIVATE void eitp__gradient_gelu_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_gelu_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_GELU_TANH_BACKWARD, node->inputs[0], dy[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_gelu_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_gelu_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_GELU_ERF_BACKWARD, node->inputs[0], dy[0]));
 }
 
 /* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
-EITP__PRIVATE void eitp__expand_gelu_tanh(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_gelu_tanh(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *x = node->inputs[0];
     eitp_tensor *cubic = eitp_multiply(x, eitp_affine(eitp_multiply(x, x), 0.044715, 1));
     eitp_tensor *gate = eitp_affine(eitp_tanh(eitp_affine(cubic, 0.7978845608028654, 0)), 0.5, 0.5);
@@ -91,7 +91,7 @@ EITP__PRIVATE void eitp__expand_gelu_tanh(const eitp__node *node, eitp_tensor **
 }
 
 /* x / 2 (1 + erf(x / sqrt(2))) */
-EITP__PRIVATE void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *x = node->inputs[0];
     outputs[0] = eitp_multiply(x, eitp_affine(eitp_erf(eitp_affine(x, 0.7071067811865476, 0)), 0.5, 0.5));
 }
@@ -102,11 +102,11 @@ eitp_tensor *eitp_silu(eitp_tensor *x) {
     return eitp__apply(EITP__OP_SILU, &x, 1, NULL);
 }
 
-EITP__PRIVATE void eitp__gradient_silu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_silu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SILU_BACKWARD, node->inputs[0], dy[0]));
 }
 
-EITP__PRIVATE void eitp__expand_silu(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_silu(const eitp__node *node, eitp_tensor **outputs) {
     outputs[0] = eitp_multiply(node->inputs[0], eitp_sigmoid(node->inputs[0]));
 }
 
@@ -144,20 +144,20 @@ static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, in
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
     return eitp__shape_norm(node, "gain and bias", 2, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[0], error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_parameters(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_layer_norm_backward_parameters(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__node_output_like(node, node->inputs[1], error);
     return status ? status : eitp__node_output_like(node, node->inputs[2], error);
 }
 
-EITP__PRIVATE void eitp__gradient_layer_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_layer_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[6];
     eitp__node *parameters;
     for (int i = 0; i < 3; i++)
@@ -171,7 +171,7 @@ EITP__PRIVATE void eitp__gradient_layer_norm(const eitp__node *node, eitp_tensor
     eitp__add_gradient(&dx[2], parameters ? parameters->outputs[1] : NULL);
 }
 
-EITP__PRIVATE void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *x = node->inputs[0], *mean, *centred, *variance, *reciprocal;
     mean = eitp_mean(x, eitp__last_dimension(x), 1);
     centred = eitp_subtract(x, mean);
@@ -193,11 +193,11 @@ eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon) {
     return eitp__apply(EITP__OP_RMS_NORM, inputs, 2, &attributes);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_rms_norm(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_rms_norm(eitp__node *node, eitp_error *error) {
     return eitp__shape_norm(node, "gain", 1, error);
 }
 
-EITP__PRIVATE void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[4];
     inputs[0] = node->inputs[0];
     inputs[1] = node->inputs[1];
@@ -207,7 +207,7 @@ EITP__PRIVATE void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *
     eitp__add_gradient(&dx[1], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_PARAMETERS, inputs, 4, &node->attributes));
 }
 
-EITP__PRIVATE void eitp__expand_rms_norm(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_rms_norm(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *x = node->inputs[0], *squares = eitp_mean(eitp_multiply(x, x), eitp__last_dimension(x), 1);
     eitp_tensor *reciprocal = eitp_rsqrt(eitp_affine(squares, 1, node->attributes.reals[0]));
     outputs[0] = eitp_multiply(eitp_multiply(x, reciprocal), node->inputs[1]);
@@ -229,7 +229,7 @@ eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids, eitp_te
     return eitp__apply(EITP__OP_EMBEDDING, inputs, 4, NULL);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *error) {
     const eitp_tensor *table = node->inputs[0], *ids = node->inputs[1];
     int64_t shape[2];
     eitp_status status =
@@ -247,7 +247,7 @@ EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *er
     return status ? status : eitp__node_output(node, table->dtype, 2, shape, ids->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
     return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape,
                              (int)node->attributes.integers[2], error);
 }
@@ -269,7 +269,7 @@ static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, 
     return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
 }
 
-EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *table = node->inputs[0];
     eitp_tensor *ids = node->inputs[1], *rows = dy[0];
     /*
@@ -308,7 +308,7 @@ static eitp_tensor *eitp__embedding_rows(const eitp__node *node) {
     return eitp_cast(numbers, EITP_I32);
 }
 
-EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__embedding_rows(node)));
 }
 
@@ -324,12 +324,12 @@ static eitp_tensor *eitp__column_indices(eitp_tensor *ids, int64_t columns) {
     return eitp_broadcast(ids, 2, shape);
 }
 
-EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_embedding(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *table = node->inputs[0];
     outputs[0] = eitp_gather(table, eitp__column_indices(node->inputs[1], table->shape[1]), 0);
 }
 
-EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__embedding_rows(node), dy->shape[1]);
     if (indices)
         outputs[0] = eitp__scatter_add_axis(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
@@ -337,7 +337,7 @@ EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_
 
 /* ---- Dropout ---- */
 
-EITP__PRIVATE eitp_status eitp__shape_dropout(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_dropout(eitp__node *node, eitp_error *error) {
     const eitp_tensor *key = node->inputs[1];
     eitp_status status = eitp__require(key->dtype == EITP_I64 && key->rank == 1 && key->shape[0] == 3, error,
                                        "key must be i64 [3]: seed, step, first row");
@@ -362,9 +362,192 @@ eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability) 
 }
 
 /* The mask is a function of the key, so the gradient is dropped out with the same mask. */
-EITP__PRIVATE void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[2];
     inputs[0] = dy[0];
     inputs[1] = node->inputs[1];
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_DROPOUT, inputs, 2, &node->attributes));
+}
+
+static eitp_tensor *eitp__rows_embedding_backward(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp__attributes attributes = node->attributes;
+    attributes.integers[0] += begin;
+    attributes.shape[0] = end - begin;
+    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, node->inputs, 2, &attributes);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+static unsigned eitp__row_sums_of_gain_and_bias(const eitp__node *node) {
+    (void)node;
+    return EITP__SECOND | EITP__THIRD;
+}
+
+static unsigned eitp__row_sums_of_gain(const eitp__node *node) {
+    (void)node;
+    return EITP__SECOND;
+}
+
+static unsigned eitp__row_sums_of_embedding(const eitp__node *node) {
+    (void)node;
+    return EITP__FIRST;
+}
+
+EITP__PRIVATE void eitp__op_softmax(eitp__op_info *op) {
+    op->shape = eitp__shape_unary;
+    op->gradient = eitp__gradient_softmax;
+    op->expand = eitp__expand_softmax;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_softmax_backward(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_second;
+    op->expand = eitp__expand_softmax_backward;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_log_softmax(eitp__op_info *op) {
+    op->shape = eitp__shape_unary;
+    op->gradient = eitp__gradient_log_softmax;
+    op->expand = eitp__expand_log_softmax;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_log_softmax_backward(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_second;
+    op->expand = eitp__expand_log_softmax_backward;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_gelu_tanh(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_gelu_tanh);
+    op->expand = eitp__expand_gelu_tanh;
+    op->work = EITP_WORK_ACTIVATION;
+    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_TANH, 0, -1);
+}
+
+EITP__PRIVATE void eitp__op_gelu_tanh_backward(eitp__op_info *op) {
+    eitp__define_elementwise(op, 2, NULL);
+    op->shape = eitp__shape_second;
+    op->work = EITP_WORK_ACTIVATION;
+    op->backward_of = EITP__OP_GELU_TANH + 1;
+    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0);
+}
+
+EITP__PRIVATE void eitp__op_gelu_erf(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_gelu_erf);
+    op->expand = eitp__expand_gelu_erf;
+    op->work = EITP_WORK_ACTIVATION;
+    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_ERF, 0, -1);
+}
+
+EITP__PRIVATE void eitp__op_gelu_erf_backward(eitp__op_info *op) {
+    eitp__define_elementwise(op, 2, NULL);
+    op->shape = eitp__shape_second;
+    op->work = EITP_WORK_ACTIVATION;
+    op->backward_of = EITP__OP_GELU_ERF + 1;
+    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0);
+}
+
+EITP__PRIVATE void eitp__op_silu(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_silu);
+    op->expand = eitp__expand_silu;
+    op->work = EITP_WORK_ACTIVATION;
+    eitp__add_epilogue(op, EITP__EPILOGUE_SILU, 0, -1);
+}
+
+EITP__PRIVATE void eitp__op_silu_backward(eitp__op_info *op) {
+    eitp__define_elementwise(op, 2, NULL);
+    op->shape = eitp__shape_second;
+    op->work = EITP_WORK_ACTIVATION;
+    op->backward_of = EITP__OP_SILU + 1;
+    eitp__add_epilogue(op, EITP__EPILOGUE_SILU_BACKWARD, 1, 0);
+}
+
+EITP__PRIVATE void eitp__op_layer_norm(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 3;
+    op->outputs = 3;
+    op->shape = eitp__shape_layer_norm;
+    op->gradient = eitp__gradient_layer_norm;
+    op->expand = eitp__expand_layer_norm;
+    op->flops = eitp__flops_elements;
+    op->row_sums = eitp__row_sums_of_gain_and_bias;
+    op->joint = EITP__SECOND | EITP__THIRD;
+}
+
+EITP__PRIVATE void eitp__op_layer_norm_backward_input(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 6;
+    op->shape = eitp__shape_layer_norm_backward_input;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_LAYER_NORM + 1;
+}
+
+EITP__PRIVATE void eitp__op_layer_norm_backward_parameters(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 6;
+    op->outputs = 2;
+    op->shape = eitp__shape_layer_norm_backward_parameters;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_LAYER_NORM + 1;
+    op->wrt[0] = 1;
+    op->wrt[1] = 2;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+}
+
+EITP__PRIVATE void eitp__op_rms_norm(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 2;
+    op->outputs = 2;
+    op->shape = eitp__shape_rms_norm;
+    op->gradient = eitp__gradient_rms_norm;
+    op->expand = eitp__expand_rms_norm;
+    op->flops = eitp__flops_elements;
+    op->row_sums = eitp__row_sums_of_gain;
+}
+
+EITP__PRIVATE void eitp__op_rms_norm_backward_input(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 4;
+    op->shape = eitp__shape_same;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_RMS_NORM + 1;
+}
+
+EITP__PRIVATE void eitp__op_rms_norm_backward_parameters(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 4;
+    op->shape = eitp__shape_second;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_RMS_NORM + 1;
+    op->wrt[0] = 1;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+}
+
+EITP__PRIVATE void eitp__op_embedding(eitp__op_info *op) {
+    op->min_inputs = 2;
+    op->max_inputs = 4;
+    op->shape = eitp__shape_embedding;
+    op->gradient = eitp__gradient_embedding;
+    op->expand = eitp__expand_embedding;
+    op->row_sums = eitp__row_sums_of_embedding;
+}
+
+EITP__PRIVATE void eitp__op_embedding_backward(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_embedding_backward;
+    op->gradient = eitp__gradient_embedding_backward;
+    op->expand = eitp__expand_embedding_backward;
+    op->rows = eitp__rows_embedding_backward;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+}
+
+EITP__PRIVATE void eitp__op_dropout(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_dropout;
+    op->gradient = eitp__gradient_dropout;
+    op->reuse = EITP__FIRST;
 }

@@ -19,7 +19,7 @@ static eitp_status eitp__matmul_rows(const eitp_tensor *a, const eitp_tensor *b,
     return eitp__require(fits, error, "one operand has a capacity of rows, the other a fixed number of rows");
 }
 
-EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error) {
     const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
     const eitp_tensor *bias = node->input_count > 2 ? node->inputs[2] : NULL;
     int transpose_a = (int)node->attributes.integers[0], transpose_b = (int)node->attributes.integers[1];
@@ -51,7 +51,7 @@ EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, node->attributes.dtype, rank, shape, rows, error);
 }
 
-EITP__PRIVATE double eitp__flops_matmul(const eitp__node *node) {
+static double eitp__flops_matmul(const eitp__node *node) {
     return 2.0 * (double)eitp__elements(node->outputs[0]) *
            (double)eitp__product_extent(node->inputs[0], (int)node->attributes.integers[0], 0);
 }
@@ -130,7 +130,7 @@ eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias,
     return eitp__activate(eitp__product(x, weight, bias, 0, 0, 0), activation);
 }
 
-EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *d = eitp_cast(dy[0], a->dtype), *da, *db;
     eitp_dtype da_dtype = eitp__gradient_dtype(a), db_dtype = eitp__gradient_dtype(b);
     int ta = (int)node->attributes.integers[0], tb = (int)node->attributes.integers[1];
@@ -141,4 +141,37 @@ EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *co
     eitp__add_gradient(&dx[1], eitp__sum_to(db, b));
     if (node->input_count > 2)
         eitp__add_gradient(&dx[2], eitp_sum(dy[0], (1u << (dy[0]->rank - 1)) - 1, 0));
+}
+
+/* Rows of a product come from rows of its first factor, or from columns if that is transposed. */
+static eitp_tensor *eitp__rows_matmul(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *a = node->inputs[0];
+    int transposed = (int)node->attributes.integers[0];
+    if (a->rank != 2 || node->inputs[1]->rank != 2)
+        return NULL;
+    return eitp__matmul_node(transposed ? eitp_slice(a, 1, begin, end) : eitp__rows(a, begin, end), node->inputs[1],
+                             node->input_count > 2 ? node->inputs[2] : NULL, transposed,
+                             (int)node->attributes.integers[1], node->outputs[0]->dtype);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+/* The weight and the bias, which rows are multiplied by and added to. */
+static unsigned eitp__row_sums_of_matmul(const eitp__node *node) {
+    const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    const int is_weight = !node->attributes.integers[0] && (a->rank > b->rank || b->rank == 2);
+    return (is_weight ? EITP__SECOND : 0) | EITP__THIRD;
+}
+
+EITP__PRIVATE void eitp__op_matmul(eitp__op_info *op) {
+    op->work = EITP_WORK_PRODUCT;
+    op->min_inputs = 2;
+    op->max_inputs = 3;
+    op->shape = eitp__shape_matmul;
+    op->gradient = eitp__gradient_matmul;
+    op->rows = eitp__rows_matmul;
+    op->flops = eitp__flops_matmul;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+    op->is_product = 1;
+    op->row_sums = eitp__row_sums_of_matmul;
 }

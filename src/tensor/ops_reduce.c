@@ -1,7 +1,7 @@
 /* Reductions: builders, shapes, gradients. */
 #include "tensor/op_rules.h"
 
-EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     int reduces_rows = (int)(node->attributes.integers[0] & 1);
@@ -101,13 +101,34 @@ static eitp_tensor *eitp__broadcast_gradient(eitp_tensor *dy, eitp_tensor *x) {
     return eitp_broadcast(dy, x->rank, x->shape);
 }
 
-EITP__PRIVATE void eitp__gradient_sum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_sum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__broadcast_gradient(eitp_cast(dy[0], node->inputs[0]->dtype), node->inputs[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_max(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_max(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0), *one = eitp__scalar_like(x, 1);
     eitp_tensor *is_maximum = eitp_where(eitp_equal(x, node->outputs[0]), one, zero);
     eitp_tensor *count = eitp_cast(eitp_sum(is_maximum, (unsigned)node->attributes.integers[0], 1), x->dtype);
     eitp__add_gradient(&dx[0], eitp_multiply(is_maximum, eitp_divide(dy[0], count)));
+}
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__op_sum(eitp__op_info *op) {
+    op->shape = eitp__shape_reduce;
+    op->gradient = eitp__gradient_sum;
+    op->flops = eitp__flops_elements;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+}
+
+EITP__PRIVATE void eitp__op_max(eitp__op_info *op) {
+    op->shape = eitp__shape_reduce;
+    op->gradient = eitp__gradient_max;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_argmax(eitp__op_info *op) {
+    op->shape = eitp__shape_reduce;
+    op->gradient = eitp__gradient_none;
+    op->flops = eitp__flops_elements;
 }

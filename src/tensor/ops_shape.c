@@ -20,7 +20,7 @@ static eitp_status eitp__refuse_rows(int condition, eitp_error *error) {
     return eitp__require(!condition, error, "the leading dimension is a capacity of rows: it cannot be moved or cut");
 }
 
-EITP__PRIVATE eitp_status eitp__shape_reshape(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_reshape(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     eitp__attributes *attributes = &node->attributes;
     int64_t known = 1, elements = eitp__elements(x);
@@ -46,7 +46,7 @@ EITP__PRIVATE eitp_status eitp__shape_reshape(eitp__node *node, eitp_error *erro
     return status ? status : eitp__node_output(node, x->dtype, attributes->rank, attributes->shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_broadcast(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_broadcast(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     const eitp__attributes *attributes = &node->attributes;
     int extra = attributes->rank - x->rank;
@@ -62,7 +62,7 @@ EITP__PRIVATE eitp_status eitp__shape_broadcast(eitp__node *node, eitp_error *er
     return eitp__node_output(node, x->dtype, attributes->rank, attributes->shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_permute(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_permute(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     unsigned seen = 0;
@@ -80,7 +80,7 @@ EITP__PRIVATE eitp_status eitp__shape_permute(eitp__node *node, eitp_error *erro
     return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_slice(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_slice(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     const eitp__attributes *attributes = &node->attributes;
     for (int d = 0; d < x->rank; d++) {
@@ -96,7 +96,7 @@ EITP__PRIVATE eitp_status eitp__shape_slice(eitp__node *node, eitp_error *error)
     return eitp__node_output(node, x->dtype, x->rank, attributes->shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_pad(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_pad(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     const eitp__attributes *attributes = &node->attributes;
     for (int d = 0; d < x->rank; d++) {
@@ -111,7 +111,7 @@ EITP__PRIVATE eitp_status eitp__shape_pad(eitp__node *node, eitp_error *error) {
     return eitp__node_output(node, x->dtype, x->rank, attributes->shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error) {
     const eitp_tensor *first = node->inputs[0];
     int axis = (int)node->attributes.integers[0];
     int64_t shape[EITP_MAX_RANK];
@@ -143,7 +143,7 @@ static eitp_status eitp__check_indices(const eitp_tensor *x, const eitp_tensor *
                          eitp__shape_text(indices, b, sizeof b), axis);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *indices = node->inputs[1];
     int axis = (int)node->attributes.integers[0];
     /* Along axis 0, x is a table, and the result has the rows of the indices. */
@@ -151,7 +151,7 @@ EITP__PRIVATE eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, x->dtype, indices->rank, indices->shape, indices->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_scatter_add(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_scatter_add(eitp__node *node, eitp_error *error) {
     const eitp_tensor *indices = node->inputs[0], *x = node->inputs[1];
     int axis = (int)node->attributes.integers[0];
     int rows = axis == 0 ? (int)node->attributes.integers[2] : x->rows;
@@ -376,22 +376,22 @@ eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimensio
 
 /* ---- Gradients ---- */
 
-EITP__PRIVATE void eitp__gradient_reshape(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_reshape(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_reshape(dy[0], node->inputs[0]->rank, node->inputs[0]->shape));
 }
 
-EITP__PRIVATE void eitp__gradient_broadcast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_broadcast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__sum_to(dy[0], node->inputs[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_permute(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_permute(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     int inverse[EITP_MAX_RANK];
     for (int d = 0; d < node->inputs[0]->rank; d++)
         inverse[node->attributes.integers[d]] = d;
     eitp__add_gradient(&dx[0], eitp_permute(dy[0], inverse));
 }
 
-EITP__PRIVATE void eitp__gradient_slice(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_slice(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *slice;
     memcpy(attributes.integers, node->attributes.integers, sizeof attributes.integers);
@@ -401,14 +401,14 @@ EITP__PRIVATE void eitp__gradient_slice(const eitp__node *node, eitp_tensor *con
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_PAD, &slice, 1, &attributes));
 }
 
-EITP__PRIVATE void eitp__gradient_pad(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_pad(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__attributes attributes = EITP__ZERO;
     memcpy(attributes.integers, node->attributes.integers, sizeof attributes.integers);
     memcpy(attributes.shape, node->inputs[0]->shape, sizeof attributes.shape);
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_SLICE, dy, 1, &attributes));
 }
 
-EITP__PRIVATE void eitp__gradient_concat(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_concat(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     int axis = (int)node->attributes.integers[0];
     int64_t begin = 0;
     for (int i = 0; i < node->input_count; i++) {
@@ -418,12 +418,120 @@ EITP__PRIVATE void eitp__gradient_concat(const eitp__node *node, eitp_tensor *co
     }
 }
 
-EITP__PRIVATE void eitp__gradient_gather(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_gather(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *x = node->inputs[0];
     int axis = (int)node->attributes.integers[0];
     eitp__add_gradient(&dx[0], eitp__scatter_add_axis(dy[0], node->inputs[1], axis, x->shape[axis], x->rows));
 }
 
-EITP__PRIVATE void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[1], eitp_gather(dy[0], node->inputs[0], (int)node->attributes.integers[0]));
+}
+
+/* ---- Rows ---- */
+
+/* integers: first row, end row. */
+static eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1], shape[EITP_MAX_RANK];
+    eitp_status status =
+        eitp__require(x->rank > 0 && !x->rows && begin >= 0 && begin < end && end <= x->shape[0], error,
+                      "rows %lld to %lld are outside the tensor, or its number of rows varies between executions",
+                      (long long)begin, (long long)end);
+    if (status)
+        return status;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[0] = end - begin;
+    status = eitp__node_output(node, x->dtype, x->rank, shape, 0, error);
+    if (!status)
+        node->outputs[0]->first = begin * (eitp__elements(x) / x->shape[0]);
+    return status;
+}
+
+static void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1];
+    eitp_tensor *rows = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp_pad(rows, 0, begin, node->inputs[0]->shape[0] - end));
+}
+
+/* Pads the rows of x that fall into [begin, end); zeros if there are none. */
+static eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *x = node->inputs[0];
+    const eitp_tensor *y = node->outputs[0];
+    eitp__attributes attributes = node->attributes;
+    int64_t start = attributes.integers[0], first, stop;
+    first = begin > start ? begin : start;
+    stop = end < start + x->shape[0] ? end : start + x->shape[0];
+    memcpy(attributes.shape, y->shape, sizeof attributes.shape);
+    attributes.shape[0] = end - begin;
+    if (first >= stop)
+        return eitp_fill(node->graph, y->dtype, y->rank, attributes.shape, 0);
+    attributes.integers[0] = first - begin;
+    x = eitp__rows(x, first - start, stop - start);
+    return eitp__apply(EITP__OP_PAD, &x, 1, &attributes);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__op_broadcast(eitp__op_info *op) {
+    op->shape = eitp__shape_broadcast;
+    op->gradient = eitp__gradient_broadcast;
+}
+
+EITP__PRIVATE void eitp__op_permute(eitp__op_info *op) {
+    op->shape = eitp__shape_permute;
+    op->gradient = eitp__gradient_permute;
+}
+
+EITP__PRIVATE void eitp__op_slice(eitp__op_info *op) {
+    op->shape = eitp__shape_slice;
+    op->gradient = eitp__gradient_slice;
+}
+
+EITP__PRIVATE void eitp__op_pad(eitp__op_info *op) {
+    op->shape = eitp__shape_pad;
+    op->gradient = eitp__gradient_pad;
+    op->rows = eitp__rows_pad;
+    op->accumulates = EITP__ACCUMULATES_STORED;
+}
+
+EITP__PRIVATE void eitp__op_concat(eitp__op_info *op) {
+    op->max_inputs = EITP__MAX_INPUTS;
+    op->shape = eitp__shape_concat;
+    op->gradient = eitp__gradient_concat;
+}
+
+EITP__PRIVATE void eitp__op_gather(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_gather;
+    op->gradient = eitp__gradient_gather;
+}
+
+EITP__PRIVATE void eitp__op_scatter_add(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_scatter_add;
+    op->gradient = eitp__gradient_scatter_add;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+    op->dtype_input = 2;
+}
+
+EITP__PRIVATE void eitp__op_reshape(eitp__op_info *op) {
+    op->shape = eitp__shape_reshape;
+    op->gradient = eitp__gradient_reshape;
+    op->shares[0] = 1;
+    op->is_view = 1;
+}
+
+EITP__PRIVATE void eitp__op_stop_gradient(eitp__op_info *op) {
+    op->shape = eitp__shape_same;
+    op->gradient = eitp__gradient_none;
+    op->shares[0] = 1;
+    op->is_view = 1;
+}
+
+EITP__PRIVATE void eitp__op_rows(eitp__op_info *op) {
+    op->shape = eitp__shape_rows;
+    op->gradient = eitp__gradient_rows;
+    op->shares[0] = 1;
+    op->is_view = 1;
 }

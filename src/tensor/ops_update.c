@@ -5,7 +5,7 @@ static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
     return x->dtype == EITP_F32 && x->rank == 1 && x->shape[0] == extent;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_accumulate(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_accumulate(eitp__node *node, eitp_error *error) {
     const eitp_tensor *target = node->inputs[0], *x = node->inputs[1];
     const eitp_tensor *carry = node->inputs[2];
     char a[100], b[100];
@@ -28,14 +28,14 @@ eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *c
     return eitp__apply(EITP__OP_ACCUMULATE, inputs, 3, NULL);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_sum_squares(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_sum_squares(eitp__node *node, eitp_error *error) {
     int64_t blocks = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
     eitp_status status = eitp__require(!node->inputs[0]->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &blocks, 0, error);
 }
 
 /* Sums blocks of a flat copy; the last block is padded with zeros. */
-EITP__PRIVATE void eitp__expand_sum_squares(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_sum_squares(const eitp__node *node, eitp_tensor **outputs) {
     int64_t blocks[2], flat = -1, elements = eitp__elements(node->inputs[0]);
     eitp_tensor *x = eitp_reshape(eitp_cast(node->inputs[0], EITP_F64), 1, &flat);
     blocks[0] = (elements + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
@@ -52,14 +52,14 @@ static int64_t eitp__tensor_columns(const eitp_tensor *x) {
     return x->rank ? x->shape[x->rank - 1] : 1;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_row_squares(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_row_squares(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t rows = eitp__elements(x) / eitp__tensor_columns(x);
     eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &rows, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_column_squares(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_column_squares(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *before = node->inputs[1];
     int64_t columns = eitp__tensor_columns(x);
     eitp_status status =
@@ -79,11 +79,11 @@ static eitp_tensor *eitp__matrix_of_squares(eitp_tensor *x) {
     return eitp_multiply(x, x);
 }
 
-EITP__PRIVATE void eitp__expand_row_squares(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_row_squares(const eitp__node *node, eitp_tensor **outputs) {
     outputs[0] = eitp_sum(eitp__matrix_of_squares(node->inputs[0]), 2u, 0);
 }
 
-EITP__PRIVATE void eitp__expand_column_squares(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_column_squares(const eitp__node *node, eitp_tensor **outputs) {
     outputs[0] = eitp_sum(eitp__matrix_of_squares(node->inputs[0]), 1u, 0);
     if (node->inputs[1])
         outputs[0] = eitp_add(node->inputs[1], outputs[0]);
@@ -93,7 +93,7 @@ static int eitp__is_f32_matrix(const eitp_tensor *x, int64_t rows, int64_t colum
     return x->dtype == EITP_F32 && x->rank == 2 && x->shape[0] == rows && x->shape[1] == columns;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t columns = eitp__tensor_columns(x), shape[2];
     eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
@@ -105,7 +105,7 @@ EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error 
     return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_column_products(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *before = node->inputs[2];
     int64_t columns = eitp__tensor_columns(x), shape[2];
     int fits = eitp__is_f32_matrix(node->inputs[1], eitp__elements(x) / columns, EITP__DIRECTIONS) &&
@@ -120,23 +120,23 @@ EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_err
     return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
 }
 
-EITP__PRIVATE double eitp__flops_products(const eitp__node *node) {
+static double eitp__flops_products(const eitp__node *node) {
     return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
 }
 
 /*
  * Per element: one or two moving averages, a square root and a division; as much again for each of two 8-bit moments.
  */
-EITP__PRIVATE double eitp__flops_adamw(const eitp__node *node) {
+static double eitp__flops_adamw(const eitp__node *node) {
     return (node->inputs[7] ? 24.0 : 8.0) * (double)eitp__elements(node->inputs[0]);
 }
 
 /* The same, plus the first moment. */
-EITP__PRIVATE double eitp__flops_factored(const eitp__node *node) {
+static double eitp__flops_factored(const eitp__node *node) {
     return (node->inputs[8] ? 8.0 + 2 * EITP__DIRECTIONS : 8.0) * (double)eitp__elements(node->inputs[0]);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     const eitp_tensor *bound = node->input_count > 3 ? node->inputs[3] : NULL;
     int64_t extent = 2;
@@ -249,7 +249,7 @@ static eitp_status eitp__sums_output(eitp__node *node, eitp_error *error) {
     return eitp__node_output(node, EITP_F64, 2, sums, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
     static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
     eitp_status status = eitp__check_adamw(node, error);
     for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
@@ -270,7 +270,7 @@ static int eitp__is_variable_vector(const eitp_tensor *x) {
     return eitp__is_vector(x, EITP_F32) && x->storage->leaf == EITP__VARIABLE;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_factored_means(eitp__node *node, eitp_error *error) {
     const eitp_tensor *columns = node->inputs[0], *rows = eitp__optional_input(node, 4);
     const eitp_tensor *row_squares = eitp__optional_input(node, 5);
     int64_t row_roots = rows ? rows->shape[0] : 1;
@@ -290,7 +290,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
     return status || !rows ? status : eitp__node_output_like(node, rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *error) {
     const eitp_tensor *directions = node->inputs[0], *m = node->inputs[1];
     int64_t rows = m->rank == 2 ? m->shape[0] : 0, columns = directions->rank == 2 ? directions->shape[1] : 0;
     int fits = eitp__is_f32_matrix(directions, EITP__DIRECTIONS, columns) &&
@@ -309,7 +309,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_e
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
@@ -338,7 +338,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *err
     return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
     static const int changed[] = {0, 2, 6};
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     eitp_dtype wide = eitp__wide(parameter->dtype);
@@ -360,4 +360,119 @@ EITP__PRIVATE eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
     if (!status)
         status = eitp__sums_output(node, error);
     return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__op_accumulate(eitp__op_info *op) {
+    op->min_inputs = 2;
+    op->max_inputs = 3;
+    op->shape = eitp__shape_accumulate;
+    op->flops = eitp__flops_elements;
+    op->shares[0] = 1;
+}
+
+EITP__PRIVATE void eitp__op_sum_squares(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->shape = eitp__shape_sum_squares;
+    op->expand = eitp__expand_sum_squares;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_row_squares(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->shape = eitp__shape_row_squares;
+    op->expand = eitp__expand_row_squares;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_column_squares(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->max_inputs = 2;
+    op->shape = eitp__shape_column_squares;
+    op->expand = eitp__expand_column_squares;
+    op->reuse = EITP__SECOND;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_row_products(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_row_products;
+    op->flops = eitp__flops_products;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_column_products(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 2;
+    op->max_inputs = 3;
+    op->shape = eitp__shape_column_products;
+    op->flops = eitp__flops_products;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_commit(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 2;
+    op->max_inputs = 4;
+    op->outputs = 2;
+    op->shape = eitp__shape_commit;
+}
+
+EITP__PRIVATE void eitp__op_adamw(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 6;
+    op->max_inputs = 10;
+    op->outputs = 7;
+    op->shape = eitp__shape_adamw;
+    op->flops = eitp__flops_adamw;
+    op->shares[0] = 1;
+    op->shares[1] = 3;
+    op->shares[2] = 4;
+    op->shares[4] = 7;
+    op->shares[5] = 8;
+    op->shares[6] = 9;
+}
+
+EITP__PRIVATE void eitp__op_factored_means(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 4;
+    op->max_inputs = 6;
+    op->outputs = 4;
+    op->shape = eitp__shape_factored_means;
+    op->shares[0] = 1;
+    op->shares[3] = 5;
+}
+
+EITP__PRIVATE void eitp__op_factored_momentum(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = op->max_inputs = 7;
+    op->outputs = 4;
+    op->shape = eitp__shape_factored_momentum;
+    op->shares[0] = 1;
+    op->shares[1] = 2;
+}
+
+EITP__PRIVATE void eitp__op_factored(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 6;
+    op->max_inputs = 10;
+    op->outputs = 3;
+    op->shape = eitp__shape_factored;
+    op->flops = eitp__flops_factored;
+    op->shares[0] = 1;
+    op->shares[2] = 7;
+}
+
+EITP__PRIVATE void eitp__op_sgd(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 3;
+    op->max_inputs = 8;
+    op->outputs = 4;
+    op->shape = eitp__shape_sgd;
+    op->flops = eitp__flops_elements;
+    op->shares[0] = 1;
+    op->shares[1] = 3;
+    op->shares[3] = 7;
 }

@@ -98,40 +98,12 @@ static void eitp__fuse_sum(eitp__step *step, const eitp__node *sum) {
 
 /* ---- Epilogues of products ---- */
 
-/*
- * A node that an epilogue can compute: its input `product` is the product, its input `operand` the epilogue's operand.
- */
-typedef struct eitp__epilogue_rule {
-    eitp__op_code op;
-    eitp__epilogue epilogue;
-    int product;
-    int operand; /* -1: none */
-    int shared;  /* other nodes may read the product too: the step stores both */
-} eitp__epilogue_rule;
-
-static const eitp__epilogue_rule *eitp__epilogue_rules(size_t *count) {
-    static const eitp__epilogue_rule rules[] = {
-        {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
-        {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
-        {EITP__OP_SILU, EITP__EPILOGUE_SILU, 0, -1, 1},
-        {EITP__OP_GELU_TANH_BACKWARD, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 0},
-        {EITP__OP_GELU_ERF_BACKWARD, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0, 0},
-        {EITP__OP_SILU_BACKWARD, EITP__EPILOGUE_SILU_BACKWARD, 1, 0, 0},
-        {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
-        {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
-    };
-    *count = EITP__COUNT(rules);
-    return rules;
-}
-
 /* The product whose epilogue can compute the node by `rule`; NULL: none. */
 static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, const eitp__node *node,
                                          const eitp__epilogue_rule *rule) {
     const eitp__backend *backend = fusion->plan->context->backend;
     const eitp_tensor *y = node->outputs[0], *p, *operand;
     eitp__node *product;
-    if (node->op != rule->op)
-        return NULL;
     p = eitp__lowered(node->inputs[rule->product]);
     operand = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
     product = p->node;
@@ -142,17 +114,18 @@ static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, const eitp_
         return NULL;
     if (!backend->interface->supports_epilogue(backend, y->dtype, rule->epilogue))
         return NULL;
-    if (!rule->shared && (fusion->uses[p->id] > 1 || p->is_output))
+    if (operand && (fusion->uses[p->id] > 1 || p->is_output))
         return NULL;
     return product;
 }
 
 static void eitp__find_epilogues(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
-    size_t count;
-    const eitp__epilogue_rule *rules = eitp__epilogue_rules(&count);
     for (size_t n = 0; n < graph->node_count; n++) {
-        for (size_t e = 0; e < count && fusion->needed[n] && !fusion->adders[n] && !fusion->fused_into[n]; e++) {
+        const eitp__epilogue_rule *rules = eitp__op(graph, graph->nodes[n]->op)->epilogues;
+        for (int e = 0; e < EITP__OP_EPILOGUES && rules[e].epilogue; e++) {
+            if (!fusion->needed[n] || fusion->adders[n] || fusion->fused_into[n])
+                break;
             fusion->fused_into[n] = eitp__fusable_product(fusion, graph->nodes[n], &rules[e]);
             if (fusion->fused_into[n])
                 fusion->epilogues[fusion->fused_into[n]->id] = graph->nodes[n];
@@ -163,9 +136,8 @@ static void eitp__find_epilogues(eitp__fusion *fusion) {
 /* Makes a product's step compute its epilogue node. */
 static void eitp__fuse_epilogue(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
     eitp_tensor *p = step->node->outputs[0];
-    size_t count;
-    const eitp__epilogue_rule *rule = eitp__epilogue_rules(&count);
-    while (!(rule->op == node->op && eitp__lowered(node->inputs[rule->product]) == p))
+    const eitp__epilogue_rule *rule = eitp__op(node->graph, node->op)->epilogues;
+    while (eitp__lowered(node->inputs[rule->product]) != p)
         rule++;
     step->epilogue = rule->epilogue;
     step->inputs[2] = step->input_count > 2 ? step->inputs[2] : NULL;

@@ -113,8 +113,7 @@ static void eitp__make_edges(eitp__order *order) {
 
 /* True if the step is an update or a norm, after which most of what it reads can be freed. */
 static int eitp__frees_operands(const eitp__step *step) {
-    eitp__op_code op = step->node->op;
-    return eitp__step_mutates(step) || (op >= EITP__OP_SUM_SQUARES && op <= EITP__OP_COLUMN_PRODUCTS);
+    return eitp__step_mutates(step) || eitp__op(step->node->graph, step->node->op)->runs_early;
 }
 
 /* True if step a goes before step b when both are ready. */

@@ -32,14 +32,14 @@ EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step 
     if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
         bytes = 3 * eitp__value_bytes(step->inputs[0]);
     backend->interface->nominal_speed(backend, eitp__node_dtype(step->node), &rate, &bandwidth);
-    if (step->node->op != EITP__OP_MATMUL && step->node->op != EITP__OP_HEAD)
+    if (!info->is_product)
         rate /= 8;
     seconds = flops / rate > bytes / bandwidth ? flops / rate : bytes / bandwidth;
     return seconds + 2e-6;
 }
 
 static int eitp__is_product(const eitp__step *step) {
-    return step->node->op == EITP__OP_MATMUL || step->node->op == EITP__OP_HEAD;
+    return eitp__op(step->node->graph, step->node->op)->is_product;
 }
 
 EITP__PRIVATE eitp__step eitp__recipe(const eitp__step *step, const eitp_tensor *value) {

@@ -20,7 +20,7 @@ EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first) {
 }
 
 EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
-    return node->op == EITP__OP_ROWS || node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
+    return eitp__op(node->graph, node->op)->is_view;
 }
 
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {

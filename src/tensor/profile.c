@@ -28,7 +28,7 @@ static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
 }
 
 static int eitp__profile_is_product(const eitp__node *node) {
-    return node->op == EITP__OP_MATMUL || node->op == EITP__OP_HEAD;
+    return eitp__op(node->graph, node->op)->is_product;
 }
 
 /*
@@ -123,7 +123,8 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
 /* The profile of a step, except for its time. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
-    profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
+    profile.op = eitp__op(plan->graph, plan->steps[s].node->op)->name;
+    profile.work = eitp__op(plan->graph, plan->steps[s].node->op)->work;
     profile.product = eitp__profile_product(plan, s);
     profile.variable = eitp__step_variable_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;

@@ -12,48 +12,16 @@ typedef struct eitp__tensor_uses {
     int lookups; /* lookups by distinct id */
 } eitp__tensor_uses;
 
-/*
- * True if the gradient of a broadcast operand is a sum of whole rows, which kernels add one by one. If the last
- * dimension is summed too, they may sum within a row first, or in a wider dtype.
- */
-static int eitp__is_summed_by_rows(const eitp_tensor *x, const eitp_tensor *y) {
-    const int is_broadcast = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
-    return is_broadcast && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1];
-}
-
-/* The same for the weight or bias of a product. */
-static int eitp__is_product_by_rows(const eitp__node *node, int input) {
-    const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
-    if (input != 1)
-        return input == 2;
-    if (node->attributes.integers[0])
-        return 0;
-    return a->rank > b->rank || b->rank == 2;
-}
-
 /* True if the gradient of an input is summed row by row, continuing the sum of the previous pass. */
 static int eitp__continues_row_sum(const eitp__node *node, int input, const eitp__tensor_uses *tensors) {
-    switch ((int)node->op) {
-    case EITP__OP_MATMUL:
-        return eitp__is_product_by_rows(node, input);
-    case EITP__OP_ADD:
-    case EITP__OP_SUBTRACT:
-    case EITP__OP_MULTIPLY:
-    case EITP__OP_DIVIDE:
-    case EITP__OP_MINIMUM:
-    case EITP__OP_MAXIMUM:
-        return eitp__is_summed_by_rows(node->inputs[input], node->outputs[0]);
-    case EITP__OP_LAYER_NORM: /* one kernel computes both gradients, and accumulates only both */
-        return input && tensors[node->inputs[1]->id].dependence == EITP__IS_PARAMETER &&
-               tensors[node->inputs[2]->id].dependence == EITP__IS_PARAMETER;
-    case EITP__OP_RMS_NORM:
-    case EITP__OP_LINEAR_CROSS_ENTROPY:
-        return input == 1;
-    case EITP__OP_EMBEDDING:
-        return input == 0;
-    default:
+    const eitp__op_info *op = eitp__op(node->graph, node->op);
+    if (!op->row_sums || !(op->row_sums(node) >> input & 1))
         return 0;
+    for (int i = 0; i < node->input_count && op->joint >> input & 1; i++) {
+        if (op->joint >> i & 1 && tensors[node->inputs[i]->id].dependence != EITP__IS_PARAMETER)
+            return 0;
     }
+    return 1;
 }
 
 /* Counts a use of a parameter; 0 if its gradient then depends on the passes. */

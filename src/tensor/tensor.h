@@ -657,8 +657,21 @@ typedef enum eitp_product {
 } eitp_product;
 
 /* One step of an execution: an op, or several ops fused into one. */
+/* Kinds of work, by which times are grouped. */
+typedef enum eitp_work {
+    EITP_WORK_OTHER = 0,
+    EITP_WORK_PRODUCT = 1, /* of matrices */
+    EITP_WORK_HEAD = 2,    /* products with a vocabulary, and their loss */
+    EITP_WORK_ATTENTION = 3,
+    EITP_WORK_NORM = 4,
+    EITP_WORK_ACTIVATION = 5,
+    EITP_WORK_LOSS = 6,
+    EITP_WORK_UPDATE = 7
+} eitp_work;
+
 typedef struct eitp_profile {
     const char *op; /* "matmul", "layer_norm", ... */
+    eitp_work work;
     eitp_product product;
     const char *variable; /* the parameter that it reads, else the variable that it changes, else the parameter whose
                              gradient it computes; "" if there is none. Belongs to the context. */
