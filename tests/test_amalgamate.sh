@@ -340,11 +340,14 @@ refused "no include guard" "kernels/kernels.h:1: no include guard"
 echo '#include "ref.inc"' >>"$tree/kernels/ref/ref.inc"
 refused "templates in a circle" "kernels/ref/ref.inc:1: templates include each other in a circle"
 
-# ---- circles ----
+# ---- uses ----
 
+add src/base/a.c 'int eitp_a(void) {\n    return 1;\n}\n'
+add src/base/b.c 'int eitp_b(void) {\n    return eitp_a();\n}\n'
+accepted "a module that uses an earlier one"
 add src/base/a.c '#include "base/memory.h"\nint eitp_a(void) {\n    return eitp_b();\n}\n'
 add src/base/b.c 'int eitp_b(void) {\n    return 1;\n}\n'
-accepted "a module that needs another"
+refused "a module that uses a later one" "src/base/a.c:3: \`eitp_b\` is defined in src/base/b.c, which comes later"
 add src/base/a.c 'int eitp_a(void) {\n    return eitp_b();\n}\n'
 add src/base/b.c 'int eitp_b(void) {\n    return eitp_a();\n}\n'
 refused "two modules that need each other" \

@@ -391,7 +391,7 @@ static int make(int only_check) {
         free(ignored.fate);
         lint(sources[i]);
     }
-    check_cycles();
+    check_uses();
     if (!findings) {
         walk("src", visit_module);
         walk("kernels", visit_module);

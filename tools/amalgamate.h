@@ -128,12 +128,13 @@ void lint(source *file);
 void check_bytes(const source *file);
 void check_foreign_includes(const source *file);
 
-/* ---- amalgamate_cycles.c: modules that need each other ---- */
+/* ---- amalgamate_uses.c: what modules use of each other ---- */
 
 /* Notes that a module defines a function that others can call. */
 void note_definition(const source *file, const token *name);
 
-/* Reports modules in a circle, each of which uses a function of the next. Call it after all definitions are noted. */
-void check_cycles(void);
+/* Reports modules in a circle, each of which uses a function of the next, and uses of functions of later modules. Call
+   it after all definitions are noted. */
+void check_uses(void);
 
 #endif

@@ -4,7 +4,7 @@
 #include "train/trainer.h"
 
 EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run) {
-    const char *unit = run->trainer->plans.task.unit;
+    const char *unit = eitp__trainer_task(run->trainer)->unit;
     return unit ? unit : "items";
 }
 

@@ -23,7 +23,7 @@
 #define EITP__POLLS_PER_CLOCK 16
 
 static eitp__arena_use eitp__run_arena(const eitp_run *run) {
-    const eitp_context *context = run->trainer->plans.task.context;
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp__arena_use use;
     use.needed = eitp__arena_needed(context);
     use.reserved = eitp_context_arena_bytes(context);
@@ -113,7 +113,7 @@ EITP__PRIVATE void eitp__guard_step_done(eitp_run *run) {
 }
 
 EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
-    const eitp_context *context = run->trainer->plans.task.context;
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
     memset(&run->guard, 0, sizeof run->guard);
     eitp__pressure_init(&run->guard.pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
                                                   eitp_context_variable_bytes(context, EITP_OPTIMIZER));
@@ -152,7 +152,7 @@ static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *ac
 /* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
 static void eitp__guard_release_arena(eitp_run *run) {
     eitp__arena_use arena;
-    eitp__arena_release(run->trainer->plans.task.context);
+    eitp__arena_release(eitp__trainer_task(run->trainer)->context);
     arena = eitp__run_arena(run);
     eitp__guard_look(run, 0);
     eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);

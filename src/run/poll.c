@@ -7,11 +7,11 @@ EITP__PRIVATE int eitp__run_poll(void *run) {
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
-    eitp_context *context = run->trainer->plans.task.context;
+    eitp_context *context = eitp__trainer_task(run->trainer)->context;
     run->program_poll = context->poll;
     eitp_context_set_poll(context, eitp__run_poll, run);
 }
 
 EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
-    eitp_context_set_poll(run->trainer->plans.task.context, run->program_poll.ask, run->program_poll.user);
+    eitp_context_set_poll(eitp__trainer_task(run->trainer)->context, run->program_poll.ask, run->program_poll.user);
 }

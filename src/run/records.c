@@ -168,7 +168,8 @@ EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     list.count = 0;
     eitp__add_text(&list, "event", "memory_pressure");
     eitp__add_integer(&list, "left_bytes", (int64_t)run->report.memory.left);
-    eitp__add_integer(&list, "arena_bytes", (int64_t)eitp_context_arena_bytes(run->trainer->plans.task.context));
+    eitp__add_integer(&list, "arena_bytes",
+                      (int64_t)eitp_context_arena_bytes(eitp__trainer_task(run->trainer)->context));
     eitp__add_integer(&list, "batch_size", shape.batch_size);
     eitp__add_integer(&list, "grad_accum", shape.grad_accum);
     eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);

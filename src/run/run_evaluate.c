@@ -16,7 +16,7 @@
 #include "train/trainer.h"
 
 EITP__PRIVATE int eitp__run_validates(const eitp_run *run) {
-    return run->trainer->plans.task.samples[EITP_VALIDATION] > 0;
+    return eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION] > 0;
 }
 
 /* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
@@ -91,7 +91,7 @@ static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
 
 /* Validation samples of an evaluation; 0: all. */
 static int64_t eitp__run_eval_samples(const eitp_run *run) {
-    const double samples = (double)run->trainer->plans.task.samples[EITP_VALIDATION];
+    const double samples = (double)eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION];
     return run->config.eval_fraction > 0 ? (int64_t)ceil(run->config.eval_fraction * samples)
                                          : run->config.eval_samples;
 }

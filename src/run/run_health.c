@@ -20,7 +20,7 @@ typedef enum eitp__verdict {
 } eitp__verdict;
 
 static double eitp__run_guess(const eitp_run *run) {
-    return run->trainer->plans.task.guess_loss;
+    return eitp__trainer_task(run->trainer)->guess_loss;
 }
 
 /*
@@ -142,7 +142,7 @@ static void eitp__health_watch_loss(eitp_run *run) {
 /* The norm of the gradient bounds each of its elements, whose squares the optimizer averages. */
 static void eitp__health_watch_state(eitp_run *run) {
     const eitp_step_report *step = &run->report.step;
-    const double limit = run->trainer->plans.config.max_grad_norm;
+    const double limit = eitp__trainer_config(run->trainer)->max_grad_norm;
     const double norm = limit > 0 && limit < step->grad_norm ? limit : step->grad_norm;
     if (step->applied && norm >= EITP__LARGEST_SQUARED)
         run->health.overflowed = 1;

@@ -255,7 +255,7 @@ static void eitp__run_finish_idle(eitp_run *run) {
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_context *context = run->trainer->plans.task.context;
+    eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp_status status;
     if (run->config.check_finite == EITP_CHECK_FINITE_OP)
         eitp_context_check_finite(context, &run->nonfinite);

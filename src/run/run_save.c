@@ -22,9 +22,9 @@ EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step) {
 }
 
 EITP__PRIVATE int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
-    const eitp__step_plans *plans = &run->trainer->plans;
-    const double samples = (double)plans->config.batch_size * (double)plans->config.grad_accum;
-    const double parts = samples / (double)plans->task.samples[EITP_TRAINING] / epochs;
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
+    const double samples = (double)shape.batch_size * (double)shape.grad_accum;
+    const double parts = samples / (double)eitp__trainer_task(run->trainer)->samples[EITP_TRAINING] / epochs;
     /* 10 steps of 0.1 epochs are 1, however they are rounded. */
     const double rounding = 1e-9;
     if (!(epochs > 0))

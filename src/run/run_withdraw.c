@@ -13,7 +13,7 @@
 EITP__PRIVATE void eitp__run_judge_checkpoint(eitp_run *run) {
     const eitp_run_report *report = &run->report;
     const int64_t newest = eitp__run_newest_save(run);
-    const double limit = eitp__health_limit(&run->health, run->trainer->plans.task.guess_loss);
+    const double limit = eitp__health_limit(&run->health, eitp__trainer_task(run->trainer)->guess_loss);
     if (run->judged_step != newest)
         run->bad_losses = 0;
     run->judged_step = newest;

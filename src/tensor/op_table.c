@@ -1,15 +1,6 @@
 /* The table of ops. */
 #include "tensor/op_rules.h"
 
-EITP__PRIVATE void eitp__add_epilogue(eitp__op_info *op, eitp__epilogue epilogue, int product, int operand) {
-    int i = 0;
-    while (op->epilogues[i].epilogue)
-        i++;
-    op->epilogues[i].epilogue = epilogue;
-    op->epilogues[i].product = product;
-    op->epilogues[i].operand = operand;
-}
-
 EITP__PRIVATE void eitp__fill_op_table(eitp__op_info *table) {
     static const struct {
         const char *name;

@@ -467,6 +467,15 @@ static eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_
 
 /* ---- Entries of the table of ops ---- */
 
+EITP__PRIVATE void eitp__add_epilogue(eitp__op_info *op, eitp__epilogue epilogue, int product, int operand) {
+    int i = 0;
+    while (op->epilogues[i].epilogue)
+        i++;
+    op->epilogues[i].epilogue = epilogue;
+    op->epilogues[i].product = product;
+    op->epilogues[i].operand = operand;
+}
+
 EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp__gradient_rule *gradient) {
     op->min_inputs = op->max_inputs = inputs;
     op->shape = inputs == 1 ? eitp__shape_unary : eitp__shape_binary;

@@ -20,6 +20,15 @@ struct eitp_trainer {
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
 };
 
+/* What the steps are made of, and how. */
+static inline EITP__UNUSED const eitp_task *eitp__trainer_task(const eitp_trainer *trainer) {
+    return &trainer->plans.task;
+}
+
+static inline EITP__UNUSED const eitp_trainer_config *eitp__trainer_config(const eitp_trainer *trainer) {
+    return &trainer->plans.config;
+}
+
 /* Checks a configuration: its settings, and the optimizer in this context. */
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error);

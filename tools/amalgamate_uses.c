@@ -1,4 +1,7 @@
-/* Modules that depend on each other: none can be read, tested or changed alone. */
+/*
+ * What modules use of each other. Modules in a circle cannot be read, tested or changed alone; and a reader of eitp.h
+ * has seen what a function calls, except through pointers.
+ */
 #include "amalgamate.h"
 
 #include <stdlib.h>
@@ -53,6 +56,20 @@ static const token **find_uses(void) {
     return uses;
 }
 
+/* Reports the modules that use a function of a later one. */
+static void check_order(const token **uses) {
+    size_t i, later;
+    for (i = 0; i < source_count; i++) {
+        for (later = i + 1; later < source_count; later++) {
+            const token *use = uses[i * source_count + later];
+            if (use)
+                finding(sources[i]->path, use->line,
+                        "`%.*s` is defined in %s, which comes later; list that first in " MANIFEST, (int)use->length,
+                        use->start, sources[later]->path);
+        }
+    }
+}
+
 /*
  * Finds the shortest path from a module back to itself through later ones: before[m] is the module before m on it.
  * Returns the last one, or the number of modules if there is no path.
@@ -91,8 +108,9 @@ static void describe_cycle(const token **uses, size_t first, size_t last, const 
     free(order);
 }
 
-void check_cycles(void) {
+void check_uses(void) {
     const token **uses;
+    const int before_cycles = findings;
     size_t *before = (size_t *)grow(NULL, 2 * (source_count + 1) * sizeof *before), first;
     if (definition_count)
         qsort(definitions, definition_count, sizeof *definitions, compare_definitions);
@@ -109,6 +127,8 @@ void check_cycles(void) {
                 "modules need each other: %.*s; move what both need into one below them", (int)way.size, way.data);
         free(way.data);
     }
+    if (findings == before_cycles)
+        check_order(uses);
     free((void *)uses);
     free(before);
 }
