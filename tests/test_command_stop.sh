@@ -7,9 +7,9 @@
 # A run whose steps and evaluations take a while. Its records, bits and checkpoints must not depend on being stopped.
 slow="$large --steps 6 --eval-steps 3 --save-steps 3 --eval-windows 30 --seed 5 --log-every 1"
 
-# The records of a run without what depends on time and memory.
+# The records of a run without events and what depends on time and memory.
 records_of() {
-    sed -e 's/, "loss_scale".*//' -e 's/, "val_perplexity".*//' "$1/metrics.jsonl"
+    sed -e '/"event": /d' -e 's/, "loss_scale".*//' -e 's/, "val_perplexity".*//' "$1/metrics.jsonl"
 }
 
 same_run() { # name, directory

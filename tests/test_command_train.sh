@@ -7,7 +7,9 @@ check "all checkpoints are kept" test -d straight/checkpoint-4 -a -d straight/ch
 check "a record for each step" test "$(grep -c '"loss": ' straight/metrics.jsonl)" -eq 12
 check "a record for each evaluation" test "$(grep -c '"val_loss": ' straight/metrics.jsonl)" -eq 4
 check "the first evaluation is before step 1" sh -c \
-    'head -n 1 straight/metrics.jsonl | grep -q "{\"step\": 0, \"val_loss\""'
+    'grep -v event straight/metrics.jsonl | head -n 1 | grep -q "{\"step\": 0, \"val_loss\""'
+check "records have events" test "$(grep -c '^{"step": [0-9]*, "event": "saved", "time": [0-9.]*, "level": "info", "message": "saved ' \
+    straight/metrics.jsonl)" -eq 3
 for key in step loss lr grad_norm tokens_per_s step_time_s rss_bytes; do
     check "records have $key" test "$(grep '"loss": ' straight/metrics.jsonl | grep -c "\"$key\": [0-9]")" -eq 12
 done
@@ -27,7 +29,7 @@ exits 0 "prune" $train --steps 12 --save-steps 3 --lr 3e-3 --eval-steps 0 --outp
 check "the newest two are kept" test "$(ls -d pruned/checkpoint-* | tr '\n' ' ')" = \
     "pruned/checkpoint-12 pruned/checkpoint-9 "
 check "quiet" test ! -s err
-check "--eval-steps 0: only at the end" test "$(grep -n val_loss pruned/metrics.jsonl | cut -d: -f1)" = 13
+check "--eval-steps 0: only at the end" test "$(grep -v event pruned/metrics.jsonl | grep -n val_loss | cut -d: -f1)" = 13
 check "the interval of checkpoints changes nothing" same_checkpoints straight/checkpoint-12 pruned/checkpoint-12
 
 exits 0 "epochs" $train --epochs 0.01 --batch-size 3 --grad-accum 2 --output-dir epochs --save-steps 0 \

@@ -14,7 +14,7 @@ typedef struct watcher {
     int saves;
     int64_t recorded[64];
     char first_names[64][24];
-    int records, syncs;
+    int records, event_records, syncs;
     int64_t resumed;
     eitp_status refuses; /* what the sink returns */
     char said[8192];     /* the messages of all events but steps, each with a newline */
@@ -44,6 +44,11 @@ static eitp_status take_record(void *user, const eitp_record *record, eitp_error
     watcher *w = (watcher *)user;
     if (w->refuses)
         return eitp__fail(error, w->refuses, "the sink is full");
+    CHECK(record->time > 1.7e9 && (record->kind == EITP_RECORD_EVENT) == !strcmp(record->values[0].name, "event"));
+    if (record->kind == EITP_RECORD_EVENT) {
+        w->event_records++;
+        return EITP_OK;
+    }
     if (w->records < 64) {
         w->recorded[w->records] = record->step;
         snprintf(w->first_names[w->records], sizeof w->first_names[0], "%s", record->values[0].name);
@@ -166,6 +171,12 @@ static void read_text(const fixture *f, const char *name, char *text, size_t siz
         fclose(file);
 }
 
+/* metrics.jsonl without its events but those of memory. */
+static void read_records(const fixture *f, char *text, size_t size) {
+    read_text(f, "metrics.jsonl", text, size);
+    drop_events(text);
+}
+
 static void write_file(const fixture *f, const char *name, const char *text) {
     CHECK_THAT(!eitp__write_file(&f->host, scratch_path(f->output, name), text, strlen(text), &error_), "%s",
                error_.message);
@@ -203,7 +214,11 @@ static void records_go_to_every_sink(void) {
     CHECK(f.w.records == 7 && f.w.syncs == 2 && f.w.resumed == -1);
     for (int i = 0; i < 7; i++)
         CHECK(f.w.recorded[i] == steps[i] && !strcmp(f.w.first_names[i], names[i]));
+    CHECK_THAT(f.w.event_records == 3, "%d", f.w.event_records); /* it started, and saved twice */
     read_text(&f, "metrics.jsonl", text, sizeof text);
+    CHECK_THAT(!strncmp(text, "{\"step\": 0, \"event\": \"started\", \"time\": 1", 41), "%s", text);
+    CHECK_THAT(strstr(text, "\"level\": \"info\", \"message\": \"saved ") && strstr(text, "\"seconds\": "), "%s", text);
+    read_records(&f, text, sizeof text);
     CHECK(count_of(text, "\n") == 7 && count_of(text, "\"applied\": true}\n") == 4);
     CHECK(!strncmp(text, "{\"step\": 0, \"val_loss\": ", 23));
     CHECK(f.report.end == EITP_RUN_FINISHED && f.report.steps_done == 4 && f.report.saved_step == 4 &&
@@ -219,11 +234,12 @@ static void a_failing_sink_ends_nothing(void) {
     f.w.refuses = EITP_ERROR_IO;
     CHECK_THAT(!train(&f), "%s", error_.message);
     CHECK(f.report.end == EITP_RUN_FINISHED && f.report.saved_step == 6 && has_checkpoint(&f, 6));
-    /* 6 steps, and the evaluation at the end; a warning when it fails, and the number at the end. */
-    CHECK_THAT(f.report.lost_records == 7, "%d", (int)f.report.lost_records);
+    /* 6 steps, the evaluation at the end, and the events: that the run started, that the sink fails, and the save. */
+    CHECK_THAT(f.report.lost_records == 10, "%d", (int)f.report.lost_records);
+    /* A warning when it fails, and the number at the end. */
     CHECK_THAT(f.w.events[EITP_EVENT_RECORDS] == 2, "%d", f.w.events[EITP_EVENT_RECORDS]);
     CHECK_THAT(strstr(f.w.said, "records cannot be stored, and the run continues without them: the sink is full\n") &&
-                   strstr(f.w.said, "7 records could not be stored\n"),
+                   strstr(f.w.said, "10 records could not be stored\n"),
                "%s", f.w.said);
     scratch_remove(f.directory);
 }
@@ -249,7 +265,7 @@ static void other_sinks_receive_what_one_refuses(void) {
         f.config.keep_best = "loss";
         CHECK_THAT(!train(&f) && f.report.lost_records == 1, "%s", error_.message);
         CHECK(strstr(f.w.said, "records are stored again (lost so far: 1)\n"));
-        read_text(&f, "metrics.jsonl", text, sizeof text);
+        read_records(&f, text, sizeof text);
         CHECK_THAT(count_of(text, "\"loss\": ") == 6 && count_of(text, "\"val_loss\": ") == 4, "%s", text);
         read_text(&f, "best.json", text, sizeof text);
         CHECK_THAT(strstr(text, "\n{\"step\": 2, "), "%s", text);
@@ -295,10 +311,10 @@ static void metrics_are_written_later(void) {
         f.host.files.write = write_without_metrics;
         refused_writes = cases[i].refused;
         CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
-        read_text(&f, "metrics.jsonl", text, sizeof text);
+        read_records(&f, text, sizeof text);
         CHECK_THAT(count_of(text, "\n") == (is_lost ? 0 : 5), "%s", text);
         CHECK_THAT(!is_lost || !*text, "half a record is left: %s", text);
-        CHECK_THAT(f.report.lost_records == (is_lost ? 5 : 0), "%d", (int)f.report.lost_records);
+        CHECK_THAT(f.report.lost_records == (is_lost ? 11 : 0), "%d", (int)f.report.lost_records);
         CHECK_THAT(count_of(f.w.said, "records cannot be stored") == 1 && strstr(f.w.said, "no space left"), "%s",
                    f.w.said);
         CHECK(count_of(f.w.said, "stored again (lost so far: 0)") == !is_lost);
@@ -315,7 +331,9 @@ static void jsonl_values_and_truncation(void) {
                                  {"c", EITP_VALUE_BOOLEAN, 0, 1, NULL},
                                  {"d", EITP_VALUE_TEXT, 0, 0, "x\"y"}};
     const eitp_value last = {"val_a", EITP_VALUE_NUMBER, (double)NAN, 0, NULL};
-    const eitp_record records[] = {{1, values, 4}, {2, &last, 1}, {3, values, 1}};
+    const eitp_record records[] = {{EITP_RECORD_STEP, 1, 0, values, 4},
+                                   {EITP_RECORD_EVALUATION, 2, 0, &last, 1},
+                                   {EITP_RECORD_STEP, 3, 0, values, 1}};
     char text[2000];
     fixture f;
     eitp_jsonl *jsonl;
@@ -336,6 +354,24 @@ static void jsonl_values_and_truncation(void) {
         CHECK_THAT(!strncmp(text, kept, strlen(kept)), "%s", text);
         CHECK((strlen(text) == strlen(kept)) == (round == 1));
     }
+    scratch_remove(f.directory);
+}
+
+/* The words of an event are no value of an evaluation. */
+static void an_event_is_no_evaluation(void) {
+    const eitp_value event[] = {{"event", EITP_VALUE_TEXT, 0, 0, "warning"},
+                                {"message", EITP_VALUE_TEXT, 0, 0, "a \"val_loss\" that is lost"}};
+    const eitp_record record = {EITP_RECORD_EVENT, 2, 0, event, 2};
+    fixture f;
+    eitp_jsonl *jsonl;
+    eitp_record_sink sink;
+    int evaluated = 0;
+    REQUIRE(begin_fixture(&f));
+    REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+    sink = eitp_jsonl_sink(jsonl);
+    CHECK(!sink.record(sink.user, &record, &error_));
+    CHECK(!sink.resume(sink.user, 2, &evaluated, &error_) && !evaluated);
+    eitp_jsonl_destroy(jsonl);
     scratch_remove(f.directory);
 }
 
@@ -362,7 +398,7 @@ static void the_sink_of_null_is_refused(void) {
 /* A record that could not be written is kept, up to a limit, and written when that is possible again. */
 static void jsonl_keeps_what_it_could_not_write(void) {
     const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
-    const eitp_record record = {1, &value, 1};
+    const eitp_record record = {EITP_RECORD_STEP, 1, 0, &value, 1};
     const int64_t all = 200000; /* records of 20 bytes: more than the limit */
     eitp_record_sink sink;
     char text[200];
@@ -455,7 +491,7 @@ static void stop_saves_and_resume_continues(void) {
           f.w.resumed == 2);
     CHECK(f.report.step.loss >= g.report.step.loss && f.report.step.loss <= g.report.step.loss);
     CHECK(f.report.evaluation.loss >= g.report.evaluation.loss && f.report.evaluation.loss <= g.report.evaluation.loss);
-    read_text(&f, "metrics.jsonl", straight, sizeof straight);
+    read_records(&f, straight, sizeof straight);
     CHECK(count_of(straight, "\"loss\": ") == 6 && count_of(straight, "\"val_loss\": ") == 1);
     /* Run again: nothing to do. */
     CHECK(!train(&f) && f.report.end == EITP_RUN_FINISHED && f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1);
@@ -661,8 +697,8 @@ static void patience_survives_kills(void) {
     read_text(&g, "best.json", killed, sizeof killed);
     CHECK(!strcmp(straight, killed));
     CHECK(has_checkpoint(&g, g.report.best_step));
-    read_text(&f, "metrics.jsonl", straight, sizeof straight);
-    read_text(&g, "metrics.jsonl", killed, sizeof killed);
+    read_records(&f, straight, sizeof straight);
+    read_records(&g, killed, sizeof killed);
     CHECK(count_of(straight, "\"val_loss\": ") == count_of(killed, "\"val_loss\": "));
     CHECK(count_of(straight, "\n") == count_of(killed, "\n"));
     scratch_remove(f.directory);
@@ -1165,7 +1201,7 @@ static void lose_directory(int replaces) {
     CHECK_THAT(strstr(error_.message, "another process is training"), "%s", error_.message);
     eitp_run_destroy(f.w.run);
     end_run(&f.trained);
-    read_text(&f, "metrics.jsonl", text, sizeof text);
+    read_records(&f, text, sizeof text);
     CHECK_THAT(count_of(text, "\"loss\": ") == 2 && strstr(text, "{\"step\": 6, \"loss\""), "%s", text);
     r.after = 0;
     f.config.steps = 7;
@@ -1391,7 +1427,7 @@ static void short_memory_is_reported_once(void) {
     CHECK_THAT(!train(&f), "%s", error_.message);
     CHECK(f.w.events[EITP_EVENT_MEMORY_SHORT] == 1 && f.report.end == EITP_RUN_FINISHED);
     CHECK(f.report.memory.left == 1000 * 1024 && !strcmp(f.report.memory.source, "MemAvailable"));
-    read_text(&f, "metrics.jsonl", text, sizeof text);
+    read_records(&f, text, sizeof text);
     CHECK(!strncmp(text, "{\"step\": 0, \"event\": \"memory_pressure\", \"left_bytes\": 1024000, ", 62));
     scratch_remove(f.directory);
 }
@@ -1406,7 +1442,7 @@ static void a_run_that_cannot_shrink_stops(void) {
     CHECK(f.report.end == EITP_RUN_MEMORY_PRESSURE && f.report.saved_step == f.report.steps_done &&
           has_checkpoint(&f, f.report.steps_done));
     CHECK(f.w.events[EITP_EVENT_NOT_SHRUNK] == 1 && f.w.events[EITP_EVENT_MEMORY_SHORT] > 1);
-    read_text(&f, "metrics.jsonl", text, sizeof text);
+    read_records(&f, text, sizeof text);
     CHECK(count_of(text, "\"shrunk\": true}") > 0);
     scratch_remove(f.directory);
 }
@@ -1518,6 +1554,7 @@ static const test_case tests[] = {
     TEST(other_sinks_receive_what_one_refuses),
     TEST(metrics_are_written_later),
     TEST(jsonl_values_and_truncation),
+    TEST(an_event_is_no_evaluation),
     TEST(the_sink_of_null_is_refused),
     TEST(jsonl_keeps_what_it_could_not_write),
     TEST(requests_accept_null),

@@ -447,6 +447,8 @@ static void cut_records(char *text) {
 
 static int same_records(const stopped_run *a, const stopped_run *b) {
     char *left = read_whole(a, "metrics.jsonl"), *right = read_whole(b, "metrics.jsonl");
+    drop_events(left);
+    drop_events(right);
     cut_records(left);
     cut_records(right);
     const int same = !strcmp(left, right) && left[0];

@@ -10,6 +10,20 @@
 
 static eitp_error error_;
 
+/* Removes the lines of events from the text of a metrics.jsonl, but those of memory. */
+static __attribute__((unused)) void drop_events(char *text) {
+    char *to = text;
+    for (char *line = text, *end; *line; line = end) {
+        const char *event = strstr(line, "\"event\": \"");
+        end = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
+        if (event && event < end && strncmp(event, "\"event\": \"memory_pressure\"", 26) != 0)
+            continue;
+        memmove(to, line, (size_t)(end - line));
+        to += end - line;
+    }
+    *to = 0;
+}
+
 /* A small run on made-up text: everything a trainer needs, in a scratch directory. */
 typedef struct run {
     eitp_context *context;

@@ -1,4 +1,4 @@
-/* A monotonic clock for measurements. */
+/* Clocks: one for measurements, and the time of day. */
 #ifndef EITP_CLOCK_H
 #define EITP_CLOCK_H
 
@@ -6,5 +6,8 @@
 
 /* Seconds since an arbitrary point in time; never decreases. */
 EITP__PRIVATE double eitp__clock(void);
+
+/* Seconds since 1970, UTC, by the system's clock, which may be set. */
+EITP__PRIVATE double eitp__time_of_day(void);
 
 #endif

@@ -1,21 +1,55 @@
 #include "run/events.h"
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "run/sinks.h"
 #include "train/trainer.h"
+
+static const char *const eitp__event_names[] = {
+    "step",        "evaluation", "saved",         "skipped_step", "memory_short", "not_shrunk",
+    "end_of_data", "early_stop", "nothing_to_do", "save_failed",  "records",      "warning",
+    "disk",        "started",    "diverging",     "not_saved",    "spike",        "not_kept"};
+
+typedef char eitp__every_event_has_a_name[EITP__COUNT(eitp__event_names) == EITP_EVENT_COUNT ? 1 : -1];
+
+const char *eitp_run_event_name(eitp_run_event_kind kind) {
+    return (unsigned)kind < EITP_EVENT_COUNT ? eitp__event_names[kind] : NULL;
+}
 
 EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run) {
     const char *unit = eitp__trainer_task(run->trainer)->unit;
     return unit ? unit : "items";
 }
 
-EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
-                                    const char *format, ...) {
-    char message[600];
+static void eitp__add_event_text(eitp_value *value, const char *name, const char *text) {
+    value->name = name;
+    value->kind = EITP_VALUE_TEXT;
+    value->text = text;
+}
+
+static void eitp__add_event_number(eitp_value *value, const char *name, double number) {
+    value->name = name;
+    value->kind = EITP_VALUE_NUMBER;
+    value->number = number;
+}
+
+static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
+    static const char *const levels[] = {"debug", "info", "warning", "error"};
+    eitp_value values[5];
+    memset(values, 0, sizeof values);
+    eitp__add_event_text(&values[0], "event", eitp_run_event_name(event->kind));
+    eitp__add_event_number(&values[1], "time", eitp__time_of_day());
+    eitp__add_event_text(&values[2], "level", levels[event->level]);
+    eitp__add_event_text(&values[3], "message", event->message);
+    eitp__add_event_number(&values[4], "seconds", event->seconds);
+    eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values,
+                       event->seconds > 0 ? 5 : 4);
+}
+
+/* Tells the listener, or the log. */
+static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
+                             const char *message, int is_recorded) {
     eitp_run_event event;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
     run->report.steps_done = eitp_trainer_steps_done(run->trainer);
     event.kind = kind;
     event.level = level;
@@ -25,5 +59,42 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
     if (run->config.listener.notify)
         run->config.listener.notify(run->config.listener.user, &event);
     else
-        eitp__log(&run->host, level, "%s", message);
+        eitp__log(&run->host, event.level, "%s", event.message);
+    if (is_recorded && kind != EITP_EVENT_STEP && kind != EITP_EVENT_EVALUATION)
+        eitp__record_event(run, &event);
+}
+
+EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp__sink_state *state = &run->sink_states[i];
+        char message[300];
+        if (!state->is_news)
+            continue;
+        state->is_news = 0;
+        if (state->is_failing)
+            snprintf(message, sizeof message, "records cannot be stored, and the run continues without them: %s",
+                     state->why);
+        else
+            snprintf(message, sizeof message, "records are stored again (lost so far: %lld)",
+                     (long long)run->report.lost_records);
+        eitp__send_event(run, EITP_EVENT_RECORDS, state->is_failing ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message, 1);
+    }
+}
+
+EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
+                                    const char *format, ...) {
+    char message[600];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    eitp__send_event(run, kind, level, seconds, message, 1);
+    eitp__run_report_sinks(run);
+}
+
+EITP__PRIVATE void eitp__run_report_lost(eitp_run *run) {
+    char message[80];
+    snprintf(message, sizeof message, "%lld records could not be stored", (long long)run->report.lost_records);
+    if (run->report.lost_records)
+        eitp__send_event(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0, message, 0);
 }

@@ -47,10 +47,17 @@ eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_json
 
 /* ---- Resuming ---- */
 
-/* The step of a record; -1 if it has none. */
-static int64_t eitp__jsonl_step(const char *line) {
-    static const char name[] = "{\"step\": ";
-    return strncmp(line, name, sizeof name - 1) ? -1 : strtoll(line + sizeof name - 1, NULL, 10);
+/* The step of a record; -1 if it has none. An evaluation has a value of validation first. */
+static int64_t eitp__jsonl_step(const char *line, int *is_evaluation) {
+    static const char name[] = "{\"step\": ", value[] = ", \"val_";
+    char *end = NULL;
+    int64_t step;
+    *is_evaluation = 0;
+    if (strncmp(line, name, sizeof name - 1) != 0)
+        return -1;
+    step = strtoll(line + sizeof name - 1, &end, 10);
+    *is_evaluation = !strncmp(end, value, sizeof value - 1);
+    return step;
 }
 
 /* The bytes of the complete records in records[0, size) up to the first one after `step`; *more is 0 if there is such
@@ -59,15 +66,15 @@ static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, i
     size_t kept = 0;
     for (;;) {
         const char *line = records + kept, *end = (const char *)memchr(line, '\n', size - kept);
-        const char *value = end ? strstr(line, "\"val_") : NULL;
+        int is_evaluation;
         int64_t found;
         if (!end)
             return kept;
-        found = eitp__jsonl_step(line);
+        found = eitp__jsonl_step(line, &is_evaluation);
         *more = found >= 0 && found <= step;
         if (!*more)
             return kept;
-        *evaluated = found == step && ((value && value < end) || *evaluated);
+        *evaluated = found == step && (is_evaluation || *evaluated);
         kept = (size_t)(end - records) + 1;
     }
 }

@@ -1,6 +1,7 @@
 #include "run/records.h"
 
 #include "run/events.h"
+#include "run/sinks.h"
 
 #include "base/files.h"
 #include "train/trainer.h"
@@ -55,42 +56,10 @@ static void eitp__add_text(eitp__values *list, const char *name, const char *tex
     eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
 }
 
-/* ---- Sinks that fail ---- */
-
-static void eitp__count_lost(eitp_run *run) {
-    run->report.lost_records = 0;
-    for (size_t i = 0; i < run->sink_count; i++)
-        run->report.lost_records +=
-            run->sinks[i].lost ? run->sinks[i].lost(run->sinks[i].user) : run->sink_states[i].lost;
-}
-
-/* Reports the first failure of a sink, and that it stores records again. */
-static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
-    eitp__sink_state *state = &run->sink_states[sink];
-    const int was_failing = state->is_failing;
-    state->is_failing = status != EITP_OK;
-    eitp__count_lost(run);
-    if (!status && !was_failing)
-        return;
-    if (status && !was_failing)
-        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
-                         "records cannot be stored, and the run continues without them: %s", error->message);
-    else if (!status)
-        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0, "records are stored again (lost so far: %lld)",
-                         (long long)run->report.lost_records);
-}
-
-static void eitp__record(eitp_run *run, int64_t step, const eitp__values *list) {
-    eitp_record record;
-    record.step = step;
-    record.values = list->values;
-    record.count = list->count;
-    for (size_t i = 0; i < run->sink_count; i++) {
-        eitp_error error = EITP__ZERO;
-        const eitp_status status = run->sinks[i].record(run->sinks[i].user, &record, &error);
-        run->sink_states[i].lost += status != EITP_OK;
-        eitp__watch_sink(run, i, status, &error);
-    }
+/* Gives a record to the sinks. */
+static void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp__values *list) {
+    eitp__sinks_record(run, kind, step, list->values, list->count);
+    eitp__run_report_sinks(run);
 }
 
 /* The resident set of the process in bytes; 0 if unknown. */
@@ -132,7 +101,7 @@ EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds) {
                        : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
                                                               : "loss and grad_norm");
     eitp__add_boolean(&list, "applied", report->applied);
-    eitp__record(run, report->step, &list);
+    eitp__record(run, EITP_RECORD_STEP, report->step, &list);
 }
 
 /* Adds the loss terms, if there are several, and the metrics. */
@@ -159,7 +128,7 @@ EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds) {
         evaluation->items;
     eitp__add_number(&list, "val_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    eitp__record(run, run->report.evaluated_step, &list);
+    eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step, &list);
 }
 
 EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
@@ -174,36 +143,16 @@ EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     eitp__add_integer(&list, "grad_accum", shape.grad_accum);
     eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
     eitp__add_boolean(&list, "shrunk", shrunk);
-    eitp__record(run, eitp_trainer_steps_done(run->trainer), &list);
-}
-
-EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < run->sink_count && !status; i++) {
-        if (run->sinks[i].resume)
-            status = run->sinks[i].resume(run->sinks[i].user, step, evaluated, error);
-    }
-    return status;
+    eitp__record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), &list);
 }
 
 EITP__PRIVATE void eitp__records_sync(eitp_run *run) {
-    for (size_t i = 0; i < run->sink_count; i++) {
-        eitp_error error = EITP__ZERO;
-        const eitp_status status = run->sinks[i].sync ? run->sinks[i].sync(run->sinks[i].user, &error) : EITP_OK;
-        /* A sink that does not keep records has stored nothing by this. */
-        if (status || run->sinks[i].lost)
-            eitp__watch_sink(run, i, status, &error);
-    }
+    eitp__sinks_sync(run);
+    eitp__run_report_sinks(run);
 }
 
 EITP__PRIVATE void eitp__records_finish(eitp_run *run) {
-    int is_failing = 0;
-    for (size_t i = 0; i < run->sink_count; i++)
-        is_failing |= run->sink_states[i].is_failing;
-    if (is_failing)
+    if (eitp__sinks_are_failing(run))
         eitp__records_sync(run);
-    eitp__count_lost(run);
-    if (run->report.lost_records)
-        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0, "%lld records could not be stored",
-                         (long long)run->report.lost_records);
+    eitp__run_report_lost(run);
 }

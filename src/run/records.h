@@ -9,8 +9,7 @@ EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds);
 EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds);
 EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk);
 
-/* Call resume and sync of all sinks; see eitp_record_sink. */
-EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
+/* Calls sync of all sinks. */
 EITP__PRIVATE void eitp__records_sync(eitp_run *run);
 
 /* At the end of a run: stores what failed before, if it can be stored now, and reports what is lost. */

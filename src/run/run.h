@@ -27,13 +27,23 @@ typedef struct eitp_value {
     const char *text;
 } eitp_value;
 
+typedef enum eitp_record_kind {
+    EITP_RECORD_STEP = 0,
+    EITP_RECORD_EVALUATION = 1,
+    EITP_RECORD_EVENT = 2
+} eitp_record_kind;
+
 /*
- * The values of one step, valid during the call. After a training step they are "loss", "loss_<name>" for each of
- * several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; after an evaluation "val_loss",
- * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended.
+ * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each of
+ * several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
+ * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
+ * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message" and "seconds", if it
+ * took any. Besides, a shortage of memory has an event "memory_pressure" with the bytes that were left.
  */
 typedef struct eitp_record {
+    eitp_record_kind kind;
     int64_t step;
+    double time; /* seconds since 1970, UTC */
     const eitp_value *values;
     size_t count;
 } eitp_record;
@@ -124,9 +134,13 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; reported once until it recovers */
     EITP_EVENT_SPIKE = 16,        /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
                                      that was reported, none for 20 steps */
-    EITP_EVENT_NOT_KEPT = 17      /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
+    EITP_EVENT_NOT_KEPT = 17,     /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
                                      best of the evaluations whose checkpoints are there */
+    EITP_EVENT_COUNT = 18
 } eitp_run_event_kind;
+
+/* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */
+EITP_API const char *eitp_run_event_name(eitp_run_event_kind kind);
 
 /* An event of a run. All pointers are valid during the call. */
 typedef struct eitp_run_event {
@@ -137,7 +151,7 @@ typedef struct eitp_run_event {
     double seconds; /* duration of a step, an evaluation or a save */
 } eitp_run_event;
 
-/* Receives the events. If `notify` is NULL they go to the host's log at their level; that of steps is
+/* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go to the host's log at their level; that of steps is
    EITP_LOG_DEBUG. */
 typedef struct eitp_run_listener {
     void *user;

@@ -15,6 +15,7 @@
 #include "run/run_save.h"
 #include "run/run_state.h"
 #include "run/run_withdraw.h"
+#include "run/sinks.h"
 #include "train/trainer.h"
 
 /* ---- A step ---- */
@@ -134,7 +135,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     if (!status)
         status = eitp__run_check_config(run, error);
     if (!status)
-        status = eitp__records_resume(run, run->checkpoint ? done : -1, &evaluated, error);
+        status = eitp__sinks_resume(run, run->checkpoint ? done : -1, &evaluated, error);
     if (!status)
         status = eitp__run_resume_state(run, error);
     if (!status && run->checkpoint)
