@@ -36,10 +36,15 @@ endif
 endif
 
 # No function of the library or the command has a larger frame: they run on a stack of 64 KiB. Kernels keep tiles there.
-FRAME := -Wframe-larger-than=12288
+# Modules apart are compiled with a warning; of those in eitp.h tools/frames.awk reads the list that the compiler writes.
+MOST_FRAME := 12288
+FRAME := -Wframe-larger-than=$(MOST_FRAME)
 ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
 ifeq ($(origin FRAMES),undefined)
 FRAMES := $(if $(filter 1,$(call probe,int main(void) { return 0; }\n,-Werror $(FRAME))),$(FRAME))
+endif
+ifeq ($(origin FRAME_LIST),undefined)
+FRAME_LIST := $(if $(filter 1,$(call probe,int main(void) { return 0; }\n,-Werror -fstack-usage)),-fstack-usage)
 endif
 endif
 
@@ -80,13 +85,15 @@ SANITIZED := $(SPLIT) -O1 $(SANITIZERS)
 ifeq ($(FUZZER),1)
 FUZZ_CC := $(CLANG)
 # clang may lack the OpenMP that $(CC) has, and a fuzz target needs neither.
-FUZZ := $(STANDARD) -DEITP_SPLIT -I$(BUILD)/split -Isrc -I. -O1 $(SANITIZERS) -fsanitize=fuzzer-no-link
+INSTRUMENTED := $(SANITIZERS) -fsanitize=fuzzer-no-link
 FUZZ_LINK := -fsanitize=fuzzer -lm
 else
 FUZZ_CC := $(CC)
-FUZZ := $(filter-out $(FEATURES),$(SANITIZED))
+INSTRUMENTED := $(SANITIZERS)
 FUZZ_LINK := tools/fuzz_main.c -lm
 endif
+# Targets read files: they need one kernel set.
+FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -I$(BUILD)/split -Isrc -I. -O1
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
@@ -114,7 +121,7 @@ help:
 
 # Files that were compiled with other flags are recompiled.
 FLAGS := $(CC) $(CFLAGS) $(LDFLAGS) $(FEATURES)
-FUZZ_FLAGS := $(FUZZ_CC) $(FUZZ_LINK)
+FUZZ_FLAGS := $(FUZZ_CC) $(FUZZ) $(FUZZ_LINK)
 remember = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
 $(BUILD)/flags: FORCE
 	$(call remember,$(FLAGS))
@@ -165,9 +172,9 @@ $(BUILD)/examples/%: examples/%.c $(IMPLEMENTATION) $(BUILD)/declarations/eitp.h
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $< $(IMPLEMENTATION) -o $@ $(LIBRARIES)
 
-# ---- tests: each program with the modules compiled apart, packed in eitp.h, and apart under the sanitizers ----
-# Programs link archives and so contain only the modules they need. `make quick` skips a program that a change leaves
-# the same.
+# ---- tests: each program with eitp.h (packed), and with the modules compiled apart: as they are, and sanitized ----
+# `make test` builds the first and the last. `make quick` builds the second: such a program links an archive, contains
+# only the modules that it needs, and is skipped if a change leaves it the same.
 
 $(BUILD)/split/everything_split.h: src/manifest
 	@mkdir -p $(@D)
@@ -188,7 +195,9 @@ $(BUILD)/sanitized/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags $(BUILD)/fuzz/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(FUZZ_CC) $(FUZZ) -MMD -MP -c $< -o $@
+	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) -MMD -MP -c $< -o $@
+# Kernels and backends read no files: they are not instrumented.
+$(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter-out src/%,$(MODULES))): INSTRUMENTED :=
 
 archive = $(Q)rm -f $@; $(AR) rcs $@ $^
 $(BUILD)/split/libeitp.a: $(MODULES:%.c=$(BUILD)/split/%.o)
@@ -197,7 +206,7 @@ $(BUILD)/split/libeitp.a: $(MODULES:%.c=$(BUILD)/split/%.o)
 $(BUILD)/sanitized/libeitp.a: $(MODULES:%.c=$(BUILD)/sanitized/%.o)
 	$(call say,AR,$@)
 	$(archive)
-$(BUILD)/fuzz/libeitp.a: $(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter src/%,$(MODULES)))
+$(BUILD)/fuzz/libeitp.a: $(MODULES:%.c=$(BUILD)/fuzz/%.o)
 	$(call say,AR,$@)
 	$(archive)
 
@@ -240,21 +249,29 @@ $(BUILD)/sanitized/eitp: $(COMMAND_OBJECTS:$(BUILD)/%=$(BUILD)/sanitized/%) $(BU
 	$(call say,LINK,$@)
 	$(link_sanitized) $(DLOPEN_LIBRARY)
 
-$(BUILD)/packed/eitp.o: tests/packed.c eitp.h $(BUILD)/flags
+$(BUILD)/packed/eitp.o: tests/packed.c eitp.h tools/frames.awk $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) -I. -c $< -o $@
+	$(Q)$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) $(FRAME_LIST) -I. -c $< -o $@
+	$(if $(FRAME_LIST),$(Q)awk -v most=$(MOST_FRAME) -f tools/frames.awk eitp.h $(@:.o=.su))
 
 $(BUILD)/packed/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/packed/eitp.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(link_split)
-
-# Kernels and backends read no files: they are linked, but not instrumented.
-$(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(patsubst %.c,$(BUILD)/split/%.o,$(filter-out src/%,$(MODULES))) \
-	$(BUILD)/fuzz/libeitp.a tools/fuzz_main.c
+$(BUILD)/packed/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(BUILD)/split/tests/emulated.o \
+	$(BUILD)/packed/eitp.o
+	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(FUZZ_CC) $(FUZZ) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
+	$(link_split)
+$(BUILD)/packed/tests/verify_%: $(BUILD)/split/tests/verify_%.o $(BUILD)/packed/eitp.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(link_split)
+
+$(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(BUILD)/fuzz/libeitp.a tools/fuzz_main.c
+	$(call say,LINK,$@)
+	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
 

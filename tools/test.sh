@@ -68,10 +68,10 @@ other_scripts() {
     done
 }
 
-killing() { # the program of examples/run.c, number of kills, seed (the clock's if it is missing)
-    verify=$BUILD/split/tests/verify_checkpoints
-    echo "test_kill${3:+@seed-$3} $1,$verify,tests/test_kill.sh" \
-        "env RUN=$1 VERIFY=$verify KILLS=$2 ${3:+SEED=$3 }sh tests/test_kill.sh"
+killing() { # the program of examples/run.c, the folder of programs, number of kills, seed (the clock's if it is missing)
+    verify=$2/tests/verify_checkpoints
+    echo "test_kill${4:+@seed-$4} $1,$verify,tests/test_kill.sh" \
+        "env RUN=$1 VERIFY=$verify KILLS=$3 ${4:+SEED=$4 }sh tests/test_kill.sh"
 }
 
 fuzzers() {
@@ -94,15 +94,14 @@ documents() {
 
 list_test() {
     scripts "$BUILD/eitp"
-    # The split programs run every case; these run the same code with fewer cases.
-    programs packed real 'env EITP_TEST_QUICK=1 '
-    programs split emulated
+    # The programs with eitp.h run every case; those under the sanitizers run the same code with fewer cases.
+    programs packed real
+    programs packed emulated
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
-    programs split real
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts
-    killing "$BUILD/examples/run" 30
+    killing "$BUILD/examples/run" "$BUILD/packed" 30
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh pairwise"
     documents
 }
@@ -112,7 +111,7 @@ list_quick() {
     programs split emulated
     programs split real
     other_scripts
-    killing "$BUILD/split/examples/run" 10
+    killing "$BUILD/split/examples/run" "$BUILD/split" 10
 }
 
 list_torture() {
@@ -133,7 +132,7 @@ list_torture() {
         echo "command_mutated@$program $BUILD/$program,$(files_of $script) $all EITP=$BUILD/$program sh $script"
     done
     for seed in 1 2 3 4; do
-        killing "$BUILD/examples/run" $(((${KILLS:-1000} + 3) / 4)) $seed
+        killing "$BUILD/examples/run" "$BUILD/split" $(((${KILLS:-1000} + 3) / 4)) $seed
     done
 }
 
