@@ -1,12 +1,16 @@
 /*
  * The test framework. A test is a function. A test program runs the tests whose names contain argv[1], or all without
- * it, prints a line for each failed test, and at the end "N passed, N failed".
+ * it, prints a line for each failed test, and at the end "N passed, N failed". In the environment:
+ *   EITP_TEST_QUICK   fewer cases in sweeps and lists of variants, for builds that another one repeats in full
+ *   EITP_TEST_TIMES   prints the processor seconds of each test, without those of its child processes
  */
 #ifndef EITP_TEST_H
 #define EITP_TEST_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* A file without main that is linked into a test program defines TEST_PART before the include. */
 #ifdef TEST_PART
@@ -55,6 +59,17 @@ int test_failures_; /* of the running test */
 
 #ifndef TEST_PART
 
+#define TEST_UNUSED __attribute__((unused))
+
+static TEST_UNUSED int test_is_quick(void) {
+    return getenv("EITP_TEST_QUICK") != NULL;
+}
+
+/* From one case of a sweep to the next: `usual`, or `quick` if few cases suffice. */
+static TEST_UNUSED long test_stride(long usual, long quick) {
+    return test_is_quick() ? quick : usual;
+}
+
 typedef struct test_case {
     const char *name;
     void (*run)(void);
@@ -64,12 +79,16 @@ typedef struct test_case {
     { #function, function }
 
 static int run_tests(const test_case *tests, size_t count, int argc, char **argv) {
+    const int is_timed = getenv("EITP_TEST_TIMES") != NULL;
     int passed = 0, failed = 0;
     for (size_t i = 0; i < count; i++) {
         if (argc > 1 && !strstr(tests[i].name, argv[1]))
             continue;
+        const clock_t began = clock();
         test_failures_ = 0;
         tests[i].run();
+        if (is_timed)
+            printf("%8.2f s  %s\n", (double)(clock() - began) / CLOCKS_PER_SEC, tests[i].name);
         if (test_failures_) {
             printf("FAILED %s\n", tests[i].name);
             failed++;

@@ -241,14 +241,14 @@ static void compare_case(const op_case *c, int small, int order, double toleranc
 /* Sums over many elements, and differences that cancel, have lost more bits than single values. */
 static void f32_gradients_against_f64(void) {
     print_kernel_sets();
-    for (int small = 0; small < 2; small++)
+    for (int small = test_is_quick(); small < 2; small++)
         for (int i = 0; i < OP_CASES; i++)
             if (op_cases[i].flags & HAS_GRADIENT)
                 compare_case(&op_cases[i], small, 1, small ? 1e-11 : 2e-10);
 }
 
 static void f32_second_derivatives_against_f64(void) {
-    for (int small = 0; small < 2; small++)
+    for (int small = test_is_quick(); small < 2; small++)
         for (int i = 0; i < OP_CASES; i++)
             if (op_cases[i].flags & HAS_SECOND)
                 compare_case(&op_cases[i], small, 2, 1e-10);

@@ -94,11 +94,15 @@ static void plan_within_budgets(const eitp_fit *fit, const char *name) {
 }
 
 static void every_refusal_names_a_budget_that_fits(void) {
+    const long stride = test_stride(1, 3);
+    long cases = 0;
     for (size_t s = 0; s < EITP__COUNT(shapes); s++) {
         for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
             for (int optimizer = 0; optimizer < OPTIMIZERS; optimizer++) {
                 eitp_fit fit = fit_of(&shapes[s], precisions[p], optimizer);
                 char name[100];
+                if (cases++ % stride)
+                    continue;
                 fit.any_offload = (s + p + (size_t)optimizer) % 5 == 4;
                 snprintf(name, sizeof name, "shape %zu in %s, optimizer %d%s", s, precisions[p], optimizer,
                          fit.any_offload ? ", offloading allowed" : "");
@@ -107,7 +111,7 @@ static void every_refusal_names_a_budget_that_fits(void) {
         }
     }
     printf("    %ld combinations: %ld fit, %ld refused\n", combinations, fits, refusals);
-    CHECK(combinations >= 600 && refusals >= 100 && fits >= 200);
+    CHECK(combinations >= 600 / stride && refusals >= 100 / stride && fits >= 200 / stride);
 }
 
 int main(int argc, char **argv) {

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {TEST(test_names),   TEST(test_sizes),        TEST(test_epilogues),
                                       TEST(test_batches), TEST(test_lower_rank),   TEST(test_empty),
                                       TEST(test_head),    TEST(test_accumulation), TEST(test_sets_agree)};
-    is_quick = getenv("EITP_TEST_QUICK") != NULL;
+    is_quick = test_is_quick();
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

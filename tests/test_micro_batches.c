@@ -32,7 +32,7 @@ static void check_passes(const variant *like, const char *directory) {
  */
 static void micro_batches_per_pass_change_no_bit(void) {
     static const struct { int64_t batch_size, block_size; } shapes[] = {{1, 33}, {1, 32}, {3, 11}, {3, 32}};
-    const size_t shape_count = getenv("EITP_TEST_QUICK") ? 1 : EITP__COUNT(shapes);
+    const size_t shape_count = test_is_quick() ? 1 : EITP__COUNT(shapes);
     char directory[512];
     variant v = default_variant();
     size_t set = 0;

@@ -55,7 +55,7 @@ static int begin_sweep(sweep *s, const whole_variant *variant) {
     int made;
     memset(s, 0, sizeof *s);
     s->variant = variant;
-    s->stride = whole_stride(variant, 61, 241);
+    s->stride = whole_stride(variant, 61, 601);
     if (!whole_begin_disk(&s->start))
         return 0;
     disk_crash(&d, &s->start, DISK_LOSE_NONE, 0);

@@ -202,7 +202,7 @@ static int train_killed(place *p, const whole_variant *variant, long call, int w
 }
 
 static void kill_at_every_file_call(const whole_variant *variant) {
-    const long stride = whole_stride(variant, 11, 47);
+    const long stride = whole_stride(variant, 11, 97);
     const eitp_host host = eitp_host_default();
     place p;
     whole w;

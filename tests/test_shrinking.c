@@ -257,7 +257,10 @@ static void shrinking_that_fails_loses_nothing(void) {
         long all = 0;
         uint32_t saved = 0, straight = 0, shrunk = 0;
         /* Most allocations are in the search; those after it are the last. */
-        for (long n = 0; more && !test_failures_; n += n < 10 ? 1 : n < all - all / 3 ? all / 20 : all / 60) {
+        const long coarser = test_stride(1, 3);
+        for (long n = 0; more && !test_failures_; n += coarser * (n < 10              ? 1
+                                                                  : n < all - all / 3 ? all / 20
+                                                                                      : all / 60)) {
             eitp_step_shape before, after;
             eitp_shrink_report report;
             eitp_step_report step;
@@ -311,7 +314,8 @@ static void shrinking_that_fails_loses_nothing(void) {
             faults_end(&f);
         }
     }
-    CHECK_THAT(lost > 10 && kept > 10, "%d without plans, %d as before", lost, kept);
+    const int least = (int)test_stride(10, 3);
+    CHECK_THAT(lost > least && kept > least, "%d without plans, %d as before", lost, kept);
     scratch_remove(directory);
 }
 

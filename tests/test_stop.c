@@ -48,7 +48,8 @@ static int stop_everywhere(const stop_case *c, const char *directory, uint32_t e
     const eitp_host host = eitp_host_default();
     long asked = LONG_MAX;
     int stops = 0;
-    for (long at = 1; at <= asked; at += c->stride) {
+    const long stride = c->stride * test_stride(1, 2);
+    for (long at = 1; at <= asked; at += stride) {
         run r;
         CHECK_THAT(!make_run(&r, &host, &c->v, directory, &error_), "%s", error_.message);
         CHECK(r.trainer && step_many(&r, 2, NULL));
@@ -73,6 +74,7 @@ static void check_stops(stop_case c, int least) {
     c.v.isa = "ref";
     expected = train_variant(&c.v, directory, 4);
     stops = stop_everywhere(&c, directory, expected);
+    least = test_is_quick() ? least / 2 : least;
     CHECK_THAT(expected && stops >= least, "%d stops, expected at least %d", stops, least);
     scratch_remove(directory);
 }
@@ -295,7 +297,7 @@ static void reading_stops_after_a_sample(void) {
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
     const uint32_t expected = train_and_stop_reading(directory, 0, 0, 0);
-    for (int at = 1; at < 12; at += 3) {
+    for (int at = 1; at < 12; at += (int)test_stride(3, 6)) {
         for (int workers = 0; workers < 4; workers++) {
             CHECK(train_and_stop_reading(directory, workers, at, 0) == expected);
             CHECK(train_and_stop_reading(directory, workers, at, 1) == expected);
@@ -519,11 +521,11 @@ static void stop_everywhere_and_resume(int accumulates, long stride) {
 }
 
 static void runs_stop_everywhere_and_resume(void) {
-    stop_everywhere_and_resume(0, 47);
+    stop_everywhere_and_resume(0, test_stride(47, 188));
 }
 
 static void runs_that_accumulate_stop_everywhere_and_resume(void) {
-    stop_everywhere_and_resume(1, 97);
+    stop_everywhere_and_resume(1, test_stride(97, 388));
 }
 
 static const test_case tests[] = {

@@ -63,7 +63,7 @@ static void every_failed_file_call_leaves_the_last_checkpoint(void) {
     REQUIRE(step_many(&s.r, 1, NULL));
     for (int persistent = 0; persistent < 2; persistent++) {
         int failed = 1;
-        for (long n = 1; failed && !test_failures_; n++) {
+        for (long n = 1; failed && !test_failures_; n += test_stride(1, 3)) {
             int64_t newest = -1;
             eitp_status status;
             faults_fail_file_call(&s.f, n);
@@ -84,7 +84,7 @@ static void every_failed_file_call_leaves_the_last_checkpoint(void) {
             sweeps++;
         }
     }
-    CHECK_THAT(sweeps > 60, "%d", sweeps);
+    CHECK_THAT(sweeps > 60 / test_stride(1, 3), "%d", sweeps);
     REQUIRE_OK(eitp_trainer_resume(s.r.trainer, s.checkpoint, &error_), error_);
     CHECK(fingerprint(&s.r) == s.saved);
     end_saved_run(&s);
@@ -95,7 +95,7 @@ static void replacing_a_checkpoint_never_loses_it(void) {
     saved_run s;
     int failed = 1;
     REQUIRE(begin_saved_run(&s));
-    for (long n = 1; failed && !test_failures_; n++) {
+    for (long n = 1; failed && !test_failures_; n += test_stride(1, 3)) {
         int64_t newest = -1;
         faults_fail_file_call(&s.f, n);
         s.f.all_file_calls = 1;
@@ -184,7 +184,7 @@ static void a_step_that_fails_is_whole_or_torn(void) {
         REQUIRE(step_many(&r, 1, NULL));
         after = fingerprint(&r);
         CHECK(after != before);
-        for (long n = 1; !test_failures_; n += SHADOW_MEMORY ? 2 : 1) {
+        for (long n = 1; !test_failures_; n += test_stride(SHADOW_MEMORY ? 2 : 1, 3)) {
             eitp_step_report report = EITP__ZERO;
             eitp_status status;
             REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
@@ -259,7 +259,7 @@ static void a_resume_that_fails_is_whole_or_torn(void) {
         resumed = fingerprint(&r);
         REQUIRE(step_many(&r, 1, NULL));
         after = fingerprint(&r);
-        for (long n = 1; more && !test_failures_; n += SHADOW_MEMORY ? 5 : 1) {
+        for (long n = 1; more && !test_failures_; n += test_stride(SHADOW_MEMORY ? 5 : 1, 7)) {
             eitp_status status;
             faults_fail_file_call(&f, of_memory ? 0 : n);
             f.allocations = 0;
