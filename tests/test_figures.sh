@@ -4,7 +4,8 @@ LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
-eitp=$BUILD/eitp
+eitp=${EITP:-$BUILD/eitp}
+case $eitp in /*) ;; *) eitp=$PWD/$eitp ;; esac
 work=$BUILD/test_figures
 passed=0
 failed=0

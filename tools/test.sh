@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the tests, runs them in parallel, and ends with "N passed, N failed". The Makefile runs it from the root:
 #   test.sh test      every test
-#   test.sh quick     the tests with the modules apart that changed since they last passed
+#   test.sh quick     the tests with the modules apart that changed since they last passed, with fewer cases: as many as
+#                     take QUICK_SECONDS (90), the shortest first
 #   test.sh nightly   the tests that take hours
 #   test.sh torture   every fault, power loss and kill that a run or a command may meet
 # TEST=word           only tests with the word in their name
@@ -10,7 +11,8 @@
 # STRIDE, KILLS, SEEDS      of torture: every how many calls a fault, power loss or kill is tried (1: at all of them),
 #                           random kills (1000), random states of a disk for each power loss (8)
 # FUZZ_RUNS, FUZZ_SECONDS   for each fuzz target, at most
-# The seconds of each program are in $BUILD/logs/times; the next run starts with the longest.
+# $BUILD/logs/times has of each program the seconds, its name and the processor seconds; the next run starts with the
+# longest.
 LC_ALL=C
 export LC_ALL
 mode=${1:-test}
@@ -30,6 +32,11 @@ now() {
 
 since() {
     echo "$1 $(now)" | awk '{ printf "%.1f", $2 - $1 }'
+}
+
+# The processor seconds of finished child processes, in what `times` wrote. A subshell's own would be none.
+used_in() {
+    awk 'NR == 2 { gsub(/[ms]/, " "); printf "%.2f", 60 * ($1 + $3) + $2 + $4 }' "$1"
 }
 
 # The name of a test as a file's.
@@ -61,10 +68,10 @@ scripts() { # the command eitp, prefix of the command of a test, suffix of its n
     done
 }
 
-other_scripts() {
+other_scripts() { # the command eitp
     for script in tests/test_*.sh; do
         case $script in tests/test_command_* | tests/test_kill.sh) continue ;; esac
-        echo "$(basename "$script" .sh) $script,$(echo tools/*.[ch] tools/*.sh | tr ' ' ,) sh $script"
+        echo "$(basename "$script" .sh) $1,$script,$(echo tools/*.[ch] tools/*.sh | tr ' ' ,) env EITP=$1 sh $script"
     done
 }
 
@@ -100,7 +107,7 @@ list_test() {
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
     [ "$fuzzing" = 0 ] || fuzzers
     examples
-    other_scripts
+    other_scripts "$BUILD/eitp"
     killing "$BUILD/examples/run" "$BUILD/packed" 30
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh pairwise"
     documents
@@ -109,8 +116,8 @@ list_test() {
 list_quick() {
     scripts "$BUILD/split/eitp"
     programs split emulated
-    programs split real
-    other_scripts
+    programs split real 'env EITP_TEST_QUICK=1 '
+    other_scripts "$BUILD/split/eitp"
     killing "$BUILD/split/examples/run" "$BUILD/split" 10
 }
 
@@ -193,6 +200,18 @@ leave_changed() {
     echo "$same of $before test programs have not changed since they passed"
 }
 
+# Leaves the tests, the shortest first, that together take QUICK_SECONDS with JOBS at a time: at least one. The others
+# stay changed, so the next `make quick` runs them.
+leave_affordable() {
+    expected <"$logs/list" | sort -s -k1,1n |
+        awk -v budget="$((QUICK_SECONDS * JOBS))" -v later="$logs/later" '
+            NR == 1 || (total += $1) <= budget { sub(/^[^ ]* /, ""); print; next }
+            { print $2 >later }' >"$logs/affordable"
+    mv "$logs/affordable" "$logs/list"
+    [ ! -s "$logs/later" ] || echo "$(wc -l <"$logs/later") of them, the longest, are left to the next make quick," \
+        "or to make test:" $(cat "$logs/later")
+}
+
 # ---- Running ----
 
 # Runs a command with the time limit. A signal to this script stops the command too.
@@ -206,10 +225,11 @@ run_limited() {
     wait $child
 }
 
-# One test, its output in a log; then a line for the reporter: name, exit status, seconds.
+# One test, its output in a log; then a line for the reporter: name, exit status, seconds, processor seconds.
 run_one() { # name, command
     name=$1
     log=$logs/$(file_of "$name").log
+    times >"$log.before"
     shift
     began=$(now)
     if [ "$1" = succeeds ]; then
@@ -218,7 +238,10 @@ run_one() { # name, command
     else
         run_limited "$@" >"$log" 2>&1
     fi
-    echo "$name $? $(since "$began")"
+    status=$?
+    times >"$log.after"
+    echo "$name $status $(since "$began") $(used_in "$log.before") $(used_in "$log.after")"
+    rm -f "$log.before" "$log.after"
 }
 
 # Takes one test after the other that no other worker has: creating a directory succeeds once.
@@ -231,17 +254,15 @@ work_off() {
     done <"$logs/list"
 }
 
-# Sorts the list, the longest first, by the times of the last run or, for the first run, by tests/seconds.
-order() {
+# Puts before each line of a list how long the test took in the last run or, for the first run, by tests/seconds.
+expected() {
     awk 'what == "times" { seconds[$2] = $1 }
         what == "list" { printf "%s %s\n", seconds[$1] + 0, $0 }' \
-        what=times tests/seconds "$logs/times" what=list "$logs/list" |
-        sort -s -k1,1nr | cut -d' ' -f2-
+        what=times tests/seconds "$logs/times" what=list -
 }
 
 run_all() {
-    [ -e "$logs/times" ] || : >"$logs/times"
-    order >"$logs/ordered" && mv "$logs/ordered" "$logs/list"
+    expected <"$logs/list" | sort -s -k1,1nr | cut -d' ' -f2- >"$logs/ordered" && mv "$logs/ordered" "$logs/list"
     rm -rf "$logs/taken"
     mkdir "$logs/taken"
     # Waiting threads must not take the processor from other programs.
@@ -300,18 +321,19 @@ report_one() { # name, exit status
 report() {
     : >"$logs/failures"
     : >"$logs/times.new"
-    while read -r name status seconds; do
+    while read -r name status seconds before after; do
         report_one "$name" "$status"
-        echo "$seconds $name" >>"$logs/times.new"
+        echo "$seconds $name $(echo "$before $after" | awk '{ printf "%.1f", $2 - $1 }')" >>"$logs/times.new"
     done
     while read -r name files command; do
-        grep -q " $name\$" "$logs/times.new" || fail "$name" "did not finish"
+        grep -q " $name " "$logs/times.new" || fail "$name" "did not finish"
     done <"$logs/list"
     # Tests that did not run keep their last time.
     awk '!seen[$2]++' "$logs/times.new" "$logs/times" | sort -nr >"$logs/times.all" &&
         mv "$logs/times.all" "$logs/times"
     echo "== seconds: build $built, tests $(since "$tests_began"); each in $logs/times, the longest:"
     sort -nr "$logs/times.new" | head -n 12 | awk '{ printf "%s%s %s", n++ ? ", " : "", $2, $1 } END { print "" }'
+    add_up
     [ "$mode" != nightly ] || summarize
     if [ -s "$logs/failures" ]; then
         echo "== failed:"
@@ -319,6 +341,24 @@ report() {
     fi
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
+}
+
+# The processor seconds of each part. Those of the tests are in the times of this run.
+add_up() {
+    awk -v build="$build_used" '
+        { part = "others" }
+        $2 ~ /^(packed|sanitized|split)\// { part = $2; sub(/\/.*/, "", part) }
+        $2 ~ /^test_command/ { part = "command" }
+        $2 ~ /^fuzz_/ { part = "fuzzing" }
+        { seconds[part] += $3; all += $3 }
+        END {
+            printf "== processor seconds: build %.0f", build
+            count = split("packed split sanitized command fuzzing others", parts, " ")
+            for (i = 1; i <= count; i++)
+                if (parts[i] in seconds)
+                    printf ", %s %.0f", parts[i], seconds[parts[i]]
+            printf "; %.1f minutes in all\n", (build + all) / 60
+        }' "$logs/times.new"
 }
 
 # What a nightly run tested, a line for each kind.
@@ -343,6 +383,7 @@ summarize() {
 
 build() {
     began=$(now)
+    times >"$logs/build.before"
     # In the order of the list, where the longest to compile come first.
     targets=$(cut -d' ' -f2 "$logs/list" | tr , '\n' | grep "^$BUILD/" | awk '!seen[$0]++')
     # Under a make with a job server, jobs come from it.
@@ -350,12 +391,15 @@ build() {
     $MAKE --no-print-directory -k $jobs eitp.h $targets >"$logs/build.log" 2>&1 ||
         grep -v '^\(CC\|LINK\|AR\|PACK\)  ' "$logs/build.log" | tail -n 300
     built=$(since "$began")
+    times >"$logs/build.after"
+    build_used=$(echo "$(used_in "$logs/build.before") $(used_in "$logs/build.after")" | awk '{ print $2 - $1 }')
 }
 
 case $mode in
 nightly) : "${FUZZ_RUNS:=1000000000}" "${FUZZ_SECONDS:=600}" ;;
 *) : "${FUZZ_RUNS:=20000}" "${FUZZ_SECONDS:=15}" ;;
 esac
+: "${QUICK_SECONDS:=90}"
 export FUZZ_RUNS FUZZ_SECONDS
 
 case $mode in
@@ -377,6 +421,11 @@ if [ ! -s "$logs/list" ]; then
     exit 1
 fi
 build
-[ "$mode" != quick ] || leave_changed
+[ -e "$logs/times" ] || : >"$logs/times"
+rm -f "$logs/later"
+if [ "$mode" = quick ]; then
+    leave_changed
+    [ -n "$TEST" ] || leave_affordable
+fi
 tests_began=$(now)
 run_all | report
