@@ -670,6 +670,8 @@ typedef enum eitp_role {
 typedef struct eitp_variable {
     const char *name; /* belongs to the context */
     eitp_role role;
+    int64_t parent;   /* index of the variable that it belongs to, such as the parameter of a gradient; -1: none */
+    const char *kind; /* what it is to its parent: "gradient", "remainder", "adamw.m", ...; "" without a parent */
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
@@ -711,8 +713,8 @@ EITP_API eitp_status eitp_variable_read(eitp_context *context, const char *name,
 
 /*
  * The same for `count` elements of a floating-point variable as F32, starting at element `first`. For a 16-bit
- * parameter with a remainder, the variable "remainder.<name>", both together hold the value. EITP_ERROR_UNSUPPORTED for
- * other dtypes.
+ * parameter with a remainder, a variable of its own, both together hold the value. EITP_ERROR_UNSUPPORTED for other
+ * dtypes.
  */
 EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first,
                                              const float *values, int64_t count, eitp_error *error);
@@ -788,6 +790,13 @@ EITP_API eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, 
 
 /* An F32 parameter. */
 EITP_API eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const int64_t *shape);
+
+/*
+ * The variable in which the gradient of a parameter is accumulated, created if there is none: role EITP_GRADIENT, named
+ * "gradient.<parameter>", F32 for 16-bit parameters. For programs that add to it themselves (eitp_accumulate); what it
+ * holds is applied by eitp_apply_gradients.
+ */
+EITP_API eitp_tensor *eitp_gradient_variable(eitp_tensor *parameter);
 
 /* Makes a tensor readable after executions of plans that are created afterwards. Returns the tensor; NULL for NULL. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
@@ -1078,10 +1087,10 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss`, a single number, with respect to every trained parameter of the graph to a variable of
- * role EITP_GRADIENT named "gradient.<parameter>" (F32 for 16-bit parameters): gradient = carry[0] * gradient + new.
- * `carry` is F32 [1], 0 for the first micro-batch of a step and 1 for the others; NULL: 1. What eitp_embedding_unique
- * sums by distinct id is accumulated separately, u rows in "gradient_rows.<u>.<parameter>", and added by the update.
+ * Adds the gradient of `loss`, a single number, with respect to every trained parameter of the graph to its variable
+ * (eitp_gradient_variable): gradient = carry[0] * gradient + new. `carry` is F32 [1], 0 for the first micro-batch of a
+ * step and 1 for the others; NULL: 1. What eitp_embedding_unique sums by distinct id is accumulated separately, u rows
+ * in "gradient_rows.<u>.<parameter>", and added by the update.
  *
  * How rows are divided into passes changes no bit of the gradient of a parameter that has a single use, if that use
  * sums over rows: as weight [k, m] or bias of a product; as table of eitp_embedding or eitp_linear_cross_entropy; as
@@ -1185,8 +1194,21 @@ typedef enum eitp_product {
 } eitp_product;
 
 /* One step of an execution: an op, or several ops fused into one. */
+/* Kinds of work, by which times are grouped. */
+typedef enum eitp_work {
+    EITP_WORK_OTHER = 0,
+    EITP_WORK_PRODUCT = 1, /* of matrices */
+    EITP_WORK_HEAD = 2,    /* products with a vocabulary, and their loss */
+    EITP_WORK_ATTENTION = 3,
+    EITP_WORK_NORM = 4,
+    EITP_WORK_ACTIVATION = 5,
+    EITP_WORK_LOSS = 6,
+    EITP_WORK_UPDATE = 7
+} eitp_work;
+
 typedef struct eitp_profile {
     const char *op; /* "matmul", "layer_norm", ... */
+    eitp_work work;
     eitp_product product;
     const char *variable; /* the parameter that it reads, else the variable that it changes, else the parameter whose
                              gradient it computes; "" if there is none. Belongs to the context. */
@@ -3866,13 +3888,23 @@ typedef struct eitp_value {
     const char *text;
 } eitp_value;
 
+typedef enum eitp_record_kind {
+    EITP_RECORD_STEP = 0,
+    EITP_RECORD_EVALUATION = 1,
+    EITP_RECORD_EVENT = 2
+} eitp_record_kind;
+
 /*
- * The values of one step, valid during the call. After a training step they are "loss", "loss_<name>" for each of
- * several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; after an evaluation "val_loss",
- * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended.
+ * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
+ * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
+ * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
+ * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message" and "seconds", if it
+ * took any. Besides, a shortage of memory has an event "memory_pressure" with the bytes that were left.
  */
 typedef struct eitp_record {
+    eitp_record_kind kind;
     int64_t step;
+    double time; /* seconds since 1970, UTC */
     const eitp_value *values;
     size_t count;
 } eitp_record;
@@ -3963,9 +3995,13 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; reported once until it recovers */
     EITP_EVENT_SPIKE = 16,        /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
                                      that was reported, none for 20 steps */
-    EITP_EVENT_NOT_KEPT = 17      /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
+    EITP_EVENT_NOT_KEPT = 17,     /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
                                      best of the evaluations whose checkpoints are there */
+    EITP_EVENT_COUNT = 18
 } eitp_run_event_kind;
+
+/* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */
+EITP_API const char *eitp_run_event_name(eitp_run_event_kind kind);
 
 /* An event of a run. All pointers are valid during the call. */
 typedef struct eitp_run_event {
@@ -3976,8 +4012,8 @@ typedef struct eitp_run_event {
     double seconds; /* duration of a step, an evaluation or a save */
 } eitp_run_event;
 
-/* Receives the events. If `notify` is NULL they go to the host's log at their level; that of steps is
-   EITP_LOG_DEBUG. */
+/* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go
+   to the host's log at their level; that of steps is EITP_LOG_DEBUG. */
 typedef struct eitp_run_listener {
     void *user;
     void (*notify)(void *user, const eitp_run_event *event);
@@ -4685,10 +4721,13 @@ EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count);
 /* <<src/base/statistics.h */
 
 /* >>src/base/clock.h */
-/* A monotonic clock for measurements. */
+/* Clocks: one for measurements, and the time of day. */
 
 /* Seconds since an arbitrary point in time; never decreases. */
 EITP__PRIVATE double eitp__clock(void);
+
+/* Seconds since 1970, UTC, by the system's clock, which may be set. */
+EITP__PRIVATE double eitp__time_of_day(void);
 /* <<src/base/clock.h */
 
 /* >>src/base/threads.h */
@@ -5258,11 +5297,11 @@ typedef enum eitp__family {
 #define EITP__DIRECTIONS 4
 
 /*
- * The slots: name, family. Operands are dense and row-major. x, y, a, b, d... have the slot's dtype unless another is
- * given. WIDE is F32 if the slot's dtype is BF16 or F16, else the slot's dtype: 16-bit columns compute in f32 and keep
- * sums and statistics in it. "or none" marks an operand whose data may be NULL. "accumulates" means that the slot
- * honours eitp__call.carry. The output of an element-wise slot may be the memory of an input of the same shape, and
- * dlogits that of logits.
+ * The slots: name, the same in lower case, family. Operands are dense and row-major. x, y, a, b, d... have the slot's
+ * dtype unless another is given. WIDE is F32 if the slot's dtype is BF16 or F16, else the slot's dtype: 16-bit columns
+ * compute in f32 and keep sums and statistics in it. "or none" marks an operand whose data may be NULL. "accumulates"
+ * means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of an input of the
+ * same shape, and dlogits that of logits.
  *
  *   FILL                 () -> y; reals[0] is the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
@@ -5383,85 +5422,85 @@ typedef enum eitp__family {
  *                        learning rate * velocity; reals[0] is the momentum, reals[3] the weight decay
  */
 #define EITP__SLOTS(X)                                                                                                 \
-    X(FILL, FLAT)                                                                                                      \
-    X(ARANGE, FLAT)                                                                                                    \
-    X(NEGATE, FLAT)                                                                                                    \
-    X(ABS, FLAT)                                                                                                       \
-    X(EXP, FLAT)                                                                                                       \
-    X(LOG, FLAT)                                                                                                       \
-    X(SQRT, FLAT)                                                                                                      \
-    X(RSQRT, FLAT)                                                                                                     \
-    X(SIN, FLAT)                                                                                                       \
-    X(COS, FLAT)                                                                                                       \
-    X(TANH, FLAT)                                                                                                      \
-    X(SIGMOID, FLAT)                                                                                                   \
-    X(RELU, FLAT)                                                                                                      \
-    X(ERF, FLAT)                                                                                                       \
-    X(AFFINE, FLAT)                                                                                                    \
-    X(CLAMP, FLAT)                                                                                                     \
-    X(CAST, FLAT)                                                                                                      \
-    X(ADD, FLAT)                                                                                                       \
-    X(SUBTRACT, FLAT)                                                                                                  \
-    X(MULTIPLY, FLAT)                                                                                                  \
-    X(DIVIDE, FLAT)                                                                                                    \
-    X(MINIMUM, FLAT)                                                                                                   \
-    X(MAXIMUM, FLAT)                                                                                                   \
-    X(LESS, FLAT)                                                                                                      \
-    X(EQUAL, FLAT)                                                                                                     \
-    X(WHERE, FLAT)                                                                                                     \
-    X(BROADCAST, FLAT)                                                                                                 \
-    X(PERMUTE, FLAT)                                                                                                   \
-    X(SLICE, FLAT)                                                                                                     \
-    X(PAD, FLAT)                                                                                                       \
-    X(CONCAT, FLAT)                                                                                                    \
-    X(SUM, FLAT)                                                                                                       \
-    X(MAX, FLAT)                                                                                                       \
-    X(ARGMAX, FLAT)                                                                                                    \
-    X(GATHER, FLAT)                                                                                                    \
-    X(SCATTER_ADD, LINES)                                                                                              \
-    X(MATMUL, TILES)                                                                                                   \
-    X(SOFTMAX, ROWS)                                                                                                   \
-    X(SOFTMAX_BACKWARD, ROWS)                                                                                          \
-    X(LOG_SOFTMAX, ROWS)                                                                                               \
-    X(LOG_SOFTMAX_BACKWARD, ROWS)                                                                                      \
-    X(GELU_TANH, FLAT)                                                                                                 \
-    X(GELU_TANH_BACKWARD, FLAT)                                                                                        \
-    X(GELU_ERF, FLAT)                                                                                                  \
-    X(GELU_ERF_BACKWARD, FLAT)                                                                                         \
-    X(SILU, FLAT)                                                                                                      \
-    X(SILU_BACKWARD, FLAT)                                                                                             \
-    X(LAYER_NORM, ROWS)                                                                                                \
-    X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
-    X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
-    X(RMS_NORM, ROWS)                                                                                                  \
-    X(RMS_NORM_BACKWARD_INPUT, ROWS)                                                                                   \
-    X(RMS_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                           \
-    X(EMBEDDING, FLAT)                                                                                                 \
-    X(EMBEDDING_BACKWARD, COLUMNS)                                                                                     \
-    X(ATTENTION, ATTENTION)                                                                                            \
-    X(ATTENTION_BACKWARD, ATTENTION)                                                                                   \
-    X(ATTENTION_CACHED, WHOLE)                                                                                         \
-    X(CROSS_ENTROPY, ROWS)                                                                                             \
-    X(CROSS_ENTROPY_BACKWARD, ROWS)                                                                                    \
-    X(HEAD, TILES)                                                                                                     \
-    X(HEAD_LOSS, ROWS)                                                                                                 \
-    X(HEAD_BACKWARD, ROWS)                                                                                             \
-    X(DROPOUT, FLAT)                                                                                                   \
-    X(ACCUMULATE, FLAT)                                                                                                \
-    X(SUM_SQUARES, BLOCKS)                                                                                             \
-    X(ROW_SQUARES, ROWS)                                                                                               \
-    X(COLUMN_SQUARES, COLUMNS)                                                                                         \
-    X(ROW_PRODUCTS, ROWS)                                                                                              \
-    X(COLUMN_PRODUCTS, COLUMNS)                                                                                        \
-    X(COMMIT, WHOLE)                                                                                                   \
-    X(ADAMW, BLOCKS)                                                                                                   \
-    X(FACTORED_MEANS, WHOLE)                                                                                           \
-    X(FACTORED_MOMENTUM, WHOLE)                                                                                        \
-    X(FACTORED, BLOCKS)                                                                                                \
-    X(SGD, BLOCKS)
+    X(FILL, fill, FLAT)                                                                                                \
+    X(ARANGE, arange, FLAT)                                                                                            \
+    X(NEGATE, negate, FLAT)                                                                                            \
+    X(ABS, abs, FLAT)                                                                                                  \
+    X(EXP, exp, FLAT)                                                                                                  \
+    X(LOG, log, FLAT)                                                                                                  \
+    X(SQRT, sqrt, FLAT)                                                                                                \
+    X(RSQRT, rsqrt, FLAT)                                                                                              \
+    X(SIN, sin, FLAT)                                                                                                  \
+    X(COS, cos, FLAT)                                                                                                  \
+    X(TANH, tanh, FLAT)                                                                                                \
+    X(SIGMOID, sigmoid, FLAT)                                                                                          \
+    X(RELU, relu, FLAT)                                                                                                \
+    X(ERF, erf, FLAT)                                                                                                  \
+    X(AFFINE, affine, FLAT)                                                                                            \
+    X(CLAMP, clamp, FLAT)                                                                                              \
+    X(CAST, cast, FLAT)                                                                                                \
+    X(ADD, add, FLAT)                                                                                                  \
+    X(SUBTRACT, subtract, FLAT)                                                                                        \
+    X(MULTIPLY, multiply, FLAT)                                                                                        \
+    X(DIVIDE, divide, FLAT)                                                                                            \
+    X(MINIMUM, minimum, FLAT)                                                                                          \
+    X(MAXIMUM, maximum, FLAT)                                                                                          \
+    X(LESS, less, FLAT)                                                                                                \
+    X(EQUAL, equal, FLAT)                                                                                              \
+    X(WHERE, where, FLAT)                                                                                              \
+    X(BROADCAST, broadcast, FLAT)                                                                                      \
+    X(PERMUTE, permute, FLAT)                                                                                          \
+    X(SLICE, slice, FLAT)                                                                                              \
+    X(PAD, pad, FLAT)                                                                                                  \
+    X(CONCAT, concat, FLAT)                                                                                            \
+    X(SUM, sum, FLAT)                                                                                                  \
+    X(MAX, max, FLAT)                                                                                                  \
+    X(ARGMAX, argmax, FLAT)                                                                                            \
+    X(GATHER, gather, FLAT)                                                                                            \
+    X(SCATTER_ADD, scatter_add, LINES)                                                                                 \
+    X(MATMUL, matmul, TILES)                                                                                           \
+    X(SOFTMAX, softmax, ROWS)                                                                                          \
+    X(SOFTMAX_BACKWARD, softmax_backward, ROWS)                                                                        \
+    X(LOG_SOFTMAX, log_softmax, ROWS)                                                                                  \
+    X(LOG_SOFTMAX_BACKWARD, log_softmax_backward, ROWS)                                                                \
+    X(GELU_TANH, gelu_tanh, FLAT)                                                                                      \
+    X(GELU_TANH_BACKWARD, gelu_tanh_backward, FLAT)                                                                    \
+    X(GELU_ERF, gelu_erf, FLAT)                                                                                        \
+    X(GELU_ERF_BACKWARD, gelu_erf_backward, FLAT)                                                                      \
+    X(SILU, silu, FLAT)                                                                                                \
+    X(SILU_BACKWARD, silu_backward, FLAT)                                                                              \
+    X(LAYER_NORM, layer_norm, ROWS)                                                                                    \
+    X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input, ROWS)                                                      \
+    X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters, COLUMNS)                                         \
+    X(RMS_NORM, rms_norm, ROWS)                                                                                        \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input, ROWS)                                                          \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters, COLUMNS)                                             \
+    X(EMBEDDING, embedding, FLAT)                                                                                      \
+    X(EMBEDDING_BACKWARD, embedding_backward, COLUMNS)                                                                 \
+    X(ATTENTION, attention, ATTENTION)                                                                                 \
+    X(ATTENTION_BACKWARD, attention_backward, ATTENTION)                                                               \
+    X(ATTENTION_CACHED, attention_cached, WHOLE)                                                                       \
+    X(CROSS_ENTROPY, cross_entropy, ROWS)                                                                              \
+    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward, ROWS)                                                            \
+    X(HEAD, head, TILES)                                                                                               \
+    X(HEAD_LOSS, head_loss, ROWS)                                                                                      \
+    X(HEAD_BACKWARD, head_backward, ROWS)                                                                              \
+    X(DROPOUT, dropout, FLAT)                                                                                          \
+    X(ACCUMULATE, accumulate, FLAT)                                                                                    \
+    X(SUM_SQUARES, sum_squares, BLOCKS)                                                                                \
+    X(ROW_SQUARES, row_squares, ROWS)                                                                                  \
+    X(COLUMN_SQUARES, column_squares, COLUMNS)                                                                         \
+    X(ROW_PRODUCTS, row_products, ROWS)                                                                                \
+    X(COLUMN_PRODUCTS, column_products, COLUMNS)                                                                       \
+    X(COMMIT, commit, WHOLE)                                                                                           \
+    X(ADAMW, adamw, BLOCKS)                                                                                            \
+    X(FACTORED_MEANS, factored_means, WHOLE)                                                                           \
+    X(FACTORED_MOMENTUM, factored_momentum, WHOLE)                                                                     \
+    X(FACTORED, factored, BLOCKS)                                                                                      \
+    X(SGD, sgd, BLOCKS)
 
 typedef enum eitp__slot {
-#define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,
+#define EITP__SLOT_ENUMERATOR(NAME, name, family) EITP__SLOT_##NAME,
     EITP__SLOTS(EITP__SLOT_ENUMERATOR)
 #undef EITP__SLOT_ENUMERATOR
         EITP__SLOT_COUNT
@@ -6266,6 +6305,9 @@ EITP__PRIVATE int eitp__segments_are_shared(const eitp__segments *segments);
 
 typedef struct eitp__variable {
     eitp_variable info;
+    int64_t number;         /* of several children of a kind; 0: there is only one */
+    int64_t first_child;    /* the index of the child that was declared last; -1: none */
+    int64_t next_sibling;   /* that of the child of the same parent that was declared before; -1: none */
     size_t name_length;     /* compared first, since names share long prefixes */
     void *data;             /* device memory; NULL until a plan uses it, and if it is offloaded */
     uint64_t offset;        /* of an offloaded variable: in the file; EITP__NO_OFFSET until a plan uses it */
@@ -6280,6 +6322,8 @@ struct eitp_context {
     eitp__backend *backend;
     eitp__variable *variables;
     size_t variable_count, variable_capacity;
+    struct eitp__op_info *ops; /* the table of ops, by op code; NULL before the first graph */
+    size_t ops_bytes;
     size_t graph_count;       /* graphs refer to variables by index */
     eitp__segments *segments; /* the memory of the variables, and the backend */
     eitp__segments **lenders; /* the memory of borrowed variables, each with a reference */
@@ -6345,7 +6389,37 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
                                                  eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
                                                  eitp_error *error);
 
-/* Removes a variable: the last one, or any while there are no graphs. */
+/*
+ * A variable that belongs to another one, its parent, as its gradient does. Its name is "<kind>.<parent's name>", or
+ * with a number "<kind>.<number>.<parent's name>"; it is found by parent, kind and number.
+ */
+typedef struct eitp__child_info {
+    const char *kind; /* a constant */
+    int64_t number;   /* of several of a kind; 0: there is only one */
+    eitp_role role;
+    eitp_dtype dtype;
+    int rank;
+    const int64_t *shape;
+} eitp__child_info;
+
+/* Of a child, in bytes. */
+#define EITP__LONGEST_NAME 255
+
+/* The kinds of children that are not the state of an optimizer. */
+#define EITP__KIND_GRADIENT "gradient"           /* the first term of a gradient */
+#define EITP__KIND_GRADIENT_TERM "gradient_term" /* the others; the number counts from 2 */
+#define EITP__KIND_GRADIENT_ROWS "gradient_rows" /* rows of eitp_embedding_unique; the number is that of the ids */
+#define EITP__KIND_REMAINDER "remainder"
+
+/* Finds or creates a child. A variable of that name that is not this child, or of another role, dtype or shape, is an
+   error. */
+EITP__PRIVATE eitp_status eitp__child_declare(eitp_context *context, int64_t parent, const eitp__child_info *child,
+                                              int64_t *index, eitp_error *error);
+
+/* The index of a child; -1: there is none. */
+EITP__PRIVATE int64_t eitp__child_find(const eitp_context *context, int64_t parent, const char *kind, int64_t number);
+
+/* Removes a variable: the last one, or any while there are no graphs. It must not have children. */
 EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 
 /* Finds a variable; an error if there is none of that name. */
@@ -6355,9 +6429,14 @@ EITP__PRIVATE eitp_status eitp__variable_named(eitp_context *context, const char
 /* The remainder of a 16-bit parameter; NULL if it has none. */
 EITP__PRIVATE eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable);
 
-/* Writes the name of the remainder of parameter `name`. Returns 0 if it does not fit: a truncated name must not be
- * used. */
-EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size);
+/* The remainder that a parameter must have in this context, as a child; 0 if it has none. */
+EITP__PRIVATE int eitp__remainder_child(const eitp_context *context, const eitp_variable *parameter,
+                                        eitp__child_info *child);
+
+/* The dtype of the exact remainder of a 16-bit parameter. */
+static inline EITP__UNUSED eitp_dtype eitp__exact_remainder(eitp_dtype dtype) {
+    return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
+}
 
 /* A hash of the name, so that random values do not depend on the order in which variables are created. */
 EITP__PRIVATE uint64_t eitp__name_key(const char *name);
@@ -6392,9 +6471,10 @@ EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t varia
 /* Variables that use the memory of another context's. */
 
 /*
- * Declares a variable of another context in this one, frozen, with the memory that it has there: then neither context
- * can change its values. The context keeps the memory until it is destroyed, or the variable is rolled back. `lender`
- * is only read, but for a mark on the variable, so several threads can borrow from it at the same time.
+ * Declares a variable of another context in this one, frozen, with the memory that it has there, and its remainder if
+ * it has one. Then neither context can change their values. The context keeps the memory until it is destroyed, or the
+ * variable is rolled back. `lender` is only read, but for a mark on the variable, so several threads can borrow from it
+ * at the same time.
  */
 EITP__PRIVATE eitp_status eitp__variable_borrow(eitp_context *context, eitp_context *lender, const char *name,
                                                 eitp_error *error);
@@ -6404,18 +6484,22 @@ EITP__PRIVATE eitp_status eitp__variable_borrow(eitp_context *context, eitp_cont
 /* The graph: tensors, nodes and the table of ops. */
 
 /*
- * Ops. Every slot of kernels.h is an op of the same name. The others have no kernel: ROWS, RESHAPE and STOP_GRADIENT
- * are views of their input, and LINEAR_CROSS_ENTROPY is always expanded.
+ * Ops: those of kernels.h, which have a slot of the same name, and those without a kernel: views of their input, and
+ * LINEAR_CROSS_ENTROPY, which is always expanded. Each has an entry in the table of ops, filled in by eitp__op_<name>
+ * in the file of its rules.
  */
+#define EITP__OPS(X)                                                                                                   \
+    EITP__SLOTS(X)                                                                                                     \
+    X(ROWS, rows, NONE)                                                                                                \
+    X(RESHAPE, reshape, NONE)                                                                                          \
+    X(STOP_GRADIENT, stop_gradient, NONE)                                                                              \
+    X(LINEAR_CROSS_ENTROPY, linear_cross_entropy, NONE)
+
 typedef enum eitp__op_code {
-#define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,
-    EITP__SLOTS(EITP__OP_ENUMERATOR)
+#define EITP__OP_ENUMERATOR(NAME, name, family) EITP__OP_##NAME,
+    EITP__OPS(EITP__OP_ENUMERATOR)
 #undef EITP__OP_ENUMERATOR
-        EITP__OP_ROWS,
-    EITP__OP_RESHAPE,
-    EITP__OP_STOP_GRADIENT,
-    EITP__OP_LINEAR_CROSS_ENTROPY,
-    EITP__OP_COUNT
+        EITP__OP_COUNT
 } eitp__op_code;
 
 typedef struct eitp__node eitp__node;
@@ -6477,7 +6561,6 @@ typedef struct eitp__graph_block {
 
 struct eitp_graph {
     eitp_context *context;
-    const struct eitp__op_info *ops; /* the table, by op code */
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
@@ -6490,47 +6573,70 @@ struct eitp_graph {
     eitp_error error;
 };
 
-/*
- * An op: one entry of the table in op_table.c.
- *   shape        checks inputs and attributes, and creates the outputs with eitp__node_output
- *   gradient     adds the gradient of input i to dx[i], which is NULL at first, given dy[0]
- *   expand       builds the outputs from primitives: the specification of the op, the reference of tests, and what runs
- *                on a backend without its kernel; a primitive has none
- *   backward_of  op + 1, for the fused gradient of that op: the inputs are that op's inputs, its saved outputs and the
- *                output's gradient; output i is the gradient of its input wrt[i]. The expansion is derived from that
- *                op's expansion.
- *   shares       output i shares the memory of input shares[i] - 1 and changes it; 0: it owns its memory. Outputs that
- *                share an absent input are absent, and the outputs after them move up: see eitp__shared_input
- *   reuse        bit i: output 0 may be computed in place of input i
- *   accumulates  the kernel supports eitp__call.carry: for outputs of the dtype's wide dtype, or of the dtype itself
- *   flops        arithmetic operations of the node; NULL: negligible
- *   rows         builds rows [begin, end) of output 0 without the others; NULL if it cannot: see eitp__rows
- */
-enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
+/* Checks inputs and attributes, and creates the outputs with eitp__node_output. */
+typedef eitp_status eitp__shape_rule(eitp__node *node, eitp_error *error);
 
+/* Adds the gradient of input i, given dy[0], to dx[i], which is NULL at first. */
+typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
+
+/* Builds the outputs from primitives: the specification of the op, the reference of tests, and what runs on a backend
+   without its kernel. A primitive has none. */
+typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
+
+/* Builds rows [begin, end) of output 0 without the others: see eitp__rows. */
+typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
+
+/* The arithmetic operations of a node. */
+typedef double eitp__flops_rule(const eitp__node *node);
+
+/* The inputs, bit i for input i, whose gradient is a sum over rows that continues the sum of the pass before. */
+typedef unsigned eitp__row_sums_rule(const eitp__node *node);
+
+/* How the epilogue of a product computes a node: input `product` of the node is the product. */
+typedef struct eitp__epilogue_rule {
+    eitp__epilogue epilogue;
+    int product;
+    int operand; /* the input that is the epilogue's operand; -1: none, and other nodes may read the product too */
+} eitp__epilogue_rule;
+
+enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
+enum { EITP__OP_EPILOGUES = 2 };
+
+/* An op. Members that are 0 or NULL in most entries are not set there. */
 typedef struct eitp__op_info {
     const char *name;
-    int min_inputs, max_inputs, outputs;
-    eitp_status (*shape)(eitp__node *node, eitp_error *error);
-    void (*gradient)(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
-    void (*expand)(const eitp__node *node, eitp_tensor **outputs);
-    int backward_of; /* op + 1; 0: none */
+    eitp_work work;
+    int min_inputs, max_inputs, outputs; /* 1 unless they are set */
+    eitp__shape_rule *shape;
+    eitp__gradient_rule *gradient; /* NULL: it cannot be differentiated */
+    eitp__expand_rule *expand;
+    eitp__rows_rule *rows;
+    eitp__flops_rule *flops; /* NULL: negligible */
+    /* For the fused gradient of an op, that op + 1. The inputs are the op's inputs, its saved outputs and the output's
+       gradient; output i is the gradient of its input wrt[i]. The expansion is derived from that op's expansion. */
+    int backward_of;
     int wrt[EITP__MAX_OUTPUTS];
+    /* Output i shares the memory of input shares[i] - 1 and changes it; 0: it owns its memory. Outputs that share an
+       absent input are absent, and the outputs after them move up: see eitp__shared_input. */
     int shares[EITP__MAX_OUTPUTS];
-    unsigned reuse;
-    int accumulates;
-    double (*flops)(const eitp__node *node);
-    eitp_tensor *(*rows)(const eitp__node *node, int64_t begin, int64_t end);
+    int is_view;     /* output 0 is input 0's memory, unchanged */
+    unsigned reuse;  /* bit i: output 0 may be computed in place of input i */
+    int accumulates; /* the kernel supports eitp__call.carry: for outputs of the wide dtype, or of the dtype itself */
+    int dtype_input; /* number from 1 of the input whose dtype selects the kernel; 0: the first floating-point one */
+    int is_product;  /* of matrices: nearly all of its time is arithmetic */
+    int is_constant; /* its values do not depend on others */
+    int runs_early;  /* a sum of a gradient, after which the gradient can often be freed */
+    unsigned partly_written; /* bit i: the kernel leaves elements of output i as they were */
+    eitp__row_sums_rule *row_sums;
+    unsigned joint; /* one kernel computes the gradients of these inputs: it continues all of their sums, or none */
+    eitp__epilogue_rule epilogues[EITP__OP_EPILOGUES]; /* the first that fits is taken */
 } eitp__op_info;
 
-/*
- * The table of ops, by op code, in op_table.c. The table refers to the rules of all ops, and rules create nodes, so
- * they find the table through the graph.
- */
-EITP__PRIVATE const eitp__op_info *eitp__op_table(void);
+/* Fills in the table of ops, by op code, in op_table.c. Rules create nodes, so they find it through the graph. */
+EITP__PRIVATE void eitp__fill_op_table(eitp__op_info *table);
 
 static inline EITP__UNUSED const eitp__op_info *eitp__op(const eitp_graph *graph, eitp__op_code op) {
-    return &graph->ops[op];
+    return &graph->context->ops[op];
 }
 
 /* The input whose memory the output shares and changes; NULL if the output owns its memory. */
@@ -6570,6 +6676,13 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
 
+/* The tensor of a child of a variable's tensor, which is created if there is none; NULL and the graph's error on
+   failure. */
+EITP__PRIVATE eitp_tensor *eitp__child_tensor(const eitp_tensor *parent, const eitp__child_info *child);
+
+/* The same for a child that exists; NULL if it does not. */
+EITP__PRIVATE eitp_tensor *eitp__found_child_tensor(const eitp_tensor *parent, const char *kind, int64_t number);
+
 /* Properties of a variable's tensor: its full name, and whether it is a floating-point parameter, and a trained one. */
 EITP__PRIVATE const char *eitp__variable_name(const eitp_tensor *tensor);
 EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor);
@@ -6599,13 +6712,23 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
 /* <<src/tensor/graph.h */
 
 /* >>src/tensor/op_rules.h */
-/* The rules that the table of ops refers to, one block per file, and functions that rules share. */
+/* The entries of the table of ops, and functions that their rules share. CONTRIBUTING.md describes how to add one. */
 
-typedef eitp_status eitp__shape_rule(eitp__node *node, eitp_error *error);
-typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
-typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
-typedef double eitp__flops_rule(const eitp__node *node);
-typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
+/* The entries of the table of ops. */
+#define EITP__OP_ENTRY(NAME, name, family) EITP__PRIVATE void eitp__op_##name(eitp__op_info *op);
+EITP__OPS(EITP__OP_ENTRY)
+#undef EITP__OP_ENTRY
+
+/* Bit masks of inputs. */
+#define EITP__FIRST 1u
+#define EITP__SECOND 2u
+#define EITP__THIRD 4u
+
+/* Sets what ops of one or two inputs that compute element by element have in common. */
+EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp__gradient_rule *gradient);
+
+/* Adds to the epilogues of an op. */
+EITP__PRIVATE void eitp__add_epilogue(eitp__op_info *op, eitp__epilogue epilogue, int product, int operand);
 
 /* Checks that a loss to be minimized is a single floating-point number. */
 EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error);
@@ -6644,11 +6767,9 @@ EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, i
 
 /*
  * The rows of a gradient term of eitp_embedding_unique, which are scattered once per step; NULL for other terms. They
- * are accumulated in a variable of their own, whose name eitp__rows_gradient_name writes.
+ * are accumulated in a variable of their own: EITP__KIND_GRADIENT_ROWS.
  */
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
-EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
-                                                   eitp_error *error);
 
 /*
  * As eitp_accumulate_gradients, but each term of a parameter's gradient is accumulated over the passes in a variable of
@@ -6658,9 +6779,8 @@ EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_
 #define EITP__GRADIENT_TERMS 4
 EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
-/* Writes the name of the variable of term 0, 1, ...: "gradient.<name>", "gradient_term.2.<name>", ... */
-EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
-                                              eitp_error *error);
+/* The variable in which term 0, 1, ... of a parameter's gradient is accumulated; NULL if there is none. */
+EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, int term);
 
 /*
  * a + b, of one shape, as an addition that plans must not fuse into the computation of a term. Terms of products and of
@@ -6673,74 +6793,16 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
 
 EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const char *format, ...) EITP__PRINTF(3, 4);
 
-/* ops_elementwise.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_fill, eitp__shape_arange, eitp__shape_unary, eitp__shape_cast,
-    eitp__shape_binary, eitp__shape_compare, eitp__shape_where, eitp__shape_same;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_abs, eitp__gradient_exp, eitp__gradient_log,
-    eitp__gradient_sqrt, eitp__gradient_rsqrt, eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh,
-    eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp,
-    eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide,
-    eitp__gradient_minimum, eitp__gradient_maximum, eitp__gradient_where, eitp__gradient_none;
+/* Rules of several ops. */
+EITP__PRIVATE eitp__shape_rule eitp__shape_unary, eitp__shape_same;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_none;
 EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
-
-/* ops_shape.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_reshape, eitp__shape_broadcast, eitp__shape_permute, eitp__shape_slice,
-    eitp__shape_pad, eitp__shape_concat, eitp__shape_gather, eitp__shape_scatter_add;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_reshape, eitp__gradient_broadcast, eitp__gradient_permute,
-    eitp__gradient_slice, eitp__gradient_pad, eitp__gradient_concat, eitp__gradient_gather, eitp__gradient_scatter_add;
-
-/* ops_reduce.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_reduce;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_sum, eitp__gradient_max;
-
-/* ops_rows.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_rows;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_rows;
-EITP__PRIVATE eitp__rows_rule eitp__rows_fill, eitp__rows_cast, eitp__rows_add, eitp__rows_matmul,
-    eitp__rows_embedding_backward, eitp__rows_pad;
-
-/* ops_product.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_matmul;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_matmul;
-EITP__PRIVATE eitp__flops_rule eitp__flops_matmul;
-
-/* ops_network.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_second, eitp__shape_layer_norm, eitp__shape_layer_norm_backward_input,
-    eitp__shape_layer_norm_backward_parameters, eitp__shape_rms_norm, eitp__shape_embedding,
-    eitp__shape_embedding_backward, eitp__shape_dropout;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_softmax, eitp__gradient_log_softmax, eitp__gradient_gelu_tanh,
-    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_rms_norm,
-    eitp__gradient_embedding, eitp__gradient_embedding_backward, eitp__gradient_dropout;
-EITP__PRIVATE eitp__expand_rule eitp__expand_softmax, eitp__expand_softmax_backward, eitp__expand_log_softmax,
-    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_silu,
-    eitp__expand_layer_norm, eitp__expand_rms_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
-
-/* ops_attention.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_backward, eitp__shape_attention_cached;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_attention;
-EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
-EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
 
 /*
  * If the offsets are an input, requires them to ascend from 0 to at most `rows`, with no sequence longer than
  * `max_length`.
  */
 EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t max_length);
-
-/* ops_loss.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,
-    eitp__shape_head_loss, eitp__shape_head_backward, eitp__shape_linear_cross_entropy;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy, eitp__gradient_linear_cross_entropy;
-EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy, eitp__expand_linear_cross_entropy;
-EITP__PRIVATE eitp__flops_rule eitp__flops_head;
-
-/* ops_update.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
-    eitp__shape_column_squares, eitp__shape_row_products, eitp__shape_column_products, eitp__shape_commit,
-    eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored_momentum, eitp__shape_factored, eitp__shape_sgd;
-EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__flops_factored;
-EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
-EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
 
 /* >>src/tensor/autograd.h */
@@ -7725,8 +7787,16 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 /* >>src/optim/update.h */
 /* What the updates of all optimizers share: pieces of parameters, and the operands of the nodes that update them. */
 
-/* Size of the name of a state variable. */
-#define EITP__STATE_NAME_SIZE 256
+/* The states of the optimizers: kinds of children of a parameter, and the beginning of their names in files. */
+#define EITP__STATE_M "adamw.m"
+#define EITP__STATE_V "adamw.v"
+#define EITP__STATE_M_SCALE "adamw.m_scale"
+#define EITP__STATE_V_SCALE "adamw.v_scale"
+#define EITP__STATE_ROWS "factored.rows"
+#define EITP__STATE_COLUMNS "factored.columns"
+#define EITP__STATE_DIRECTIONS "factored.directions"
+#define EITP__STATE_DIRECTION_M "factored.m"
+#define EITP__STATE_VELOCITY "sgd.velocity"
 
 /* Rows [begin, end) of a parameter, and their gradient. */
 typedef struct eitp__update_piece {
@@ -7745,9 +7815,9 @@ typedef struct eitp__update_piece {
     eitp_tensor *row_roots, *column_roots, *corrections, *old_directions;
 } eitp__update_piece;
 
-/* A state variable of a parameter, "<optimizer>.<state>.<name>". */
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *optimizer, const char *state,
-                                              eitp_dtype dtype, int rank, const int64_t *shape);
+/* A state variable of a parameter. */
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype,
+                                              int rank, const int64_t *shape);
 
 /* The piece's rows of a variable with the parameter's shape; NULL if it is NULL. */
 EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable);
@@ -10565,6 +10635,15 @@ struct eitp_trainer {
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
 };
 
+/* What the steps are made of, and how. */
+static inline EITP__UNUSED const eitp_task *eitp__trainer_task(const eitp_trainer *trainer) {
+    return &trainer->plans.task;
+}
+
+static inline EITP__UNUSED const eitp_trainer_config *eitp__trainer_config(const eitp_trainer *trainer) {
+    return &trainer->plans.config;
+}
+
 /* Checks a configuration: its settings, and the optimizer in this context. */
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error);
@@ -10955,8 +11034,11 @@ typedef struct eitp__async_save {
 
 /* What a sink could not store. */
 typedef struct eitp__sink_state {
+    int is_open;    /* it was resumed, and gets records */
     int is_failing; /* its last call failed */
+    int is_news;    /* that changed, and was not reported yet */
     int64_t lost;   /* number of records, unless the sink counts them */
+    char why[200];  /* it fails */
 } eitp__sink_state;
 
 struct eitp_run {
@@ -11252,15 +11334,40 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error);
 /* <<src/run/run_evaluate.h */
 
+/* >>src/run/sinks.h */
+/* The sinks of a run: what they are given, and what they could not store. */
+
+/* Calls resume of all sinks, which get records from then on; see eitp_record_sink. */
+EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
+
+/* Gives a record to all sinks that were resumed. */
+EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp_value *values,
+                                      size_t count);
+
+/* Calls sync of all sinks. */
+EITP__PRIVATE void eitp__sinks_sync(eitp_run *run);
+
+EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run);
+/* <<src/run/sinks.h */
+
 /* >>src/run/events.h */
 /* Events of a run. */
 
 /* The name of the items of the first loss term. */
 EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run);
 
-/* Sends an event to the listener, or to the log if there is none. */
+/*
+ * Sends an event to the listener, or to the log if there is none; and as a record to the sinks, unless it is that of a
+ * step or an evaluation, which have records of their own.
+ */
 EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
                                     const char *format, ...) EITP__PRINTF(5, 6);
+
+/* Reports the sinks that began to fail, or store records again. */
+EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run);
+
+/* At the end: reports how many records could not be stored, but to no sink. */
+EITP__PRIVATE void eitp__run_report_lost(eitp_run *run);
 /* <<src/run/events.h */
 
 /* >>src/run/records.h */
@@ -11271,8 +11378,7 @@ EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds);
 EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds);
 EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk);
 
-/* Call resume and sync of all sinks; see eitp_record_sink. */
-EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
+/* Calls sync of all sinks. */
 EITP__PRIVATE void eitp__records_sync(eitp_run *run);
 
 /* At the end of a run: stores what failed before, if it can be stored now, and reports what is lost. */
@@ -11821,10 +11927,18 @@ EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count) 
 /* >>src/base/clock.c */
 #include <time.h>
 
-EITP__PRIVATE double eitp__clock(void) {
+static double eitp__read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+EITP__PRIVATE double eitp__clock(void) {
+    return eitp__read_clock(CLOCK_MONOTONIC);
+}
+
+EITP__PRIVATE double eitp__time_of_day(void) {
+    return eitp__read_clock(CLOCK_REALTIME);
 }
 /* <<src/base/clock.c */
 
@@ -14660,211 +14774,6 @@ EITP__PRIVATE eitp_status eitp__behind_repeat(eitp__write_behind *queue, eitp_er
 }
 /* <<src/base/write_behind.c */
 
-/* >>src/base/prefetch.c */
-/*
- * A background thread gives the hints: while the program does other work the disk is busy, and the pages of the cache
- * are provided by another processor than the one that copies from them. Only a few hints are outstanding at a time, or
- * what the program itself reads would wait for all of them: reading a byte waits for an earlier one.
- */
-
-#define EITP__PREFETCHED_FILES 8
-#define EITP__PREFETCH_CHUNK ((uint64_t)8 << 20) /* of one hint */
-#define EITP__PREFETCH_DEPTH (4 * EITP__PREFETCH_CHUNK)
-
-typedef struct eitp__prefetched_file {
-    eitp__file file;
-    uint64_t size;
-    int *stops;
-} eitp__prefetched_file;
-
-struct eitp__prefetch {
-    eitp_host host;
-    eitp__worker *worker;
-    uint64_t room; /* bytes that may still be read */
-    int stops;
-    size_t count;
-    eitp__prefetched_file files[EITP__PREFETCHED_FILES];
-};
-
-static eitp_status eitp__prefetch_work(void *argument, eitp_error *error) {
-    eitp__prefetched_file *file = (eitp__prefetched_file *)argument;
-    const uint64_t chunk = EITP__PREFETCH_CHUNK, depth = EITP__PREFETCH_DEPTH;
-    char byte;
-    size_t done;
-    (void)error;
-    for (uint64_t at = 0; at < file->size && !__atomic_load_n(file->stops, __ATOMIC_RELAXED); at += chunk) {
-        eitp__file_prefetch(&file->file, at, (size_t)(file->size - at < chunk ? file->size - at : chunk));
-        if (at >= depth && eitp__file_read_some(&file->file, at - depth, &byte, 1, &done, NULL))
-            break;
-    }
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp__prefetch *eitp__prefetch_create(const eitp_host *host) {
-    eitp_memory_info info = EITP__ZERO;
-    eitp__prefetch *created;
-    if (!host->files.prefetch || eitp_memory_info_read(host, &info, NULL))
-        return NULL;
-    created = (eitp__prefetch *)eitp__allocate(host, sizeof *created);
-    if (!created)
-        return NULL;
-    created->host = *host;
-    created->room = info.left / 4;
-    if (eitp__worker_create(&created->host, EITP__WORKER_QUEUE, &created->worker, NULL)) {
-        eitp__prefetch_destroy(created);
-        return NULL;
-    }
-    return created;
-}
-
-EITP__PRIVATE void eitp__prefetch_add(eitp__prefetch *prefetch, const char *path) {
-    eitp_path_info info = EITP__ZERO;
-    eitp__prefetched_file *added;
-    if (!prefetch || prefetch->count == EITP__PREFETCHED_FILES)
-        return;
-    added = &prefetch->files[prefetch->count];
-    if (eitp__path_info(&prefetch->host, path, &info, NULL) || info.kind != EITP_PATH_FILE ||
-        eitp__file_open(&added->file, &prefetch->host, path, EITP_FILE_READ, NULL))
-        return;
-    added->size = info.size < prefetch->room ? info.size : prefetch->room;
-    added->stops = &prefetch->stops;
-    prefetch->room -= added->size;
-    prefetch->count++;
-    eitp__worker_submit(prefetch->worker, eitp__prefetch_work, added);
-}
-
-EITP__PRIVATE void eitp__prefetch_destroy(eitp__prefetch *prefetch) {
-    eitp_host host;
-    if (!prefetch)
-        return;
-    host = prefetch->host;
-    __atomic_store_n(&prefetch->stops, 1, __ATOMIC_RELAXED);
-    eitp__worker_destroy(prefetch->worker);
-    for (size_t i = 0; i < prefetch->count; i++)
-        eitp__file_close(&prefetch->files[i].file, NULL);
-    eitp__release(&host, prefetch, sizeof *prefetch);
-}
-/* <<src/base/prefetch.c */
-
-/* >>src/base/host.c */
-/* The default host, build information and dtypes. */
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
-#define EITP__HUGE_PAGE ((size_t)2 << 20)
-#define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
-#define EITP__RETURNED_BLOCK ((size_t)256 << 10)
-
-/* Large blocks start on a huge page and use huge pages: fewer page faults and TLB misses. */
-static void eitp__advise_huge_pages(void *memory, size_t size) {
-#if defined(__linux__)
-    enum { EITP__ADVICE_HUGE_PAGES = 14 }; /* MADV_HUGEPAGE, which strict modes hide; ignored where unsupported */
-    madvise(memory, size / EITP__HUGE_PAGE * EITP__HUGE_PAGE, EITP__ADVICE_HUGE_PAGES);
-#else
-    (void)memory;
-    (void)size;
-#endif
-}
-
-/*
- * Returns the pages of a released block to the system at once. The C library otherwise keeps released blocks below a
- * threshold, which rises with the sizes it sees.
- */
-static void eitp__return_pages(void *memory, size_t size) {
-#if defined(__linux__)
-    /* MADV_DONTNEED on every architecture with huge pages. It rounds up to whole pages, so the size is rounded down. */
-    enum { EITP__ADVICE_NOT_NEEDED = 4, EITP__LARGEST_PAGE = 65536 };
-    madvise(memory, size / EITP__LARGEST_PAGE * EITP__LARGEST_PAGE, EITP__ADVICE_NOT_NEEDED);
-#else
-    (void)memory;
-    (void)size;
-#endif
-}
-
-static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
-    void *memory = NULL;
-    (void)user;
-    if (size >= EITP__LARGE_BLOCK)
-        alignment = EITP__HUGE_PAGE;
-    if (posix_memalign(&memory, alignment, size))
-        return NULL;
-    if (alignment == EITP__HUGE_PAGE)
-        eitp__advise_huge_pages(memory, size);
-    return memory;
-}
-
-static void eitp__system_release(void *user, void *memory, size_t size) {
-    (void)user;
-    if (size >= EITP__RETURNED_BLOCK)
-        eitp__return_pages(memory, size);
-    free(memory);
-}
-
-eitp_host eitp_host_default(void) {
-    eitp_host host;
-    memset(&host, 0, sizeof host);
-    host.allocator.allocate = eitp__system_allocate;
-    host.allocator.release = eitp__system_release;
-    host.files = eitp__system_files();
-    return host;
-}
-
-const char *eitp_version(void) {
-    return EITP_VERSION_STRING;
-}
-
-#ifdef __OPTIMIZE__
-#define EITP__OPTIMIZED "1"
-#else
-#define EITP__OPTIMIZED "0"
-#endif
-#ifdef __clang__
-#define EITP__COMPILER "clang-" __clang_version__
-#else
-#define EITP__COMPILER "gcc-" __VERSION__
-#endif
-
-const char *eitp_build_info(void) {
-    return "version=" EITP_VERSION_STRING " compiler=" EITP__COMPILER " optimized=" EITP__OPTIMIZED
-#if EITP__WITH_OPENMP
-           " openmp=1"
-#else
-           " openmp=0"
-#endif
-           " kernels=ref"
-#if EITP__WITH_AVX2
-           ",avx2"
-#endif
-#if EITP__WITH_AVX512
-           ",avx512"
-#endif
-#if EITP__WITH_AVX512BF16
-           ",avx512bf16"
-#endif
-#if EITP__WITH_AMX
-           ",amx"
-#endif
-        ;
-}
-
-static const struct {
-    const char *name;
-    size_t size;
-} eitp__dtypes[EITP_DTYPE_COUNT] = {
-    {"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i64", 8}, {"i32", 4}, {"i8", 1}, {"u8", 1}, {"i16", 2},
-};
-
-size_t eitp_dtype_size(eitp_dtype dtype) {
-    return (size_t)dtype < EITP__COUNT(eitp__dtypes) ? eitp__dtypes[dtype].size : 0;
-}
-
-const char *eitp_dtype_name(eitp_dtype dtype) {
-    return (size_t)dtype < EITP__COUNT(eitp__dtypes) ? eitp__dtypes[dtype].name : "?";
-}
-/* <<src/base/host.c */
-
 /* >>src/base/system_text.c */
 /* The longest file is the list of mounts on a machine with many containers. */
 #define EITP__SYSTEM_TEXT_LIMIT ((size_t)16 << 20)
@@ -15392,6 +15301,211 @@ int eitp_memory_is_short(const eitp_memory_info *info) {
     return info && info->usable && info->left < eitp_memory_floor(info);
 }
 /* <<src/base/machine.c */
+
+/* >>src/base/prefetch.c */
+/*
+ * A background thread gives the hints: while the program does other work the disk is busy, and the pages of the cache
+ * are provided by another processor than the one that copies from them. Only a few hints are outstanding at a time, or
+ * what the program itself reads would wait for all of them: reading a byte waits for an earlier one.
+ */
+
+#define EITP__PREFETCHED_FILES 8
+#define EITP__PREFETCH_CHUNK ((uint64_t)8 << 20) /* of one hint */
+#define EITP__PREFETCH_DEPTH (4 * EITP__PREFETCH_CHUNK)
+
+typedef struct eitp__prefetched_file {
+    eitp__file file;
+    uint64_t size;
+    int *stops;
+} eitp__prefetched_file;
+
+struct eitp__prefetch {
+    eitp_host host;
+    eitp__worker *worker;
+    uint64_t room; /* bytes that may still be read */
+    int stops;
+    size_t count;
+    eitp__prefetched_file files[EITP__PREFETCHED_FILES];
+};
+
+static eitp_status eitp__prefetch_work(void *argument, eitp_error *error) {
+    eitp__prefetched_file *file = (eitp__prefetched_file *)argument;
+    const uint64_t chunk = EITP__PREFETCH_CHUNK, depth = EITP__PREFETCH_DEPTH;
+    char byte;
+    size_t done;
+    (void)error;
+    for (uint64_t at = 0; at < file->size && !__atomic_load_n(file->stops, __ATOMIC_RELAXED); at += chunk) {
+        eitp__file_prefetch(&file->file, at, (size_t)(file->size - at < chunk ? file->size - at : chunk));
+        if (at >= depth && eitp__file_read_some(&file->file, at - depth, &byte, 1, &done, NULL))
+            break;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp__prefetch *eitp__prefetch_create(const eitp_host *host) {
+    eitp_memory_info info = EITP__ZERO;
+    eitp__prefetch *created;
+    if (!host->files.prefetch || eitp_memory_info_read(host, &info, NULL))
+        return NULL;
+    created = (eitp__prefetch *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return NULL;
+    created->host = *host;
+    created->room = info.left / 4;
+    if (eitp__worker_create(&created->host, EITP__WORKER_QUEUE, &created->worker, NULL)) {
+        eitp__prefetch_destroy(created);
+        return NULL;
+    }
+    return created;
+}
+
+EITP__PRIVATE void eitp__prefetch_add(eitp__prefetch *prefetch, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__prefetched_file *added;
+    if (!prefetch || prefetch->count == EITP__PREFETCHED_FILES)
+        return;
+    added = &prefetch->files[prefetch->count];
+    if (eitp__path_info(&prefetch->host, path, &info, NULL) || info.kind != EITP_PATH_FILE ||
+        eitp__file_open(&added->file, &prefetch->host, path, EITP_FILE_READ, NULL))
+        return;
+    added->size = info.size < prefetch->room ? info.size : prefetch->room;
+    added->stops = &prefetch->stops;
+    prefetch->room -= added->size;
+    prefetch->count++;
+    eitp__worker_submit(prefetch->worker, eitp__prefetch_work, added);
+}
+
+EITP__PRIVATE void eitp__prefetch_destroy(eitp__prefetch *prefetch) {
+    eitp_host host;
+    if (!prefetch)
+        return;
+    host = prefetch->host;
+    __atomic_store_n(&prefetch->stops, 1, __ATOMIC_RELAXED);
+    eitp__worker_destroy(prefetch->worker);
+    for (size_t i = 0; i < prefetch->count; i++)
+        eitp__file_close(&prefetch->files[i].file, NULL);
+    eitp__release(&host, prefetch, sizeof *prefetch);
+}
+/* <<src/base/prefetch.c */
+
+/* >>src/base/host.c */
+/* The default host, build information and dtypes. */
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#define EITP__HUGE_PAGE ((size_t)2 << 20)
+#define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
+#define EITP__RETURNED_BLOCK ((size_t)256 << 10)
+
+/* Large blocks start on a huge page and use huge pages: fewer page faults and TLB misses. */
+static void eitp__advise_huge_pages(void *memory, size_t size) {
+#if defined(__linux__)
+    enum { EITP__ADVICE_HUGE_PAGES = 14 }; /* MADV_HUGEPAGE, which strict modes hide; ignored where unsupported */
+    madvise(memory, size / EITP__HUGE_PAGE * EITP__HUGE_PAGE, EITP__ADVICE_HUGE_PAGES);
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
+
+/*
+ * Returns the pages of a released block to the system at once. The C library otherwise keeps released blocks below a
+ * threshold, which rises with the sizes it sees.
+ */
+static void eitp__return_pages(void *memory, size_t size) {
+#if defined(__linux__)
+    /* MADV_DONTNEED on every architecture with huge pages. It rounds up to whole pages, so the size is rounded down. */
+    enum { EITP__ADVICE_NOT_NEEDED = 4, EITP__LARGEST_PAGE = 65536 };
+    madvise(memory, size / EITP__LARGEST_PAGE * EITP__LARGEST_PAGE, EITP__ADVICE_NOT_NEEDED);
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
+
+static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
+    void *memory = NULL;
+    (void)user;
+    if (size >= EITP__LARGE_BLOCK)
+        alignment = EITP__HUGE_PAGE;
+    if (posix_memalign(&memory, alignment, size))
+        return NULL;
+    if (alignment == EITP__HUGE_PAGE)
+        eitp__advise_huge_pages(memory, size);
+    return memory;
+}
+
+static void eitp__system_release(void *user, void *memory, size_t size) {
+    (void)user;
+    if (size >= EITP__RETURNED_BLOCK)
+        eitp__return_pages(memory, size);
+    free(memory);
+}
+
+eitp_host eitp_host_default(void) {
+    eitp_host host;
+    memset(&host, 0, sizeof host);
+    host.allocator.allocate = eitp__system_allocate;
+    host.allocator.release = eitp__system_release;
+    host.files = eitp__system_files();
+    return host;
+}
+
+const char *eitp_version(void) {
+    return EITP_VERSION_STRING;
+}
+
+#ifdef __OPTIMIZE__
+#define EITP__OPTIMIZED "1"
+#else
+#define EITP__OPTIMIZED "0"
+#endif
+#ifdef __clang__
+#define EITP__COMPILER "clang-" __clang_version__
+#else
+#define EITP__COMPILER "gcc-" __VERSION__
+#endif
+
+const char *eitp_build_info(void) {
+    return "version=" EITP_VERSION_STRING " compiler=" EITP__COMPILER " optimized=" EITP__OPTIMIZED
+#if EITP__WITH_OPENMP
+           " openmp=1"
+#else
+           " openmp=0"
+#endif
+           " kernels=ref"
+#if EITP__WITH_AVX2
+           ",avx2"
+#endif
+#if EITP__WITH_AVX512
+           ",avx512"
+#endif
+#if EITP__WITH_AVX512BF16
+           ",avx512bf16"
+#endif
+#if EITP__WITH_AMX
+           ",amx"
+#endif
+        ;
+}
+
+static const struct {
+    const char *name;
+    size_t size;
+} eitp__dtypes[EITP_DTYPE_COUNT] = {
+    {"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i64", 8}, {"i32", 4}, {"i8", 1}, {"u8", 1}, {"i16", 2},
+};
+
+size_t eitp_dtype_size(eitp_dtype dtype) {
+    return (size_t)dtype < EITP__COUNT(eitp__dtypes) ? eitp__dtypes[dtype].size : 0;
+}
+
+const char *eitp_dtype_name(eitp_dtype dtype) {
+    return (size_t)dtype < EITP__COUNT(eitp__dtypes) ? eitp__dtypes[dtype].name : "?";
+}
+/* <<src/base/host.c */
 
 /* >>src/base/processors.c */
 /* Processors available to the process: affinity, and the quota of control groups. */
@@ -16322,7 +16436,7 @@ EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot) {
     static const char *const names[] = {
-#define EITP__SLOT_NAME(name, family) #name,
+#define EITP__SLOT_NAME(NAME, name, family) #NAME,
         EITP__SLOTS(EITP__SLOT_NAME)
 #undef EITP__SLOT_NAME
     };
@@ -16331,7 +16445,7 @@ EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot) {
 
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot) {
     static const eitp__family families[] = {
-#define EITP__SLOT_FAMILY(name, family) EITP__FAMILY_##family,
+#define EITP__SLOT_FAMILY(NAME, name, family) EITP__FAMILY_##family,
         EITP__SLOTS(EITP__SLOT_FAMILY)
 #undef EITP__SLOT_FAMILY
     };
@@ -19058,47 +19172,6 @@ EITP__PRIVATE eitp__peak eitp__peak_of(eitp__isa isa, eitp_dtype dtype) {
 #undef EITP__PEAK_TWENTY_FOUR
 /* <<kernels/peak/peak.c */
 
-/* >>backends/backend.c */
-/* In order of preference; the null backend is never chosen automatically. */
-static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
-
-/* The reason why no CUDA device is used: this version has none, and an empty CUDA_VISIBLE_DEVICES hides them anyway. */
-static const char *eitp__no_cuda_reason(void) {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    return visible && !*visible ? "CUDA_VISIBLE_DEVICES hides every CUDA device" : "this version has no CUDA backend";
-}
-
-EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
-                                               const eitp__backend_config *config, eitp__backend **backend,
-                                               eitp_error *error) {
-    const char *name = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
-    int automatic = !name || !*name || !strcmp(name, "auto");
-    char description[200];
-    *backend = NULL;
-    if (automatic)
-        name = "cpu";
-    if (!strcmp(name, "cuda"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' is not available: %s; use device 'cpu'",
-                          eitp__no_cuda_reason());
-    for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
-        const eitp__backend_interface *interface = eitp__backends[i]();
-        eitp_status status;
-        if (strcmp(interface->name, name))
-            continue;
-        status = interface->create(host, config, backend, error);
-        if (status)
-            return status;
-        interface->describe(*backend, description, sizeof description);
-        if (automatic)
-            eitp__log(host, EITP_LOG_INFO, "device auto: %s (%s)", description, eitp__no_cuda_reason());
-        else
-            eitp__log(host, EITP_LOG_INFO, "device %s: %s", name, description);
-        return EITP_OK;
-    }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s' (choose from auto, cpu, null)", name);
-}
-/* <<backends/backend.c */
-
 /* >>backends/null/null.c */
 /*
  * The null backend: allocates, supports everything, computes nothing and counts calls. For tests of the API and of
@@ -20135,6 +20208,47 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
 }
 /* <<backends/cpu/cpu.c */
 
+/* >>backends/backend.c */
+/* In order of preference; the null backend is never chosen automatically. */
+static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
+
+/* The reason why no CUDA device is used: this version has none, and an empty CUDA_VISIBLE_DEVICES hides them anyway. */
+static const char *eitp__no_cuda_reason(void) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return visible && !*visible ? "CUDA_VISIBLE_DEVICES hides every CUDA device" : "this version has no CUDA backend";
+}
+
+EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
+                                               const eitp__backend_config *config, eitp__backend **backend,
+                                               eitp_error *error) {
+    const char *name = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
+    int automatic = !name || !*name || !strcmp(name, "auto");
+    char description[200];
+    *backend = NULL;
+    if (automatic)
+        name = "cpu";
+    if (!strcmp(name, "cuda"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' is not available: %s; use device 'cpu'",
+                          eitp__no_cuda_reason());
+    for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
+        const eitp__backend_interface *interface = eitp__backends[i]();
+        eitp_status status;
+        if (strcmp(interface->name, name))
+            continue;
+        status = interface->create(host, config, backend, error);
+        if (status)
+            return status;
+        interface->describe(*backend, description, sizeof description);
+        if (automatic)
+            eitp__log(host, EITP_LOG_INFO, "device auto: %s (%s)", description, eitp__no_cuda_reason());
+        else
+            eitp__log(host, EITP_LOG_INFO, "device %s: %s", name, description);
+        return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s' (choose from auto, cpu, null)", name);
+}
+/* <<backends/backend.c */
+
 /* >>src/tensor/offload.c */
 /* Variables are aligned to pages. */
 #define EITP__OFFLOAD_ALIGNMENT ((uint64_t)4096)
@@ -20381,16 +20495,86 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     info->decay = role == EITP_PARAMETER && rank >= 2;
     info->trained = role == EITP_PARAMETER;
     info->offloaded = eitp__is_offloaded(context, info);
+    info->kind = "";
+    info->parent = context->variables[*index].first_child = context->variables[*index].next_sibling = -1;
     context->variables[*index].offset = EITP__NO_OFFSET;
     return EITP_OK;
 }
 
+/* ---- Children ---- */
+
+static int eitp__is_child(const eitp__variable *variable, int64_t parent, const char *kind, int64_t number) {
+    return variable->info.parent == parent && variable->number == number && !strcmp(variable->info.kind, kind);
+}
+
+EITP__PRIVATE int64_t eitp__child_find(const eitp_context *context, int64_t parent, const char *kind, int64_t number) {
+    int64_t index = context->variables[parent].first_child;
+    while (index >= 0 && !eitp__is_child(&context->variables[index], parent, kind, number))
+        index = context->variables[index].next_sibling;
+    return index;
+}
+
+/* Adds a variable to the children of its parent. */
+static void eitp__link_child(eitp_context *context, int64_t index) {
+    eitp__variable *variable = &context->variables[index];
+    if (variable->info.parent < 0)
+        return;
+    variable->next_sibling = context->variables[variable->info.parent].first_child;
+    context->variables[variable->info.parent].first_child = index;
+}
+
+EITP__PRIVATE eitp_status eitp__child_declare(eitp_context *context, int64_t parent, const eitp__child_info *child,
+                                              int64_t *index, eitp_error *error) {
+    const char *of = context->variables[parent].info.name;
+    const size_t count = context->variable_count;
+    eitp__variable *variable;
+    char number[24] = "", name[EITP__LONGEST_NAME + 1];
+    eitp_status status;
+    if (child->number)
+        snprintf(number, sizeof number, ".%lld", (long long)child->number);
+    if (snprintf(name, sizeof name, "%s%s.%s", child->kind, number, of) >= (int)sizeof name)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the name of variable '%.60s...' is too long: that of its %s exceeds %d bytes", of,
+                          child->kind, EITP__LONGEST_NAME);
+    status = eitp__variable_declare(context, name, child->role, child->dtype, child->rank, child->shape, index, error);
+    if (status)
+        return status;
+    variable = &context->variables[*index];
+    if (context->variable_count > count) {
+        variable->info.parent = parent;
+        variable->info.kind = child->kind;
+        variable->number = child->number;
+        eitp__link_child(context, *index);
+    }
+    return eitp__is_child(variable, parent, child->kind, child->number)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "variable '%s' exists, and is not the %s of '%s'; choose another name", name, child->kind,
+                            of);
+}
+
+/* Variables from `index` on have moved down by one. */
+static void eitp__relink_children(eitp_context *context, int64_t index) {
+    for (size_t i = 0; i < context->variable_count; i++) {
+        eitp__variable *variable = &context->variables[i];
+        variable->info.parent -= variable->info.parent > index;
+        variable->first_child = variable->next_sibling = -1;
+    }
+    for (size_t i = 0; i < context->variable_count; i++)
+        eitp__link_child(context, (int64_t)i);
+}
+
 EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index) {
-    char *name = (char *)(uintptr_t)context->variables[index].info.name;
-    eitp__release(&context->host, name, strlen(name) + 1);
+    const eitp__variable removed = context->variables[index];
+    char *name = (char *)(uintptr_t)removed.info.name;
+    eitp__release(&context->host, name, removed.name_length + 1);
     context->variable_count--;
     for (size_t i = index; i < context->variable_count; i++)
         context->variables[i] = context->variables[i + 1];
+    if (index < context->variable_count)
+        eitp__relink_children(context, (int64_t)index);
+    else if (removed.info.parent >= 0) /* the child that was declared last */
+        context->variables[removed.info.parent].first_child = removed.next_sibling;
 }
 
 static size_t eitp__aligned(size_t size) {
@@ -20545,18 +20729,21 @@ EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *nam
     return variable->data;
 }
 
-EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
-    return snprintf(text, size, "remainder.%s", name) < (int)size;
+EITP__PRIVATE eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable) {
+    const int64_t index = eitp__child_find(context, variable - context->variables, EITP__KIND_REMAINDER, 0);
+    return index >= 0 ? &context->variables[index] : NULL;
 }
 
-EITP__PRIVATE eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable) {
-    char name[256];
-    int64_t index = -1;
-    if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
-        if (eitp__remainder_name(variable->info.name, name, sizeof name))
-            index = eitp_variable_find(context, name);
-    }
-    return index >= 0 ? &context->variables[index] : NULL;
+EITP__PRIVATE int eitp__remainder_child(const eitp_context *context, const eitp_variable *parameter,
+                                        eitp__child_info *child) {
+    const int is_corrected = context->parameters == EITP_PARAMETERS_CORRECTED;
+    memset(child, 0, sizeof *child);
+    child->kind = EITP__KIND_REMAINDER;
+    child->role = EITP_REMAINDER;
+    child->dtype = is_corrected ? EITP_I8 : eitp__exact_remainder(parameter->dtype);
+    child->rank = parameter->rank;
+    child->shape = parameter->shape;
+    return eitp__wide(parameter->dtype) != parameter->dtype && context->parameters != EITP_PARAMETERS_ROUNDED;
 }
 
 eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, int trained, eitp_error *error) {
@@ -20599,6 +20786,293 @@ size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) 
     return bytes;
 }
 /* <<src/tensor/variable.c */
+
+/* >>src/tensor/context.c */
+/* Contexts: creation, properties, and the arena. */
+
+eitp_context_config eitp_context_config_default(void) {
+    eitp_context_config config;
+    memset(&config, 0, sizeof config);
+    config.host = eitp_host_default();
+    config.device = "auto";
+    config.parameters = EITP_PARAMETERS_EXACT;
+    return config;
+}
+
+typedef struct eitp__precision {
+    const char *name;
+    eitp_dtype dtype;
+} eitp__precision;
+
+static const eitp__precision eitp__precisions[] = {{"fp32", EITP_F32}, {"bf16", EITP_BF16}, {"fp16", EITP_F16}};
+
+EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__precisions); i++) {
+        *dtype = eitp__precisions[i].dtype;
+        if (!strcmp(name, eitp__precisions[i].name))
+            return 1;
+    }
+    return 0;
+}
+
+/* The dtype of a precision. */
+static eitp_status eitp__choose_precision(const eitp__backend *backend, const char *name, eitp_dtype *dtype,
+                                          eitp_error *error) {
+    *dtype = name && *name ? backend->interface->preferred_precision(backend) : EITP_F32;
+    if (!name || !*name || !strcmp(name, "auto") || eitp__precision_dtype(name, dtype))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown precision '%s' (choose from fp32, bf16, fp16, auto)", name);
+}
+
+const char *eitp_context_precision_name(const eitp_context *context) {
+    size_t i = 0;
+    if (!context)
+        return "";
+    while (eitp__precisions[i].dtype != context->precision)
+        i++;
+    return eitp__precisions[i].name;
+}
+
+/* Writes description and numerics: those of the backend, and the precision. */
+static void eitp__describe_context(eitp_context *context) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    const char *name = eitp_context_precision_name(context);
+    size_t used;
+    interface->describe(context->backend, context->description, sizeof context->description);
+    interface->numerics(context->backend, context->numerics, sizeof context->numerics);
+    if (context->precision == EITP_F32)
+        return;
+    used = strlen(context->description);
+    snprintf(context->description + used, sizeof context->description - used, ", precision %s", name);
+    used = strlen(context->numerics);
+    snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
+}
+
+/* Opens the file of offloaded variables, if the context offloads any. */
+static eitp_status eitp__open_offload_file(eitp_context *context, const eitp_context_config *config,
+                                           eitp_error *error) {
+    if (!config->offload || config->plans_only)
+        return EITP_OK;
+    if (!context->backend->interface->is_host_memory)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not support offloading; use device 'cpu'",
+                          context->backend->interface->name);
+    if (!config->offload_path || !*config->offload_path)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_context_config.offload needs a file: set eitp_context_config.offload_path");
+    return eitp__offload_open(&context->offload_file, &context->host, config->offload_path, error);
+}
+
+/* The host is empty if the configuration was not initialized with eitp_context_config_default. */
+static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
+    const eitp_files *files = &config->host.files;
+    int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
+                    files->sync && files->info && files->make_directory && files->sync_directory && files->rename &&
+                    files->remove && files->list;
+    if (!config->host.allocator.allocate || !config->host.allocator.release || !has_files)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_context_config.host lacks functions of its %s; start from eitp_context_config_default",
+                          has_files ? "allocator" : "allocator or files");
+    if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
+                          (int)config->parameters);
+    if ((unsigned)config->offload > EITP_OFFLOAD_ALL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.offload %d", (int)config->offload);
+    return EITP_OK;
+}
+
+eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
+    eitp_context *created;
+    eitp__backend_config backend;
+    eitp_status status;
+    if (!config || !context)
+        return eitp__fail_null(error, "eitp_context_create", "config and context");
+    *context = NULL;
+    status = eitp__check_context_config(config, error);
+    if (status)
+        return status;
+    created = (eitp_context *)eitp__allocate(&config->host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a context");
+    created->host = config->host;
+    backend.threads = config->threads;
+    backend.isa = config->isa;
+    backend.products = config->products;
+    created->parameters = config->parameters;
+    created->plans_only = config->plans_only;
+    created->offload = config->offload;
+    status = eitp__backend_create(&created->host, config->device, &backend, &created->backend, error);
+    if (!status)
+        status = eitp__segments_create(created->backend, &created->segments, error);
+    if (!status)
+        status = eitp__choose_precision(created->backend, config->precision, &created->precision, error);
+    if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && created->precision == EITP_F16)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "8-bit corrections of parameters, as of adamw8, are not available in fp16; use bf16");
+    if (!status)
+        status = eitp__open_offload_file(created, config, error);
+    if (!status && config->precision && !strcmp(config->precision, "auto"))
+        eitp__log(&created->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(created));
+    if (status) {
+        if (created->segments)
+            eitp__segments_release(created->segments);
+        else if (created->backend)
+            created->backend->interface->destroy(created->backend);
+        eitp__release(&config->host, created, sizeof *created);
+        return status;
+    }
+    eitp__describe_context(created);
+    *context = created;
+    return EITP_OK;
+}
+
+void eitp_context_destroy(eitp_context *context) {
+    eitp_host host;
+    if (!context)
+        return;
+    host = context->host;
+    if (context->arena.memory)
+        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    for (size_t i = 0; i < context->variable_count; i++)
+        eitp__release(&host, (void *)(uintptr_t)context->variables[i].info.name,
+                      strlen(context->variables[i].info.name) + 1);
+    eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
+    for (size_t i = 0; i < context->lender_count; i++)
+        eitp__segments_release(context->lenders[i]);
+    eitp__release(&host, context->lenders, context->lender_capacity * sizeof(eitp__segments *));
+    eitp__release(&host, context->ops, context->ops_bytes);
+    eitp__segments_release(context->segments);
+    eitp__offload_close(&context->offload_file);
+    eitp__release(&host, context, sizeof *context);
+}
+
+const char *eitp_context_description(const eitp_context *context) {
+    return context ? context->description : "";
+}
+
+const char *eitp_context_numerics(const eitp_context *context) {
+    return context ? context->numerics : "";
+}
+
+eitp_dtype eitp_context_precision(const eitp_context *context) {
+    return context ? context->precision : EITP_F32;
+}
+
+EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
+    return context->backend->interface->sum_group(context->backend, context->precision);
+}
+
+void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+    if (!context)
+        return;
+    context->poll.ask = poll;
+    context->poll.user = user;
+}
+
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error) {
+    return eitp__poll_ask(&context->poll) ? eitp__fail_interrupted(error) : EITP_OK;
+}
+
+eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
+    return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
+}
+
+eitp_offload eitp_context_offload(const eitp_context *context) {
+    return context ? context->offload : EITP_OFFLOAD_NONE;
+}
+
+eitp_host eitp_context_host(const eitp_context *context) {
+    eitp_host none = EITP__ZERO;
+    return context ? context->host : none;
+}
+
+/* The arena's contents are lost. */
+static void eitp__arena_invalidate(eitp_context *context) {
+    context->arena_generation++;
+    context->arena_epoch++;
+}
+
+EITP__PRIVATE void eitp__arena_release(eitp_context *context) {
+    if (!context->arena.memory)
+        return;
+    context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    context->released_arena = context->arena.size;
+    context->arena.memory = NULL;
+    context->arena.size = 0;
+    eitp__arena_invalidate(context);
+}
+
+EITP__PRIVATE eitp_status eitp__arena_restore(eitp_context *context, eitp_error *error) {
+    eitp_status status = eitp__arena_reserve(context, context->released_arena, error);
+    if (!status)
+        context->released_arena = 0;
+    return status;
+}
+
+EITP__PRIVATE size_t eitp__arena_needed(const eitp_context *context) {
+    return context->arena.size > context->released_arena ? context->arena.size : context->released_arena;
+}
+
+EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
+    if (context->released_arena > size)
+        context->released_arena = size;
+    if (size >= context->arena.size)
+        return EITP_OK;
+    if (context->arena.memory)
+        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    context->arena.memory = NULL;
+    context->arena.size = 0;
+    eitp__arena_invalidate(context);
+    return eitp__arena_reserve(context, size, error);
+}
+
+EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    size_t old = context->arena.size;
+    if (size <= old)
+        return EITP_OK;
+    if (context->plans_only) {
+        context->arena.size = size;
+        return EITP_OK;
+    }
+    /* Its contents need not survive, so the old arena is released first: the two are never allocated together. */
+    if (context->arena.memory)
+        interface->release(context->backend, context->arena.memory, old);
+    context->arena.memory = interface->allocate(context->backend, size);
+    context->arena.size = context->arena.memory ? size : 0;
+    eitp__arena_invalidate(context);
+    if (context->arena.memory)
+        return EITP_OK;
+    if (old) {
+        /* Existing plans must keep working. */
+        context->arena.memory = interface->allocate(context->backend, old);
+        context->arena.size = context->arena.memory ? old : 0;
+    }
+    return eitp__fail_memory(error, size, "the arena of activations");
+}
+
+size_t eitp_context_arena_bytes(const eitp_context *context) {
+    return context ? context->arena.size : 0;
+}
+
+eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error) {
+    if (!context || !limits)
+        return eitp__fail_null(error, "eitp_context_measure", "context and limits");
+    const eitp__backend_interface *interface = context->backend->interface;
+    eitp__backend_limits measured = EITP__ZERO;
+    eitp_status status;
+    if (!interface->measure)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not report its limits; use device 'cpu'",
+                          interface->name);
+    status = interface->measure(context->backend, &measured, error);
+    if (status)
+        return status;
+    memcpy(limits->flops, measured.flops, sizeof limits->flops);
+    limits->read = measured.read;
+    limits->write = measured.write;
+    limits->update = measured.update;
+    return EITP_OK;
+}
+/* <<src/tensor/context.c */
 
 /* >>src/tensor/variable_values.c */
 /* Values of variables in F32: 16-bit parameters with their remainder, and initial distributions. */
@@ -20834,316 +21308,59 @@ static eitp_status eitp__keep_segments(eitp_context *context, eitp__segments *se
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variable_borrow(eitp_context *context, eitp_context *lender, const char *name,
-                                                eitp_error *error) {
-    eitp__variable *lent = NULL, *borrowed;
-    int64_t index;
-    eitp_status status = eitp__variable_named(lender, name, &lent, error);
-    if (!status)
-        status = eitp__check_lending(context, lent, error);
-    if (!status)
-        status = eitp__keep_segments(context, lent->lender ? lent->lender : lender->segments, error);
-    if (!status)
-        status = eitp__variable_declare(context, name, lent->info.role, lent->info.dtype, lent->info.rank,
-                                        lent->info.shape, &index, error);
-    if (status)
-        return status;
+/* Before a variable is declared. */
+static eitp_status eitp__begin_borrowing(eitp_context *context, const eitp_context *lender, const eitp__variable *lent,
+                                         eitp_error *error) {
+    eitp_status status = eitp__check_lending(context, lent, error);
+    return status ? status : eitp__keep_segments(context, lent->lender ? lent->lender : lender->segments, error);
+}
+
+/* Afterwards: its declaration is at `index`. */
+static void eitp__take_memory(eitp_context *context, const eitp_context *lender, eitp__variable *lent, int64_t index) {
+    eitp__variable *borrowed = &context->variables[index];
     __atomic_store_n(&lent->is_lent, 1, __ATOMIC_RELAXED);
-    borrowed = &context->variables[index];
     borrowed->lender = lent->lender ? lent->lender : lender->segments;
     borrowed->data = lent->data;
     borrowed->info.decay = lent->info.decay;
     borrowed->info.trained = borrowed->info.offloaded = 0;
     borrowed->info.borrowed = 1;
-    return EITP_OK;
-}
-/* <<src/tensor/borrow.c */
-
-/* >>src/tensor/context.c */
-/* Contexts: creation, properties, and the arena. */
-
-eitp_context_config eitp_context_config_default(void) {
-    eitp_context_config config;
-    memset(&config, 0, sizeof config);
-    config.host = eitp_host_default();
-    config.device = "auto";
-    config.parameters = EITP_PARAMETERS_EXACT;
-    return config;
 }
 
-typedef struct eitp__precision {
-    const char *name;
-    eitp_dtype dtype;
-} eitp__precision;
-
-static const eitp__precision eitp__precisions[] = {{"fp32", EITP_F32}, {"bf16", EITP_BF16}, {"fp16", EITP_F16}};
-
-EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype) {
-    for (size_t i = 0; i < EITP__COUNT(eitp__precisions); i++) {
-        *dtype = eitp__precisions[i].dtype;
-        if (!strcmp(name, eitp__precisions[i].name))
-            return 1;
-    }
-    return 0;
-}
-
-/* The dtype of a precision. */
-static eitp_status eitp__choose_precision(const eitp__backend *backend, const char *name, eitp_dtype *dtype,
-                                          eitp_error *error) {
-    *dtype = name && *name ? backend->interface->preferred_precision(backend) : EITP_F32;
-    if (!name || !*name || !strcmp(name, "auto") || eitp__precision_dtype(name, dtype))
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown precision '%s' (choose from fp32, bf16, fp16, auto)", name);
-}
-
-const char *eitp_context_precision_name(const eitp_context *context) {
-    size_t i = 0;
-    if (!context)
-        return "";
-    while (eitp__precisions[i].dtype != context->precision)
-        i++;
-    return eitp__precisions[i].name;
-}
-
-/* Writes description and numerics: those of the backend, and the precision. */
-static void eitp__describe_context(eitp_context *context) {
-    const eitp__backend_interface *interface = context->backend->interface;
-    const char *name = eitp_context_precision_name(context);
-    size_t used;
-    interface->describe(context->backend, context->description, sizeof context->description);
-    interface->numerics(context->backend, context->numerics, sizeof context->numerics);
-    if (context->precision == EITP_F32)
-        return;
-    used = strlen(context->description);
-    snprintf(context->description + used, sizeof context->description - used, ", precision %s", name);
-    used = strlen(context->numerics);
-    snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
-}
-
-/* Opens the file of offloaded variables, if the context offloads any. */
-static eitp_status eitp__open_offload_file(eitp_context *context, const eitp_context_config *config,
-                                           eitp_error *error) {
-    if (!config->offload || config->plans_only)
-        return EITP_OK;
-    if (!context->backend->interface->is_host_memory)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not support offloading; use device 'cpu'",
-                          context->backend->interface->name);
-    if (!config->offload_path || !*config->offload_path)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_context_config.offload needs a file: set eitp_context_config.offload_path");
-    return eitp__offload_open(&context->offload_file, &context->host, config->offload_path, error);
-}
-
-/* The host is empty if the configuration was not initialized with eitp_context_config_default. */
-static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
-    const eitp_files *files = &config->host.files;
-    int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
-                    files->sync && files->info && files->make_directory && files->sync_directory && files->rename &&
-                    files->remove && files->list;
-    if (!config->host.allocator.allocate || !config->host.allocator.release || !has_files)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_context_config.host lacks functions of its %s; start from eitp_context_config_default",
-                          has_files ? "allocator" : "allocator or files");
-    if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
-                          (int)config->parameters);
-    if ((unsigned)config->offload > EITP_OFFLOAD_ALL)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.offload %d", (int)config->offload);
-    return EITP_OK;
-}
-
-eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
-    eitp_context *created;
-    eitp__backend_config backend;
-    eitp_status status;
-    if (!config || !context)
-        return eitp__fail_null(error, "eitp_context_create", "config and context");
-    *context = NULL;
-    status = eitp__check_context_config(config, error);
-    if (status)
-        return status;
-    created = (eitp_context *)eitp__allocate(&config->host, sizeof *created);
-    if (!created)
-        return eitp__fail_memory(error, sizeof *created, "a context");
-    created->host = config->host;
-    backend.threads = config->threads;
-    backend.isa = config->isa;
-    backend.products = config->products;
-    created->parameters = config->parameters;
-    created->plans_only = config->plans_only;
-    created->offload = config->offload;
-    status = eitp__backend_create(&created->host, config->device, &backend, &created->backend, error);
+static eitp_status eitp__borrow_remainder(eitp_context *context, const eitp_context *lender, eitp__variable *lent,
+                                          int64_t parent, eitp_error *error) {
+    eitp__child_info child = EITP__ZERO;
+    int64_t index;
+    eitp_status status = eitp__begin_borrowing(context, lender, lent, error);
+    child.kind = lent->info.kind;
+    child.number = lent->number;
+    child.role = lent->info.role;
+    child.dtype = lent->info.dtype;
+    child.rank = lent->info.rank;
+    child.shape = lent->info.shape;
     if (!status)
-        status = eitp__segments_create(created->backend, &created->segments, error);
+        status = eitp__child_declare(context, parent, &child, &index, error);
     if (!status)
-        status = eitp__choose_precision(created->backend, config->precision, &created->precision, error);
-    if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && created->precision == EITP_F16)
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                            "8-bit corrections of parameters, as of adamw8, are not available in fp16; use bf16");
-    if (!status)
-        status = eitp__open_offload_file(created, config, error);
-    if (!status && config->precision && !strcmp(config->precision, "auto"))
-        eitp__log(&created->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(created));
-    if (status) {
-        if (created->segments)
-            eitp__segments_release(created->segments);
-        else if (created->backend)
-            created->backend->interface->destroy(created->backend);
-        eitp__release(&config->host, created, sizeof *created);
-        return status;
-    }
-    eitp__describe_context(created);
-    *context = created;
-    return EITP_OK;
-}
-
-void eitp_context_destroy(eitp_context *context) {
-    eitp_host host;
-    if (!context)
-        return;
-    host = context->host;
-    if (context->arena.memory)
-        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
-    for (size_t i = 0; i < context->variable_count; i++)
-        eitp__release(&host, (void *)(uintptr_t)context->variables[i].info.name,
-                      strlen(context->variables[i].info.name) + 1);
-    eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
-    for (size_t i = 0; i < context->lender_count; i++)
-        eitp__segments_release(context->lenders[i]);
-    eitp__release(&host, context->lenders, context->lender_capacity * sizeof(eitp__segments *));
-    eitp__segments_release(context->segments);
-    eitp__offload_close(&context->offload_file);
-    eitp__release(&host, context, sizeof *context);
-}
-
-const char *eitp_context_description(const eitp_context *context) {
-    return context ? context->description : "";
-}
-
-const char *eitp_context_numerics(const eitp_context *context) {
-    return context ? context->numerics : "";
-}
-
-eitp_dtype eitp_context_precision(const eitp_context *context) {
-    return context ? context->precision : EITP_F32;
-}
-
-EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
-    return context->backend->interface->sum_group(context->backend, context->precision);
-}
-
-void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
-    if (!context)
-        return;
-    context->poll.ask = poll;
-    context->poll.user = user;
-}
-
-EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error) {
-    return eitp__poll_ask(&context->poll) ? eitp__fail_interrupted(error) : EITP_OK;
-}
-
-eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
-    return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
-}
-
-eitp_offload eitp_context_offload(const eitp_context *context) {
-    return context ? context->offload : EITP_OFFLOAD_NONE;
-}
-
-eitp_host eitp_context_host(const eitp_context *context) {
-    eitp_host none = EITP__ZERO;
-    return context ? context->host : none;
-}
-
-/* The arena's contents are lost. */
-static void eitp__arena_invalidate(eitp_context *context) {
-    context->arena_generation++;
-    context->arena_epoch++;
-}
-
-EITP__PRIVATE void eitp__arena_release(eitp_context *context) {
-    if (!context->arena.memory)
-        return;
-    context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
-    context->released_arena = context->arena.size;
-    context->arena.memory = NULL;
-    context->arena.size = 0;
-    eitp__arena_invalidate(context);
-}
-
-EITP__PRIVATE eitp_status eitp__arena_restore(eitp_context *context, eitp_error *error) {
-    eitp_status status = eitp__arena_reserve(context, context->released_arena, error);
-    if (!status)
-        context->released_arena = 0;
+        eitp__take_memory(context, lender, lent, index);
     return status;
 }
 
-EITP__PRIVATE size_t eitp__arena_needed(const eitp_context *context) {
-    return context->arena.size > context->released_arena ? context->arena.size : context->released_arena;
-}
-
-EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
-    if (context->released_arena > size)
-        context->released_arena = size;
-    if (size >= context->arena.size)
-        return EITP_OK;
-    if (context->arena.memory)
-        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
-    context->arena.memory = NULL;
-    context->arena.size = 0;
-    eitp__arena_invalidate(context);
-    return eitp__arena_reserve(context, size, error);
-}
-
-EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error) {
-    const eitp__backend_interface *interface = context->backend->interface;
-    size_t old = context->arena.size;
-    if (size <= old)
-        return EITP_OK;
-    if (context->plans_only) {
-        context->arena.size = size;
-        return EITP_OK;
-    }
-    /* Its contents need not survive, so the old arena is released first: the two are never allocated together. */
-    if (context->arena.memory)
-        interface->release(context->backend, context->arena.memory, old);
-    context->arena.memory = interface->allocate(context->backend, size);
-    context->arena.size = context->arena.memory ? size : 0;
-    eitp__arena_invalidate(context);
-    if (context->arena.memory)
-        return EITP_OK;
-    if (old) {
-        /* Existing plans must keep working. */
-        context->arena.memory = interface->allocate(context->backend, old);
-        context->arena.size = context->arena.memory ? old : 0;
-    }
-    return eitp__fail_memory(error, size, "the arena of activations");
-}
-
-size_t eitp_context_arena_bytes(const eitp_context *context) {
-    return context ? context->arena.size : 0;
-}
-
-eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error) {
-    if (!context || !limits)
-        return eitp__fail_null(error, "eitp_context_measure", "context and limits");
-    const eitp__backend_interface *interface = context->backend->interface;
-    eitp__backend_limits measured = EITP__ZERO;
-    eitp_status status;
-    if (!interface->measure)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not report its limits; use device 'cpu'",
-                          interface->name);
-    status = interface->measure(context->backend, &measured, error);
+EITP__PRIVATE eitp_status eitp__variable_borrow(eitp_context *context, eitp_context *lender, const char *name,
+                                                eitp_error *error) {
+    eitp__variable *lent = NULL, *remainder;
+    int64_t index;
+    eitp_status status = eitp__variable_named(lender, name, &lent, error);
+    if (!status)
+        status = eitp__begin_borrowing(context, lender, lent, error);
+    if (!status)
+        status = eitp__variable_declare(context, name, lent->info.role, lent->info.dtype, lent->info.rank,
+                                        lent->info.shape, &index, error);
     if (status)
         return status;
-    memcpy(limits->flops, measured.flops, sizeof limits->flops);
-    limits->read = measured.read;
-    limits->write = measured.write;
-    limits->update = measured.update;
-    return EITP_OK;
+    eitp__take_memory(context, lender, lent, index);
+    remainder = eitp__remainder_of(lender, lent);
+    return remainder ? eitp__borrow_remainder(context, lender, remainder, index, error) : EITP_OK;
 }
-/* <<src/tensor/context.c */
+/* <<src/tensor/borrow.c */
 
 /* >>src/tensor/graph.c */
 /* Graph building: tensors, nodes, and the first error. */
@@ -21292,9 +21509,24 @@ static int eitp__reserve_variables(eitp_graph *graph) {
     return 1;
 }
 
+/* The tensor of a variable, which has one in a graph, so that all its uses add to one gradient. */
+static eitp_tensor *eitp__tensor_of_variable(eitp_graph *graph, int64_t index) {
+    const eitp_variable variable = eitp_variable_at(graph->context, (size_t)index);
+    eitp_tensor *tensor;
+    if (!eitp__reserve_variables(graph))
+        return NULL;
+    if (graph->variables[index])
+        return graph->variables[index];
+    tensor = eitp__leaf_create(graph, EITP__VARIABLE, variable.name, variable.dtype, variable.rank, variable.shape);
+    if (tensor) {
+        tensor->variable = index;
+        graph->variables[index] = tensor;
+    }
+    return tensor;
+}
+
 eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype, int rank,
                                   const int64_t *shape) {
-    eitp_tensor *tensor;
     eitp_error error;
     int64_t index = -1;
     if (!graph || graph->error.status)
@@ -21303,17 +21535,25 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
         eitp__graph_fail(graph, error.status, "%s", error.message);
         return NULL;
     }
-    if (!eitp__reserve_variables(graph))
+    return eitp__tensor_of_variable(graph, index);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__child_tensor(const eitp_tensor *parent, const eitp__child_info *child) {
+    eitp_graph *graph = parent->graph;
+    eitp_error error;
+    int64_t index = -1;
+    if (graph->error.status)
         return NULL;
-    /* A variable has one tensor in a graph, so that all its uses add to one gradient. */
-    if (graph->variables[index])
-        return graph->variables[index];
-    tensor = eitp__leaf_create(graph, EITP__VARIABLE, name, dtype, rank, shape);
-    if (tensor) {
-        tensor->variable = index;
-        graph->variables[index] = tensor;
+    if (eitp__child_declare(graph->context, parent->variable, child, &index, &error)) {
+        eitp__graph_fail(graph, error.status, "%s", error.message);
+        return NULL;
     }
-    return tensor;
+    return eitp__tensor_of_variable(graph, index);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__found_child_tensor(const eitp_tensor *parent, const char *kind, int64_t number) {
+    const int64_t index = eitp__child_find(parent->graph->context, parent->variable, kind, number);
+    return index < 0 || parent->graph->error.status ? NULL : eitp__tensor_of_variable(parent->graph, index);
 }
 
 eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const int64_t *shape) {
@@ -21403,8 +21643,9 @@ EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
 }
 
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
-    if (node->op == EITP__OP_WHERE || node->op == EITP__OP_SCATTER_ADD)
-        return node->inputs[1]->dtype;
+    const int input = eitp__op(node->graph, node->op)->dtype_input;
+    if (input)
+        return node->inputs[input - 1]->dtype;
     for (int i = 0; i < node->input_count; i++) {
         if (node->inputs[i] && eitp__is_floating(node->inputs[i]->dtype))
             return node->inputs[i]->dtype;
@@ -21558,6 +21799,28 @@ EITP__PRIVATE eitp_status eitp__node_output_like(eitp__node *node, const eitp_te
 }
 /* <<src/tensor/graph.c */
 
+/* >>src/tensor/ops_rows.c */
+/* Rows of a tensor: computed without the others by the rule of its op, or a view. */
+
+static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) {
+    eitp__attributes attributes = EITP__ZERO;
+    attributes.integers[0] = begin;
+    attributes.integers[1] = end;
+    return eitp__apply(EITP__OP_ROWS, &x, 1, &attributes);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end) {
+    eitp_tensor *(*rule)(const eitp__node *node, int64_t begin, int64_t end);
+    eitp_tensor *rows = NULL;
+    if (!x || (begin == 0 && x->rank && end == x->shape[0]))
+        return x;
+    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
+    if (rule)
+        rows = rule(x->node, begin, end);
+    return rows ? rows : eitp__rows_view(x, begin, end);
+}
+/* <<src/tensor/ops_rows.c */
+
 /* >>src/tensor/ops_elementwise.c */
 /* Values and elementwise ops: builders, shapes, gradients. */
 
@@ -21576,11 +21839,11 @@ EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const 
 
 /* ---- Shapes ---- */
 
-EITP__PRIVATE eitp_status eitp__shape_fill(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_fill(eitp__node *node, eitp_error *error) {
     return eitp__node_output(node, node->attributes.dtype, node->attributes.rank, node->attributes.shape, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_arange(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_arange(eitp__node *node, eitp_error *error) {
     return eitp__shape_fill(node, error);
 }
 
@@ -21595,7 +21858,7 @@ EITP__PRIVATE eitp_status eitp__shape_unary(eitp__node *node, eitp_error *error)
     return status ? status : eitp__shape_same(node, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_cast(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_cast(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     return eitp__node_output(node, node->attributes.dtype, x->rank, x->shape, x->rows, error);
 }
@@ -21643,17 +21906,17 @@ static eitp_status eitp__same_dtype(const eitp_tensor *a, const eitp_tensor *b, 
                          eitp_dtype_name(a->dtype), eitp_dtype_name(b->dtype));
 }
 
-EITP__PRIVATE eitp_status eitp__shape_binary(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_binary(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__same_dtype(node->inputs[0], node->inputs[1], error);
     return status ? status : eitp__broadcast_output(node, node->inputs[0]->dtype, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_compare(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_compare(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__same_dtype(node->inputs[0], node->inputs[1], error);
     return status ? status : eitp__broadcast_output(node, EITP_U8, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_where(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_where(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__same_dtype(node->inputs[1], node->inputs[2], error);
     if (!status)
         status = eitp__require(node->inputs[0]->dtype == EITP_U8, error, "condition is %s; it must be u8",
@@ -21875,98 +22138,98 @@ EITP__PRIVATE void eitp__gradient_none(const eitp__node *node, eitp_tensor *cons
     (void)dx;
 }
 
-EITP__PRIVATE void eitp__gradient_negate(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_negate(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     (void)node;
     eitp__add_gradient(&dx[0], eitp_negate(dy[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_abs(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_abs(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
     eitp_tensor *below = eitp_where(eitp_less(x, zero), eitp_negate(dy[0]), zero);
     eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, x), dy[0], below));
 }
 
-EITP__PRIVATE void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], node->outputs[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_log(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(dy[0], node->inputs[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
 }
 
 /* y' = -y^3 / 2 */
-EITP__PRIVATE void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0], *cube = eitp_multiply(y, eitp_multiply(y, y));
     eitp__add_gradient(&dx[0], eitp_multiply(eitp_affine(dy[0], -0.5, 0), cube));
 }
 
-EITP__PRIVATE void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_cos(node->inputs[0])));
 }
 
-EITP__PRIVATE void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_negate(eitp_multiply(dy[0], eitp_sin(node->inputs[0]))));
 }
 
 /* y' = 1 - y^2 */
-EITP__PRIVATE void eitp__gradient_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0];
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_affine(eitp_multiply(y, y), -1, 1)));
 }
 
 /* y' = y (1 - y) */
-EITP__PRIVATE void eitp__gradient_sigmoid(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_sigmoid(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0];
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_multiply(y, eitp_affine(y, -1, 1))));
 }
 
-EITP__PRIVATE void eitp__gradient_relu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_relu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *zero = eitp__scalar_like(node->inputs[0], 0);
     eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, node->inputs[0]), dy[0], zero));
 }
 
 /* y' = 2 / sqrt(pi) exp(-x^2) */
-EITP__PRIVATE void eitp__gradient_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *bell = eitp_exp(eitp_negate(eitp_multiply(x, x)));
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_affine(bell, 1.1283791670955126, 0)));
 }
 
-EITP__PRIVATE void eitp__gradient_affine(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_affine(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_affine(dy[0], node->attributes.reals[0], 0));
 }
 
-EITP__PRIVATE void eitp__gradient_clamp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_clamp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
     eitp_tensor *below = eitp_less(x, eitp__scalar_like(x, node->attributes.reals[0]));
     eitp_tensor *above = eitp_less(eitp__scalar_like(x, node->attributes.reals[1]), x);
     eitp__add_gradient(&dx[0], eitp_where(below, zero, eitp_where(above, zero, dy[0])));
 }
 
-EITP__PRIVATE void eitp__gradient_cast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_cast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     if (eitp__is_floating(node->inputs[0]->dtype) && eitp__is_floating(node->outputs[0]->dtype))
         eitp__add_gradient(&dx[0], eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0])));
 }
 
-EITP__PRIVATE void eitp__gradient_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__sum_to(dy[0], node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(dy[0], node->inputs[1]));
 }
 
-EITP__PRIVATE void eitp__gradient_subtract(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_subtract(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__sum_to(dy[0], node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(dy[0]), node->inputs[1]));
 }
 
-EITP__PRIVATE void eitp__gradient_multiply(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_multiply(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__sum_to(eitp_multiply(dy[0], node->inputs[1]), node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_multiply(dy[0], node->inputs[0]), node->inputs[1]));
 }
 
-EITP__PRIVATE void eitp__gradient_divide(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_divide(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *da = eitp_divide(dy[0], node->inputs[1]);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
@@ -21982,18 +22245,210 @@ static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(is_not_b, zero, shared), b));
 }
 
-EITP__PRIVATE void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__gradient_chosen(node, dy[0], dx, 0);
 }
 
-EITP__PRIVATE void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__gradient_chosen(node, dy[0], dx, 1);
 }
 
-EITP__PRIVATE void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *zero = eitp__scalar_like(dy[0], 0);
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(node->inputs[0], dy[0], zero), node->inputs[1]));
     eitp__add_gradient(&dx[2], eitp__sum_to(eitp_where(node->inputs[0], zero, dy[0]), node->inputs[2]));
+}
+
+/* ---- Rows ---- */
+
+static eitp_tensor *eitp__rows_fill(const eitp__node *node, int64_t begin, int64_t end) {
+    const eitp_tensor *y = node->outputs[0];
+    int64_t shape[EITP_MAX_RANK];
+    memcpy(shape, y->shape, sizeof shape);
+    shape[0] = end - begin;
+    return eitp_fill(node->graph, y->dtype, y->rank, shape, node->attributes.reals[0]);
+}
+
+static eitp_tensor *eitp__rows_cast(const eitp__node *node, int64_t begin, int64_t end) {
+    return eitp_cast(eitp__rows(node->inputs[0], begin, end), node->outputs[0]->dtype);
+}
+
+static int eitp__is_zeros(const eitp_tensor *x) {
+    return x && x->node && x->node->op == EITP__OP_FILL && x->node->attributes.reals[0] == 0;
+}
+
+static eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    if (!eitp__same_shape(a, b))
+        return NULL;
+    a = eitp__rows(a, begin, end);
+    b = eitp__rows(b, begin, end);
+    if (eitp__is_zeros(b) || eitp__is_zeros(a))
+        return eitp__is_zeros(b) ? a : b;
+    return node->attributes.integers[0] ? eitp__add_unfused(a, b) : eitp_add(a, b);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__add_epilogue(eitp__op_info *op, eitp__epilogue epilogue, int product, int operand) {
+    int i = 0;
+    while (op->epilogues[i].epilogue)
+        i++;
+    op->epilogues[i].epilogue = epilogue;
+    op->epilogues[i].product = product;
+    op->epilogues[i].operand = operand;
+}
+
+EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp__gradient_rule *gradient) {
+    op->min_inputs = op->max_inputs = inputs;
+    op->shape = inputs == 1 ? eitp__shape_unary : eitp__shape_binary;
+    op->gradient = gradient;
+    op->flops = eitp__flops_elements;
+    op->reuse = inputs == 1 ? EITP__FIRST : EITP__FIRST | EITP__SECOND;
+}
+
+/* The inputs that are broadcast over rows. If the last dimension is summed too, kernels may sum within a row first, or
+   in a wider dtype. */
+static unsigned eitp__row_sums_of_broadcast(const eitp__node *node) {
+    const eitp_tensor *y = node->outputs[0];
+    unsigned sums = 0;
+    for (int i = 0; i < node->input_count; i++) {
+        const eitp_tensor *x = node->inputs[i];
+        const int is_broadcast = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
+        if (is_broadcast && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1])
+            sums |= 1u << i;
+    }
+    return sums;
+}
+
+static void eitp__define_binary(eitp__op_info *op, eitp__gradient_rule *gradient) {
+    eitp__define_elementwise(op, 2, gradient);
+    op->row_sums = eitp__row_sums_of_broadcast;
+}
+
+EITP__PRIVATE void eitp__op_fill(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 0;
+    op->shape = eitp__shape_fill;
+    op->gradient = eitp__gradient_none;
+    op->rows = eitp__rows_fill;
+    op->is_constant = 1;
+}
+
+EITP__PRIVATE void eitp__op_arange(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 0;
+    op->shape = eitp__shape_arange;
+    op->gradient = eitp__gradient_none;
+}
+
+EITP__PRIVATE void eitp__op_negate(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_negate);
+}
+
+EITP__PRIVATE void eitp__op_abs(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_abs);
+}
+
+EITP__PRIVATE void eitp__op_exp(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_exp);
+}
+
+EITP__PRIVATE void eitp__op_log(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_log);
+}
+
+EITP__PRIVATE void eitp__op_sqrt(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_sqrt);
+}
+
+EITP__PRIVATE void eitp__op_rsqrt(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_rsqrt);
+}
+
+EITP__PRIVATE void eitp__op_sin(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_sin);
+}
+
+EITP__PRIVATE void eitp__op_cos(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_cos);
+}
+
+EITP__PRIVATE void eitp__op_tanh(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_tanh);
+}
+
+EITP__PRIVATE void eitp__op_sigmoid(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_sigmoid);
+}
+
+EITP__PRIVATE void eitp__op_relu(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_relu);
+    op->work = EITP_WORK_ACTIVATION;
+}
+
+EITP__PRIVATE void eitp__op_erf(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_erf);
+}
+
+EITP__PRIVATE void eitp__op_affine(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_affine);
+}
+
+EITP__PRIVATE void eitp__op_clamp(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_clamp);
+}
+
+EITP__PRIVATE void eitp__op_cast(eitp__op_info *op) {
+    op->shape = eitp__shape_cast;
+    op->gradient = eitp__gradient_cast;
+    op->rows = eitp__rows_cast;
+}
+
+EITP__PRIVATE void eitp__op_add(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_add);
+    op->rows = eitp__rows_add;
+    eitp__add_epilogue(op, EITP__EPILOGUE_ADD, 1, 0);
+    eitp__add_epilogue(op, EITP__EPILOGUE_ADD, 0, 1);
+}
+
+EITP__PRIVATE void eitp__op_subtract(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_subtract);
+}
+
+EITP__PRIVATE void eitp__op_multiply(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_multiply);
+}
+
+EITP__PRIVATE void eitp__op_divide(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_divide);
+}
+
+EITP__PRIVATE void eitp__op_minimum(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_minimum);
+}
+
+EITP__PRIVATE void eitp__op_maximum(eitp__op_info *op) {
+    eitp__define_binary(op, eitp__gradient_maximum);
+}
+
+EITP__PRIVATE void eitp__op_less(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_compare;
+    op->gradient = eitp__gradient_none;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_equal(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_compare;
+    op->gradient = eitp__gradient_none;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_where(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 3;
+    op->shape = eitp__shape_where;
+    op->gradient = eitp__gradient_where;
+    op->dtype_input = 2;
 }
 /* <<src/tensor/ops_elementwise.c */
 
@@ -22019,7 +22474,7 @@ static eitp_status eitp__refuse_rows(int condition, eitp_error *error) {
     return eitp__require(!condition, error, "the leading dimension is a capacity of rows: it cannot be moved or cut");
 }
 
-EITP__PRIVATE eitp_status eitp__shape_reshape(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_reshape(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     eitp__attributes *attributes = &node->attributes;
     int64_t known = 1, elements = eitp__elements(x);
@@ -22045,7 +22500,7 @@ EITP__PRIVATE eitp_status eitp__shape_reshape(eitp__node *node, eitp_error *erro
     return status ? status : eitp__node_output(node, x->dtype, attributes->rank, attributes->shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_broadcast(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_broadcast(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     const eitp__attributes *attributes = &node->attributes;
     int extra = attributes->rank - x->rank;
@@ -22061,7 +22516,7 @@ EITP__PRIVATE eitp_status eitp__shape_broadcast(eitp__node *node, eitp_error *er
     return eitp__node_output(node, x->dtype, attributes->rank, attributes->shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_permute(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_permute(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     unsigned seen = 0;
@@ -22079,7 +22534,7 @@ EITP__PRIVATE eitp_status eitp__shape_permute(eitp__node *node, eitp_error *erro
     return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_slice(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_slice(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     const eitp__attributes *attributes = &node->attributes;
     for (int d = 0; d < x->rank; d++) {
@@ -22095,7 +22550,7 @@ EITP__PRIVATE eitp_status eitp__shape_slice(eitp__node *node, eitp_error *error)
     return eitp__node_output(node, x->dtype, x->rank, attributes->shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_pad(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_pad(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     const eitp__attributes *attributes = &node->attributes;
     for (int d = 0; d < x->rank; d++) {
@@ -22110,7 +22565,7 @@ EITP__PRIVATE eitp_status eitp__shape_pad(eitp__node *node, eitp_error *error) {
     return eitp__node_output(node, x->dtype, x->rank, attributes->shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error) {
     const eitp_tensor *first = node->inputs[0];
     int axis = (int)node->attributes.integers[0];
     int64_t shape[EITP_MAX_RANK];
@@ -22142,7 +22597,7 @@ static eitp_status eitp__check_indices(const eitp_tensor *x, const eitp_tensor *
                          eitp__shape_text(indices, b, sizeof b), axis);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *indices = node->inputs[1];
     int axis = (int)node->attributes.integers[0];
     /* Along axis 0, x is a table, and the result has the rows of the indices. */
@@ -22150,7 +22605,7 @@ EITP__PRIVATE eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, x->dtype, indices->rank, indices->shape, indices->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_scatter_add(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_scatter_add(eitp__node *node, eitp_error *error) {
     const eitp_tensor *indices = node->inputs[0], *x = node->inputs[1];
     int axis = (int)node->attributes.integers[0];
     int rows = axis == 0 ? (int)node->attributes.integers[2] : x->rows;
@@ -22375,22 +22830,22 @@ eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimensio
 
 /* ---- Gradients ---- */
 
-EITP__PRIVATE void eitp__gradient_reshape(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_reshape(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_reshape(dy[0], node->inputs[0]->rank, node->inputs[0]->shape));
 }
 
-EITP__PRIVATE void eitp__gradient_broadcast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_broadcast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__sum_to(dy[0], node->inputs[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_permute(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_permute(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     int inverse[EITP_MAX_RANK];
     for (int d = 0; d < node->inputs[0]->rank; d++)
         inverse[node->attributes.integers[d]] = d;
     eitp__add_gradient(&dx[0], eitp_permute(dy[0], inverse));
 }
 
-EITP__PRIVATE void eitp__gradient_slice(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_slice(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *slice;
     memcpy(attributes.integers, node->attributes.integers, sizeof attributes.integers);
@@ -22400,14 +22855,14 @@ EITP__PRIVATE void eitp__gradient_slice(const eitp__node *node, eitp_tensor *con
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_PAD, &slice, 1, &attributes));
 }
 
-EITP__PRIVATE void eitp__gradient_pad(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_pad(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__attributes attributes = EITP__ZERO;
     memcpy(attributes.integers, node->attributes.integers, sizeof attributes.integers);
     memcpy(attributes.shape, node->inputs[0]->shape, sizeof attributes.shape);
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_SLICE, dy, 1, &attributes));
 }
 
-EITP__PRIVATE void eitp__gradient_concat(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_concat(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     int axis = (int)node->attributes.integers[0];
     int64_t begin = 0;
     for (int i = 0; i < node->input_count; i++) {
@@ -22417,21 +22872,129 @@ EITP__PRIVATE void eitp__gradient_concat(const eitp__node *node, eitp_tensor *co
     }
 }
 
-EITP__PRIVATE void eitp__gradient_gather(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_gather(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *x = node->inputs[0];
     int axis = (int)node->attributes.integers[0];
     eitp__add_gradient(&dx[0], eitp__scatter_add_axis(dy[0], node->inputs[1], axis, x->shape[axis], x->rows));
 }
 
-EITP__PRIVATE void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[1], eitp_gather(dy[0], node->inputs[0], (int)node->attributes.integers[0]));
+}
+
+/* ---- Rows ---- */
+
+/* integers: first row, end row. */
+static eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1], shape[EITP_MAX_RANK];
+    eitp_status status =
+        eitp__require(x->rank > 0 && !x->rows && begin >= 0 && begin < end && end <= x->shape[0], error,
+                      "rows %lld to %lld are outside the tensor, or its number of rows varies between executions",
+                      (long long)begin, (long long)end);
+    if (status)
+        return status;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[0] = end - begin;
+    status = eitp__node_output(node, x->dtype, x->rank, shape, 0, error);
+    if (!status)
+        node->outputs[0]->first = begin * (eitp__elements(x) / x->shape[0]);
+    return status;
+}
+
+static void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1];
+    eitp_tensor *rows = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp_pad(rows, 0, begin, node->inputs[0]->shape[0] - end));
+}
+
+/* Pads the rows of x that fall into [begin, end); zeros if there are none. */
+static eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *x = node->inputs[0];
+    const eitp_tensor *y = node->outputs[0];
+    eitp__attributes attributes = node->attributes;
+    int64_t start = attributes.integers[0], first, stop;
+    first = begin > start ? begin : start;
+    stop = end < start + x->shape[0] ? end : start + x->shape[0];
+    memcpy(attributes.shape, y->shape, sizeof attributes.shape);
+    attributes.shape[0] = end - begin;
+    if (first >= stop)
+        return eitp_fill(node->graph, y->dtype, y->rank, attributes.shape, 0);
+    attributes.integers[0] = first - begin;
+    x = eitp__rows(x, first - start, stop - start);
+    return eitp__apply(EITP__OP_PAD, &x, 1, &attributes);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__op_broadcast(eitp__op_info *op) {
+    op->shape = eitp__shape_broadcast;
+    op->gradient = eitp__gradient_broadcast;
+}
+
+EITP__PRIVATE void eitp__op_permute(eitp__op_info *op) {
+    op->shape = eitp__shape_permute;
+    op->gradient = eitp__gradient_permute;
+}
+
+EITP__PRIVATE void eitp__op_slice(eitp__op_info *op) {
+    op->shape = eitp__shape_slice;
+    op->gradient = eitp__gradient_slice;
+}
+
+EITP__PRIVATE void eitp__op_pad(eitp__op_info *op) {
+    op->shape = eitp__shape_pad;
+    op->gradient = eitp__gradient_pad;
+    op->rows = eitp__rows_pad;
+    op->accumulates = EITP__ACCUMULATES_STORED;
+}
+
+EITP__PRIVATE void eitp__op_concat(eitp__op_info *op) {
+    op->max_inputs = EITP__MAX_INPUTS;
+    op->shape = eitp__shape_concat;
+    op->gradient = eitp__gradient_concat;
+}
+
+EITP__PRIVATE void eitp__op_gather(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_gather;
+    op->gradient = eitp__gradient_gather;
+}
+
+EITP__PRIVATE void eitp__op_scatter_add(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_scatter_add;
+    op->gradient = eitp__gradient_scatter_add;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+    op->dtype_input = 2;
+}
+
+EITP__PRIVATE void eitp__op_reshape(eitp__op_info *op) {
+    op->shape = eitp__shape_reshape;
+    op->gradient = eitp__gradient_reshape;
+    op->shares[0] = 1;
+    op->is_view = 1;
+}
+
+EITP__PRIVATE void eitp__op_stop_gradient(eitp__op_info *op) {
+    op->shape = eitp__shape_same;
+    op->gradient = eitp__gradient_none;
+    op->shares[0] = 1;
+    op->is_view = 1;
+}
+
+EITP__PRIVATE void eitp__op_rows(eitp__op_info *op) {
+    op->shape = eitp__shape_rows;
+    op->gradient = eitp__gradient_rows;
+    op->shares[0] = 1;
+    op->is_view = 1;
 }
 /* <<src/tensor/ops_shape.c */
 
 /* >>src/tensor/ops_reduce.c */
 /* Reductions: builders, shapes, gradients. */
 
-EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     int reduces_rows = (int)(node->attributes.integers[0] & 1);
@@ -22531,17 +23094,593 @@ static eitp_tensor *eitp__broadcast_gradient(eitp_tensor *dy, eitp_tensor *x) {
     return eitp_broadcast(dy, x->rank, x->shape);
 }
 
-EITP__PRIVATE void eitp__gradient_sum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_sum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp__broadcast_gradient(eitp_cast(dy[0], node->inputs[0]->dtype), node->inputs[0]));
 }
 
-EITP__PRIVATE void eitp__gradient_max(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_max(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0), *one = eitp__scalar_like(x, 1);
     eitp_tensor *is_maximum = eitp_where(eitp_equal(x, node->outputs[0]), one, zero);
     eitp_tensor *count = eitp_cast(eitp_sum(is_maximum, (unsigned)node->attributes.integers[0], 1), x->dtype);
     eitp__add_gradient(&dx[0], eitp_multiply(is_maximum, eitp_divide(dy[0], count)));
 }
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__op_sum(eitp__op_info *op) {
+    op->shape = eitp__shape_reduce;
+    op->gradient = eitp__gradient_sum;
+    op->flops = eitp__flops_elements;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+}
+
+EITP__PRIVATE void eitp__op_max(eitp__op_info *op) {
+    op->shape = eitp__shape_reduce;
+    op->gradient = eitp__gradient_max;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_argmax(eitp__op_info *op) {
+    op->shape = eitp__shape_reduce;
+    op->gradient = eitp__gradient_none;
+    op->flops = eitp__flops_elements;
+}
 /* <<src/tensor/ops_reduce.c */
+
+/* >>src/tensor/ops_network.c */
+/* Softmax, GELU, SiLU, layer norm, RMS norm, embedding, dropout: builders, shapes, gradients, expansions. */
+
+static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
+    eitp_tensor *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    return eitp__apply(op, inputs, 2, NULL);
+}
+
+static unsigned eitp__last_dimension(const eitp_tensor *x) {
+    return x && x->rank ? 1u << (x->rank - 1) : 0;
+}
+
+/* For fused gradients whose result has the shape of input 1. */
+static eitp_status eitp__shape_second(eitp__node *node, eitp_error *error) {
+    return eitp__node_output_like(node, node->inputs[1], error);
+}
+
+/* ---- Softmax ---- */
+
+eitp_tensor *eitp_softmax(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_SOFTMAX, &x, 1, NULL);
+}
+
+eitp_tensor *eitp_log_softmax(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_LOG_SOFTMAX, &x, 1, NULL);
+}
+
+static void eitp__gradient_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
+}
+
+static void eitp__gradient_log_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_LOG_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
+}
+
+/* Subtracting the maximum keeps exp() in range. The result does not depend on it, so no gradient flows through it. */
+static eitp_tensor *eitp__shifted(eitp_tensor *x) {
+    return eitp_subtract(x, eitp_stop_gradient(eitp_max(x, eitp__last_dimension(x), 1)));
+}
+
+static void eitp__expand_softmax(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *weights = eitp_exp(eitp__shifted(node->inputs[0]));
+    outputs[0] = eitp_divide(weights, eitp_sum(weights, eitp__last_dimension(weights), 1));
+}
+
+static void eitp__expand_log_softmax(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *shifted = eitp__shifted(node->inputs[0]);
+    outputs[0] = eitp_subtract(shifted, eitp_log(eitp_sum(eitp_exp(shifted), eitp__last_dimension(shifted), 1)));
+}
+
+/* y (dy - sum(y dy)) */
+static void eitp__expand_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *y = node->inputs[0], *dy = node->inputs[1];
+    eitp_tensor *total = eitp_sum(eitp_multiply(y, dy), eitp__last_dimension(y), 1);
+    outputs[0] = eitp_multiply(y, eitp_subtract(dy, total));
+}
+
+/* dy - exp(y) sum(dy) */
+static void eitp__expand_log_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *y = node->inputs[0], *dy = node->inputs[1];
+    eitp_tensor *total = eitp_sum(dy, eitp__last_dimension(dy), 1);
+    outputs[0] = eitp_subtract(dy, eitp_multiply(eitp_exp(y), total));
+}
+
+/* ---- GELU ---- */
+
+eitp_tensor *eitp_gelu_tanh(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_GELU_TANH, &x, 1, NULL);
+}
+
+eitp_tensor *eitp_gelu_erf(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_GELU_ERF, &x, 1, NULL);
+}
+
+static void eitp__gradient_gelu_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_GELU_TANH_BACKWARD, node->inputs[0], dy[0]));
+}
+
+static void eitp__gradient_gelu_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_GELU_ERF_BACKWARD, node->inputs[0], dy[0]));
+}
+
+/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+static void eitp__expand_gelu_tanh(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0];
+    eitp_tensor *cubic = eitp_multiply(x, eitp_affine(eitp_multiply(x, x), 0.044715, 1));
+    eitp_tensor *gate = eitp_affine(eitp_tanh(eitp_affine(cubic, 0.7978845608028654, 0)), 0.5, 0.5);
+    outputs[0] = eitp_multiply(x, gate);
+}
+
+/* x / 2 (1 + erf(x / sqrt(2))) */
+static void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0];
+    outputs[0] = eitp_multiply(x, eitp_affine(eitp_erf(eitp_affine(x, 0.7071067811865476, 0)), 0.5, 0.5));
+}
+
+/* ---- SiLU ---- */
+
+eitp_tensor *eitp_silu(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_SILU, &x, 1, NULL);
+}
+
+static void eitp__gradient_silu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SILU_BACKWARD, node->inputs[0], dy[0]));
+}
+
+static void eitp__expand_silu(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_multiply(node->inputs[0], eitp_sigmoid(node->inputs[0]));
+}
+
+/* ---- Layer norm ---- */
+
+eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[3];
+    attributes.reals[0] = epsilon;
+    inputs[0] = x;
+    inputs[1] = gain;
+    inputs[2] = bias;
+    return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
+}
+
+/* Checks the inputs of a norm; `parameters` names them in messages. The outputs are y, and `saved` numbers per row. */
+static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, int saved, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
+    eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
+                                       "the operand must be a floating-point tensor of rank 2 or more");
+    if (!status)
+        status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
+                               "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
+    for (int i = 1; i < node->input_count && !status; i++) {
+        const eitp_tensor *p = node->inputs[i];
+        status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
+                               "%s must be %s [%lld]", parameters, eitp_dtype_name(eitp__wide(x->dtype)),
+                               (long long)channels);
+    }
+    if (!status)
+        status = eitp__node_output_like(node, x, error);
+    for (int i = 0; i < saved && !status; i++)
+        status = eitp__node_output(node, eitp__wide(x->dtype), x->rank - 1, x->shape, x->rows, error);
+    return status;
+}
+
+static eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain and bias", 2, error);
+}
+
+static eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
+    return eitp__node_output_like(node, node->inputs[0], error);
+}
+
+static eitp_status eitp__shape_layer_norm_backward_parameters(eitp__node *node, eitp_error *error) {
+    eitp_status status = eitp__node_output_like(node, node->inputs[1], error);
+    return status ? status : eitp__node_output_like(node, node->inputs[2], error);
+}
+
+static void eitp__gradient_layer_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[6];
+    eitp__node *parameters;
+    for (int i = 0; i < 3; i++)
+        inputs[i] = node->inputs[i];
+    inputs[3] = node->outputs[1];
+    inputs[4] = node->outputs[2];
+    inputs[5] = dy[0];
+    parameters = eitp__node_create(node->graph, EITP__OP_LAYER_NORM_BACKWARD_PARAMETERS, inputs, 6, &node->attributes);
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_LAYER_NORM_BACKWARD_INPUT, inputs, 6, &node->attributes));
+    eitp__add_gradient(&dx[1], parameters ? parameters->outputs[0] : NULL);
+    eitp__add_gradient(&dx[2], parameters ? parameters->outputs[1] : NULL);
+}
+
+static void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *mean, *centred, *variance, *reciprocal;
+    mean = eitp_mean(x, eitp__last_dimension(x), 1);
+    centred = eitp_subtract(x, mean);
+    variance = eitp_mean(eitp_multiply(centred, centred), eitp__last_dimension(x), 1);
+    reciprocal = eitp_divide(eitp__scalar_like(x, 1), eitp_sqrt(eitp_affine(variance, 1, node->attributes.reals[0])));
+    outputs[0] = eitp_add(eitp_multiply(eitp_multiply(centred, reciprocal), node->inputs[1]), node->inputs[2]);
+    outputs[1] = eitp_reshape(mean, x->rank - 1, x->shape);
+    outputs[2] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
+}
+
+/* ---- RMS norm ---- */
+
+eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.reals[0] = epsilon;
+    inputs[0] = x;
+    inputs[1] = gain;
+    return eitp__apply(EITP__OP_RMS_NORM, inputs, 2, &attributes);
+}
+
+static eitp_status eitp__shape_rms_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain", 1, error);
+}
+
+static void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[4];
+    inputs[0] = node->inputs[0];
+    inputs[1] = node->inputs[1];
+    inputs[2] = node->outputs[1];
+    inputs[3] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_INPUT, inputs, 4, &node->attributes));
+    eitp__add_gradient(&dx[1], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_PARAMETERS, inputs, 4, &node->attributes));
+}
+
+static void eitp__expand_rms_norm(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *squares = eitp_mean(eitp_multiply(x, x), eitp__last_dimension(x), 1);
+    eitp_tensor *reciprocal = eitp_rsqrt(eitp_affine(squares, 1, node->attributes.reals[0]));
+    outputs[0] = eitp_multiply(eitp_multiply(x, reciprocal), node->inputs[1]);
+    outputs[1] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
+}
+
+/* ---- Embedding ---- */
+
+eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids) {
+    return eitp__apply2(EITP__OP_EMBEDDING, table, ids);
+}
+
+eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids, eitp_tensor *unique, eitp_tensor *inverse) {
+    eitp_tensor *inputs[4];
+    inputs[0] = table;
+    inputs[1] = ids;
+    inputs[2] = unique;
+    inputs[3] = inverse;
+    return eitp__apply(EITP__OP_EMBEDDING, inputs, 4, NULL);
+}
+
+static eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *table = node->inputs[0], *ids = node->inputs[1];
+    int64_t shape[2];
+    eitp_status status =
+        eitp__require(table->rank == 2 && eitp__is_floating(table->dtype) && ids->rank == 1 && ids->dtype == EITP_I32,
+                      error, "table must be a floating-point matrix, and ids i32 of rank 1");
+    if (!status && node->input_count > 2) {
+        const eitp_tensor *unique = node->inputs[2], *inverse = node->inputs[3];
+        status = eitp__require(unique && unique->rank == 1 && unique->dtype == EITP_I32 && !unique->rows && inverse &&
+                                   inverse->dtype == EITP_I32 && eitp__same_shape(inverse, ids) &&
+                                   inverse->rows == ids->rows,
+                               error, "unique must be i32 of rank 1, and inverse i32 with the shape of ids");
+    }
+    shape[0] = ids->shape[0];
+    shape[1] = status ? 0 : table->shape[1];
+    return status ? status : eitp__node_output(node, table->dtype, 2, shape, ids->rows, error);
+}
+
+static eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
+    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape,
+                             (int)node->attributes.integers[2], error);
+}
+
+/*
+ * Zeros [rows, columns of dy], to which the rows of dy are added at the ids. With `varies`, rows is the graph's
+ * capacity.
+ */
+static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int varies,
+                                             int is_deferred) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.shape[0] = rows;
+    attributes.shape[1] = dy ? dy->shape[1] : 0;
+    attributes.integers[1] = is_deferred;
+    attributes.integers[2] = varies;
+    inputs[0] = ids;
+    inputs[1] = dy;
+    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
+}
+
+static void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    const eitp_tensor *table = node->inputs[0];
+    eitp_tensor *ids = node->inputs[1], *rows = dy[0];
+    /*
+     * Only gradients of parameters are summed by distinct id, and a table with a capacity of rows is not a parameter.
+     */
+    int is_unique = node->input_count > 2 && !table->rows;
+    if (is_unique) {
+        ids = node->inputs[2];
+        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], 0, 0);
+    }
+    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->rows, is_unique));
+}
+
+EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
+    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->rows, 0) : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count) {
+    return ids && rows ? eitp__embedding_backward(ids, rows, count, 0, 0) : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
+    const eitp__node *node = gradient ? gradient->node : NULL;
+    return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;
+}
+
+/* The ids relative to the first row of EMBEDDING_BACKWARD's result. */
+static eitp_tensor *eitp__embedding_rows(const eitp__node *node) {
+    int64_t first = node->attributes.integers[0];
+    eitp_tensor *ids = node->inputs[0];
+    eitp_tensor *numbers;
+    if (!first)
+        return ids;
+    /* There are no integer additions; F64 holds the numbers exactly. */
+    numbers = eitp_affine(eitp_cast(ids, EITP_F64), 1, -(double)first);
+    return eitp_cast(numbers, EITP_I32);
+}
+
+static void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__embedding_rows(node)));
+}
+
+/* Repeats ids [n] for each column: [n, columns]. */
+static eitp_tensor *eitp__column_indices(eitp_tensor *ids, int64_t columns) {
+    int64_t shape[2];
+    if (!ids)
+        return NULL;
+    shape[0] = ids->shape[0];
+    shape[1] = 1;
+    ids = eitp_reshape(ids, 2, shape);
+    shape[1] = columns;
+    return eitp_broadcast(ids, 2, shape);
+}
+
+static void eitp__expand_embedding(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *table = node->inputs[0];
+    outputs[0] = eitp_gather(table, eitp__column_indices(node->inputs[1], table->shape[1]), 0);
+}
+
+static void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__embedding_rows(node), dy->shape[1]);
+    if (indices)
+        outputs[0] = eitp__scatter_add_axis(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
+}
+
+/* ---- Dropout ---- */
+
+static eitp_status eitp__shape_dropout(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *key = node->inputs[1];
+    eitp_status status = eitp__require(key->dtype == EITP_I64 && key->rank == 1 && key->shape[0] == 3, error,
+                                       "key must be i64 [3]: seed, step, first row");
+    if (!status)
+        status = eitp__require(node->attributes.reals[0] >= 0 && node->attributes.reals[0] < 1, error,
+                               "the probability is %g; it must be in [0, 1)", node->attributes.reals[0]);
+    if (!status)
+        status = eitp__require(node->inputs[0]->rank >= 1, error, "the operand must have rank 1 or more");
+    return status ? status : eitp__node_output_like(node, node->inputs[0], error);
+}
+
+eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    if (!x || probability == 0)
+        return x;
+    attributes.integers[0] = EITP__RNG_STREAM_FIRST_OP + (int64_t)x->graph->rng_streams++;
+    attributes.reals[0] = probability;
+    inputs[0] = x;
+    inputs[1] = key;
+    return eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
+}
+
+/* The mask is a function of the key, so the gradient is dropped out with the same mask. */
+static void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[2];
+    inputs[0] = dy[0];
+    inputs[1] = node->inputs[1];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_DROPOUT, inputs, 2, &node->attributes));
+}
+
+static eitp_tensor *eitp__rows_embedding_backward(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp__attributes attributes = node->attributes;
+    attributes.integers[0] += begin;
+    attributes.shape[0] = end - begin;
+    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, node->inputs, 2, &attributes);
+}
+
+/* ---- Entries of the table of ops ---- */
+
+static unsigned eitp__row_sums_of_gain_and_bias(const eitp__node *node) {
+    (void)node;
+    return EITP__SECOND | EITP__THIRD;
+}
+
+static unsigned eitp__row_sums_of_gain(const eitp__node *node) {
+    (void)node;
+    return EITP__SECOND;
+}
+
+static unsigned eitp__row_sums_of_embedding(const eitp__node *node) {
+    (void)node;
+    return EITP__FIRST;
+}
+
+EITP__PRIVATE void eitp__op_softmax(eitp__op_info *op) {
+    op->shape = eitp__shape_unary;
+    op->gradient = eitp__gradient_softmax;
+    op->expand = eitp__expand_softmax;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_softmax_backward(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_second;
+    op->expand = eitp__expand_softmax_backward;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_log_softmax(eitp__op_info *op) {
+    op->shape = eitp__shape_unary;
+    op->gradient = eitp__gradient_log_softmax;
+    op->expand = eitp__expand_log_softmax;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_log_softmax_backward(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_second;
+    op->expand = eitp__expand_log_softmax_backward;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_gelu_tanh(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_gelu_tanh);
+    op->expand = eitp__expand_gelu_tanh;
+    op->work = EITP_WORK_ACTIVATION;
+    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_TANH, 0, -1);
+}
+
+EITP__PRIVATE void eitp__op_gelu_tanh_backward(eitp__op_info *op) {
+    eitp__define_elementwise(op, 2, NULL);
+    op->shape = eitp__shape_second;
+    op->work = EITP_WORK_ACTIVATION;
+    op->backward_of = EITP__OP_GELU_TANH + 1;
+    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0);
+}
+
+EITP__PRIVATE void eitp__op_gelu_erf(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_gelu_erf);
+    op->expand = eitp__expand_gelu_erf;
+    op->work = EITP_WORK_ACTIVATION;
+    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_ERF, 0, -1);
+}
+
+EITP__PRIVATE void eitp__op_gelu_erf_backward(eitp__op_info *op) {
+    eitp__define_elementwise(op, 2, NULL);
+    op->shape = eitp__shape_second;
+    op->work = EITP_WORK_ACTIVATION;
+    op->backward_of = EITP__OP_GELU_ERF + 1;
+    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0);
+}
+
+EITP__PRIVATE void eitp__op_silu(eitp__op_info *op) {
+    eitp__define_elementwise(op, 1, eitp__gradient_silu);
+    op->expand = eitp__expand_silu;
+    op->work = EITP_WORK_ACTIVATION;
+    eitp__add_epilogue(op, EITP__EPILOGUE_SILU, 0, -1);
+}
+
+EITP__PRIVATE void eitp__op_silu_backward(eitp__op_info *op) {
+    eitp__define_elementwise(op, 2, NULL);
+    op->shape = eitp__shape_second;
+    op->work = EITP_WORK_ACTIVATION;
+    op->backward_of = EITP__OP_SILU + 1;
+    eitp__add_epilogue(op, EITP__EPILOGUE_SILU_BACKWARD, 1, 0);
+}
+
+EITP__PRIVATE void eitp__op_layer_norm(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 3;
+    op->outputs = 3;
+    op->shape = eitp__shape_layer_norm;
+    op->gradient = eitp__gradient_layer_norm;
+    op->expand = eitp__expand_layer_norm;
+    op->flops = eitp__flops_elements;
+    op->row_sums = eitp__row_sums_of_gain_and_bias;
+    op->joint = EITP__SECOND | EITP__THIRD;
+}
+
+EITP__PRIVATE void eitp__op_layer_norm_backward_input(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 6;
+    op->shape = eitp__shape_layer_norm_backward_input;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_LAYER_NORM + 1;
+}
+
+EITP__PRIVATE void eitp__op_layer_norm_backward_parameters(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 6;
+    op->outputs = 2;
+    op->shape = eitp__shape_layer_norm_backward_parameters;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_LAYER_NORM + 1;
+    op->wrt[0] = 1;
+    op->wrt[1] = 2;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+}
+
+EITP__PRIVATE void eitp__op_rms_norm(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 2;
+    op->outputs = 2;
+    op->shape = eitp__shape_rms_norm;
+    op->gradient = eitp__gradient_rms_norm;
+    op->expand = eitp__expand_rms_norm;
+    op->flops = eitp__flops_elements;
+    op->row_sums = eitp__row_sums_of_gain;
+}
+
+EITP__PRIVATE void eitp__op_rms_norm_backward_input(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 4;
+    op->shape = eitp__shape_same;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_RMS_NORM + 1;
+}
+
+EITP__PRIVATE void eitp__op_rms_norm_backward_parameters(eitp__op_info *op) {
+    op->work = EITP_WORK_NORM;
+    op->min_inputs = op->max_inputs = 4;
+    op->shape = eitp__shape_second;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_RMS_NORM + 1;
+    op->wrt[0] = 1;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+}
+
+EITP__PRIVATE void eitp__op_embedding(eitp__op_info *op) {
+    op->min_inputs = 2;
+    op->max_inputs = 4;
+    op->shape = eitp__shape_embedding;
+    op->gradient = eitp__gradient_embedding;
+    op->expand = eitp__expand_embedding;
+    op->row_sums = eitp__row_sums_of_embedding;
+}
+
+EITP__PRIVATE void eitp__op_embedding_backward(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_embedding_backward;
+    op->gradient = eitp__gradient_embedding_backward;
+    op->expand = eitp__expand_embedding_backward;
+    op->rows = eitp__rows_embedding_backward;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+}
+
+EITP__PRIVATE void eitp__op_dropout(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_dropout;
+    op->gradient = eitp__gradient_dropout;
+    op->reuse = EITP__FIRST;
+}
+/* <<src/tensor/ops_network.c */
 
 /* >>src/tensor/ops_product.c */
 /* Matrix products and the linear layer: builders, shapes, gradients. */
@@ -22564,7 +23703,7 @@ static eitp_status eitp__matmul_rows(const eitp_tensor *a, const eitp_tensor *b,
     return eitp__require(fits, error, "one operand has a capacity of rows, the other a fixed number of rows");
 }
 
-EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error) {
     const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
     const eitp_tensor *bias = node->input_count > 2 ? node->inputs[2] : NULL;
     int transpose_a = (int)node->attributes.integers[0], transpose_b = (int)node->attributes.integers[1];
@@ -22596,7 +23735,7 @@ EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, node->attributes.dtype, rank, shape, rows, error);
 }
 
-EITP__PRIVATE double eitp__flops_matmul(const eitp__node *node) {
+static double eitp__flops_matmul(const eitp__node *node) {
     return 2.0 * (double)eitp__elements(node->outputs[0]) *
            (double)eitp__product_extent(node->inputs[0], (int)node->attributes.integers[0], 0);
 }
@@ -22675,7 +23814,7 @@ eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias,
     return eitp__activate(eitp__product(x, weight, bias, 0, 0, 0), activation);
 }
 
-EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *d = eitp_cast(dy[0], a->dtype), *da, *db;
     eitp_dtype da_dtype = eitp__gradient_dtype(a), db_dtype = eitp__gradient_dtype(b);
     int ta = (int)node->attributes.integers[0], tb = (int)node->attributes.integers[1];
@@ -22687,379 +23826,40 @@ EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *co
     if (node->input_count > 2)
         eitp__add_gradient(&dx[2], eitp_sum(dy[0], (1u << (dy[0]->rank - 1)) - 1, 0));
 }
-/* <<src/tensor/ops_product.c */
 
-/* >>src/tensor/ops_network.c */
-/* Softmax, GELU, SiLU, layer norm, RMS norm, embedding, dropout: builders, shapes, gradients, expansions. */
-
-static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
-    eitp_tensor *inputs[2];
-    inputs[0] = a;
-    inputs[1] = b;
-    return eitp__apply(op, inputs, 2, NULL);
-}
-
-static unsigned eitp__last_dimension(const eitp_tensor *x) {
-    return x && x->rank ? 1u << (x->rank - 1) : 0;
-}
-
-/* For fused gradients whose result has the shape of input 1. */
-EITP__PRIVATE eitp_status eitp__shape_second(eitp__node *node, eitp_error *error) {
-    return eitp__node_output_like(node, node->inputs[1], error);
-}
-
-/* ---- Softmax ---- */
-
-eitp_tensor *eitp_softmax(eitp_tensor *x) {
-    return eitp__apply(EITP__OP_SOFTMAX, &x, 1, NULL);
-}
-
-eitp_tensor *eitp_log_softmax(eitp_tensor *x) {
-    return eitp__apply(EITP__OP_LOG_SOFTMAX, &x, 1, NULL);
-}
-
-EITP__PRIVATE void eitp__gradient_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
-}
-
-EITP__PRIVATE void eitp__gradient_log_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_LOG_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
-}
-
-/* Subtracting the maximum keeps exp() in range. The result does not depend on it, so no gradient flows through it. */
-static eitp_tensor *eitp__shifted(eitp_tensor *x) {
-    return eitp_subtract(x, eitp_stop_gradient(eitp_max(x, eitp__last_dimension(x), 1)));
-}
-
-EITP__PRIVATE void eitp__expand_softmax(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *weights = eitp_exp(eitp__shifted(node->inputs[0]));
-    outputs[0] = eitp_divide(weights, eitp_sum(weights, eitp__last_dimension(weights), 1));
-}
-
-EITP__PRIVATE void eitp__expand_log_softmax(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *shifted = eitp__shifted(node->inputs[0]);
-    outputs[0] = eitp_subtract(shifted, eitp_log(eitp_sum(eitp_exp(shifted), eitp__last_dimension(shifted), 1)));
-}
-
-/* y (dy - sum(y dy)) */
-EITP__PRIVATE void eitp__expand_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *y = node->inputs[0], *dy = node->inputs[1];
-    eitp_tensor *total = eitp_sum(eitp_multiply(y, dy), eitp__last_dimension(y), 1);
-    outputs[0] = eitp_multiply(y, eitp_subtract(dy, total));
-}
-
-/* dy - exp(y) sum(dy) */
-EITP__PRIVATE void eitp__expand_log_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *y = node->inputs[0], *dy = node->inputs[1];
-    eitp_tensor *total = eitp_sum(dy, eitp__last_dimension(dy), 1);
-    outputs[0] = eitp_subtract(dy, eitp_multiply(eitp_exp(y), total));
-}
-
-/* ---- GELU ---- */
-
-eitp_tensor *eitp_gelu_tanh(eitp_tensor *x) {
-    return eitp__apply(EITP__OP_GELU_TANH, &x, 1, NULL);
-}
-
-eitp_tensor *eitp_gelu_erf(eitp_tensor *x) {
-    return eitp__apply(EITP__OP_GELU_ERF, &x, 1, NULL);
-}
-
-EITP__PRIVATE void eitp__gradient_gelu_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_GELU_TANH_BACKWARD, node->inputs[0], dy[0]));
-}
-
-EITP__PRIVATE void eitp__gradient_gelu_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_GELU_ERF_BACKWARD, node->inputs[0], dy[0]));
-}
-
-/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
-EITP__PRIVATE void eitp__expand_gelu_tanh(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *x = node->inputs[0];
-    eitp_tensor *cubic = eitp_multiply(x, eitp_affine(eitp_multiply(x, x), 0.044715, 1));
-    eitp_tensor *gate = eitp_affine(eitp_tanh(eitp_affine(cubic, 0.7978845608028654, 0)), 0.5, 0.5);
-    outputs[0] = eitp_multiply(x, gate);
-}
-
-/* x / 2 (1 + erf(x / sqrt(2))) */
-EITP__PRIVATE void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *x = node->inputs[0];
-    outputs[0] = eitp_multiply(x, eitp_affine(eitp_erf(eitp_affine(x, 0.7071067811865476, 0)), 0.5, 0.5));
-}
-
-/* ---- SiLU ---- */
-
-eitp_tensor *eitp_silu(eitp_tensor *x) {
-    return eitp__apply(EITP__OP_SILU, &x, 1, NULL);
-}
-
-EITP__PRIVATE void eitp__gradient_silu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SILU_BACKWARD, node->inputs[0], dy[0]));
-}
-
-EITP__PRIVATE void eitp__expand_silu(const eitp__node *node, eitp_tensor **outputs) {
-    outputs[0] = eitp_multiply(node->inputs[0], eitp_sigmoid(node->inputs[0]));
-}
-
-/* ---- Layer norm ---- */
-
-eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon) {
-    eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[3];
-    attributes.reals[0] = epsilon;
-    inputs[0] = x;
-    inputs[1] = gain;
-    inputs[2] = bias;
-    return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
-}
-
-/* Checks the inputs of a norm; `parameters` names them in messages. The outputs are y, and `saved` numbers per row. */
-static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, int saved, eitp_error *error) {
-    const eitp_tensor *x = node->inputs[0];
-    int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
-    eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
-                                       "the operand must be a floating-point tensor of rank 2 or more");
-    if (!status)
-        status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
-                               "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
-    for (int i = 1; i < node->input_count && !status; i++) {
-        const eitp_tensor *p = node->inputs[i];
-        status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
-                               "%s must be %s [%lld]", parameters, eitp_dtype_name(eitp__wide(x->dtype)),
-                               (long long)channels);
-    }
-    if (!status)
-        status = eitp__node_output_like(node, x, error);
-    for (int i = 0; i < saved && !status; i++)
-        status = eitp__node_output(node, eitp__wide(x->dtype), x->rank - 1, x->shape, x->rows, error);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
-    return eitp__shape_norm(node, "gain and bias", 2, error);
-}
-
-EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
-    return eitp__node_output_like(node, node->inputs[0], error);
-}
-
-EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_parameters(eitp__node *node, eitp_error *error) {
-    eitp_status status = eitp__node_output_like(node, node->inputs[1], error);
-    return status ? status : eitp__node_output_like(node, node->inputs[2], error);
-}
-
-EITP__PRIVATE void eitp__gradient_layer_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *inputs[6];
-    eitp__node *parameters;
-    for (int i = 0; i < 3; i++)
-        inputs[i] = node->inputs[i];
-    inputs[3] = node->outputs[1];
-    inputs[4] = node->outputs[2];
-    inputs[5] = dy[0];
-    parameters = eitp__node_create(node->graph, EITP__OP_LAYER_NORM_BACKWARD_PARAMETERS, inputs, 6, &node->attributes);
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_LAYER_NORM_BACKWARD_INPUT, inputs, 6, &node->attributes));
-    eitp__add_gradient(&dx[1], parameters ? parameters->outputs[0] : NULL);
-    eitp__add_gradient(&dx[2], parameters ? parameters->outputs[1] : NULL);
-}
-
-EITP__PRIVATE void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *x = node->inputs[0], *mean, *centred, *variance, *reciprocal;
-    mean = eitp_mean(x, eitp__last_dimension(x), 1);
-    centred = eitp_subtract(x, mean);
-    variance = eitp_mean(eitp_multiply(centred, centred), eitp__last_dimension(x), 1);
-    reciprocal = eitp_divide(eitp__scalar_like(x, 1), eitp_sqrt(eitp_affine(variance, 1, node->attributes.reals[0])));
-    outputs[0] = eitp_add(eitp_multiply(eitp_multiply(centred, reciprocal), node->inputs[1]), node->inputs[2]);
-    outputs[1] = eitp_reshape(mean, x->rank - 1, x->shape);
-    outputs[2] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
-}
-
-/* ---- RMS norm ---- */
-
-eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon) {
-    eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2];
-    attributes.reals[0] = epsilon;
-    inputs[0] = x;
-    inputs[1] = gain;
-    return eitp__apply(EITP__OP_RMS_NORM, inputs, 2, &attributes);
-}
-
-EITP__PRIVATE eitp_status eitp__shape_rms_norm(eitp__node *node, eitp_error *error) {
-    return eitp__shape_norm(node, "gain", 1, error);
-}
-
-EITP__PRIVATE void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *inputs[4];
-    inputs[0] = node->inputs[0];
-    inputs[1] = node->inputs[1];
-    inputs[2] = node->outputs[1];
-    inputs[3] = dy[0];
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_INPUT, inputs, 4, &node->attributes));
-    eitp__add_gradient(&dx[1], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_PARAMETERS, inputs, 4, &node->attributes));
-}
-
-EITP__PRIVATE void eitp__expand_rms_norm(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *x = node->inputs[0], *squares = eitp_mean(eitp_multiply(x, x), eitp__last_dimension(x), 1);
-    eitp_tensor *reciprocal = eitp_rsqrt(eitp_affine(squares, 1, node->attributes.reals[0]));
-    outputs[0] = eitp_multiply(eitp_multiply(x, reciprocal), node->inputs[1]);
-    outputs[1] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
-}
-
-/* ---- Embedding ---- */
-
-eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids) {
-    return eitp__apply2(EITP__OP_EMBEDDING, table, ids);
-}
-
-eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids, eitp_tensor *unique, eitp_tensor *inverse) {
-    eitp_tensor *inputs[4];
-    inputs[0] = table;
-    inputs[1] = ids;
-    inputs[2] = unique;
-    inputs[3] = inverse;
-    return eitp__apply(EITP__OP_EMBEDDING, inputs, 4, NULL);
-}
-
-EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *table = node->inputs[0], *ids = node->inputs[1];
-    int64_t shape[2];
-    eitp_status status =
-        eitp__require(table->rank == 2 && eitp__is_floating(table->dtype) && ids->rank == 1 && ids->dtype == EITP_I32,
-                      error, "table must be a floating-point matrix, and ids i32 of rank 1");
-    if (!status && node->input_count > 2) {
-        const eitp_tensor *unique = node->inputs[2], *inverse = node->inputs[3];
-        status = eitp__require(unique && unique->rank == 1 && unique->dtype == EITP_I32 && !unique->rows && inverse &&
-                                   inverse->dtype == EITP_I32 && eitp__same_shape(inverse, ids) &&
-                                   inverse->rows == ids->rows,
-                               error, "unique must be i32 of rank 1, and inverse i32 with the shape of ids");
-    }
-    shape[0] = ids->shape[0];
-    shape[1] = status ? 0 : table->shape[1];
-    return status ? status : eitp__node_output(node, table->dtype, 2, shape, ids->rows, error);
-}
-
-EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape,
-                             (int)node->attributes.integers[2], error);
-}
-
-/*
- * Zeros [rows, columns of dy], to which the rows of dy are added at the ids. With `varies`, rows is the graph's
- * capacity.
- */
-static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int varies,
-                                             int is_deferred) {
-    eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2];
-    attributes.shape[0] = rows;
-    attributes.shape[1] = dy ? dy->shape[1] : 0;
-    attributes.integers[1] = is_deferred;
-    attributes.integers[2] = varies;
-    inputs[0] = ids;
-    inputs[1] = dy;
-    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
-}
-
-EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    const eitp_tensor *table = node->inputs[0];
-    eitp_tensor *ids = node->inputs[1], *rows = dy[0];
-    /*
-     * Only gradients of parameters are summed by distinct id, and a table with a capacity of rows is not a parameter.
-     */
-    int is_unique = node->input_count > 2 && !table->rows;
-    if (is_unique) {
-        ids = node->inputs[2];
-        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], 0, 0);
-    }
-    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->rows, is_unique));
-}
-
-EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
-    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->rows, 0) : NULL;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count) {
-    return ids && rows ? eitp__embedding_backward(ids, rows, count, 0, 0) : NULL;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
-    const eitp__node *node = gradient ? gradient->node : NULL;
-    return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;
-}
-
-/* The ids relative to the first row of EMBEDDING_BACKWARD's result. */
-static eitp_tensor *eitp__embedding_rows(const eitp__node *node) {
-    int64_t first = node->attributes.integers[0];
-    eitp_tensor *ids = node->inputs[0];
-    eitp_tensor *numbers;
-    if (!first)
-        return ids;
-    /* There are no integer additions; F64 holds the numbers exactly. */
-    numbers = eitp_affine(eitp_cast(ids, EITP_F64), 1, -(double)first);
-    return eitp_cast(numbers, EITP_I32);
-}
-
-EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__embedding_rows(node)));
-}
-
-/* Repeats ids [n] for each column: [n, columns]. */
-static eitp_tensor *eitp__column_indices(eitp_tensor *ids, int64_t columns) {
-    int64_t shape[2];
-    if (!ids)
+/* Rows of a product come from rows of its first factor, or from columns if that is transposed. */
+static eitp_tensor *eitp__rows_matmul(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *a = node->inputs[0];
+    int transposed = (int)node->attributes.integers[0];
+    if (a->rank != 2 || node->inputs[1]->rank != 2)
         return NULL;
-    shape[0] = ids->shape[0];
-    shape[1] = 1;
-    ids = eitp_reshape(ids, 2, shape);
-    shape[1] = columns;
-    return eitp_broadcast(ids, 2, shape);
+    return eitp__matmul_node(transposed ? eitp_slice(a, 1, begin, end) : eitp__rows(a, begin, end), node->inputs[1],
+                             node->input_count > 2 ? node->inputs[2] : NULL, transposed,
+                             (int)node->attributes.integers[1], node->outputs[0]->dtype);
 }
 
-EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *table = node->inputs[0];
-    outputs[0] = eitp_gather(table, eitp__column_indices(node->inputs[1], table->shape[1]), 0);
+/* ---- Entries of the table of ops ---- */
+
+/* The weight and the bias, which rows are multiplied by and added to. */
+static unsigned eitp__row_sums_of_matmul(const eitp__node *node) {
+    const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    const int is_weight = !node->attributes.integers[0] && (a->rank > b->rank || b->rank == 2);
+    return (is_weight ? EITP__SECOND : 0) | EITP__THIRD;
 }
 
-EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__embedding_rows(node), dy->shape[1]);
-    if (indices)
-        outputs[0] = eitp__scatter_add_axis(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
+EITP__PRIVATE void eitp__op_matmul(eitp__op_info *op) {
+    op->work = EITP_WORK_PRODUCT;
+    op->min_inputs = 2;
+    op->max_inputs = 3;
+    op->shape = eitp__shape_matmul;
+    op->gradient = eitp__gradient_matmul;
+    op->rows = eitp__rows_matmul;
+    op->flops = eitp__flops_matmul;
+    op->accumulates = EITP__ACCUMULATES_WIDE;
+    op->is_product = 1;
+    op->row_sums = eitp__row_sums_of_matmul;
 }
-
-/* ---- Dropout ---- */
-
-EITP__PRIVATE eitp_status eitp__shape_dropout(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *key = node->inputs[1];
-    eitp_status status = eitp__require(key->dtype == EITP_I64 && key->rank == 1 && key->shape[0] == 3, error,
-                                       "key must be i64 [3]: seed, step, first row");
-    if (!status)
-        status = eitp__require(node->attributes.reals[0] >= 0 && node->attributes.reals[0] < 1, error,
-                               "the probability is %g; it must be in [0, 1)", node->attributes.reals[0]);
-    if (!status)
-        status = eitp__require(node->inputs[0]->rank >= 1, error, "the operand must have rank 1 or more");
-    return status ? status : eitp__node_output_like(node, node->inputs[0], error);
-}
-
-eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability) {
-    eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2];
-    if (!x || probability == 0)
-        return x;
-    attributes.integers[0] = EITP__RNG_STREAM_FIRST_OP + (int64_t)x->graph->rng_streams++;
-    attributes.reals[0] = probability;
-    inputs[0] = x;
-    inputs[1] = key;
-    return eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
-}
-
-/* The mask is a function of the key, so the gradient is dropped out with the same mask. */
-EITP__PRIVATE void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *inputs[2];
-    inputs[0] = dy[0];
-    inputs[1] = node->inputs[1];
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_DROPOUT, inputs, 2, &node->attributes));
-}
-/* <<src/tensor/ops_network.c */
+/* <<src/tensor/ops_product.c */
 
 /* >>src/tensor/ops_attention.c */
 /* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
@@ -23125,7 +23925,7 @@ static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp
                                   (long long)heads);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *offsets = node->inputs[1], *key = node->inputs[2];
     const eitp_tensor *lengths = node->inputs[3];
     int64_t heads = node->attributes.integers[0], shape[2];
@@ -23156,11 +23956,11 @@ EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *er
     return status ? status : eitp__node_output(node, eitp__wide(qkv->dtype), 2, shape, qkv->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[0], error);
 }
 
-EITP__PRIVATE void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[7];
     for (int i = 0; i < 4; i++)
         inputs[i] = node->inputs[i];
@@ -23174,13 +23974,13 @@ EITP__PRIVATE void eitp__gradient_attention(const eitp__node *node, eitp_tensor 
  * Scores and values of all pairs of rows in a sequence, or of the causal half. Every sequence is assumed to have the
  * maximum length.
  */
-EITP__PRIVATE double eitp__flops_attention(const eitp__node *node) {
+static double eitp__flops_attention(const eitp__node *node) {
     const eitp_tensor *qkv = node->inputs[0];
     return (node->attributes.integers[3] ? 4.0 : 2.0) * (double)qkv->shape[0] * (double)node->attributes.integers[1] *
            (double)(qkv->shape[1] / 3);
 }
 
-EITP__PRIVATE double eitp__flops_attention_backward(const eitp__node *node) {
+static double eitp__flops_attention_backward(const eitp__node *node) {
     return 2.5 * eitp__flops_attention(node);
 }
 
@@ -23283,7 +24083,7 @@ static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__pac
     return eitp_permute(mask, order);
 }
 
-EITP__PRIVATE void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *qkv = eitp_cast(node->inputs[0], eitp__wide(node->inputs[0]->dtype));
     int64_t heads = node->attributes.integers[0], rows = node->inputs[0]->shape[0], shape[2];
     const int order[3] = {1, 0, 2}, swap[2] = {1, 0};
@@ -23333,7 +24133,7 @@ static int eitp__is_stored(const eitp_tensor *tensor) {
     return tensor->leaf == EITP__VARIABLE || tensor->is_kept;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *keys = node->inputs[1], *position = node->inputs[3];
     int64_t shape[2];
     eitp_status status = eitp__check_heads(qkv, node->attributes.integers[0], error);
@@ -23354,6 +24154,37 @@ EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_er
     for (int i = 1; i <= 2 && !status; i++)
         status = eitp__node_output_like(node, node->inputs[i], error);
     return status;
+}
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__op_attention(eitp__op_info *op) {
+    op->work = EITP_WORK_ATTENTION;
+    op->min_inputs = 2;
+    op->max_inputs = 4;
+    op->outputs = 2;
+    op->shape = eitp__shape_attention;
+    op->gradient = eitp__gradient_attention;
+    op->expand = eitp__expand_attention;
+    op->flops = eitp__flops_attention;
+}
+
+EITP__PRIVATE void eitp__op_attention_backward(eitp__op_info *op) {
+    op->work = EITP_WORK_ATTENTION;
+    op->min_inputs = 2;
+    op->max_inputs = 7;
+    op->shape = eitp__shape_attention_backward;
+    op->flops = eitp__flops_attention_backward;
+    op->backward_of = EITP__OP_ATTENTION + 1;
+}
+
+EITP__PRIVATE void eitp__op_attention_cached(eitp__op_info *op) {
+    op->work = EITP_WORK_ATTENTION;
+    op->min_inputs = op->max_inputs = 4;
+    op->outputs = 3;
+    op->shape = eitp__shape_attention_cached;
+    op->shares[1] = 2;
+    op->shares[2] = 3;
 }
 /* <<src/tensor/ops_attention.c */
 
@@ -23793,7 +24624,7 @@ eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32
     return eitp__with_checked_targets(loss, targets, loss ? logits->shape[1] : 0, ignored);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error *error) {
     const eitp_tensor *logits = node->inputs[0], *targets = node->inputs[1];
     char a[100], b[100];
     int fits = logits->rank == 2 && targets->rank == 1 && targets->dtype == EITP_I32 &&
@@ -23808,11 +24639,11 @@ EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_cross_entropy_backward(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_cross_entropy_backward(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[0], error);
 }
 
-EITP__PRIVATE void eitp__gradient_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+static void eitp__gradient_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[4];
     inputs[0] = node->inputs[0];
     inputs[1] = node->inputs[1];
@@ -23821,7 +24652,7 @@ EITP__PRIVATE void eitp__gradient_cross_entropy(const eitp__node *node, eitp_ten
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_CROSS_ENTROPY_BACKWARD, inputs, 4, &node->attributes));
 }
 
-EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *logits = node->inputs[0], *targets = node->inputs[1];
     eitp_tensor *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1), *largest, *total, *loss;
     eitp_tensor *nan = eitp__scalar_like(logits, (double)NAN), *ignored, *factor;
@@ -23854,7 +24685,7 @@ static eitp_status eitp__check_head(const eitp__node *node, eitp_error *error) {
                          "x must be floating-point [n, c], table [v, c] of the same dtype, and targets i32 [n]");
 }
 
-EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *table = node->inputs[1];
     int64_t shape[2];
     eitp_status status = eitp__check_head(node, error);
@@ -23869,16 +24700,16 @@ EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) 
     return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 1, shape, x->rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_head_loss(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_head_loss(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__node_output_like(node, node->inputs[2], error);
     return status ? status : eitp__node_output_like(node, node->inputs[2], error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_head_backward(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_head_backward(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[0], error);
 }
 
-EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
+static double eitp__flops_head(const eitp__node *node) {
     return 2.0 * (double)eitp__elements(node->inputs[0]) * (double)node->inputs[1]->shape[0];
 }
 
@@ -23897,7 +24728,7 @@ eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_
     return eitp__with_checked_targets(loss, targets, loss ? table->shape[0] : 0, ignored);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[2];
     eitp_status status = eitp__check_head(node, error);
@@ -23915,7 +24746,7 @@ static int eitp__is_16_bits(const eitp_tensor *x) {
     return eitp__wide(x->dtype) != x->dtype;
 }
 
-EITP__PRIVATE void eitp__expand_linear_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_linear_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2], *inputs[4];
     eitp__attributes attributes = node->attributes;
     eitp__node *head, *loss;
@@ -23942,8 +24773,7 @@ EITP__PRIVATE void eitp__expand_linear_cross_entropy(const eitp__node *node, eit
 }
 
 /* The gradient of the logits, and from it those of x and the table. */
-EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy,
-                                                       eitp_tensor **dx) {
+static void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *inputs[5], *d;
     inputs[0] = node->outputs[2];
     if (eitp__is_16_bits(x)) {
@@ -24060,6 +24890,67 @@ eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, 
         smoothing_term = eitp__head_smoothing_term(x, table, targets, config->weights);
     return eitp__configured_loss(nll, smoothing_term, targets, classes, config);
 }
+
+/* ---- Entries of the table of ops ---- */
+
+static unsigned eitp__row_sums_of_head(const eitp__node *node) {
+    (void)node;
+    return EITP__SECOND;
+}
+
+EITP__PRIVATE void eitp__op_cross_entropy(eitp__op_info *op) {
+    op->work = EITP_WORK_LOSS;
+    op->min_inputs = op->max_inputs = 2;
+    op->outputs = 2;
+    op->shape = eitp__shape_cross_entropy;
+    op->gradient = eitp__gradient_cross_entropy;
+    op->expand = eitp__expand_cross_entropy;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_cross_entropy_backward(eitp__op_info *op) {
+    op->work = EITP_WORK_LOSS;
+    op->min_inputs = op->max_inputs = 4;
+    op->shape = eitp__shape_cross_entropy_backward;
+    op->flops = eitp__flops_elements;
+    op->backward_of = EITP__OP_CROSS_ENTROPY + 1;
+    op->reuse = EITP__FIRST;
+}
+
+EITP__PRIVATE void eitp__op_head(eitp__op_info *op) {
+    op->work = EITP_WORK_HEAD;
+    op->min_inputs = op->max_inputs = 3;
+    op->outputs = 4;
+    op->shape = eitp__shape_head;
+    op->flops = eitp__flops_head;
+    op->is_product = 1;
+    op->partly_written = 1u << 3;
+}
+
+EITP__PRIVATE void eitp__op_head_loss(eitp__op_info *op) {
+    op->work = EITP_WORK_HEAD;
+    op->min_inputs = op->max_inputs = 4;
+    op->outputs = 2;
+    op->shape = eitp__shape_head_loss;
+}
+
+EITP__PRIVATE void eitp__op_head_backward(eitp__op_info *op) {
+    op->work = EITP_WORK_HEAD;
+    op->min_inputs = op->max_inputs = 5;
+    op->shape = eitp__shape_head_backward;
+    op->flops = eitp__flops_elements;
+    op->reuse = EITP__FIRST;
+}
+
+EITP__PRIVATE void eitp__op_linear_cross_entropy(eitp__op_info *op) {
+    op->min_inputs = op->max_inputs = 3;
+    op->outputs = 4;
+    op->shape = eitp__shape_linear_cross_entropy;
+    op->gradient = eitp__gradient_linear_cross_entropy;
+    op->expand = eitp__expand_linear_cross_entropy;
+    op->flops = eitp__flops_head;
+    op->row_sums = eitp__row_sums_of_head;
+}
 /* <<src/tensor/ops_loss.c */
 
 /* >>src/tensor/ops_update.c */
@@ -24069,7 +24960,7 @@ static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
     return x->dtype == EITP_F32 && x->rank == 1 && x->shape[0] == extent;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_accumulate(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_accumulate(eitp__node *node, eitp_error *error) {
     const eitp_tensor *target = node->inputs[0], *x = node->inputs[1];
     const eitp_tensor *carry = node->inputs[2];
     char a[100], b[100];
@@ -24092,14 +24983,14 @@ eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *c
     return eitp__apply(EITP__OP_ACCUMULATE, inputs, 3, NULL);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_sum_squares(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_sum_squares(eitp__node *node, eitp_error *error) {
     int64_t blocks = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
     eitp_status status = eitp__require(!node->inputs[0]->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &blocks, 0, error);
 }
 
 /* Sums blocks of a flat copy; the last block is padded with zeros. */
-EITP__PRIVATE void eitp__expand_sum_squares(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_sum_squares(const eitp__node *node, eitp_tensor **outputs) {
     int64_t blocks[2], flat = -1, elements = eitp__elements(node->inputs[0]);
     eitp_tensor *x = eitp_reshape(eitp_cast(node->inputs[0], EITP_F64), 1, &flat);
     blocks[0] = (elements + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
@@ -24116,14 +25007,14 @@ static int64_t eitp__tensor_columns(const eitp_tensor *x) {
     return x->rank ? x->shape[x->rank - 1] : 1;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_row_squares(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_row_squares(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t rows = eitp__elements(x) / eitp__tensor_columns(x);
     eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &rows, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_column_squares(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_column_squares(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *before = node->inputs[1];
     int64_t columns = eitp__tensor_columns(x);
     eitp_status status =
@@ -24143,11 +25034,11 @@ static eitp_tensor *eitp__matrix_of_squares(eitp_tensor *x) {
     return eitp_multiply(x, x);
 }
 
-EITP__PRIVATE void eitp__expand_row_squares(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_row_squares(const eitp__node *node, eitp_tensor **outputs) {
     outputs[0] = eitp_sum(eitp__matrix_of_squares(node->inputs[0]), 2u, 0);
 }
 
-EITP__PRIVATE void eitp__expand_column_squares(const eitp__node *node, eitp_tensor **outputs) {
+static void eitp__expand_column_squares(const eitp__node *node, eitp_tensor **outputs) {
     outputs[0] = eitp_sum(eitp__matrix_of_squares(node->inputs[0]), 1u, 0);
     if (node->inputs[1])
         outputs[0] = eitp_add(node->inputs[1], outputs[0]);
@@ -24157,7 +25048,7 @@ static int eitp__is_f32_matrix(const eitp_tensor *x, int64_t rows, int64_t colum
     return x->dtype == EITP_F32 && x->rank == 2 && x->shape[0] == rows && x->shape[1] == columns;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t columns = eitp__tensor_columns(x), shape[2];
     eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
@@ -24169,7 +25060,7 @@ EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error 
     return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_column_products(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *before = node->inputs[2];
     int64_t columns = eitp__tensor_columns(x), shape[2];
     int fits = eitp__is_f32_matrix(node->inputs[1], eitp__elements(x) / columns, EITP__DIRECTIONS) &&
@@ -24184,23 +25075,23 @@ EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_err
     return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
 }
 
-EITP__PRIVATE double eitp__flops_products(const eitp__node *node) {
+static double eitp__flops_products(const eitp__node *node) {
     return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
 }
 
 /*
  * Per element: one or two moving averages, a square root and a division; as much again for each of two 8-bit moments.
  */
-EITP__PRIVATE double eitp__flops_adamw(const eitp__node *node) {
+static double eitp__flops_adamw(const eitp__node *node) {
     return (node->inputs[7] ? 24.0 : 8.0) * (double)eitp__elements(node->inputs[0]);
 }
 
 /* The same, plus the first moment. */
-EITP__PRIVATE double eitp__flops_factored(const eitp__node *node) {
+static double eitp__flops_factored(const eitp__node *node) {
     return (node->inputs[8] ? 8.0 + 2 * EITP__DIRECTIONS : 8.0) * (double)eitp__elements(node->inputs[0]);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     const eitp_tensor *bound = node->input_count > 3 ? node->inputs[3] : NULL;
     int64_t extent = 2;
@@ -24212,11 +25103,6 @@ EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error
         status = eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
     extent = 1;
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
-}
-
-/* The dtype of the exact remainder of a 16-bit parameter. */
-EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype) {
-    return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
 }
 
 static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
@@ -24266,7 +25152,7 @@ static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error
 static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tensor *key, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     const char *name = eitp_dtype_name(parameter->dtype);
-    eitp_dtype dtype = eitp__remainder_dtype(parameter->dtype);
+    const eitp_dtype dtype = eitp__exact_remainder(parameter->dtype);
     if (key)
         return eitp__require(parameter->dtype == EITP_BF16 && !remainder && key->dtype == EITP_I64 && key->rank == 1 &&
                                  key->shape[0] == 3 && node->attributes.integers[1] >= 0,
@@ -24318,7 +25204,7 @@ static eitp_status eitp__sums_output(eitp__node *node, eitp_error *error) {
     return eitp__node_output(node, EITP_F64, 2, sums, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
     static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
     eitp_status status = eitp__check_adamw(node, error);
     for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
@@ -24339,7 +25225,7 @@ static int eitp__is_variable_vector(const eitp_tensor *x) {
     return eitp__is_vector(x, EITP_F32) && x->storage->leaf == EITP__VARIABLE;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_factored_means(eitp__node *node, eitp_error *error) {
     const eitp_tensor *columns = node->inputs[0], *rows = eitp__optional_input(node, 4);
     const eitp_tensor *row_squares = eitp__optional_input(node, 5);
     int64_t row_roots = rows ? rows->shape[0] : 1;
@@ -24359,7 +25245,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
     return status || !rows ? status : eitp__node_output_like(node, rows, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *error) {
     const eitp_tensor *directions = node->inputs[0], *m = node->inputs[1];
     int64_t rows = m->rank == 2 ? m->shape[0] : 0, columns = directions->rank == 2 ? directions->shape[1] : 0;
     int fits = eitp__is_f32_matrix(directions, EITP__DIRECTIONS, columns) &&
@@ -24378,7 +25264,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_e
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
@@ -24407,7 +25293,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *err
     return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
     static const int changed[] = {0, 2, 6};
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     eitp_dtype wide = eitp__wide(parameter->dtype);
@@ -24430,354 +25316,140 @@ EITP__PRIVATE eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
         status = eitp__sums_output(node, error);
     return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }
+
+/* ---- Entries of the table of ops ---- */
+
+EITP__PRIVATE void eitp__op_accumulate(eitp__op_info *op) {
+    op->min_inputs = 2;
+    op->max_inputs = 3;
+    op->shape = eitp__shape_accumulate;
+    op->flops = eitp__flops_elements;
+    op->shares[0] = 1;
+}
+
+EITP__PRIVATE void eitp__op_sum_squares(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->shape = eitp__shape_sum_squares;
+    op->expand = eitp__expand_sum_squares;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_row_squares(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->shape = eitp__shape_row_squares;
+    op->expand = eitp__expand_row_squares;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_column_squares(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->max_inputs = 2;
+    op->shape = eitp__shape_column_squares;
+    op->expand = eitp__expand_column_squares;
+    op->reuse = EITP__SECOND;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_row_products(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = op->max_inputs = 2;
+    op->shape = eitp__shape_row_products;
+    op->flops = eitp__flops_products;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_column_products(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 2;
+    op->max_inputs = 3;
+    op->shape = eitp__shape_column_products;
+    op->flops = eitp__flops_products;
+    op->runs_early = 1;
+}
+
+EITP__PRIVATE void eitp__op_commit(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 2;
+    op->max_inputs = 4;
+    op->outputs = 2;
+    op->shape = eitp__shape_commit;
+}
+
+EITP__PRIVATE void eitp__op_adamw(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 6;
+    op->max_inputs = 10;
+    op->outputs = 7;
+    op->shape = eitp__shape_adamw;
+    op->flops = eitp__flops_adamw;
+    op->shares[0] = 1;
+    op->shares[1] = 3;
+    op->shares[2] = 4;
+    op->shares[4] = 7;
+    op->shares[5] = 8;
+    op->shares[6] = 9;
+}
+
+EITP__PRIVATE void eitp__op_factored_means(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 4;
+    op->max_inputs = 6;
+    op->outputs = 4;
+    op->shape = eitp__shape_factored_means;
+    op->shares[0] = 1;
+    op->shares[3] = 5;
+}
+
+EITP__PRIVATE void eitp__op_factored_momentum(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = op->max_inputs = 7;
+    op->outputs = 4;
+    op->shape = eitp__shape_factored_momentum;
+    op->shares[0] = 1;
+    op->shares[1] = 2;
+}
+
+EITP__PRIVATE void eitp__op_factored(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 6;
+    op->max_inputs = 10;
+    op->outputs = 3;
+    op->shape = eitp__shape_factored;
+    op->flops = eitp__flops_factored;
+    op->shares[0] = 1;
+    op->shares[2] = 7;
+}
+
+EITP__PRIVATE void eitp__op_sgd(eitp__op_info *op) {
+    op->work = EITP_WORK_UPDATE;
+    op->min_inputs = 3;
+    op->max_inputs = 8;
+    op->outputs = 4;
+    op->shape = eitp__shape_sgd;
+    op->flops = eitp__flops_elements;
+    op->shares[0] = 1;
+    op->shares[1] = 3;
+    op->shares[3] = 7;
+}
 /* <<src/tensor/ops_update.c */
 
-/* >>src/tensor/ops_rows.c */
-/* Rows of a tensor: views, and rules that compute rows of a result without the others. */
-
-/* integers: first row, end row. */
-EITP__PRIVATE eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *x = node->inputs[0];
-    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1], shape[EITP_MAX_RANK];
-    eitp_status status =
-        eitp__require(x->rank > 0 && !x->rows && begin >= 0 && begin < end && end <= x->shape[0], error,
-                      "rows %lld to %lld are outside the tensor, or its number of rows varies between executions",
-                      (long long)begin, (long long)end);
-    if (status)
-        return status;
-    memcpy(shape, x->shape, sizeof shape);
-    shape[0] = end - begin;
-    status = eitp__node_output(node, x->dtype, x->rank, shape, 0, error);
-    if (!status)
-        node->outputs[0]->first = begin * (eitp__elements(x) / x->shape[0]);
-    return status;
-}
-
-EITP__PRIVATE void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1];
-    eitp_tensor *rows = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
-    eitp__add_gradient(&dx[0], eitp_pad(rows, 0, begin, node->inputs[0]->shape[0] - end));
-}
-
-static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) {
-    eitp__attributes attributes = EITP__ZERO;
-    attributes.integers[0] = begin;
-    attributes.integers[1] = end;
-    return eitp__apply(EITP__OP_ROWS, &x, 1, &attributes);
-}
-
-EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end) {
-    eitp_tensor *(*rule)(const eitp__node *node, int64_t begin, int64_t end);
-    eitp_tensor *rows = NULL;
-    if (!x || (begin == 0 && x->rank && end == x->shape[0]))
-        return x;
-    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
-    if (rule)
-        rows = rule(x->node, begin, end);
-    return rows ? rows : eitp__rows_view(x, begin, end);
-}
-
-EITP__PRIVATE eitp_tensor *eitp__rows_fill(const eitp__node *node, int64_t begin, int64_t end) {
-    const eitp_tensor *y = node->outputs[0];
-    int64_t shape[EITP_MAX_RANK];
-    memcpy(shape, y->shape, sizeof shape);
-    shape[0] = end - begin;
-    return eitp_fill(node->graph, y->dtype, y->rank, shape, node->attributes.reals[0]);
-}
-
-EITP__PRIVATE eitp_tensor *eitp__rows_cast(const eitp__node *node, int64_t begin, int64_t end) {
-    return eitp_cast(eitp__rows(node->inputs[0], begin, end), node->outputs[0]->dtype);
-}
-
-static int eitp__is_zeros(const eitp_tensor *x) {
-    return x && x->node && x->node->op == EITP__OP_FILL && x->node->attributes.reals[0] == 0;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_t end) {
-    eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
-    if (!eitp__same_shape(a, b))
-        return NULL;
-    a = eitp__rows(a, begin, end);
-    b = eitp__rows(b, begin, end);
-    if (eitp__is_zeros(b) || eitp__is_zeros(a))
-        return eitp__is_zeros(b) ? a : b;
-    return node->attributes.integers[0] ? eitp__add_unfused(a, b) : eitp_add(a, b);
-}
-
-/* Pads the rows of x that fall into [begin, end); zeros if there are none. */
-EITP__PRIVATE eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
-    eitp_tensor *x = node->inputs[0];
-    const eitp_tensor *y = node->outputs[0];
-    eitp__attributes attributes = node->attributes;
-    int64_t start = attributes.integers[0], first, stop;
-    first = begin > start ? begin : start;
-    stop = end < start + x->shape[0] ? end : start + x->shape[0];
-    memcpy(attributes.shape, y->shape, sizeof attributes.shape);
-    attributes.shape[0] = end - begin;
-    if (first >= stop)
-        return eitp_fill(node->graph, y->dtype, y->rank, attributes.shape, 0);
-    attributes.integers[0] = first - begin;
-    x = eitp__rows(x, first - start, stop - start);
-    return eitp__apply(EITP__OP_PAD, &x, 1, &attributes);
-}
-
-/* Rows of a product come from rows of its first factor, or from columns if that is transposed. */
-EITP__PRIVATE eitp_tensor *eitp__rows_matmul(const eitp__node *node, int64_t begin, int64_t end) {
-    eitp_tensor *a = node->inputs[0];
-    int transposed = (int)node->attributes.integers[0];
-    if (a->rank != 2 || node->inputs[1]->rank != 2)
-        return NULL;
-    return eitp__matmul_node(transposed ? eitp_slice(a, 1, begin, end) : eitp__rows(a, begin, end), node->inputs[1],
-                             node->input_count > 2 ? node->inputs[2] : NULL, transposed,
-                             (int)node->attributes.integers[1], node->outputs[0]->dtype);
-}
-
-EITP__PRIVATE eitp_tensor *eitp__rows_embedding_backward(const eitp__node *node, int64_t begin, int64_t end) {
-    eitp__attributes attributes = node->attributes;
-    attributes.integers[0] += begin;
-    attributes.shape[0] = end - begin;
-    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, node->inputs, 2, &attributes);
-}
-/* <<src/tensor/ops_rows.c */
-
 /* >>src/tensor/op_table.c */
-/* The table of ops, one entry each. CONTRIBUTING.md describes how to add one. */
+/* The table of ops. */
 
-#define EITP__NO_WRT                                                                                                   \
-    { 0 }
-#define EITP__NO_SHARES                                                                                                \
-    { 0 }
-
-/* An op whose gradient is built from other ops. _BY_ROWS: with a rule for rows of its result. */
-#define EITP__PLAIN_BY_ROWS(name, low, high, shape, gradient, reuse, accumulates, flops, rows)                         \
-    { name, low, high, 1, shape, gradient, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, reuse, accumulates, flops, rows }
-#define EITP__PLAIN(name, low, high, shape, gradient, reuse, accumulates, flops)                                       \
-    EITP__PLAIN_BY_ROWS(name, low, high, shape, gradient, reuse, accumulates, flops, NULL)
-
-/* An op with an expansion. _BY_ROWS: with a rule for rows of its result. */
-#define EITP__COMPOSITE_BY_ROWS(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops, rows)    \
-    {                                                                                                                  \
-        name, low, high, outputs, shape, gradient, expand, 0, EITP__NO_WRT, EITP__NO_SHARES, reuse, accumulates,       \
-            flops, rows                                                                                                \
+EITP__PRIVATE void eitp__fill_op_table(eitp__op_info *table) {
+    static const struct {
+        const char *name;
+        void (*fill)(eitp__op_info *op);
+    } entries[] = {
+#define EITP__OP_LISTED(NAME, name, family) {#name, eitp__op_##name},
+        EITP__OPS(EITP__OP_LISTED)
+#undef EITP__OP_LISTED
+    };
+    for (size_t i = 0; i < EITP__COUNT(entries); i++) {
+        table[i].name = entries[i].name;
+        table[i].min_inputs = table[i].max_inputs = table[i].outputs = 1;
+        entries[i].fill(&table[i]);
     }
-#define EITP__COMPOSITE(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops)                  \
-    EITP__COMPOSITE_BY_ROWS(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops, NULL)
-
-/* Bit masks of inputs 0 and 1. */
-#define EITP__FIRST 1u
-#define EITP__SECOND 2u
-
-static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
-    EITP__PLAIN_BY_ROWS("fill", 0, 0, eitp__shape_fill, eitp__gradient_none, 0, 0, NULL, eitp__rows_fill),
-    EITP__PLAIN("arange", 0, 0, eitp__shape_arange, eitp__gradient_none, 0, 0, NULL),
-    EITP__PLAIN("negate", 1, 1, eitp__shape_unary, eitp__gradient_negate, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("abs", 1, 1, eitp__shape_unary, eitp__gradient_abs, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("exp", 1, 1, eitp__shape_unary, eitp__gradient_exp, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("log", 1, 1, eitp__shape_unary, eitp__gradient_log, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("sqrt", 1, 1, eitp__shape_unary, eitp__gradient_sqrt, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("rsqrt", 1, 1, eitp__shape_unary, eitp__gradient_rsqrt, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("sin", 1, 1, eitp__shape_unary, eitp__gradient_sin, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("cos", 1, 1, eitp__shape_unary, eitp__gradient_cos, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("tanh", 1, 1, eitp__shape_unary, eitp__gradient_tanh, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("sigmoid", 1, 1, eitp__shape_unary, eitp__gradient_sigmoid, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("relu", 1, 1, eitp__shape_unary, eitp__gradient_relu, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("erf", 1, 1, eitp__shape_unary, eitp__gradient_erf, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("affine", 1, 1, eitp__shape_unary, eitp__gradient_affine, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("clamp", 1, 1, eitp__shape_unary, eitp__gradient_clamp, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN_BY_ROWS("cast", 1, 1, eitp__shape_cast, eitp__gradient_cast, 0, 0, NULL, eitp__rows_cast),
-    EITP__PLAIN_BY_ROWS("add", 2, 2, eitp__shape_binary, eitp__gradient_add, EITP__FIRST | EITP__SECOND, 0,
-                        eitp__flops_elements, eitp__rows_add),
-    EITP__PLAIN("subtract", 2, 2, eitp__shape_binary, eitp__gradient_subtract, EITP__FIRST | EITP__SECOND, 0,
-                eitp__flops_elements),
-    EITP__PLAIN("multiply", 2, 2, eitp__shape_binary, eitp__gradient_multiply, EITP__FIRST | EITP__SECOND, 0,
-                eitp__flops_elements),
-    EITP__PLAIN("divide", 2, 2, eitp__shape_binary, eitp__gradient_divide, EITP__FIRST | EITP__SECOND, 0,
-                eitp__flops_elements),
-    EITP__PLAIN("minimum", 2, 2, eitp__shape_binary, eitp__gradient_minimum, EITP__FIRST | EITP__SECOND, 0,
-                eitp__flops_elements),
-    EITP__PLAIN("maximum", 2, 2, eitp__shape_binary, eitp__gradient_maximum, EITP__FIRST | EITP__SECOND, 0,
-                eitp__flops_elements),
-    EITP__PLAIN("less", 2, 2, eitp__shape_compare, eitp__gradient_none, 0, 0, eitp__flops_elements),
-    EITP__PLAIN("equal", 2, 2, eitp__shape_compare, eitp__gradient_none, 0, 0, eitp__flops_elements),
-    EITP__PLAIN("where", 3, 3, eitp__shape_where, eitp__gradient_where, 0, 0, NULL),
-    EITP__PLAIN("broadcast", 1, 1, eitp__shape_broadcast, eitp__gradient_broadcast, 0, 0, NULL),
-    EITP__PLAIN("permute", 1, 1, eitp__shape_permute, eitp__gradient_permute, 0, 0, NULL),
-    EITP__PLAIN("slice", 1, 1, eitp__shape_slice, eitp__gradient_slice, 0, 0, NULL),
-    EITP__PLAIN_BY_ROWS("pad", 1, 1, eitp__shape_pad, eitp__gradient_pad, 0, EITP__ACCUMULATES_STORED, NULL,
-                        eitp__rows_pad),
-    EITP__PLAIN("concat", 1, EITP__MAX_INPUTS, eitp__shape_concat, eitp__gradient_concat, 0, 0, NULL),
-    EITP__PLAIN("sum", 1, 1, eitp__shape_reduce, eitp__gradient_sum, 0, 1, eitp__flops_elements),
-    EITP__PLAIN("max", 1, 1, eitp__shape_reduce, eitp__gradient_max, 0, 0, eitp__flops_elements),
-    EITP__PLAIN("argmax", 1, 1, eitp__shape_reduce, eitp__gradient_none, 0, 0, eitp__flops_elements),
-    EITP__PLAIN("gather", 2, 2, eitp__shape_gather, eitp__gradient_gather, 0, 0, NULL),
-    EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, EITP__ACCUMULATES_WIDE,
-                NULL),
-    EITP__PLAIN_BY_ROWS("matmul", 2, 3, eitp__shape_matmul, eitp__gradient_matmul, 0, 1, eitp__flops_matmul,
-                        eitp__rows_matmul),
-    EITP__COMPOSITE("softmax", 1, 1, 1, eitp__shape_unary, eitp__gradient_softmax, eitp__expand_softmax, 0, 0,
-                    eitp__flops_elements),
-    EITP__COMPOSITE("softmax_backward", 2, 2, 1, eitp__shape_second, NULL, eitp__expand_softmax_backward, 0, 0,
-                    eitp__flops_elements),
-    EITP__COMPOSITE("log_softmax", 1, 1, 1, eitp__shape_unary, eitp__gradient_log_softmax, eitp__expand_log_softmax, 0,
-                    0, eitp__flops_elements),
-    EITP__COMPOSITE("log_softmax_backward", 2, 2, 1, eitp__shape_second, NULL, eitp__expand_log_softmax_backward, 0, 0,
-                    eitp__flops_elements),
-    EITP__COMPOSITE("gelu_tanh", 1, 1, 1, eitp__shape_unary, eitp__gradient_gelu_tanh, eitp__expand_gelu_tanh,
-                    EITP__FIRST, 0, eitp__flops_elements),
-    {"gelu_tanh_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_GELU_TANH + 1, EITP__NO_WRT,
-     EITP__NO_SHARES, EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
-    EITP__COMPOSITE("gelu_erf", 1, 1, 1, eitp__shape_unary, eitp__gradient_gelu_erf, eitp__expand_gelu_erf, EITP__FIRST,
-                    0, eitp__flops_elements),
-    {"gelu_erf_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_GELU_ERF + 1, EITP__NO_WRT, EITP__NO_SHARES,
-     EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
-    EITP__COMPOSITE("silu", 1, 1, 1, eitp__shape_unary, eitp__gradient_silu, eitp__expand_silu, EITP__FIRST, 0,
-                    eitp__flops_elements),
-    {"silu_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_SILU + 1, EITP__NO_WRT, EITP__NO_SHARES,
-     EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
-    EITP__COMPOSITE("layer_norm", 3, 3, 3, eitp__shape_layer_norm, eitp__gradient_layer_norm, eitp__expand_layer_norm,
-                    0, 0, eitp__flops_elements),
-    {"layer_norm_backward_input", 6, 6, 1, eitp__shape_layer_norm_backward_input, NULL, NULL, EITP__OP_LAYER_NORM + 1,
-     EITP__NO_WRT, EITP__NO_SHARES, 0, 0, eitp__flops_elements, NULL},
-    {"layer_norm_backward_parameters",
-     6,
-     6,
-     2,
-     eitp__shape_layer_norm_backward_parameters,
-     NULL,
-     NULL,
-     EITP__OP_LAYER_NORM + 1,
-     {1, 2},
-     EITP__NO_SHARES,
-     0,
-     1,
-     eitp__flops_elements,
-     NULL},
-    EITP__COMPOSITE("rms_norm", 2, 2, 2, eitp__shape_rms_norm, eitp__gradient_rms_norm, eitp__expand_rms_norm, 0, 0,
-                    eitp__flops_elements),
-    {"rms_norm_backward_input", 4, 4, 1, eitp__shape_same, NULL, NULL, EITP__OP_RMS_NORM + 1, EITP__NO_WRT,
-     EITP__NO_SHARES, 0, 0, eitp__flops_elements, NULL},
-    {"rms_norm_backward_parameters",
-     4,
-     4,
-     1,
-     eitp__shape_second,
-     NULL,
-     NULL,
-     EITP__OP_RMS_NORM + 1,
-     {1},
-     EITP__NO_SHARES,
-     0,
-     1,
-     eitp__flops_elements,
-     NULL},
-    EITP__COMPOSITE("embedding", 2, 4, 1, eitp__shape_embedding, eitp__gradient_embedding, eitp__expand_embedding, 0, 0,
-                    NULL),
-    EITP__COMPOSITE_BY_ROWS("embedding_backward", 2, 2, 1, eitp__shape_embedding_backward,
-                            eitp__gradient_embedding_backward, eitp__expand_embedding_backward, 0, 1, NULL,
-                            eitp__rows_embedding_backward),
-    EITP__COMPOSITE("attention", 2, 4, 2, eitp__shape_attention, eitp__gradient_attention, eitp__expand_attention, 0, 0,
-                    eitp__flops_attention),
-    {"attention_backward", 2, 7, 1, eitp__shape_attention_backward, NULL, NULL, EITP__OP_ATTENTION + 1, EITP__NO_WRT,
-     EITP__NO_SHARES, 0, 0, eitp__flops_attention_backward, NULL},
-    {"attention_cached",
-     4,
-     4,
-     3,
-     eitp__shape_attention_cached,
-     NULL,
-     NULL,
-     0,
-     EITP__NO_WRT,
-     {0, 2, 3},
-     0,
-     0,
-     NULL,
-     NULL},
-    EITP__COMPOSITE("cross_entropy", 2, 2, 2, eitp__shape_cross_entropy, eitp__gradient_cross_entropy,
-                    eitp__expand_cross_entropy, 0, 0, eitp__flops_elements),
-    {"cross_entropy_backward", 4, 4, 1, eitp__shape_cross_entropy_backward, NULL, NULL, EITP__OP_CROSS_ENTROPY + 1,
-     EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0, eitp__flops_elements, NULL},
-    {"head", 3, 3, 4, eitp__shape_head, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, eitp__flops_head, NULL},
-    {"head_loss", 4, 4, 2, eitp__shape_head_loss, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
-    {"head_backward", 5, 5, 1, eitp__shape_head_backward, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0,
-     eitp__flops_elements, NULL},
-    EITP__PLAIN("dropout", 2, 2, eitp__shape_dropout, eitp__gradient_dropout, EITP__FIRST, 0, NULL),
-    {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1}, 0, 0, eitp__flops_elements, NULL},
-    EITP__COMPOSITE("sum_squares", 1, 1, 1, eitp__shape_sum_squares, NULL, eitp__expand_sum_squares, 0, 0, NULL),
-    EITP__COMPOSITE("row_squares", 1, 1, 1, eitp__shape_row_squares, NULL, eitp__expand_row_squares, 0, 0, NULL),
-    EITP__COMPOSITE("column_squares", 1, 2, 1, eitp__shape_column_squares, NULL, eitp__expand_column_squares,
-                    EITP__SECOND, 0, NULL),
-    {"row_products", 2, 2, 1, eitp__shape_row_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
-     eitp__flops_products, NULL},
-    {"column_products", 2, 3, 1, eitp__shape_column_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
-     eitp__flops_products, NULL},
-    {"commit", 2, 4, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
-    {"adamw",
-     6,
-     10,
-     7,
-     eitp__shape_adamw,
-     NULL,
-     NULL,
-     0,
-     EITP__NO_WRT,
-     {1, 3, 4, 0, 7, 8, 9},
-     0,
-     0,
-     eitp__flops_adamw,
-     NULL},
-    {"factored_means",
-     4,
-     6,
-     4,
-     eitp__shape_factored_means,
-     NULL,
-     NULL,
-     0,
-     EITP__NO_WRT,
-     {1, 0, 0, 5},
-     0,
-     0,
-     NULL,
-     NULL},
-    {"factored_momentum",
-     7,
-     7,
-     4,
-     eitp__shape_factored_momentum,
-     NULL,
-     NULL,
-     0,
-     EITP__NO_WRT,
-     {1, 2},
-     0,
-     0,
-     NULL,
-     NULL},
-    {"factored",
-     6,
-     10,
-     3,
-     eitp__shape_factored,
-     NULL,
-     NULL,
-     0,
-     EITP__NO_WRT,
-     {1, 0, 7},
-     0,
-     0,
-     eitp__flops_factored,
-     NULL},
-    {"sgd", 3, 8, 4, eitp__shape_sgd, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 0, 7}, 0, 0, eitp__flops_elements, NULL},
-    {"rows", 1, 1, 1, eitp__shape_rows, eitp__gradient_rows, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
-    {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
-    {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
-    EITP__COMPOSITE("linear_cross_entropy", 3, 3, 4, eitp__shape_linear_cross_entropy,
-                    eitp__gradient_linear_cross_entropy, eitp__expand_linear_cross_entropy, 0, 0, eitp__flops_head),
-};
-
-EITP__PRIVATE const eitp__op_info *eitp__op_table(void) {
-    return eitp__ops;
 }
 /* <<src/tensor/op_table.c */
 
@@ -24786,14 +25458,31 @@ EITP__PRIVATE const eitp__op_info *eitp__op_table(void) {
  * Creation and destruction of graphs. Apart from graph.c because it refers to the table of ops, and ops call graph.c.
  */
 
+/* The first graph of a context fills in its table of ops. */
+static eitp_status eitp__reserve_ops(eitp_context *context, eitp_error *error) {
+    const size_t bytes = EITP__OP_COUNT * sizeof *context->ops;
+    if (context->ops)
+        return EITP_OK;
+    context->ops = (eitp__op_info *)eitp__allocate(&context->host, bytes);
+    if (!context->ops)
+        return eitp__fail_memory(error, bytes, "the table of ops");
+    context->ops_bytes = bytes;
+    eitp__fill_op_table(context->ops);
+    return EITP_OK;
+}
+
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
+    eitp_status status;
     if (!context || !graph)
         return eitp__fail_null(error, "eitp_graph_create", "context and graph");
+    *graph = NULL;
+    status = eitp__reserve_ops(context, error);
+    if (status)
+        return status;
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
     (*graph)->context = context;
-    (*graph)->ops = eitp__op_table();
     context->graph_count++;
     (*graph)->capacity = -1;
     return EITP_OK;
@@ -25076,55 +25765,53 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
 /* >>src/tensor/accumulate.c */
 /* Accumulation of gradients in variables: the gradient terms of every trained parameter of a loss. */
 
-EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
-                                                   eitp_error *error) {
-    if (snprintf(name, size, "gradient_rows.%lld.%s", (long long)rows, parameter) >= (int)size)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
-    return EITP_OK;
+/* The variable in which a term of a parameter's gradient is accumulated. */
+static eitp_tensor *eitp__gradient_term(const eitp_tensor *parameter, int term) {
+    eitp__child_info child = EITP__ZERO;
+    child.kind = term ? EITP__KIND_GRADIENT_TERM : EITP__KIND_GRADIENT;
+    child.number = term ? term + 1 : 0;
+    child.role = EITP_GRADIENT;
+    child.dtype = eitp__gradient_dtype(parameter);
+    child.rank = parameter->rank;
+    child.shape = parameter->shape;
+    return eitp__child_tensor(parameter, &child);
+}
+
+eitp_tensor *eitp_gradient_variable(eitp_tensor *parameter) {
+    if (!parameter)
+        return NULL;
+    if (!eitp__is_parameter(parameter)) {
+        eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                         "eitp_gradient_variable: only a parameter has a gradient that is accumulated");
+        return NULL;
+    }
+    return eitp__gradient_term(parameter, 0);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, int term) {
+    return eitp__found_child_tensor(parameter, term ? EITP__KIND_GRADIENT_TERM : EITP__KIND_GRADIENT,
+                                    term ? term + 1 : 0);
 }
 
 /* Adds deferred rows to a variable of their own. The update scatters its rows once per step. */
-static void eitp__accumulate_rows(eitp_tensor *parameter, eitp_tensor *rows, eitp_tensor *carry) {
-    char name[256];
-    eitp_error error;
-    if (eitp__rows_gradient_name(eitp__variable_name(parameter), rows->shape[0], name, sizeof name, &error)) {
-        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
-        return;
-    }
-    eitp_accumulate(eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, rows->dtype, rows->rank, rows->shape),
-                    rows, carry);
-}
-
-EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
-                                              eitp_error *error) {
-    int length = term ? snprintf(name, size, "gradient_term.%d.%s", term + 1, parameter)
-                      : snprintf(name, size, "gradient.%s", parameter);
-    return length < (int)size
-               ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
-}
-
-/* The variable in which a term of a parameter's gradient is accumulated. */
-static eitp_tensor *eitp__gradient_variable(eitp_tensor *parameter, int term) {
-    char name[256];
-    eitp_error error;
-    if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, &error)) {
-        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
-        return NULL;
-    }
-    return eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter), parameter->rank,
-                                parameter->shape);
+static void eitp__accumulate_rows(const eitp_tensor *parameter, eitp_tensor *rows, eitp_tensor *carry) {
+    eitp__child_info child = EITP__ZERO;
+    child.kind = EITP__KIND_GRADIENT_ROWS;
+    child.number = rows->shape[0];
+    child.role = EITP_GRADIENT;
+    child.dtype = rows->dtype;
+    child.rank = rows->rank;
+    child.shape = rows->shape;
+    eitp_accumulate(eitp__child_tensor(parameter, &child), rows, carry);
 }
 
 /* Multiplies by the carry the variables of terms that this graph lacks, from term number `term` on. */
 static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tensor *carry) {
-    char name[256];
     for (; term < EITP__GRADIENT_TERMS && carry; term++) {
-        if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, NULL) ||
-            (term && eitp_variable_find(parameter->graph->context, name) < 0))
+        eitp_tensor *variable = term ? eitp__accumulated_term(parameter, term) : eitp__gradient_term(parameter, term);
+        if (!variable)
             return;
-        eitp_accumulate(eitp__gradient_variable(parameter, term),
-                        eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
+        eitp_accumulate(variable, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
     }
 }
 
@@ -25133,7 +25820,7 @@ static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tenso
  * term goes to a variable of its own, unless there are too many.
  */
 static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp_tensor *carry, int separate) {
-    eitp_tensor *target = eitp__gradient_variable(parameter, 0), *rows = NULL;
+    eitp_tensor *target = eitp__gradient_term(parameter, 0), *rows = NULL;
     int count = 0, added = 0;
     for (const eitp__term *term = terms; term; term = term->next)
         count += eitp__deferred_rows(term->value) == NULL;
@@ -25144,7 +25831,7 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
             continue;
         }
         if (!added || (separate && count <= EITP__GRADIENT_TERMS))
-            target = eitp_accumulate(eitp__gradient_variable(parameter, added++), term->value, carry);
+            target = eitp_accumulate(eitp__gradient_term(parameter, added++), term->value, carry);
         else
             target = eitp_accumulate(target, term->value, NULL);
     }
@@ -25219,48 +25906,16 @@ typedef struct eitp__tensor_uses {
     int lookups; /* lookups by distinct id */
 } eitp__tensor_uses;
 
-/*
- * True if the gradient of a broadcast operand is a sum of whole rows, which kernels add one by one. If the last
- * dimension is summed too, they may sum within a row first, or in a wider dtype.
- */
-static int eitp__is_summed_by_rows(const eitp_tensor *x, const eitp_tensor *y) {
-    const int is_broadcast = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
-    return is_broadcast && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1];
-}
-
-/* The same for the weight or bias of a product. */
-static int eitp__is_product_by_rows(const eitp__node *node, int input) {
-    const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
-    if (input != 1)
-        return input == 2;
-    if (node->attributes.integers[0])
-        return 0;
-    return a->rank > b->rank || b->rank == 2;
-}
-
 /* True if the gradient of an input is summed row by row, continuing the sum of the previous pass. */
 static int eitp__continues_row_sum(const eitp__node *node, int input, const eitp__tensor_uses *tensors) {
-    switch ((int)node->op) {
-    case EITP__OP_MATMUL:
-        return eitp__is_product_by_rows(node, input);
-    case EITP__OP_ADD:
-    case EITP__OP_SUBTRACT:
-    case EITP__OP_MULTIPLY:
-    case EITP__OP_DIVIDE:
-    case EITP__OP_MINIMUM:
-    case EITP__OP_MAXIMUM:
-        return eitp__is_summed_by_rows(node->inputs[input], node->outputs[0]);
-    case EITP__OP_LAYER_NORM: /* one kernel computes both gradients, and accumulates only both */
-        return input && tensors[node->inputs[1]->id].dependence == EITP__IS_PARAMETER &&
-               tensors[node->inputs[2]->id].dependence == EITP__IS_PARAMETER;
-    case EITP__OP_RMS_NORM:
-    case EITP__OP_LINEAR_CROSS_ENTROPY:
-        return input == 1;
-    case EITP__OP_EMBEDDING:
-        return input == 0;
-    default:
+    const eitp__op_info *op = eitp__op(node->graph, node->op);
+    if (!op->row_sums || !(op->row_sums(node) >> input & 1))
         return 0;
+    for (int i = 0; i < node->input_count && op->joint >> input & 1; i++) {
+        if (op->joint >> i & 1 && tensors[node->inputs[i]->id].dependence != EITP__IS_PARAMETER)
+            return 0;
     }
+    return 1;
 }
 
 /* Counts a use of a parameter; 0 if its gradient then depends on the passes. */
@@ -25353,7 +26008,7 @@ EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first) {
 }
 
 EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
-    return node->op == EITP__OP_ROWS || node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
+    return eitp__op(node->graph, node->op)->is_view;
 }
 
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
@@ -25701,40 +26356,12 @@ static void eitp__fuse_sum(eitp__step *step, const eitp__node *sum) {
 
 /* ---- Epilogues of products ---- */
 
-/*
- * A node that an epilogue can compute: its input `product` is the product, its input `operand` the epilogue's operand.
- */
-typedef struct eitp__epilogue_rule {
-    eitp__op_code op;
-    eitp__epilogue epilogue;
-    int product;
-    int operand; /* -1: none */
-    int shared;  /* other nodes may read the product too: the step stores both */
-} eitp__epilogue_rule;
-
-static const eitp__epilogue_rule *eitp__epilogue_rules(size_t *count) {
-    static const eitp__epilogue_rule rules[] = {
-        {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
-        {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
-        {EITP__OP_SILU, EITP__EPILOGUE_SILU, 0, -1, 1},
-        {EITP__OP_GELU_TANH_BACKWARD, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 0},
-        {EITP__OP_GELU_ERF_BACKWARD, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0, 0},
-        {EITP__OP_SILU_BACKWARD, EITP__EPILOGUE_SILU_BACKWARD, 1, 0, 0},
-        {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
-        {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
-    };
-    *count = EITP__COUNT(rules);
-    return rules;
-}
-
 /* The product whose epilogue can compute the node by `rule`; NULL: none. */
 static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, const eitp__node *node,
                                          const eitp__epilogue_rule *rule) {
     const eitp__backend *backend = fusion->plan->context->backend;
     const eitp_tensor *y = node->outputs[0], *p, *operand;
     eitp__node *product;
-    if (node->op != rule->op)
-        return NULL;
     p = eitp__lowered(node->inputs[rule->product]);
     operand = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
     product = p->node;
@@ -25745,17 +26372,18 @@ static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, const eitp_
         return NULL;
     if (!backend->interface->supports_epilogue(backend, y->dtype, rule->epilogue))
         return NULL;
-    if (!rule->shared && (fusion->uses[p->id] > 1 || p->is_output))
+    if (operand && (fusion->uses[p->id] > 1 || p->is_output))
         return NULL;
     return product;
 }
 
 static void eitp__find_epilogues(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
-    size_t count;
-    const eitp__epilogue_rule *rules = eitp__epilogue_rules(&count);
     for (size_t n = 0; n < graph->node_count; n++) {
-        for (size_t e = 0; e < count && fusion->needed[n] && !fusion->adders[n] && !fusion->fused_into[n]; e++) {
+        const eitp__epilogue_rule *rules = eitp__op(graph, graph->nodes[n]->op)->epilogues;
+        for (int e = 0; e < EITP__OP_EPILOGUES && rules[e].epilogue; e++) {
+            if (!fusion->needed[n] || fusion->adders[n] || fusion->fused_into[n])
+                break;
             fusion->fused_into[n] = eitp__fusable_product(fusion, graph->nodes[n], &rules[e]);
             if (fusion->fused_into[n])
                 fusion->epilogues[fusion->fused_into[n]->id] = graph->nodes[n];
@@ -25766,9 +26394,8 @@ static void eitp__find_epilogues(eitp__fusion *fusion) {
 /* Makes a product's step compute its epilogue node. */
 static void eitp__fuse_epilogue(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
     eitp_tensor *p = step->node->outputs[0];
-    size_t count;
-    const eitp__epilogue_rule *rule = eitp__epilogue_rules(&count);
-    while (!(rule->op == node->op && eitp__lowered(node->inputs[rule->product]) == p))
+    const eitp__epilogue_rule *rule = eitp__op(node->graph, node->op)->epilogues;
+    while (eitp__lowered(node->inputs[rule->product]) != p)
         rule++;
     step->epilogue = rule->epilogue;
     step->inputs[2] = step->input_count > 2 ? step->inputs[2] : NULL;
@@ -26259,8 +26886,7 @@ static void eitp__make_edges(eitp__order *order) {
 
 /* True if the step is an update or a norm, after which most of what it reads can be freed. */
 static int eitp__frees_operands(const eitp__step *step) {
-    eitp__op_code op = step->node->op;
-    return eitp__step_mutates(step) || (op >= EITP__OP_SUM_SQUARES && op <= EITP__OP_COLUMN_PRODUCTS);
+    return eitp__step_mutates(step) || eitp__op(step->node->graph, step->node->op)->runs_early;
 }
 
 /* True if step a goes before step b when both are ready. */
@@ -26367,6 +26993,129 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error) {
 }
 /* <<src/tensor/plan_order.c */
 
+/* >>src/tensor/plan_layout.c */
+/* The arena blocks of a plan: the lifetime of each tensor, and in-place reuse. */
+
+/* ---- Lifetimes ---- */
+
+static int eitp__new_arena_block(eitp_plan *plan, int owner, int first) {
+    int block = eitp__add_arena_block(plan, plan->sizes[owner], first, first);
+    plan->block_of[owner] = block;
+    return block >= 0;
+}
+
+/* The block of a tensor by its owner entry; NULL if it has none yet, or is not in the arena. */
+static eitp__arena_block *eitp__arena_block_of(const eitp_plan *plan, int owner) {
+    int index = owner >= 0 ? plan->block_of[owner] : -1;
+    return index >= 0 ? &plan->blocks[index] : NULL;
+}
+
+/* Extends the lifetime of every operand of a step to it. */
+static void eitp__extend_lifetimes(eitp_plan *plan, const eitp__step *step, int at) {
+    const int *reads = eitp__read_owners(plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        eitp__arena_block *block = eitp__arena_block_of(plan, reads[i]);
+        if (block)
+            block->last = at;
+    }
+}
+
+/* Adds a block for every tensor with memory of its own, and finds its lifetime. */
+static int eitp__find_lifetimes(eitp_plan *plan) {
+    eitp_tensor *const *tensors = plan->graph->tensors;
+    int end = (int)plan->step_count;
+    for (size_t i = 0; i < plan->input_count; i++) {
+        if (!plan->inputs[i].is_kept && !eitp__new_arena_block(plan, plan->inputs[i].tensor->id, -1))
+            return 0;
+    }
+    plan->visits.lifetimes += plan->step_count;
+    for (int s = 0; s < end; s++) {
+        const eitp__step *step = &plan->steps[s];
+        const int *outputs = eitp__output_owners(plan, step);
+        for (int i = 0; i < step->output_count; i++) {
+            if (outputs[i] >= 0 && !eitp__new_arena_block(plan, outputs[i], s))
+                return 0;
+        }
+        eitp__extend_lifetimes(plan, step, s);
+    }
+    for (size_t i = 0; i < plan->output_count; i++) {
+        eitp__arena_block *block = eitp__arena_block_of(plan, eitp__owner_number(tensors[plan->outputs[i]]));
+        plan->readable[plan->outputs[i]] = 1;
+        if (block)
+            block->last = end;
+    }
+    return 1;
+}
+
+/* Moves the owner y to the block of x, whose value it overwrites. */
+static void eitp__share_block(eitp_plan *plan, int y, int x) {
+    eitp__arena_block *from = &plan->blocks[plan->block_of[y]], *to = &plan->blocks[plan->block_of[x]];
+    to->last = from->last;
+    from->size = 0;
+    plan->block_of[y] = plan->block_of[x];
+}
+
+/* Reuses input memory for outputs where allowed. In-place updates always reuse the memory of the value they replace. */
+static void eitp__reuse_in_place(eitp_plan *plan) {
+    for (int s = 0; s < (int)plan->step_count; s++) {
+        const eitp__step *step = &plan->steps[s];
+        const int *reads = eitp__read_owners(plan, step), y = eitp__output_owners(plan, step)[0];
+        for (int i = 0; y >= 0 && step->reusable >> i; i++) {
+            const eitp__arena_block *block = step->reusable >> i & 1 ? eitp__arena_block_of(plan, reads[i]) : NULL;
+            if (!block || block->last != s)
+                continue;
+            eitp__share_block(plan, y, reads[i]);
+            break;
+        }
+        if (step->replaces[0] && y >= 0)
+            eitp__share_block(plan, y, eitp__replaced_owners(plan, step)[0]);
+    }
+}
+
+/* Finds the most bytes in use at one step; 0: out of memory. */
+static int eitp__find_peak_bytes(const eitp_plan *plan, size_t *peak) {
+    const eitp_host *host = &plan->context->host;
+    size_t steps = plan->step_count + 3, used = 0;
+    size_t *change = (size_t *)eitp__allocate(host, steps * sizeof *change); /* from step -1 on */
+    *peak = 0;
+    if (!change)
+        return 0;
+    for (size_t i = 0; i < plan->block_count; i++) {
+        const eitp__arena_block *block = &plan->blocks[i];
+        change[block->first + 1] += block->size;
+        change[block->last + 2] -= block->size; /* unsigned wrap-around cancels in the sum */
+    }
+    for (size_t s = 0; s < steps; s++) {
+        used += change[s];
+        *peak = used > *peak ? used : *peak;
+    }
+    eitp__release(host, change, steps * sizeof *change);
+    return 1;
+}
+
+EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    size_t tensors = plan->graph->tensor_count;
+    if (!eitp__reserve(host, (void **)&plan->block_of, &plan->block_of_capacity, tensors, sizeof *plan->block_of) ||
+        !eitp__reserve(host, (void **)&plan->readable, &plan->readable_capacity, tensors, 1))
+        return 0;
+    plan->tensor_count = tensors;
+    plan->block_count = 0;
+    memset(plan->block_of, -1, tensors * sizeof *plan->block_of);
+    memset(plan->readable, 0, tensors);
+    if (!eitp__find_lifetimes(plan))
+        return 0;
+    eitp__reuse_in_place(plan);
+    return eitp__plan_windows(plan);
+}
+
+EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
+    if (eitp__plan_lifetimes(plan) && eitp__find_peak_bytes(plan, &plan->stats.peak_bytes))
+        return EITP_OK;
+    return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->blocks, "the layout of a plan");
+}
+/* <<src/tensor/plan_layout.c */
+
 /* >>src/tensor/plan_recompute_cost.c */
 /*
  * Costs and benefits of recomputing values: where values are used, how many bytes are live at each step, and what it
@@ -26400,14 +27149,14 @@ EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step 
     if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
         bytes = 3 * eitp__value_bytes(step->inputs[0]);
     backend->interface->nominal_speed(backend, eitp__node_dtype(step->node), &rate, &bandwidth);
-    if (step->node->op != EITP__OP_MATMUL && step->node->op != EITP__OP_HEAD)
+    if (!info->is_product)
         rate /= 8;
     seconds = flops / rate > bytes / bandwidth ? flops / rate : bytes / bandwidth;
     return seconds + 2e-6;
 }
 
 static int eitp__is_product(const eitp__step *step) {
-    return step->node->op == EITP__OP_MATMUL || step->node->op == EITP__OP_HEAD;
+    return eitp__op(step->node->graph, step->node->op)->is_product;
 }
 
 EITP__PRIVATE eitp__step eitp__recipe(const eitp__step *step, const eitp_tensor *value) {
@@ -27097,129 +27846,6 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
                       : EITP_OK;
 }
 /* <<src/tensor/plan_recompute.c */
-
-/* >>src/tensor/plan_layout.c */
-/* The arena blocks of a plan: the lifetime of each tensor, and in-place reuse. */
-
-/* ---- Lifetimes ---- */
-
-static int eitp__new_arena_block(eitp_plan *plan, int owner, int first) {
-    int block = eitp__add_arena_block(plan, plan->sizes[owner], first, first);
-    plan->block_of[owner] = block;
-    return block >= 0;
-}
-
-/* The block of a tensor by its owner entry; NULL if it has none yet, or is not in the arena. */
-static eitp__arena_block *eitp__arena_block_of(const eitp_plan *plan, int owner) {
-    int index = owner >= 0 ? plan->block_of[owner] : -1;
-    return index >= 0 ? &plan->blocks[index] : NULL;
-}
-
-/* Extends the lifetime of every operand of a step to it. */
-static void eitp__extend_lifetimes(eitp_plan *plan, const eitp__step *step, int at) {
-    const int *reads = eitp__read_owners(plan, step);
-    for (int i = 0; i < eitp__step_read_count(step); i++) {
-        eitp__arena_block *block = eitp__arena_block_of(plan, reads[i]);
-        if (block)
-            block->last = at;
-    }
-}
-
-/* Adds a block for every tensor with memory of its own, and finds its lifetime. */
-static int eitp__find_lifetimes(eitp_plan *plan) {
-    eitp_tensor *const *tensors = plan->graph->tensors;
-    int end = (int)plan->step_count;
-    for (size_t i = 0; i < plan->input_count; i++) {
-        if (!plan->inputs[i].is_kept && !eitp__new_arena_block(plan, plan->inputs[i].tensor->id, -1))
-            return 0;
-    }
-    plan->visits.lifetimes += plan->step_count;
-    for (int s = 0; s < end; s++) {
-        const eitp__step *step = &plan->steps[s];
-        const int *outputs = eitp__output_owners(plan, step);
-        for (int i = 0; i < step->output_count; i++) {
-            if (outputs[i] >= 0 && !eitp__new_arena_block(plan, outputs[i], s))
-                return 0;
-        }
-        eitp__extend_lifetimes(plan, step, s);
-    }
-    for (size_t i = 0; i < plan->output_count; i++) {
-        eitp__arena_block *block = eitp__arena_block_of(plan, eitp__owner_number(tensors[plan->outputs[i]]));
-        plan->readable[plan->outputs[i]] = 1;
-        if (block)
-            block->last = end;
-    }
-    return 1;
-}
-
-/* Moves the owner y to the block of x, whose value it overwrites. */
-static void eitp__share_block(eitp_plan *plan, int y, int x) {
-    eitp__arena_block *from = &plan->blocks[plan->block_of[y]], *to = &plan->blocks[plan->block_of[x]];
-    to->last = from->last;
-    from->size = 0;
-    plan->block_of[y] = plan->block_of[x];
-}
-
-/* Reuses input memory for outputs where allowed. In-place updates always reuse the memory of the value they replace. */
-static void eitp__reuse_in_place(eitp_plan *plan) {
-    for (int s = 0; s < (int)plan->step_count; s++) {
-        const eitp__step *step = &plan->steps[s];
-        const int *reads = eitp__read_owners(plan, step), y = eitp__output_owners(plan, step)[0];
-        for (int i = 0; y >= 0 && step->reusable >> i; i++) {
-            const eitp__arena_block *block = step->reusable >> i & 1 ? eitp__arena_block_of(plan, reads[i]) : NULL;
-            if (!block || block->last != s)
-                continue;
-            eitp__share_block(plan, y, reads[i]);
-            break;
-        }
-        if (step->replaces[0] && y >= 0)
-            eitp__share_block(plan, y, eitp__replaced_owners(plan, step)[0]);
-    }
-}
-
-/* Finds the most bytes in use at one step; 0: out of memory. */
-static int eitp__find_peak_bytes(const eitp_plan *plan, size_t *peak) {
-    const eitp_host *host = &plan->context->host;
-    size_t steps = plan->step_count + 3, used = 0;
-    size_t *change = (size_t *)eitp__allocate(host, steps * sizeof *change); /* from step -1 on */
-    *peak = 0;
-    if (!change)
-        return 0;
-    for (size_t i = 0; i < plan->block_count; i++) {
-        const eitp__arena_block *block = &plan->blocks[i];
-        change[block->first + 1] += block->size;
-        change[block->last + 2] -= block->size; /* unsigned wrap-around cancels in the sum */
-    }
-    for (size_t s = 0; s < steps; s++) {
-        used += change[s];
-        *peak = used > *peak ? used : *peak;
-    }
-    eitp__release(host, change, steps * sizeof *change);
-    return 1;
-}
-
-EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
-    const eitp_host *host = &plan->context->host;
-    size_t tensors = plan->graph->tensor_count;
-    if (!eitp__reserve(host, (void **)&plan->block_of, &plan->block_of_capacity, tensors, sizeof *plan->block_of) ||
-        !eitp__reserve(host, (void **)&plan->readable, &plan->readable_capacity, tensors, 1))
-        return 0;
-    plan->tensor_count = tensors;
-    plan->block_count = 0;
-    memset(plan->block_of, -1, tensors * sizeof *plan->block_of);
-    memset(plan->readable, 0, tensors);
-    if (!eitp__find_lifetimes(plan))
-        return 0;
-    eitp__reuse_in_place(plan);
-    return eitp__plan_windows(plan);
-}
-
-EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
-    if (eitp__plan_lifetimes(plan) && eitp__find_peak_bytes(plan, &plan->stats.peak_bytes))
-        return EITP_OK;
-    return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->blocks, "the layout of a plan");
-}
-/* <<src/tensor/plan_layout.c */
 
 /* >>src/tensor/plan_place.c */
 /*
@@ -28065,7 +28691,7 @@ static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
 }
 
 static int eitp__profile_is_product(const eitp__node *node) {
-    return node->op == EITP__OP_MATMUL || node->op == EITP__OP_HEAD;
+    return eitp__op(node->graph, node->op)->is_product;
 }
 
 /*
@@ -28160,7 +28786,8 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
 /* The profile of a step, except for its time. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
-    profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
+    profile.op = eitp__op(plan->graph, plan->steps[s].node->op)->name;
+    profile.work = eitp__op(plan->graph, plan->steps[s].node->op)->work;
     profile.product = eitp__profile_product(plan, s);
     profile.variable = eitp__step_variable_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;
@@ -28323,25 +28950,20 @@ static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp
     return status;
 }
 
-/* True for an output of which a kernel writes only a part. */
-static int eitp__is_partly_written(const eitp__call *call, int output) {
-    return call->slot == EITP__SLOT_HEAD && output == 3;
-}
-
 static eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s, const eitp__nonfinite_inputs *inputs,
                                             eitp_error *error) {
     const eitp__call *call = &plan->calls[s];
-    const int is_constant = call->slot == EITP__SLOT_FILL;
+    const eitp__op_info *op = eitp__op(plan->graph, plan->steps[s].node->op);
     eitp_status status = EITP_OK;
     for (int i = 0; i < call->output_count && !status && !plan->context->nonfinite->op; i++) {
         eitp__nonfinite_scan scan;
-        if (eitp__is_partly_written(call, i))
+        if (op->partly_written >> i & 1)
             continue;
         status = eitp__scan_operand(plan->context->backend, &call->outputs[i], &scan, error);
         if (status)
             return status;
-        if ((scan.nan >= 0 && !inputs->nan && !is_constant) ||
-            (scan.infinity >= 0 && !inputs->nan && !inputs->infinity && !is_constant))
+        if ((scan.nan >= 0 && !inputs->nan && !op->is_constant) ||
+            (scan.infinity >= 0 && !inputs->nan && !inputs->infinity && !op->is_constant))
             eitp__report_nonfinite(plan, s, &call->outputs[i], "", &scan);
     }
     return status;
@@ -28614,215 +29236,6 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     return status;
 }
 /* <<src/tensor/plan_execute.c */
-
-/* >>src/model/architecture.c */
-static const eitp_architecture *(*const eitp__architectures[])(void) = {
-    eitp__architecture_gpt2, /* the first is the default */
-    eitp__architecture_bert,
-    eitp__architecture_roberta,
-    eitp__architecture_distilbert,
-};
-
-EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
-    return index < EITP__COUNT(eitp__architectures) ? eitp__architectures[index]() : NULL;
-}
-
-EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config) {
-    return config->architecture ? config->architecture : eitp__architecture_at(0);
-}
-
-const eitp_architecture *eitp_architecture_find(const char *model_type) {
-    const eitp_architecture *architecture = NULL;
-    for (size_t i = 0; model_type && (architecture = eitp__architecture_at(i)); i++) {
-        if (!strcmp(architecture->model_type, model_type))
-            break;
-    }
-    return architecture;
-}
-
-const char *eitp_architecture_name(const eitp_architecture *architecture) {
-    return (architecture ? architecture : eitp__architecture_at(0))->model_type;
-}
-
-EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture) {
-    eitp_transformer_config config = *architecture->defaults;
-    config.architecture = architecture;
-    return config;
-}
-
-int eitp_head_has_labels(eitp_head head) {
-    return head == EITP_HEAD_CLASSIFIER || head == EITP_HEAD_TOKEN_CLASSIFIER;
-}
-
-EITP__PRIVATE double eitp__head_dropout(const eitp_transformer_config *config) {
-    if (!eitp_head_has_labels(config->head))
-        return 0;
-    return config->head == EITP_HEAD_TOKEN_CLASSIFIER && eitp__architecture_of(config)->classifier.tokens_drop_as_blocks
-               ? config->residual_dropout
-               : config->classifier_dropout;
-}
-
-EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config) {
-    return config->head == EITP_HEAD_LANGUAGE && config->tied;
-}
-
-EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row) {
-    const unsigned with[] = {config->tied ? EITP__WITH_TIED_HEAD : EITP__WITH_OWN_HEAD, EITP__WITH_CLASSIFIER,
-                             config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING,
-                             EITP__WITH_TOKEN_CLASSIFIER}; /* eitp_head */
-    return (row->with & with[config->head]) != 0;
-}
-
-EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
-                                                        eitp__part part) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
-    const eitp__parameter_row *found = NULL;
-    for (size_t i = 0; i < architecture->row_count; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
-        if (row->slot == slot && row->part == part && (!found || eitp__has_row(config, row)))
-            found = row;
-    }
-    return found;
-}
-
-EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__model_slot slot, eitp__part part) {
-    const eitp__parameter_row *row = eitp__row_find(config, slot, part);
-    return row && eitp__has_row(config, row);
-}
-
-EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
-    switch (extent) {
-    case EITP__VOCABULARY:
-        return config->vocabulary;
-    case EITP__POSITIONS:
-        return config->first_position + config->positions;
-    case EITP__SEGMENTS:
-        return config->segments;
-    case EITP__WIDTH:
-        return config->width;
-    case EITP__QKV:
-        return 3 * config->width;
-    case EITP__INNER:
-        return config->inner ? config->inner : 4 * config->width;
-    case EITP__LABELS:
-        return config->labels;
-    case EITP__NONE:
-    default:
-        return 0;
-    }
-}
-
-/* The prefix of parameter names. As in transformers, a model without a head has none. */
-static const char *eitp__prefix_of(const eitp_transformer_config *config) {
-    return config->head == EITP_HEAD_NONE ? "" : eitp__architecture_of(config)->prefix;
-}
-
-EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
-    snprintf(name, size, "%s%s%d", eitp__prefix_of(config), architecture->block_prefix, (int)layer);
-}
-
-EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
-                                                  const char *block) {
-    eitp__parameter parameter;
-    memset(&parameter, 0, sizeof parameter);
-    parameter.row = row;
-    parameter.layer = -1;
-    parameter.fill = row->fill;
-    if (row->place == EITP__IN_BLOCK)
-        snprintf(parameter.name, sizeof parameter.name, "%s.%s", block, row->name);
-    else
-        snprintf(parameter.name, sizeof parameter.name, "%s%s",
-                 row->place == EITP__IN_HEAD ? "" : eitp__prefix_of(config), row->name);
-    for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
-        parameter.shape[parameter.rank++] = eitp__extent_of(config, row->extents[d]);
-    parameter.is_f32 = parameter.rank < 2;
-    return parameter;
-}
-
-/* How many times a model has the rows of a place. */
-static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
-    return place == EITP__IN_BLOCK ? config->layers : 1;
-}
-
-/* The number of rows of a place that a model has; with `row` not NULL, *row becomes the nth of them. */
-static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__parameter_place place, int64_t nth,
-                                   const eitp__parameter_row **row) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
-    int64_t count = 0;
-    for (size_t i = 0; i < architecture->row_count; i++) {
-        if (architecture->rows[i].place != place || !eitp__has_row(config, &architecture->rows[i]))
-            continue;
-        if (row && count == nth)
-            *row = &architecture->rows[i];
-        count++;
-    }
-    return count;
-}
-
-EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
-    int64_t count = 0;
-    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
-        const eitp__parameter_place place = (eitp__parameter_place)i;
-        count += eitp__rows_of_place(config, place, 0, NULL) * eitp__place_repeats(config, place);
-    }
-    return count;
-}
-
-EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
-    eitp__parameter parameter;
-    char block[EITP__BLOCK_NAME_SIZE];
-    memset(&parameter, 0, sizeof parameter);
-    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
-        const eitp__parameter_place place = (eitp__parameter_place)i;
-        const eitp__parameter_row *row = NULL;
-        int64_t rows = eitp__rows_of_place(config, place, 0, NULL);
-        int64_t count = rows * eitp__place_repeats(config, place);
-        if (index >= count) {
-            index -= count;
-            continue;
-        }
-        eitp__rows_of_place(config, place, index % rows, &row);
-        eitp__block_name(config, index / rows, block, sizeof block);
-        parameter = eitp__row_parameter(config, row, block);
-        parameter.layer = place == EITP__IN_BLOCK ? index / rows : -1;
-        break;
-    }
-    return parameter;
-}
-
-EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
-                                       eitp__parameter *parameter) {
-    for (int64_t i = 0; i < eitp__parameter_count(config); i++) {
-        *parameter = eitp__parameter_at(config, i);
-        if (!strcmp(parameter->name, name))
-            return 1;
-    }
-    return 0;
-}
-
-EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter) {
-    return parameter->shape[0] * (parameter->rank > 1 ? parameter->shape[1] : 1);
-}
-
-EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name) {
-    const char *prefix = eitp__architecture_of(config)->prefix;
-    size_t length = strlen(prefix);
-    return strncmp(name, prefix, length) ? name : name + length;
-}
-
-EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter) {
-    int count = 0;
-    while (count < EITP__PIECES && parameter->row->pieces[count])
-        count++;
-    return count ? count : 1;
-}
-
-EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size) {
-    const char *own = parameter->row->name, *other = parameter->row->pieces[piece];
-    snprintf(name, size, "%.*s%s", (int)(strlen(parameter->name) - strlen(own)), parameter->name, other ? other : own);
-}
-/* <<src/model/architecture.c */
 
 /* >>src/model/gpt2.c */
 /* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), with the names and layout of
@@ -29222,6 +29635,215 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
     return &distilbert;
 }
 /* <<src/model/distilbert.c */
+
+/* >>src/model/architecture.c */
+static const eitp_architecture *(*const eitp__architectures[])(void) = {
+    eitp__architecture_gpt2, /* the first is the default */
+    eitp__architecture_bert,
+    eitp__architecture_roberta,
+    eitp__architecture_distilbert,
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
+    return index < EITP__COUNT(eitp__architectures) ? eitp__architectures[index]() : NULL;
+}
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config) {
+    return config->architecture ? config->architecture : eitp__architecture_at(0);
+}
+
+const eitp_architecture *eitp_architecture_find(const char *model_type) {
+    const eitp_architecture *architecture = NULL;
+    for (size_t i = 0; model_type && (architecture = eitp__architecture_at(i)); i++) {
+        if (!strcmp(architecture->model_type, model_type))
+            break;
+    }
+    return architecture;
+}
+
+const char *eitp_architecture_name(const eitp_architecture *architecture) {
+    return (architecture ? architecture : eitp__architecture_at(0))->model_type;
+}
+
+EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture) {
+    eitp_transformer_config config = *architecture->defaults;
+    config.architecture = architecture;
+    return config;
+}
+
+int eitp_head_has_labels(eitp_head head) {
+    return head == EITP_HEAD_CLASSIFIER || head == EITP_HEAD_TOKEN_CLASSIFIER;
+}
+
+EITP__PRIVATE double eitp__head_dropout(const eitp_transformer_config *config) {
+    if (!eitp_head_has_labels(config->head))
+        return 0;
+    return config->head == EITP_HEAD_TOKEN_CLASSIFIER && eitp__architecture_of(config)->classifier.tokens_drop_as_blocks
+               ? config->residual_dropout
+               : config->classifier_dropout;
+}
+
+EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config) {
+    return config->head == EITP_HEAD_LANGUAGE && config->tied;
+}
+
+EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row) {
+    const unsigned with[] = {config->tied ? EITP__WITH_TIED_HEAD : EITP__WITH_OWN_HEAD, EITP__WITH_CLASSIFIER,
+                             config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING,
+                             EITP__WITH_TOKEN_CLASSIFIER}; /* eitp_head */
+    return (row->with & with[config->head]) != 0;
+}
+
+EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
+                                                        eitp__part part) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__parameter_row *found = NULL;
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if (row->slot == slot && row->part == part && (!found || eitp__has_row(config, row)))
+            found = row;
+    }
+    return found;
+}
+
+EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__model_slot slot, eitp__part part) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, part);
+    return row && eitp__has_row(config, row);
+}
+
+EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
+    switch (extent) {
+    case EITP__VOCABULARY:
+        return config->vocabulary;
+    case EITP__POSITIONS:
+        return config->first_position + config->positions;
+    case EITP__SEGMENTS:
+        return config->segments;
+    case EITP__WIDTH:
+        return config->width;
+    case EITP__QKV:
+        return 3 * config->width;
+    case EITP__INNER:
+        return config->inner ? config->inner : 4 * config->width;
+    case EITP__LABELS:
+        return config->labels;
+    case EITP__NONE:
+    default:
+        return 0;
+    }
+}
+
+/* The prefix of parameter names. As in transformers, a model without a head has none. */
+static const char *eitp__prefix_of(const eitp_transformer_config *config) {
+    return config->head == EITP_HEAD_NONE ? "" : eitp__architecture_of(config)->prefix;
+}
+
+EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    snprintf(name, size, "%s%s%d", eitp__prefix_of(config), architecture->block_prefix, (int)layer);
+}
+
+EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                                  const char *block) {
+    eitp__parameter parameter;
+    memset(&parameter, 0, sizeof parameter);
+    parameter.row = row;
+    parameter.layer = -1;
+    parameter.fill = row->fill;
+    if (row->place == EITP__IN_BLOCK)
+        snprintf(parameter.name, sizeof parameter.name, "%s.%s", block, row->name);
+    else
+        snprintf(parameter.name, sizeof parameter.name, "%s%s",
+                 row->place == EITP__IN_HEAD ? "" : eitp__prefix_of(config), row->name);
+    for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
+        parameter.shape[parameter.rank++] = eitp__extent_of(config, row->extents[d]);
+    parameter.is_f32 = parameter.rank < 2;
+    return parameter;
+}
+
+/* How many times a model has the rows of a place. */
+static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
+    return place == EITP__IN_BLOCK ? config->layers : 1;
+}
+
+/* The number of rows of a place that a model has; with `row` not NULL, *row becomes the nth of them. */
+static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__parameter_place place, int64_t nth,
+                                   const eitp__parameter_row **row) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    int64_t count = 0;
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        if (architecture->rows[i].place != place || !eitp__has_row(config, &architecture->rows[i]))
+            continue;
+        if (row && count == nth)
+            *row = &architecture->rows[i];
+        count++;
+    }
+    return count;
+}
+
+EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
+    int64_t count = 0;
+    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
+        const eitp__parameter_place place = (eitp__parameter_place)i;
+        count += eitp__rows_of_place(config, place, 0, NULL) * eitp__place_repeats(config, place);
+    }
+    return count;
+}
+
+EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
+    eitp__parameter parameter;
+    char block[EITP__BLOCK_NAME_SIZE];
+    memset(&parameter, 0, sizeof parameter);
+    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
+        const eitp__parameter_place place = (eitp__parameter_place)i;
+        const eitp__parameter_row *row = NULL;
+        int64_t rows = eitp__rows_of_place(config, place, 0, NULL);
+        int64_t count = rows * eitp__place_repeats(config, place);
+        if (index >= count) {
+            index -= count;
+            continue;
+        }
+        eitp__rows_of_place(config, place, index % rows, &row);
+        eitp__block_name(config, index / rows, block, sizeof block);
+        parameter = eitp__row_parameter(config, row, block);
+        parameter.layer = place == EITP__IN_BLOCK ? index / rows : -1;
+        break;
+    }
+    return parameter;
+}
+
+EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
+                                       eitp__parameter *parameter) {
+    for (int64_t i = 0; i < eitp__parameter_count(config); i++) {
+        *parameter = eitp__parameter_at(config, i);
+        if (!strcmp(parameter->name, name))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter) {
+    return parameter->shape[0] * (parameter->rank > 1 ? parameter->shape[1] : 1);
+}
+
+EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name) {
+    const char *prefix = eitp__architecture_of(config)->prefix;
+    size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) ? name : name + length;
+}
+
+EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter) {
+    int count = 0;
+    while (count < EITP__PIECES && parameter->row->pieces[count])
+        count++;
+    return count ? count : 1;
+}
+
+EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size) {
+    const char *own = parameter->row->name, *other = parameter->row->pieces[piece];
+    snprintf(name, size, "%.*s%s", (int)(strlen(parameter->name) - strlen(own)), parameter->name, other ? other : own);
+}
+/* <<src/model/architecture.c */
 
 /* >>src/model/labels.c */
 static int eitp__compare_labels(const void *a, const void *b) {
@@ -29989,19 +30611,19 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
 EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,
                                                   eitp_error *error) {
     eitp_dtype dtype = parameter->is_f32 ? EITP_F32 : context->precision;
-    char name[EITP__NAME_SIZE + 16];
-    int64_t index = eitp_variable_find(context, parameter->name);
-    int is_new = index < 0;
+    eitp_variable variable;
+    eitp__child_info remainder;
+    int64_t index = eitp_variable_find(context, parameter->name), remainder_index;
+    const int is_new = index < 0;
     eitp_status status = eitp__variable_declare(context, parameter->name, EITP_PARAMETER,
                                                 is_new ? dtype : eitp_variable_at(context, (size_t)index).dtype,
                                                 parameter->rank, parameter->shape, &index, error);
-    if (status || !is_new || dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
+    if (status || !is_new)
         return status;
-    eitp__remainder_name(parameter->name, name, sizeof name);
-    return eitp__variable_declare(context, name, EITP_REMAINDER,
-                                  context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8
-                                                                                   : eitp__remainder_dtype(dtype),
-                                  parameter->rank, parameter->shape, &index, error);
+    variable = eitp_variable_at(context, (size_t)index);
+    return eitp__remainder_child(context, &variable, &remainder)
+               ? eitp__child_declare(context, index, &remainder, &remainder_index, error)
+               : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp_transformer_config *config,
@@ -30995,18 +31617,6 @@ static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *conte
                : EITP_OK;
 }
 
-/* Borrows a parameter and its remainder. */
-static eitp_status eitp__share_parameter(const eitp_model *model, eitp_context *context, const char *name,
-                                         eitp_error *error) {
-    eitp_context *lender = model->context;
-    eitp__variable *parameter = NULL, *remainder;
-    eitp_status status = eitp__variable_borrow(context, lender, name, error);
-    if (!status)
-        status = eitp__variable_named(lender, name, &parameter, error);
-    remainder = status ? NULL : eitp__remainder_of(lender, parameter);
-    return remainder ? eitp__variable_borrow(context, lender, remainder->info.name, error) : status;
-}
-
 /* Borrows all parameters, or none. */
 static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
     const size_t variables = context->variable_count, segments = context->segments->count;
@@ -31016,7 +31626,7 @@ static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context 
     for (int64_t i = 0; i < count && !status; i++) {
         const eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
                                                    : eitp__lora_parameter(&model->config, &model->lora, i - base);
-        status = eitp__share_parameter(model, context, parameter.name, error);
+        status = eitp__variable_borrow(context, model->context, parameter.name, error);
     }
     if (status)
         eitp__variables_roll_back(context, variables, segments);
@@ -31726,33 +32336,23 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
 /* <<src/model/generate.c */
 
 /* >>src/optim/update.c */
-static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
-    eitp__graph_fail(
-        parameter->graph, EITP_ERROR_ARGUMENT,
-        "parameter name '%.60s...' is too long: with the prefix of its optimizer state it exceeds %d bytes",
-        eitp__variable_name(parameter), EITP__STATE_NAME_SIZE - 1);
-    return NULL;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *optimizer, const char *state,
-                                              eitp_dtype dtype, int rank, const int64_t *shape) {
-    char name[EITP__STATE_NAME_SIZE];
-    if (snprintf(name, sizeof name, "%s.%s.%s", optimizer, state, eitp__variable_name(parameter)) >= (int)sizeof name)
-        return eitp__refuse_long_name(parameter);
-    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype,
+                                              int rank, const int64_t *shape) {
+    eitp__child_info child = EITP__ZERO;
+    child.kind = kind;
+    child.role = EITP_OPTIMIZER;
+    child.dtype = dtype;
+    child.rank = rank;
+    child.shape = shape;
+    return eitp__child_tensor(parameter, &child);
 }
 
 /* The remainder of a 16-bit parameter; NULL if it has none. */
 static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
-    eitp_parameter_form form = parameter->graph->context->parameters;
-    char name[EITP__STATE_NAME_SIZE];
-    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
-        return NULL;
-    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
-        return eitp__refuse_long_name(parameter);
-    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
-                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
-                                parameter->rank, parameter->shape);
+    const eitp_context *context = parameter->graph->context;
+    const eitp_variable variable = eitp_variable_at(context, (size_t)parameter->variable);
+    eitp__child_info child;
+    return eitp__remainder_child(context, &variable, &child) ? eitp__child_tensor(parameter, &child) : NULL;
 }
 
 EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter) {
@@ -31807,13 +32407,13 @@ static int eitp__has_8bit_moments(const eitp_optimizer_config *config, const eit
     return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;
 }
 
-static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment, eitp_dtype dtype) {
-    return eitp__state_tensor(parameter, "adamw", moment, dtype, parameter->rank, parameter->shape);
+static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype) {
+    return eitp__state_tensor(parameter, kind, dtype, parameter->rank, parameter->shape);
 }
 
-static eitp_tensor *eitp__moment_scales(const eitp_tensor *parameter, const char *name) {
+static eitp_tensor *eitp__moment_scales(const eitp_tensor *parameter, const char *kind) {
     int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    return eitp__state_tensor(parameter, "adamw", name, EITP_BF16, 1, &groups);
+    return eitp__state_tensor(parameter, kind, EITP_BF16, 1, &groups);
 }
 
 /* The scales of the piece's rows. */
@@ -31834,11 +32434,13 @@ EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_optimizer_config *config,
     attributes.reals[2] = config->epsilon;
     attributes.reals[3] = eitp__weight_decay(config, parameter);
     inputs[9] = eitp__update_operands(update, piece, inputs, &attributes);
-    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m", is_8bit ? EITP_I8 : eitp__wide(parameter->dtype)));
-    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v", is_8bit ? EITP_U8 : eitp__wide(parameter->dtype)));
+    inputs[2] =
+        eitp__piece_of(piece, eitp__moment(parameter, EITP__STATE_M, is_8bit ? EITP_I8 : eitp__wide(parameter->dtype)));
+    inputs[3] =
+        eitp__piece_of(piece, eitp__moment(parameter, EITP__STATE_V, is_8bit ? EITP_U8 : eitp__wide(parameter->dtype)));
     if (is_8bit) {
-        inputs[7] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "m_scale"));
-        inputs[8] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "v_scale"));
+        inputs[7] = eitp__piece_scales(piece, eitp__moment_scales(parameter, EITP__STATE_M_SCALE));
+        inputs[8] = eitp__piece_scales(piece, eitp__moment_scales(parameter, EITP__STATE_V_SCALE));
     }
     node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, 10, &attributes);
     return node ? node->outputs[3] : NULL;
@@ -31872,7 +32474,7 @@ static eitp_tensor *eitp__directions_of(const eitp_tensor *parameter) {
     int64_t shape[2];
     shape[0] = EITP__DIRECTIONS;
     shape[1] = eitp__columns_of(parameter);
-    return eitp__state_tensor(parameter, "factored", "directions", EITP_F32, 2, shape);
+    return eitp__state_tensor(parameter, EITP__STATE_DIRECTIONS, EITP_F32, 2, shape);
 }
 
 EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
@@ -31900,11 +32502,11 @@ static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config
     int64_t columns = eitp__columns_of(parameter), rows = eitp__elements(parameter) / columns;
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[6];
-    inputs[0] = eitp__state_tensor(parameter, "factored", "columns", EITP_F32, 1, &columns);
+    inputs[0] = eitp__state_tensor(parameter, EITP__STATE_COLUMNS, EITP_F32, 1, &columns);
     inputs[1] = piece->column_squares;
     inputs[2] = update->rate_and_step;
     inputs[3] = update->commit;
-    inputs[4] = eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows);
+    inputs[4] = eitp__state_tensor(parameter, EITP__STATE_ROWS, EITP_F32, 1, &rows);
     inputs[5] = piece->squares;
     attributes.reals[0] = config->beta2;
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
@@ -31920,7 +32522,7 @@ static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *con
     shape[0] = eitp__elements(parameter) / eitp__columns_of(parameter);
     shape[1] = EITP__DIRECTIONS;
     inputs[0] = eitp__directions_of(parameter);
-    inputs[1] = eitp__state_tensor(parameter, "factored", "m", EITP_F32, 2, shape);
+    inputs[1] = eitp__state_tensor(parameter, EITP__STATE_DIRECTION_M, EITP_F32, 2, shape);
     inputs[2] = piece->row_products;
     inputs[3] = piece->column_products;
     inputs[4] = update->rate_and_step;
@@ -31982,7 +32584,7 @@ EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_optimizer_config *config, c
     attributes.reals[0] = config->beta1;
     attributes.reals[3] = eitp__weight_decay(config, parameter);
     inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
-    inputs[2] = eitp__piece_of(piece, eitp__state_tensor(parameter, "sgd", "velocity", eitp__wide(parameter->dtype),
+    inputs[2] = eitp__piece_of(piece, eitp__state_tensor(parameter, EITP__STATE_VELOCITY, eitp__wide(parameter->dtype),
                                                          parameter->rank, parameter->shape));
     node = eitp__node_create(parameter->graph, EITP__OP_SGD, inputs, 8, &attributes);
     return node ? node->outputs[2] : NULL;
@@ -32331,59 +32933,39 @@ eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config
 }
 
 /* True if rows of the parameter's gradient were accumulated separately, for any number of ids. */
-static int eitp__has_gradient_rows(const eitp_context *context, const char *parameter) {
-    static const char prefix[] = "gradient_rows.";
-    for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        const char *name = context->variables[i].info.name;
-        if (!strncmp(name, prefix, sizeof prefix - 1)) {
-            name = strchr(name + sizeof prefix - 1, '.');
-            if (name && !strcmp(name + 1, parameter))
-                return 1;
-        }
-    }
-    return 0;
+static int eitp__has_gradient_rows(const eitp_tensor *parameter) {
+    const eitp__variable *variables = parameter->graph->context->variables;
+    int64_t child = variables[parameter->variable].first_child;
+    while (child >= 0 && strcmp(variables[child].info.kind, EITP__KIND_GRADIENT_ROWS) != 0)
+        child = variables[child].next_sibling;
+    return child >= 0;
 }
 
 /* Sums the terms of a parameter's gradient into the variable of the first. */
-static eitp_tensor *eitp__sum_accumulated_terms(eitp_tensor *parameter) {
-    const char *parameter_name = eitp__variable_name(parameter);
-    char name[EITP__STATE_NAME_SIZE];
+static eitp_tensor *eitp__sum_accumulated_terms(const eitp_tensor *parameter) {
     eitp_tensor *sum = NULL;
     for (int term = 0; term < EITP__GRADIENT_TERMS; term++) {
-        eitp_tensor *variable;
-        if (eitp__gradient_name(parameter_name, term, name, sizeof name, NULL) ||
-            eitp_variable_find(parameter->graph->context, name) < 0)
+        eitp_tensor *variable = eitp__accumulated_term(parameter, term);
+        if (!variable)
             break;
-        variable = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__wide(parameter->dtype),
-                                        parameter->rank, parameter->shape);
         sum = sum ? eitp_accumulate(sum, variable, NULL) : variable;
     }
     return sum;
 }
 
 /* The accumulated gradient of a parameter, including rows that were accumulated separately; NULL after an error. */
-static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tensor *unique) {
-    eitp_graph *graph = parameter->graph;
-    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter);
-    const char *parameter_name = eitp__variable_name(parameter);
-    int64_t shape[2];
-    char name[EITP__STATE_NAME_SIZE];
-    if (!sum || !eitp__has_gradient_rows(graph->context, parameter_name))
+static eitp_tensor *eitp__accumulated_gradient(const eitp_tensor *parameter, eitp_tensor *unique) {
+    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter), *rows;
+    if (!sum || !eitp__has_gradient_rows(parameter))
         return sum;
-    if (!unique || eitp__rows_gradient_name(parameter_name, unique->shape[0], name, sizeof name, NULL) ||
-        eitp_variable_find(graph->context, name) < 0) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
-                         "the gradient of '%s' was accumulated through eitp_embedding_unique; set "
-                         "eitp_optimizer_config.unique to an input with the same number of ids",
-                         parameter_name);
-        return NULL;
-    }
-    shape[0] = unique->shape[0];
-    shape[1] = parameter->shape[1];
-    return eitp_accumulate(
-        sum,
-        eitp__scatter_rows(unique, eitp_variable_tensor(graph, name, EITP_GRADIENT, sum->dtype, 2, shape), parameter),
-        NULL);
+    rows = unique ? eitp__found_child_tensor(parameter, EITP__KIND_GRADIENT_ROWS, unique->shape[0]) : NULL;
+    if (rows)
+        return eitp_accumulate(sum, eitp__scatter_rows(unique, rows, parameter), NULL);
+    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                     "the gradient of '%s' was accumulated through eitp_embedding_unique; set "
+                     "eitp_optimizer_config.unique to an input with the same number of ids",
+                     eitp__variable_name(parameter));
+    return NULL;
 }
 
 eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
@@ -32398,9 +32980,8 @@ eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config 
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
         eitp_variable parameter = eitp_variable_at(context, i);
-        char name[EITP__STATE_NAME_SIZE];
-        int fits = snprintf(name, sizeof name, "gradient.%s", parameter.name) < (int)sizeof name;
-        if (!fits || parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
+        if (parameter.role != EITP_PARAMETER || !parameter.trained ||
+            eitp__child_find(context, (int64_t)i, EITP__KIND_GRADIENT, 0) < 0)
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
@@ -32690,6 +33271,667 @@ EITP__PRIVATE int eitp__character_to_byte(uint32_t code_point) {
     return code_point <= 255 && eitp__byte_to_character((unsigned char)code_point) == code_point ? (int)code_point : -1;
 }
 /* <<src/text/bpe.c */
+
+/* >>src/text/normalize.c */
+/* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
+#define EITP__MARK_LIMIT ((size_t)262144)
+
+EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
+                                         const eitp__normalization *steps) {
+    memset(normalizer, 0, sizeof *normalizer);
+    normalizer->host = host;
+    normalizer->steps = *steps;
+    if (steps->strip_accents < 0)
+        normalizer->steps.strip_accents = steps->lowercase;
+}
+
+EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer) {
+    eitp__release(normalizer->host, normalizer->marks, normalizer->mark_capacity * sizeof *normalizer->marks);
+    normalizer->marks = NULL;
+    normalizer->mark_count = normalizer->mark_capacity = 0;
+}
+
+EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer) {
+    normalizer->mark_count = 0;
+}
+
+/* Writes a character that has its place, in lower case where asked. */
+static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out) {
+    uint32_t letters[2];
+    size_t count = 1;
+    letters[0] = code_point;
+    if (normalizer->steps.lowercase)
+        count = eitp__unicode_lowercase(code_point, letters);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char bytes[4];
+        eitp__buffer_add(out, bytes, eitp__utf8_encode(letters[i], bytes));
+    }
+}
+
+/* Writes the marks by their classes from the lowest on, and those of one class in the order of the text. */
+static void eitp__flush_marks(eitp__normalizer *normalizer, eitp__buffer *out) {
+    unsigned order = 0;
+    for (size_t left = normalizer->mark_count; left;) {
+        unsigned next = UINT32_MAX;
+        for (size_t i = 0; i < normalizer->mark_count; i++) {
+            const unsigned mark_order = eitp__unicode_mark_order(normalizer->marks[i]);
+            if (mark_order > order && mark_order < next)
+                next = mark_order;
+        }
+        order = next;
+        for (size_t i = 0; i < normalizer->mark_count; i++) {
+            if (eitp__unicode_mark_order(normalizer->marks[i]) != order)
+                continue;
+            eitp__write_normal(normalizer, normalizer->marks[i], out);
+            left--;
+        }
+    }
+    normalizer->mark_count = 0;
+}
+
+static eitp_status eitp__add_mark(eitp__normalizer *normalizer, uint32_t mark, eitp__buffer *out, eitp_error *error) {
+    if (normalizer->mark_count == EITP__MARK_LIMIT)
+        eitp__flush_marks(normalizer, out);
+    if (!eitp__reserve(normalizer->host, (void **)&normalizer->marks, &normalizer->mark_capacity,
+                       normalizer->mark_count + 1, sizeof *normalizer->marks))
+        return eitp__fail_memory(error, (normalizer->mark_count + 1) * sizeof *normalizer->marks, "marks in a text");
+    normalizer->marks[normalizer->mark_count++] = mark;
+    return EITP_OK;
+}
+
+/* Decomposes a character and drops its accents. Accents that would change places with marks do not separate them. */
+static eitp_status eitp__strip_accents(eitp__normalizer *normalizer, uint32_t code_point, int kind, eitp__buffer *out,
+                                       eitp_error *error) {
+    uint32_t letters[3];
+    eitp_status status = EITP_OK;
+    if (kind == EITP__BERT_ACCENT)
+        eitp__flush_marks(normalizer, out);
+    if (kind == EITP__BERT_ACCENT || kind == EITP__BERT_MOVABLE_ACCENT)
+        return EITP_OK;
+    const size_t count = eitp__unicode_without_accents(code_point, letters);
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        if (eitp__unicode_mark_order(letters[i])) {
+            status = eitp__add_mark(normalizer, letters[i], out, error);
+            continue;
+        }
+        eitp__flush_marks(normalizer, out);
+        eitp__write_normal(normalizer, letters[i], out);
+    }
+    return status;
+}
+
+static eitp_status eitp__normalize_character(eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out,
+                                             eitp_error *error) {
+    const eitp__normalization *steps = &normalizer->steps;
+    const int kind = eitp__bert_class(code_point);
+    eitp_status status = EITP_OK;
+    if (steps->clean_text) {
+        if (kind == EITP__BERT_CONTROL || kind == EITP__BERT_CONTROL_SPACE)
+            return EITP_OK;
+        if (kind == EITP__BERT_SPACE)
+            code_point = ' ';
+    }
+    const int isolated = steps->handle_chinese_chars && kind == EITP__BERT_IDEOGRAPH;
+    if (isolated) {
+        eitp__flush_marks(normalizer, out);
+        eitp__buffer_add(out, " ", 1);
+    }
+    if (steps->strip_accents)
+        status = eitp__strip_accents(normalizer, code_point, kind, out, error);
+    else
+        eitp__write_normal(normalizer, code_point, out);
+    if (isolated)
+        eitp__buffer_add(out, " ", 1);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                               eitp__buffer *out, eitp_error *error) {
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point = text[i];
+        int valid;
+        if (code_point >= 'a' && code_point <= 'z' && !normalizer->mark_count) {
+            size_t end = i + 1; /* what no step changes, in one piece */
+            while (end < size && text[end] >= 'a' && text[end] <= 'z')
+                end++;
+            eitp__buffer_add(out, text + i, end - i);
+            i = end;
+            continue;
+        }
+        i += eitp__utf8_next(text + i, size - i, &code_point, &valid);
+        eitp_status status = eitp__normalize_character(normalizer, code_point, out, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error) {
+    eitp__flush_marks(normalizer, out);
+    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+}
+/* <<src/text/normalize.c */
+
+/* >>src/text/wordpiece.c */
+/* Largest number of nodes, so that two of them and a byte fit into a slot. */
+#define EITP__NODE_LIMIT ((size_t)1 << 28)
+
+EITP__PRIVATE void eitp__wordpiece_init(eitp__wordpiece *wordpiece, const eitp_host *host) {
+    memset(wordpiece, 0, sizeof *wordpiece);
+    wordpiece->continuing = wordpiece->unknown = -1;
+    wordpiece->max_characters = 100;
+    eitp__buffer_init(&wordpiece->prefix, host);
+}
+
+EITP__PRIVATE void eitp__wordpiece_release(eitp__wordpiece *wordpiece, const eitp_host *host) {
+    eitp__release(host, wordpiece->slots, wordpiece->slot_count * sizeof *wordpiece->slots);
+    eitp__release(host, wordpiece->token_ids, wordpiece->node_capacity * sizeof *wordpiece->token_ids);
+    eitp__buffer_release(&wordpiece->prefix);
+    wordpiece->slots = NULL;
+    wordpiece->token_ids = NULL;
+    wordpiece->slot_count = wordpiece->node_count = wordpiece->node_capacity = 0;
+}
+
+/* The slot of the child of a node, or the free slot for it. */
+static uint64_t *eitp__child_slot(uint64_t *slots, size_t slot_count, uint64_t node, unsigned char byte) {
+    const uint64_t key = node << 8 | byte;
+    uint64_t hash = key * 0x9E3779B97F4A7C15u;
+    for (size_t i = (size_t)(hash >> 32 ^ hash >> 12) & (slot_count - 1);; i = (i + 1) & (slot_count - 1)) {
+        if (!slots[i] || slots[i] >> 28 == key)
+            return &slots[i];
+    }
+}
+
+/* The child of a node; 0, which is the root, if it has none for this byte. */
+static uint64_t eitp__child(const eitp__wordpiece *wordpiece, uint64_t node, unsigned char byte) {
+    return *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, byte) & (EITP__NODE_LIMIT - 1);
+}
+
+static eitp_status eitp__grow_slots(eitp__wordpiece *wordpiece, const eitp_host *host, eitp_error *error) {
+    const size_t count = wordpiece->slot_count ? 2 * wordpiece->slot_count : 4096;
+    uint64_t *slots = (uint64_t *)eitp__allocate(host, count * sizeof *slots);
+    if (!slots)
+        return eitp__fail_memory(error, count * sizeof *slots, "the tokenizer's vocabulary");
+    for (size_t i = 0; i < wordpiece->slot_count; i++) {
+        const uint64_t slot = wordpiece->slots[i];
+        if (slot)
+            *eitp__child_slot(slots, count, slot >> 36, (unsigned char)(slot >> 28 & 0xFF)) = slot;
+    }
+    eitp__release(host, wordpiece->slots, wordpiece->slot_count * sizeof *slots);
+    wordpiece->slots = slots;
+    wordpiece->slot_count = count;
+    return EITP_OK;
+}
+
+static eitp_status eitp__add_node(eitp__wordpiece *wordpiece, const eitp_host *host, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (wordpiece->node_count + 1 >= EITP__NODE_LIMIT)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the text of the vocabulary exceeds 256 MiB");
+    if (2 * (wordpiece->node_count + 1) > wordpiece->slot_count)
+        status = eitp__grow_slots(wordpiece, host, error);
+    if (status == EITP_OK && !eitp__reserve(host, (void **)&wordpiece->token_ids, &wordpiece->node_capacity,
+                                            wordpiece->node_count + 1, sizeof *wordpiece->token_ids))
+        return eitp__fail_memory(error, (wordpiece->node_count + 1) * sizeof *wordpiece->token_ids,
+                                 "the tokenizer's vocabulary");
+    if (status == EITP_OK)
+        wordpiece->token_ids[wordpiece->node_count++] = -1;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__wordpiece_add(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                              const unsigned char *text, size_t size, int32_t id, eitp_error *error) {
+    eitp_status status = wordpiece->node_count ? EITP_OK : eitp__add_node(wordpiece, host, error); /* the root */
+    uint64_t node = 0;
+    for (size_t i = 0; i < size && status == EITP_OK; i++) {
+        uint64_t child = eitp__child(wordpiece, node, text[i]);
+        if (!child) {
+            status = eitp__add_node(wordpiece, host, error);
+            if (status != EITP_OK)
+                break;
+            child = wordpiece->node_count - 1;
+            *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, text[i]) =
+                (node << 8 | text[i]) << 28 | child;
+        }
+        node = child;
+    }
+    if (status == EITP_OK)
+        wordpiece->token_ids[node] = id;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__wordpiece_complete(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                                   eitp_error *error) {
+    const unsigned char *prefix = (const unsigned char *)wordpiece->prefix.data;
+    eitp_status status = wordpiece->node_count ? EITP_OK : eitp__add_node(wordpiece, host, error);
+    uint64_t node = 0;
+    for (size_t i = 0; i < wordpiece->prefix.size && status == EITP_OK; i++) {
+        node = eitp__child(wordpiece, node, prefix[i]);
+        if (!node)
+            return EITP_OK;
+    }
+    wordpiece->continuing = (int64_t)node;
+    return status;
+}
+
+static int eitp__has_more_characters(const unsigned char *word, size_t size, uint64_t limit) {
+    uint64_t count = 0;
+    if (size <= limit)
+        return 0;
+    for (size_t i = 0; i < size; i++)
+        count += (word[i] & 0xC0) != 0x80;
+    return count > limit;
+}
+
+/* The longest token of word[begin .. size) whose text goes on from `node`, or -1; *end is where it ends. */
+static int32_t eitp__longest_token(const eitp__wordpiece *wordpiece, int64_t node, const unsigned char *word,
+                                   size_t begin, size_t size, size_t *end) {
+    int32_t longest = -1;
+    for (size_t i = begin; i < size && node >= 0; i++) {
+        const uint64_t child = eitp__child(wordpiece, (uint64_t)node, word[i]);
+        node = child ? (int64_t)child : -1;
+        if (!child || wordpiece->token_ids[child] < 0)
+            continue;
+        longest = wordpiece->token_ids[child];
+        *end = i + 1;
+    }
+    return longest;
+}
+
+EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, const unsigned char *word, size_t size,
+                                            int32_t *ids) {
+    size_t count = 0;
+    int known = !eitp__has_more_characters(word, size, wordpiece->max_characters);
+    for (size_t begin = 0, end = 0; begin < size && known; begin = end) {
+        ids[count] = eitp__longest_token(wordpiece, begin ? wordpiece->continuing : 0, word, begin, size, &end);
+        known = ids[count++] >= 0;
+    }
+    if (known)
+        return count;
+    ids[0] = wordpiece->unknown; /* for the whole word, not for its end */
+    return 1;
+}
+
+EITP__PRIVATE int eitp__wordpiece_continues(const eitp__wordpiece *wordpiece, const void *text, size_t size) {
+    const eitp__buffer *prefix = &wordpiece->prefix;
+    return size >= prefix->size && (!prefix->size || !memcmp(text, prefix->data, prefix->size));
+}
+
+/* The class of the valid character at text[0]; *length is its number of bytes. */
+static int eitp__bert_class_at(const unsigned char *text, size_t size, size_t *length) {
+    uint32_t code_point;
+    int valid;
+    *length = eitp__utf8_next(text, size, &code_point, &valid);
+    return eitp__bert_class(code_point);
+}
+
+static int eitp__is_space_class(int kind) {
+    return kind == EITP__BERT_SPACE || kind == EITP__BERT_CONTROL_SPACE;
+}
+
+EITP__PRIVATE int eitp__is_space_piece(const unsigned char *text, size_t size) {
+    size_t length;
+    return text[0] == ' ' || eitp__is_space_class(eitp__bert_class_at(text, size, &length));
+}
+
+EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed) {
+    size_t length, end;
+    int kind = eitp__bert_class_at(text, size, &length);
+    if (eitp__is_space_class(kind) || kind == EITP__BERT_PUNCTUATION)
+        return length;
+    for (end = length; end < size; end += length) {
+        if (text[end] >= 'a' && text[end] <= 'z' && end < EITP__PIECE_LIMIT) {
+            length = 1;
+            continue;
+        }
+        kind = eitp__bert_class_at(text + end, size - end, &length);
+        if (eitp__is_space_class(kind) || kind == EITP__BERT_PUNCTUATION || end + length > EITP__PIECE_LIMIT)
+            return end;
+    }
+    return closed ? end : 0;
+}
+/* <<src/text/wordpiece.c */
+
+/* >>src/text/pretokenize.c */
+enum { EITP__SPLITTER_CHUNK = 65536 };
+
+/* The class of the valid character at text[0]; *length is its number of bytes. */
+static int eitp__class_at(const unsigned char *text, size_t size, size_t *length) {
+    if (text[0] < 0x80) {
+        *length = 1;
+        return eitp__unicode_class(text[0]);
+    }
+    uint32_t code_point;
+    int valid;
+    *length = eitp__utf8_next(text, size, &code_point, &valid);
+    return eitp__unicode_class(code_point);
+}
+
+/* Length of 's 't 'm 'd 're 've 'll at text[0], which is an apostrophe; 0 if there is none, SIZE_MAX if more text is
+   needed to decide. */
+static size_t eitp__contraction_size(const unsigned char *text, size_t size, int closed) {
+    if (size < 2)
+        return closed ? 0 : SIZE_MAX;
+    switch (text[1]) {
+    case 's':
+    case 't':
+    case 'm':
+    case 'd':
+        return 2;
+    case 'r':
+    case 'v':
+    case 'l':
+        if (size < 3)
+            return closed ? 0 : SIZE_MAX;
+        return text[2] == (text[1] == 'l' ? 'l' : 'e') ? 3 : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Length of the white space at text[0]: all of it at the end of the text, else all but its last character, unless it
+   has only one. 0 if more text is needed to decide. */
+static size_t eitp__space_size(const unsigned char *text, size_t size, int closed) {
+    size_t end = 0, last = 0;
+    while (end < size) {
+        size_t length;
+        if (eitp__class_at(text + end, size - end, &length) != EITP__UNICODE_SPACE)
+            return last ? last : end;
+        if (end + length > EITP__PIECE_LIMIT)
+            return end;
+        last = end;
+        end += length;
+    }
+    return closed ? end : 0;
+}
+
+EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, int closed) {
+    if (text[0] == '\'') {
+        size_t contraction = eitp__contraction_size(text, size, closed);
+        if (contraction)
+            return contraction == SIZE_MAX ? 0 : contraction;
+    }
+    size_t end = text[0] == ' ', length;
+    if (end == size)
+        return closed ? end : 0;
+    const int kind = eitp__class_at(text + end, size - end, &length);
+    if (kind == EITP__UNICODE_SPACE)
+        return eitp__space_size(text, size, closed);
+    for (;;) {
+        end += length;
+        if (end == size)
+            return closed ? end : 0;
+        if (eitp__class_at(text + end, size - end, &length) != kind)
+            return end;
+        if (end + length > EITP__PIECE_LIMIT)
+            return end;
+    }
+}
+
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size) {
+    while (size) {
+        size_t begin = size - 1, length;
+        while (begin && (text[begin] & 0xC0) == 0x80)
+            begin--;
+        if (eitp__class_at(text + begin, size - begin, &length) != EITP__UNICODE_SPACE)
+            break;
+        size = begin;
+    }
+    return size;
+}
+
+EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed) {
+    size_t certain = closed ? size : eitp__size_without_space(text, size);
+    return certain || size <= EITP__PIECE_LIMIT ? certain : size;
+}
+
+static int eitp__added_token_compare(const void *a, const void *b) {
+    const eitp__added_token *left = (const eitp__added_token *)a;
+    const eitp__added_token *right = (const eitp__added_token *)b;
+    int order = memcmp(left->bytes, right->bytes, left->size < right->size ? left->size : right->size);
+    return order ? order : (left->size > right->size) - (left->size < right->size);
+}
+
+EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added) {
+    eitp__sort(added->tokens, added->count, sizeof *added->tokens, eitp__added_token_compare);
+}
+
+EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_tokens *added,
+                                       eitp__piece_rule rule, eitp__piece_sink sink, void *user) {
+    memset(splitter, 0, sizeof *splitter);
+    splitter->host = host;
+    splitter->added = added;
+    splitter->rule = rule;
+    splitter->sink = sink;
+    splitter->user = user;
+    splitter->min_full = EITP__SPLITTER_CHUNK;
+    for (size_t i = 0; i < added->count; i++)
+        splitter->begins_added[added->tokens[i].bytes[0]] = 1;
+    eitp__splitter_reset(splitter);
+}
+
+EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter) {
+    eitp__release(splitter->host, splitter->window, splitter->capacity);
+    splitter->window = NULL;
+    splitter->capacity = 0;
+}
+
+EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
+    splitter->cursor = splitter->end = splitter->scanned = 1;
+    splitter->full = splitter->min_full;
+    splitter->at_segment_start = 1;
+    splitter->skips_space = 0;
+    splitter->partial_size = 0;
+}
+
+/* The longest added token that text[0 .. size) begins with, or NULL. *undecided: with more text it could be a longer
+   one. */
+static const eitp__added_token *eitp__added_token_at(const eitp__splitter *splitter, const unsigned char *text,
+                                                     size_t size, int *undecided) {
+    const eitp__added_token *added = splitter->added->tokens, *best = NULL;
+    size_t low = 0, high = splitter->added->count; /* the tokens that share the first `depth` bytes with the text */
+    *undecided = 0;
+    for (size_t depth = 0;; depth++) {
+        if (added[low].size == depth) /* the shortest is first */
+            best = &added[low++];
+        if (low == high)
+            return best;
+        if (depth == size) {
+            *undecided = 1;
+            return best;
+        }
+        size_t first = low, after = high;
+        for (size_t limit = high; first < limit;) { /* the first token whose next byte is at least the text's */
+            size_t middle = first + (limit - first) / 2;
+            if (added[middle].bytes[depth] < text[depth])
+                first = middle + 1;
+            else
+                limit = middle;
+        }
+        for (size_t begin = first; begin < after;) { /* the first token whose next byte is greater */
+            size_t middle = begin + (after - begin) / 2;
+            if (added[middle].bytes[depth] <= text[depth])
+                begin = middle + 1;
+            else
+                after = middle;
+        }
+        if (first == after)
+            return best;
+        low = first;
+        high = after;
+    }
+}
+
+/* Finds the next added token from `scanned` on, and moves `scanned` to its start, its possible start, or the end of the
+   window. *bounded: the plain text before `scanned` certainly ends there. */
+static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, int final, int *bounded) {
+    *bounded = final;
+    while (splitter->scanned < splitter->end) {
+        const unsigned char *text = splitter->window + splitter->scanned;
+        if (splitter->begins_added[text[0]]) {
+            int undecided;
+            const eitp__added_token *token =
+                eitp__added_token_at(splitter, text, splitter->end - splitter->scanned, &undecided);
+            if (undecided && !final)
+                return NULL;
+            if (token) {
+                *bounded = 1;
+                return token;
+            }
+        }
+        splitter->scanned++;
+    }
+    return NULL;
+}
+
+/* Passes over white space before `end` that belongs to the added token before the cursor. */
+static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
+    size_t length;
+    while (splitter->skips_space && splitter->cursor < end) {
+        if (eitp__class_at(splitter->window + splitter->cursor, end - splitter->cursor, &length) == EITP__UNICODE_SPACE)
+            splitter->cursor += length;
+        else
+            splitter->skips_space = 0;
+    }
+}
+
+/* Cuts the plain text in [cursor, end) into pieces, as far as they are certain. */
+static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end, int bounded, eitp_error *error) {
+    eitp__splitter_skip_space(splitter, end);
+    if (splitter->at_segment_start && splitter->cursor < end) {
+        splitter->at_segment_start = 0;
+        if (splitter->add_prefix_space && splitter->window[splitter->cursor] != ' ')
+            splitter->window[--splitter->cursor] = ' ';
+    }
+    while (splitter->cursor < end) {
+        const unsigned char *text = splitter->window + splitter->cursor;
+        size_t size = splitter->rule(text, end - splitter->cursor, bounded);
+        if (!size)
+            break;
+        splitter->cursor += size;
+        eitp_status status = splitter->sink(splitter->user, text, size, -1, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+/* The end of the plain text before `token`, which begins at `scanned` unless it is NULL. */
+static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eitp__added_token *token) {
+    if (!token || !token->takes_left || splitter->cursor >= splitter->scanned)
+        return splitter->scanned;
+    return splitter->cursor +
+           eitp__size_without_space(splitter->window + splitter->cursor, splitter->scanned - splitter->cursor);
+}
+
+/* Cuts the window into pieces, as far as they are certain, and moves the rest to its front. */
+static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
+    for (;;) {
+        int bounded;
+        const eitp__added_token *token = eitp__splitter_scan(splitter, final, &bounded);
+        eitp_status status =
+            eitp__splitter_cut_plain(splitter, eitp__splitter_plain_end(splitter, token), bounded, error);
+        if (status != EITP_OK)
+            return status;
+        if (!token)
+            break;
+        splitter->cursor = splitter->scanned += token->size;
+        splitter->at_segment_start = 1;
+        splitter->skips_space = token->takes_right;
+        status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    size_t rest = splitter->end - splitter->cursor;
+    memmove(splitter->window + 1, splitter->window + splitter->cursor, rest);
+    splitter->scanned = splitter->scanned - splitter->cursor + 1;
+    splitter->cursor = 1;
+    splitter->end = rest + 1;
+    /* The rest is examined again only when the window holds twice as much, so that the total time is linear. */
+    splitter->full = 2 * rest > splitter->min_full ? 2 * rest : splitter->min_full;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                                   eitp_error *error) {
+    while (size) {
+        size_t room = splitter->full - (splitter->end - splitter->cursor);
+        size_t part = size;
+        if (part > room) { /* whole characters only */
+            part = room;
+            while (part && (text[part] & 0xC0) == 0x80)
+                part--;
+        }
+        if (part) {
+            size_t needed = splitter->end + part;
+            if (!eitp__reserve(splitter->host, (void **)&splitter->window, &splitter->capacity, needed, 1))
+                return eitp__fail_memory(error, needed, "the text being encoded");
+            memcpy(splitter->window + splitter->end, text, part);
+            splitter->end += part;
+            text += part;
+            size -= part;
+        }
+        if (size) {
+            eitp_status status = eitp__splitter_cut(splitter, 0, error);
+            if (status != EITP_OK)
+                return status;
+        }
+    }
+    return EITP_OK;
+}
+
+/* Adds text that may be ill-formed, but ends inside a sequence only at the end of the text. */
+static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                         eitp_error *error) {
+    for (;;) {
+        size_t valid = eitp__utf8_valid_prefix(text, size);
+        eitp_status status = eitp__splitter_add_valid(splitter, text, valid, error);
+        if (status != EITP_OK || valid == size)
+            return status;
+        uint32_t code_point;
+        int is_valid;
+        size_t bad = eitp__utf8_next(text + valid, size - valid, &code_point, &is_valid);
+        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+        if (status != EITP_OK)
+            return status;
+        text += valid + bad;
+        size -= valid + bad;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                             eitp_error *error) {
+    while (splitter->partial_size && size) { /* completes a sequence from the last chunk, byte by byte */
+        splitter->partial[splitter->partial_size++] = *text++;
+        size--;
+        if (eitp__utf8_incomplete(splitter->partial, splitter->partial_size) == splitter->partial_size)
+            continue;
+        size_t count = splitter->partial_size, rest = eitp__utf8_incomplete(splitter->partial, count);
+        unsigned char bytes[4];
+        memcpy(bytes, splitter->partial, count);
+        memcpy(splitter->partial, bytes + count - rest, rest);
+        splitter->partial_size = rest;
+        eitp_status status = eitp__splitter_repair(splitter, bytes, count - rest, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    if (!size)
+        return EITP_OK;
+    size_t rest = eitp__utf8_incomplete(text, size);
+    memcpy(splitter->partial, text + size - rest, rest);
+    splitter->partial_size = rest;
+    return eitp__splitter_repair(splitter, text, size - rest, error);
+}
+
+EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (splitter->partial_size)
+        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+    if (status == EITP_OK && splitter->end > splitter->cursor)
+        status = eitp__splitter_cut(splitter, 1, error);
+    eitp__splitter_reset(splitter);
+    return status;
+}
+/* <<src/text/pretokenize.c */
 
 /* >>src/text/encoder.c */
 /*
@@ -33280,127 +34522,6 @@ eitp_status eitp_tokenizer_encode_words(const eitp_tokenizer *tokenizer, const e
 }
 /* <<src/text/sequence.c */
 
-/* >>src/text/decode.c */
-/* Decoding: tokens to text. */
-
-/* What WordPiece's decoder replaces in each token, in this order, where it cleans up. */
-static const struct {
-    const char *found, *put;
-} eitp__cleanups[] = {
-    {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
-    {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
-};
-
-static void eitp__replace_all(const eitp__buffer *from, const char *found, const char *put, eitp__buffer *to) {
-    const size_t size = strlen(found);
-    eitp__buffer_clear(to);
-    to->failed = from->failed;
-    for (size_t i = 0; i < from->size;) {
-        if (size <= from->size - i && !memcmp(from->data + i, found, size)) {
-            eitp__buffer_add_text(to, put);
-            i += size;
-        } else {
-            eitp__buffer_add(to, from->data + i++, 1);
-        }
-    }
-}
-
-/* Cleans up text[0], with text[1] as a second buffer; the result is in text[0]. */
-static void eitp__clean_up(eitp__buffer text[2]) {
-    if (!text[0].size || !memchr(text[0].data, ' ', text[0].size)) /* each of them begins with one */
-        return;
-    for (size_t i = 0; i < EITP__COUNT(eitp__cleanups); i++) {
-        eitp__replace_all(&text[0], eitp__cleanups[i].found, eitp__cleanups[i].put, &text[1]);
-        const eitp__buffer swapped = text[0];
-        text[0] = text[1];
-        text[1] = swapped;
-    }
-}
-
-/* Where decoded text is stored. */
-typedef struct eitp__decoded {
-    char *text;
-    size_t capacity, size;
-} eitp__decoded;
-
-static eitp_status eitp__decoded_add(eitp__decoded *out, const char *bytes, size_t size, eitp_error *error) {
-    if (out->size < out->capacity && size)
-        memcpy(out->text + out->size, bytes, size < out->capacity - out->size ? size : out->capacity - out->size);
-    if (!eitp__add_size(out->size, size, &out->size))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of the tokens exceeds the address space");
-    return EITP_OK;
-}
-
-/* Adds a token of WordPiece: what goes on with a word without its prefix, another one after a space. */
-static eitp_status eitp__decode_word(const eitp_tokenizer *tokenizer, const char *bytes, size_t size, int first,
-                                     eitp__buffer text[2], eitp__decoded *out, eitp_error *error) {
-    const int continues =
-        tokenizer->decodes_words && !first && eitp__wordpiece_continues(&tokenizer->wordpiece, bytes, size);
-    const size_t skipped = continues ? tokenizer->wordpiece.prefix.size : 0;
-    eitp__buffer_clear(&text[0]);
-    if (!first && !continues)
-        eitp__buffer_add_text(&text[0], " ");
-    eitp__buffer_add(&text[0], bytes + skipped, size - skipped);
-    if (tokenizer->cleans_up)
-        eitp__clean_up(text);
-    if (text[0].failed || text[1].failed)
-        return eitp__fail_memory(error, size, "the text of a token");
-    return eitp__decoded_add(out, text[0].data, text[0].size, error);
-}
-
-/* The text of a token: of added ones that are recognized in normalized text, that text. */
-static eitp_status eitp__decoded_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
-                                       eitp_error *error) {
-    const eitp__added_tokens *normalized = &tokenizer->added[EITP__ADDED_NORMALIZED];
-    eitp_status status = eitp_tokenizer_token(tokenizer, id, bytes, size, error);
-    if (status != EITP_OK || !(tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_NORMALIZED))
-        return status;
-    for (size_t i = 0; i < normalized->count; i++) {
-        if (normalized->tokens[i].id != id)
-            continue;
-        *bytes = (const char *)normalized->tokens[i].bytes;
-        *size = normalized->tokens[i].size;
-    }
-    return EITP_OK;
-}
-
-static eitp_status eitp__decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, eitp__buffer text[2],
-                                eitp__decoded *out, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < count && status == EITP_OK; i++) {
-        const char *bytes = NULL;
-        size_t size = 0;
-        status = eitp__decoded_token(tokenizer, ids[i], &bytes, &size, error);
-        if (status != EITP_OK)
-            return eitp__fail_prefix(error, status, "token %zu of the sequence", i);
-        status = tokenizer->model == EITP__MODEL_WORDPIECE
-                     ? eitp__decode_word(tokenizer, bytes, size, i == 0, text, out, error)
-                     : eitp__decoded_add(out, bytes, size, error);
-    }
-    return status;
-}
-
-eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
-                                  size_t capacity, size_t *size, eitp_error *error) {
-    eitp__buffer buffers[2];
-    eitp__decoded out;
-    if (!tokenizer || !size)
-        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
-    *size = 0;
-    if ((count && !ids) || (capacity && !text))
-        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
-    out.text = text, out.capacity = capacity, out.size = 0;
-    eitp__buffer_init(&buffers[0], &tokenizer->host);
-    eitp__buffer_init(&buffers[1], &tokenizer->host);
-    eitp_status status = eitp__decode(tokenizer, ids, count, buffers, &out, error);
-    if (status == EITP_OK)
-        *size = out.size;
-    eitp__buffer_release(&buffers[0]);
-    eitp__buffer_release(&buffers[1]);
-    return status;
-}
-/* <<src/text/decode.c */
-
 /* >>src/text/special_tokens.c */
 /*
  * Special tokens as transformers 4 and 5 find them: tokenizer_config.json names each by a string or an object; if it
@@ -33566,6 +34687,456 @@ EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, ei
     }
 }
 /* <<src/text/special_tokens.c */
+
+/* >>src/text/tokenizer.c */
+EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
+                                                       eitp_error *error) {
+    eitp_tokenizer *tokenizer = (eitp_tokenizer *)eitp__allocate(host, sizeof *tokenizer);
+    if (!tokenizer) {
+        eitp__fail_memory(error, sizeof *tokenizer, "a tokenizer");
+        return NULL;
+    }
+    tokenizer->host = *host;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
+        tokenizer->special[which] = -1;
+    eitp__buffer_init(&tokenizer->config, &tokenizer->host);
+    eitp__buffer_init(&tokenizer->added_text, &tokenizer->host);
+    for (int part = 0; part < EITP__KEPT_PARTS; part++)
+        eitp__buffer_init(&tokenizer->kept[part], &tokenizer->host);
+    eitp__wordpiece_init(&tokenizer->wordpiece, &tokenizer->host);
+    eitp__template_add(&tokenizer->single, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_SECOND, 1);
+    eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    eitp__buffer_init(&vocabulary->bytes, &tokenizer->host);
+    vocabulary->tokens = (eitp__token *)eitp__allocate(host, count * sizeof *vocabulary->tokens);
+    vocabulary->count = vocabulary->tokens ? count : 0;
+    eitp__bpe *bpe = &tokenizer->bpe;
+    bpe->merges = (eitp__merge *)eitp__allocate(host, merge_count * sizeof *bpe->merges);
+    bpe->merge_count = bpe->merges ? merge_count : 0;
+    if (!vocabulary->tokens || (merge_count && !bpe->merges)) {
+        eitp__fail_memory(error, count * sizeof *vocabulary->tokens + merge_count * sizeof *bpe->merges,
+                          "the tokenizer's vocabulary");
+        eitp_tokenizer_destroy(tokenizer);
+        return NULL;
+    }
+    return tokenizer;
+}
+
+EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
+                                                    size_t size, unsigned flags, eitp_error *error) {
+    eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    eitp__token *token = &vocabulary->tokens[id];
+    if (size > UINT32_MAX - vocabulary->bytes.size)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the text of the vocabulary exceeds 4 GiB");
+    token->offset = (uint32_t)vocabulary->bytes.size;
+    token->size = (uint32_t)size;
+    token->flags = (unsigned char)(flags | EITP__TOKEN_PRESENT);
+    eitp__buffer_add(&vocabulary->bytes, bytes, size);
+    return vocabulary->bytes.failed ? eitp__fail_memory(error, size, "the tokenizer's vocabulary") : EITP_OK;
+}
+
+EITP__PRIVATE const char *eitp__kept_part_name(int part) {
+    static const char *const names[] = {"truncation", "padding", "post_processor", "decoder"};
+    return names[part];
+}
+
+EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id) {
+    return (const unsigned char *)tokenizer->vocabulary.bytes.data + tokenizer->vocabulary.tokens[id].offset;
+}
+
+/* Finds the token of each byte. */
+static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    int32_t *byte_ids = tokenizer->bpe.byte_ids;
+    for (size_t byte = 0; byte < 256; byte++)
+        byte_ids[byte] = -1;
+    for (size_t id = 0; id < vocabulary->count; id++) {
+        const eitp__token *token = &vocabulary->tokens[id];
+        if (token->size == 1 && !(token->flags & (EITP__TOKEN_VERBATIM | EITP__TOKEN_OUTSIDE)))
+            byte_ids[*eitp__token_bytes(tokenizer, id)] = (int32_t)id;
+    }
+    for (size_t byte = 0; byte < 256; byte++) {
+        if (byte_ids[byte] < 0)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "the vocabulary lacks a token for byte 0x%02X, so some texts cannot be encoded; train it "
+                              "with an initial alphabet of all 256 bytes",
+                              (unsigned)byte);
+    }
+    return EITP_OK;
+}
+
+/* Builds the trie of WordPiece. */
+static eitp_status eitp__tokenizer_index_words(eitp_tokenizer *tokenizer, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    eitp_status status = EITP_OK;
+    for (size_t id = 0; id < vocabulary->count && status == EITP_OK; id++) {
+        if (!(vocabulary->tokens[id].flags & EITP__TOKEN_OUTSIDE))
+            status = eitp__wordpiece_add(&tokenizer->wordpiece, &tokenizer->host, eitp__token_bytes(tokenizer, id),
+                                         vocabulary->tokens[id].size, (int32_t)id, error);
+    }
+    return status == EITP_OK ? eitp__wordpiece_complete(&tokenizer->wordpiece, &tokenizer->host, error) : status;
+}
+
+/* Adds the text of a token, normalized, to tokenizer->added_text, and stores its size. */
+static eitp_status eitp__normalize_added(eitp_tokenizer *tokenizer, const eitp__token *token, eitp__added_token *added,
+                                         eitp_error *error) {
+    eitp__buffer *text = &tokenizer->added_text;
+    const size_t before = text->size;
+    eitp__normalizer normalizer;
+    eitp__normalizer_init(&normalizer, &tokenizer->host, &tokenizer->normalization);
+    eitp_status status = eitp__normalizer_add(&normalizer, added->bytes, token->size, text, error);
+    if (status == EITP_OK)
+        status = eitp__normalizer_finish(&normalizer, text, error);
+    eitp__normalizer_release(&normalizer);
+    added->size = text->size - before;
+    if (status == EITP_OK && !added->size)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported added token %ld, of which the normalizer leaves nothing; remove it, or set its "
+                          "\"normalized\" to false",
+                          (long)added->id);
+    return status;
+}
+
+/* Lists the added tokens of one kind, EITP__ADDED_RAW or EITP__ADDED_NORMALIZED. */
+static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    const unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_NORMALIZED;
+    const unsigned wanted = EITP__TOKEN_ADDED | (kind == EITP__ADDED_NORMALIZED ? (unsigned)EITP__TOKEN_NORMALIZED : 0);
+    eitp__added_tokens *list = &tokenizer->added[kind];
+    size_t count = 0;
+    for (size_t id = 0; id < vocabulary->count; id++)
+        count += (vocabulary->tokens[id].flags & mask) == wanted;
+    if (!count)
+        return EITP_OK;
+    list->tokens = (eitp__added_token *)eitp__allocate(&tokenizer->host, count * sizeof *list->tokens);
+    if (!list->tokens)
+        return eitp__fail_memory(error, count * sizeof *list->tokens, "the tokenizer's added tokens");
+    list->count = count;
+    for (size_t id = 0, i = 0; id < vocabulary->count; id++) {
+        const eitp__token *token = &vocabulary->tokens[id];
+        if ((token->flags & mask) != wanted)
+            continue;
+        eitp__added_token *added = &list->tokens[i++];
+        added->bytes = eitp__token_bytes(tokenizer, id);
+        added->size = token->size;
+        added->id = (int32_t)id;
+        added->takes_left = (token->flags & EITP__TOKEN_TAKES_LEFT) != 0;
+        added->takes_right = (token->flags & EITP__TOKEN_TAKES_RIGHT) != 0;
+        eitp_status status = EITP_OK;
+        if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer)
+            status = eitp__normalize_added(tokenizer, token, added, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+/* Sorts the added tokens of one kind and checks that they differ. */
+static eitp_status eitp__tokenizer_sort_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
+    eitp__added_tokens *list = &tokenizer->added[kind];
+    if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer) { /* the text has its place now */
+        size_t offset = 0;
+        for (size_t i = 0; i < list->count; offset += list->tokens[i++].size)
+            list->tokens[i].bytes = (const unsigned char *)tokenizer->added_text.data + offset;
+    }
+    eitp__added_tokens_sort(list);
+    for (size_t i = 1; i < list->count; i++) {
+        const eitp__added_token *one = &list->tokens[i - 1], *other = &list->tokens[i];
+        if (one->size == other->size && !memcmp(one->bytes, other->bytes, one->size))
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "added tokens %ld and %ld have the same text; remove one of them", (long)one->id,
+                              (long)other->id);
+    }
+    return EITP_OK;
+}
+
+/* Finds the special tokens that have the usual names. */
+static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    for (size_t id = 0; id < vocabulary->count; id++) {
+        const eitp__token *token = &vocabulary->tokens[id];
+        if (!(token->flags & EITP__TOKEN_SPECIAL))
+            continue;
+        for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+            const char *name = eitp__family_token(tokenizer->family, (eitp_special_token)which);
+            if (name && token->size == strlen(name) && !memcmp(eitp__token_bytes(tokenizer, id), name, token->size))
+                tokenizer->special[which] = (int32_t)id;
+        }
+    }
+    if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
+}
+
+static uint64_t eitp__fnv(uint64_t hash, const void *data, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001B3u;
+    return hash;
+}
+
+/* Hashes the bytes from the lowest on, so that the result is the same on every machine. */
+static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
+    for (unsigned shift = 0; shift < 32; shift += 8)
+        hash = (hash ^ (number >> shift & 0xFF)) * 0x100000001B3u;
+    return hash;
+}
+
+/* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */
+static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
+    const eitp__normalization *steps = &tokenizer->normalization;
+    const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
+    if (tokenizer->model != EITP__MODEL_WORDPIECE)
+        return hash;
+    hash = eitp__fnv_number(hash, (uint32_t)tokenizer->has_normalizer);
+    hash = eitp__fnv_number(hash, (uint32_t)(steps->clean_text | steps->handle_chinese_chars << 1 |
+                                             (steps->strip_accents < 0 ? steps->lowercase : steps->strip_accents) << 2 |
+                                             steps->lowercase << 3));
+    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->unknown);
+    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->max_characters);
+    hash = eitp__fnv(hash, wordpiece->prefix.data, wordpiece->prefix.size);
+    return eitp__fnv_number(hash, (uint32_t)(tokenizer->decodes_words | tokenizer->cleans_up << 1));
+}
+
+/* The flags of a token that encoding and decoding depend on. */
+static uint32_t eitp__hashed_flags(const eitp_tokenizer *tokenizer, const eitp__token *token) {
+    unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT;
+    if (tokenizer->has_normalizer)
+        mask |= EITP__TOKEN_NORMALIZED;
+    return token->flags & mask;
+}
+
+static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    uint64_t hash = eitp__fnv_number(0xCBF29CE484222325u, (uint32_t)tokenizer->add_prefix_space);
+    hash = eitp__fnv_number(hash, (uint32_t)vocabulary->count);
+    for (size_t id = 0; id < vocabulary->count; id++) {
+        const eitp__token *token = &vocabulary->tokens[id];
+        hash = eitp__fnv_number(hash, eitp__hashed_flags(tokenizer, token));
+        hash = eitp__fnv_number(hash, token->size);
+        hash = eitp__fnv(hash, eitp__token_bytes(tokenizer, id), token->size);
+    }
+    for (size_t rank = 0; rank < tokenizer->bpe.merge_count; rank++) {
+        hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].left);
+        hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].right);
+        hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].result);
+    }
+    return eitp__hash_words(hash, tokenizer);
+}
+
+EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error) {
+    eitp_status status;
+    if (tokenizer->model == EITP__MODEL_WORDPIECE) {
+        status = eitp__tokenizer_index_words(tokenizer, error);
+    } else {
+        status = eitp__tokenizer_find_bytes(tokenizer, error);
+        if (status == EITP_OK)
+            status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
+    }
+    for (int kind = 0; kind < 2 && status == EITP_OK; kind++) {
+        status = eitp__tokenizer_list_added(tokenizer, kind, error);
+        if (status == EITP_OK)
+            status = eitp__tokenizer_sort_added(tokenizer, kind, error);
+    }
+    if (status != EITP_OK)
+        return status;
+    eitp__tokenizer_find_special(tokenizer);
+    tokenizer->fingerprint = eitp__tokenizer_hash(tokenizer);
+    return EITP_OK;
+}
+
+eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!host || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_create_bytes", "host and out");
+    *out = NULL;
+    eitp_tokenizer *tokenizer = eitp__tokenizer_allocate(host, 257, 0, error);
+    if (!tokenizer)
+        return EITP_ERROR_MEMORY;
+    for (size_t byte = 0; byte < 256 && status == EITP_OK; byte++) {
+        const unsigned char text = (unsigned char)byte;
+        status = eitp__tokenizer_set_token(tokenizer, byte, &text, 1, 0, error);
+    }
+    if (status == EITP_OK)
+        status = eitp__tokenizer_set_token(tokenizer, 256, EITP__END_OF_TEXT, strlen(EITP__END_OF_TEXT),
+                                           EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL, error);
+    if (status == EITP_OK)
+        status = eitp__tokenizer_complete(tokenizer, error);
+    if (status == EITP_OK)
+        *out = tokenizer;
+    else
+        eitp_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
+    if (!tokenizer)
+        return;
+    const eitp_host host = tokenizer->host;
+    eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    eitp__buffer_release(&vocabulary->bytes);
+    eitp__buffer_release(&tokenizer->config);
+    eitp__buffer_release(&tokenizer->added_text);
+    for (int part = 0; part < EITP__KEPT_PARTS; part++)
+        eitp__buffer_release(&tokenizer->kept[part]);
+    eitp__wordpiece_release(&tokenizer->wordpiece, &host);
+    eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
+    eitp__bpe_release(&tokenizer->bpe, &host);
+    for (int kind = 0; kind < 2; kind++)
+        eitp__release(&host, tokenizer->added[kind].tokens,
+                      tokenizer->added[kind].count * sizeof *tokenizer->added[kind].tokens);
+    eitp__release(&host, tokenizer, sizeof *tokenizer);
+}
+
+int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
+    return tokenizer ? (int32_t)tokenizer->vocabulary.count : 0;
+}
+
+int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
+    const int index = (int)which;
+    return tokenizer && index >= 0 && index < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[index] : -1;
+}
+
+int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
+    return eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT);
+}
+
+uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
+    return tokenizer ? tokenizer->fingerprint : 0;
+}
+
+eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
+                                 eitp_error *error) {
+    if (!tokenizer || !bytes || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_token", "tokenizer, bytes and size");
+    if (id < 0 || (size_t)id >= tokenizer->vocabulary.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %ld is outside the vocabulary, which has ids 0 to %zu",
+                          (long)id, tokenizer->vocabulary.count - 1);
+    *bytes = (const char *)eitp__token_bytes(tokenizer, (size_t)id);
+    *size = tokenizer->vocabulary.tokens[id].size;
+    return EITP_OK;
+}
+/* <<src/text/tokenizer.c */
+
+/* >>src/text/decode.c */
+/* Decoding: tokens to text. */
+
+/* What WordPiece's decoder replaces in each token, in this order, where it cleans up. */
+static const struct {
+    const char *found, *put;
+} eitp__cleanups[] = {
+    {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+    {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+};
+
+static void eitp__replace_all(const eitp__buffer *from, const char *found, const char *put, eitp__buffer *to) {
+    const size_t size = strlen(found);
+    eitp__buffer_clear(to);
+    to->failed = from->failed;
+    for (size_t i = 0; i < from->size;) {
+        if (size <= from->size - i && !memcmp(from->data + i, found, size)) {
+            eitp__buffer_add_text(to, put);
+            i += size;
+        } else {
+            eitp__buffer_add(to, from->data + i++, 1);
+        }
+    }
+}
+
+/* Cleans up text[0], with text[1] as a second buffer; the result is in text[0]. */
+static void eitp__clean_up(eitp__buffer text[2]) {
+    if (!text[0].size || !memchr(text[0].data, ' ', text[0].size)) /* each of them begins with one */
+        return;
+    for (size_t i = 0; i < EITP__COUNT(eitp__cleanups); i++) {
+        eitp__replace_all(&text[0], eitp__cleanups[i].found, eitp__cleanups[i].put, &text[1]);
+        const eitp__buffer swapped = text[0];
+        text[0] = text[1];
+        text[1] = swapped;
+    }
+}
+
+/* Where decoded text is stored. */
+typedef struct eitp__decoded {
+    char *text;
+    size_t capacity, size;
+} eitp__decoded;
+
+static eitp_status eitp__decoded_add(eitp__decoded *out, const char *bytes, size_t size, eitp_error *error) {
+    if (out->size < out->capacity && size)
+        memcpy(out->text + out->size, bytes, size < out->capacity - out->size ? size : out->capacity - out->size);
+    if (!eitp__add_size(out->size, size, &out->size))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of the tokens exceeds the address space");
+    return EITP_OK;
+}
+
+/* Adds a token of WordPiece: what goes on with a word without its prefix, another one after a space. */
+static eitp_status eitp__decode_word(const eitp_tokenizer *tokenizer, const char *bytes, size_t size, int first,
+                                     eitp__buffer text[2], eitp__decoded *out, eitp_error *error) {
+    const int continues =
+        tokenizer->decodes_words && !first && eitp__wordpiece_continues(&tokenizer->wordpiece, bytes, size);
+    const size_t skipped = continues ? tokenizer->wordpiece.prefix.size : 0;
+    eitp__buffer_clear(&text[0]);
+    if (!first && !continues)
+        eitp__buffer_add_text(&text[0], " ");
+    eitp__buffer_add(&text[0], bytes + skipped, size - skipped);
+    if (tokenizer->cleans_up)
+        eitp__clean_up(text);
+    if (text[0].failed || text[1].failed)
+        return eitp__fail_memory(error, size, "the text of a token");
+    return eitp__decoded_add(out, text[0].data, text[0].size, error);
+}
+
+/* The text of a token: of added ones that are recognized in normalized text, that text. */
+static eitp_status eitp__decoded_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
+                                       eitp_error *error) {
+    const eitp__added_tokens *normalized = &tokenizer->added[EITP__ADDED_NORMALIZED];
+    eitp_status status = eitp_tokenizer_token(tokenizer, id, bytes, size, error);
+    if (status != EITP_OK || !(tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_NORMALIZED))
+        return status;
+    for (size_t i = 0; i < normalized->count; i++) {
+        if (normalized->tokens[i].id != id)
+            continue;
+        *bytes = (const char *)normalized->tokens[i].bytes;
+        *size = normalized->tokens[i].size;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, eitp__buffer text[2],
+                                eitp__decoded *out, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        const char *bytes = NULL;
+        size_t size = 0;
+        status = eitp__decoded_token(tokenizer, ids[i], &bytes, &size, error);
+        if (status != EITP_OK)
+            return eitp__fail_prefix(error, status, "token %zu of the sequence", i);
+        status = tokenizer->model == EITP__MODEL_WORDPIECE
+                     ? eitp__decode_word(tokenizer, bytes, size, i == 0, text, out, error)
+                     : eitp__decoded_add(out, bytes, size, error);
+    }
+    return status;
+}
+
+eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
+                                  size_t capacity, size_t *size, eitp_error *error) {
+    eitp__buffer buffers[2];
+    eitp__decoded out;
+    if (!tokenizer || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
+    *size = 0;
+    if ((count && !ids) || (capacity && !text))
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
+    out.text = text, out.capacity = capacity, out.size = 0;
+    eitp__buffer_init(&buffers[0], &tokenizer->host);
+    eitp__buffer_init(&buffers[1], &tokenizer->host);
+    eitp_status status = eitp__decode(tokenizer, ids, count, buffers, &out, error);
+    if (status == EITP_OK)
+        *size = out.size;
+    eitp__buffer_release(&buffers[0]);
+    eitp__buffer_release(&buffers[1]);
+    return status;
+}
+/* <<src/text/decode.c */
 
 /* >>src/text/loader.c */
 EITP__PRIVATE void eitp__loader_init(eitp__loader *loader, const eitp_host *host, const eitp__special_files *files) {
@@ -35832,996 +37403,6 @@ EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp_
     return fits ? EITP_OK : eitp__train_fail(error);
 }
 /* <<src/text/bpe_train.c */
-
-/* >>src/text/normalize.c */
-/* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
-#define EITP__MARK_LIMIT ((size_t)262144)
-
-EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
-                                         const eitp__normalization *steps) {
-    memset(normalizer, 0, sizeof *normalizer);
-    normalizer->host = host;
-    normalizer->steps = *steps;
-    if (steps->strip_accents < 0)
-        normalizer->steps.strip_accents = steps->lowercase;
-}
-
-EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer) {
-    eitp__release(normalizer->host, normalizer->marks, normalizer->mark_capacity * sizeof *normalizer->marks);
-    normalizer->marks = NULL;
-    normalizer->mark_count = normalizer->mark_capacity = 0;
-}
-
-EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer) {
-    normalizer->mark_count = 0;
-}
-
-/* Writes a character that has its place, in lower case where asked. */
-static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out) {
-    uint32_t letters[2];
-    size_t count = 1;
-    letters[0] = code_point;
-    if (normalizer->steps.lowercase)
-        count = eitp__unicode_lowercase(code_point, letters);
-    for (size_t i = 0; i < count; i++) {
-        unsigned char bytes[4];
-        eitp__buffer_add(out, bytes, eitp__utf8_encode(letters[i], bytes));
-    }
-}
-
-/* Writes the marks by their classes from the lowest on, and those of one class in the order of the text. */
-static void eitp__flush_marks(eitp__normalizer *normalizer, eitp__buffer *out) {
-    unsigned order = 0;
-    for (size_t left = normalizer->mark_count; left;) {
-        unsigned next = UINT32_MAX;
-        for (size_t i = 0; i < normalizer->mark_count; i++) {
-            const unsigned mark_order = eitp__unicode_mark_order(normalizer->marks[i]);
-            if (mark_order > order && mark_order < next)
-                next = mark_order;
-        }
-        order = next;
-        for (size_t i = 0; i < normalizer->mark_count; i++) {
-            if (eitp__unicode_mark_order(normalizer->marks[i]) != order)
-                continue;
-            eitp__write_normal(normalizer, normalizer->marks[i], out);
-            left--;
-        }
-    }
-    normalizer->mark_count = 0;
-}
-
-static eitp_status eitp__add_mark(eitp__normalizer *normalizer, uint32_t mark, eitp__buffer *out, eitp_error *error) {
-    if (normalizer->mark_count == EITP__MARK_LIMIT)
-        eitp__flush_marks(normalizer, out);
-    if (!eitp__reserve(normalizer->host, (void **)&normalizer->marks, &normalizer->mark_capacity,
-                       normalizer->mark_count + 1, sizeof *normalizer->marks))
-        return eitp__fail_memory(error, (normalizer->mark_count + 1) * sizeof *normalizer->marks, "marks in a text");
-    normalizer->marks[normalizer->mark_count++] = mark;
-    return EITP_OK;
-}
-
-/* Decomposes a character and drops its accents. Accents that would change places with marks do not separate them. */
-static eitp_status eitp__strip_accents(eitp__normalizer *normalizer, uint32_t code_point, int kind, eitp__buffer *out,
-                                       eitp_error *error) {
-    uint32_t letters[3];
-    eitp_status status = EITP_OK;
-    if (kind == EITP__BERT_ACCENT)
-        eitp__flush_marks(normalizer, out);
-    if (kind == EITP__BERT_ACCENT || kind == EITP__BERT_MOVABLE_ACCENT)
-        return EITP_OK;
-    const size_t count = eitp__unicode_without_accents(code_point, letters);
-    for (size_t i = 0; i < count && status == EITP_OK; i++) {
-        if (eitp__unicode_mark_order(letters[i])) {
-            status = eitp__add_mark(normalizer, letters[i], out, error);
-            continue;
-        }
-        eitp__flush_marks(normalizer, out);
-        eitp__write_normal(normalizer, letters[i], out);
-    }
-    return status;
-}
-
-static eitp_status eitp__normalize_character(eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out,
-                                             eitp_error *error) {
-    const eitp__normalization *steps = &normalizer->steps;
-    const int kind = eitp__bert_class(code_point);
-    eitp_status status = EITP_OK;
-    if (steps->clean_text) {
-        if (kind == EITP__BERT_CONTROL || kind == EITP__BERT_CONTROL_SPACE)
-            return EITP_OK;
-        if (kind == EITP__BERT_SPACE)
-            code_point = ' ';
-    }
-    const int isolated = steps->handle_chinese_chars && kind == EITP__BERT_IDEOGRAPH;
-    if (isolated) {
-        eitp__flush_marks(normalizer, out);
-        eitp__buffer_add(out, " ", 1);
-    }
-    if (steps->strip_accents)
-        status = eitp__strip_accents(normalizer, code_point, kind, out, error);
-    else
-        eitp__write_normal(normalizer, code_point, out);
-    if (isolated)
-        eitp__buffer_add(out, " ", 1);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
-                                               eitp__buffer *out, eitp_error *error) {
-    for (size_t i = 0; i < size;) {
-        uint32_t code_point = text[i];
-        int valid;
-        if (code_point >= 'a' && code_point <= 'z' && !normalizer->mark_count) {
-            size_t end = i + 1; /* what no step changes, in one piece */
-            while (end < size && text[end] >= 'a' && text[end] <= 'z')
-                end++;
-            eitp__buffer_add(out, text + i, end - i);
-            i = end;
-            continue;
-        }
-        i += eitp__utf8_next(text + i, size - i, &code_point, &valid);
-        eitp_status status = eitp__normalize_character(normalizer, code_point, out, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error) {
-    eitp__flush_marks(normalizer, out);
-    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
-}
-/* <<src/text/normalize.c */
-
-/* >>src/text/wordpiece.c */
-/* Largest number of nodes, so that two of them and a byte fit into a slot. */
-#define EITP__NODE_LIMIT ((size_t)1 << 28)
-
-EITP__PRIVATE void eitp__wordpiece_init(eitp__wordpiece *wordpiece, const eitp_host *host) {
-    memset(wordpiece, 0, sizeof *wordpiece);
-    wordpiece->continuing = wordpiece->unknown = -1;
-    wordpiece->max_characters = 100;
-    eitp__buffer_init(&wordpiece->prefix, host);
-}
-
-EITP__PRIVATE void eitp__wordpiece_release(eitp__wordpiece *wordpiece, const eitp_host *host) {
-    eitp__release(host, wordpiece->slots, wordpiece->slot_count * sizeof *wordpiece->slots);
-    eitp__release(host, wordpiece->token_ids, wordpiece->node_capacity * sizeof *wordpiece->token_ids);
-    eitp__buffer_release(&wordpiece->prefix);
-    wordpiece->slots = NULL;
-    wordpiece->token_ids = NULL;
-    wordpiece->slot_count = wordpiece->node_count = wordpiece->node_capacity = 0;
-}
-
-/* The slot of the child of a node, or the free slot for it. */
-static uint64_t *eitp__child_slot(uint64_t *slots, size_t slot_count, uint64_t node, unsigned char byte) {
-    const uint64_t key = node << 8 | byte;
-    uint64_t hash = key * 0x9E3779B97F4A7C15u;
-    for (size_t i = (size_t)(hash >> 32 ^ hash >> 12) & (slot_count - 1);; i = (i + 1) & (slot_count - 1)) {
-        if (!slots[i] || slots[i] >> 28 == key)
-            return &slots[i];
-    }
-}
-
-/* The child of a node; 0, which is the root, if it has none for this byte. */
-static uint64_t eitp__child(const eitp__wordpiece *wordpiece, uint64_t node, unsigned char byte) {
-    return *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, byte) & (EITP__NODE_LIMIT - 1);
-}
-
-static eitp_status eitp__grow_slots(eitp__wordpiece *wordpiece, const eitp_host *host, eitp_error *error) {
-    const size_t count = wordpiece->slot_count ? 2 * wordpiece->slot_count : 4096;
-    uint64_t *slots = (uint64_t *)eitp__allocate(host, count * sizeof *slots);
-    if (!slots)
-        return eitp__fail_memory(error, count * sizeof *slots, "the tokenizer's vocabulary");
-    for (size_t i = 0; i < wordpiece->slot_count; i++) {
-        const uint64_t slot = wordpiece->slots[i];
-        if (slot)
-            *eitp__child_slot(slots, count, slot >> 36, (unsigned char)(slot >> 28 & 0xFF)) = slot;
-    }
-    eitp__release(host, wordpiece->slots, wordpiece->slot_count * sizeof *slots);
-    wordpiece->slots = slots;
-    wordpiece->slot_count = count;
-    return EITP_OK;
-}
-
-static eitp_status eitp__add_node(eitp__wordpiece *wordpiece, const eitp_host *host, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (wordpiece->node_count + 1 >= EITP__NODE_LIMIT)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the text of the vocabulary exceeds 256 MiB");
-    if (2 * (wordpiece->node_count + 1) > wordpiece->slot_count)
-        status = eitp__grow_slots(wordpiece, host, error);
-    if (status == EITP_OK && !eitp__reserve(host, (void **)&wordpiece->token_ids, &wordpiece->node_capacity,
-                                            wordpiece->node_count + 1, sizeof *wordpiece->token_ids))
-        return eitp__fail_memory(error, (wordpiece->node_count + 1) * sizeof *wordpiece->token_ids,
-                                 "the tokenizer's vocabulary");
-    if (status == EITP_OK)
-        wordpiece->token_ids[wordpiece->node_count++] = -1;
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__wordpiece_add(eitp__wordpiece *wordpiece, const eitp_host *host,
-                                              const unsigned char *text, size_t size, int32_t id, eitp_error *error) {
-    eitp_status status = wordpiece->node_count ? EITP_OK : eitp__add_node(wordpiece, host, error); /* the root */
-    uint64_t node = 0;
-    for (size_t i = 0; i < size && status == EITP_OK; i++) {
-        uint64_t child = eitp__child(wordpiece, node, text[i]);
-        if (!child) {
-            status = eitp__add_node(wordpiece, host, error);
-            if (status != EITP_OK)
-                break;
-            child = wordpiece->node_count - 1;
-            *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, text[i]) =
-                (node << 8 | text[i]) << 28 | child;
-        }
-        node = child;
-    }
-    if (status == EITP_OK)
-        wordpiece->token_ids[node] = id;
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__wordpiece_complete(eitp__wordpiece *wordpiece, const eitp_host *host,
-                                                   eitp_error *error) {
-    const unsigned char *prefix = (const unsigned char *)wordpiece->prefix.data;
-    eitp_status status = wordpiece->node_count ? EITP_OK : eitp__add_node(wordpiece, host, error);
-    uint64_t node = 0;
-    for (size_t i = 0; i < wordpiece->prefix.size && status == EITP_OK; i++) {
-        node = eitp__child(wordpiece, node, prefix[i]);
-        if (!node)
-            return EITP_OK;
-    }
-    wordpiece->continuing = (int64_t)node;
-    return status;
-}
-
-static int eitp__has_more_characters(const unsigned char *word, size_t size, uint64_t limit) {
-    uint64_t count = 0;
-    if (size <= limit)
-        return 0;
-    for (size_t i = 0; i < size; i++)
-        count += (word[i] & 0xC0) != 0x80;
-    return count > limit;
-}
-
-/* The longest token of word[begin .. size) whose text goes on from `node`, or -1; *end is where it ends. */
-static int32_t eitp__longest_token(const eitp__wordpiece *wordpiece, int64_t node, const unsigned char *word,
-                                   size_t begin, size_t size, size_t *end) {
-    int32_t longest = -1;
-    for (size_t i = begin; i < size && node >= 0; i++) {
-        const uint64_t child = eitp__child(wordpiece, (uint64_t)node, word[i]);
-        node = child ? (int64_t)child : -1;
-        if (!child || wordpiece->token_ids[child] < 0)
-            continue;
-        longest = wordpiece->token_ids[child];
-        *end = i + 1;
-    }
-    return longest;
-}
-
-EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, const unsigned char *word, size_t size,
-                                            int32_t *ids) {
-    size_t count = 0;
-    int known = !eitp__has_more_characters(word, size, wordpiece->max_characters);
-    for (size_t begin = 0, end = 0; begin < size && known; begin = end) {
-        ids[count] = eitp__longest_token(wordpiece, begin ? wordpiece->continuing : 0, word, begin, size, &end);
-        known = ids[count++] >= 0;
-    }
-    if (known)
-        return count;
-    ids[0] = wordpiece->unknown; /* for the whole word, not for its end */
-    return 1;
-}
-
-EITP__PRIVATE int eitp__wordpiece_continues(const eitp__wordpiece *wordpiece, const void *text, size_t size) {
-    const eitp__buffer *prefix = &wordpiece->prefix;
-    return size >= prefix->size && (!prefix->size || !memcmp(text, prefix->data, prefix->size));
-}
-
-/* The class of the valid character at text[0]; *length is its number of bytes. */
-static int eitp__bert_class_at(const unsigned char *text, size_t size, size_t *length) {
-    uint32_t code_point;
-    int valid;
-    *length = eitp__utf8_next(text, size, &code_point, &valid);
-    return eitp__bert_class(code_point);
-}
-
-static int eitp__is_space_class(int kind) {
-    return kind == EITP__BERT_SPACE || kind == EITP__BERT_CONTROL_SPACE;
-}
-
-EITP__PRIVATE int eitp__is_space_piece(const unsigned char *text, size_t size) {
-    size_t length;
-    return text[0] == ' ' || eitp__is_space_class(eitp__bert_class_at(text, size, &length));
-}
-
-EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed) {
-    size_t length, end;
-    int kind = eitp__bert_class_at(text, size, &length);
-    if (eitp__is_space_class(kind) || kind == EITP__BERT_PUNCTUATION)
-        return length;
-    for (end = length; end < size; end += length) {
-        if (text[end] >= 'a' && text[end] <= 'z' && end < EITP__PIECE_LIMIT) {
-            length = 1;
-            continue;
-        }
-        kind = eitp__bert_class_at(text + end, size - end, &length);
-        if (eitp__is_space_class(kind) || kind == EITP__BERT_PUNCTUATION || end + length > EITP__PIECE_LIMIT)
-            return end;
-    }
-    return closed ? end : 0;
-}
-/* <<src/text/wordpiece.c */
-
-/* >>src/text/pretokenize.c */
-enum { EITP__SPLITTER_CHUNK = 65536 };
-
-/* The class of the valid character at text[0]; *length is its number of bytes. */
-static int eitp__class_at(const unsigned char *text, size_t size, size_t *length) {
-    if (text[0] < 0x80) {
-        *length = 1;
-        return eitp__unicode_class(text[0]);
-    }
-    uint32_t code_point;
-    int valid;
-    *length = eitp__utf8_next(text, size, &code_point, &valid);
-    return eitp__unicode_class(code_point);
-}
-
-/* Length of 's 't 'm 'd 're 've 'll at text[0], which is an apostrophe; 0 if there is none, SIZE_MAX if more text is
-   needed to decide. */
-static size_t eitp__contraction_size(const unsigned char *text, size_t size, int closed) {
-    if (size < 2)
-        return closed ? 0 : SIZE_MAX;
-    switch (text[1]) {
-    case 's':
-    case 't':
-    case 'm':
-    case 'd':
-        return 2;
-    case 'r':
-    case 'v':
-    case 'l':
-        if (size < 3)
-            return closed ? 0 : SIZE_MAX;
-        return text[2] == (text[1] == 'l' ? 'l' : 'e') ? 3 : 0;
-    default:
-        return 0;
-    }
-}
-
-/* Length of the white space at text[0]: all of it at the end of the text, else all but its last character, unless it
-   has only one. 0 if more text is needed to decide. */
-static size_t eitp__space_size(const unsigned char *text, size_t size, int closed) {
-    size_t end = 0, last = 0;
-    while (end < size) {
-        size_t length;
-        if (eitp__class_at(text + end, size - end, &length) != EITP__UNICODE_SPACE)
-            return last ? last : end;
-        if (end + length > EITP__PIECE_LIMIT)
-            return end;
-        last = end;
-        end += length;
-    }
-    return closed ? end : 0;
-}
-
-EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, int closed) {
-    if (text[0] == '\'') {
-        size_t contraction = eitp__contraction_size(text, size, closed);
-        if (contraction)
-            return contraction == SIZE_MAX ? 0 : contraction;
-    }
-    size_t end = text[0] == ' ', length;
-    if (end == size)
-        return closed ? end : 0;
-    const int kind = eitp__class_at(text + end, size - end, &length);
-    if (kind == EITP__UNICODE_SPACE)
-        return eitp__space_size(text, size, closed);
-    for (;;) {
-        end += length;
-        if (end == size)
-            return closed ? end : 0;
-        if (eitp__class_at(text + end, size - end, &length) != kind)
-            return end;
-        if (end + length > EITP__PIECE_LIMIT)
-            return end;
-    }
-}
-
-EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size) {
-    while (size) {
-        size_t begin = size - 1, length;
-        while (begin && (text[begin] & 0xC0) == 0x80)
-            begin--;
-        if (eitp__class_at(text + begin, size - begin, &length) != EITP__UNICODE_SPACE)
-            break;
-        size = begin;
-    }
-    return size;
-}
-
-EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed) {
-    size_t certain = closed ? size : eitp__size_without_space(text, size);
-    return certain || size <= EITP__PIECE_LIMIT ? certain : size;
-}
-
-static int eitp__added_token_compare(const void *a, const void *b) {
-    const eitp__added_token *left = (const eitp__added_token *)a;
-    const eitp__added_token *right = (const eitp__added_token *)b;
-    int order = memcmp(left->bytes, right->bytes, left->size < right->size ? left->size : right->size);
-    return order ? order : (left->size > right->size) - (left->size < right->size);
-}
-
-EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added) {
-    eitp__sort(added->tokens, added->count, sizeof *added->tokens, eitp__added_token_compare);
-}
-
-EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_tokens *added,
-                                       eitp__piece_rule rule, eitp__piece_sink sink, void *user) {
-    memset(splitter, 0, sizeof *splitter);
-    splitter->host = host;
-    splitter->added = added;
-    splitter->rule = rule;
-    splitter->sink = sink;
-    splitter->user = user;
-    splitter->min_full = EITP__SPLITTER_CHUNK;
-    for (size_t i = 0; i < added->count; i++)
-        splitter->begins_added[added->tokens[i].bytes[0]] = 1;
-    eitp__splitter_reset(splitter);
-}
-
-EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter) {
-    eitp__release(splitter->host, splitter->window, splitter->capacity);
-    splitter->window = NULL;
-    splitter->capacity = 0;
-}
-
-EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
-    splitter->cursor = splitter->end = splitter->scanned = 1;
-    splitter->full = splitter->min_full;
-    splitter->at_segment_start = 1;
-    splitter->skips_space = 0;
-    splitter->partial_size = 0;
-}
-
-/* The longest added token that text[0 .. size) begins with, or NULL. *undecided: with more text it could be a longer
-   one. */
-static const eitp__added_token *eitp__added_token_at(const eitp__splitter *splitter, const unsigned char *text,
-                                                     size_t size, int *undecided) {
-    const eitp__added_token *added = splitter->added->tokens, *best = NULL;
-    size_t low = 0, high = splitter->added->count; /* the tokens that share the first `depth` bytes with the text */
-    *undecided = 0;
-    for (size_t depth = 0;; depth++) {
-        if (added[low].size == depth) /* the shortest is first */
-            best = &added[low++];
-        if (low == high)
-            return best;
-        if (depth == size) {
-            *undecided = 1;
-            return best;
-        }
-        size_t first = low, after = high;
-        for (size_t limit = high; first < limit;) { /* the first token whose next byte is at least the text's */
-            size_t middle = first + (limit - first) / 2;
-            if (added[middle].bytes[depth] < text[depth])
-                first = middle + 1;
-            else
-                limit = middle;
-        }
-        for (size_t begin = first; begin < after;) { /* the first token whose next byte is greater */
-            size_t middle = begin + (after - begin) / 2;
-            if (added[middle].bytes[depth] <= text[depth])
-                begin = middle + 1;
-            else
-                after = middle;
-        }
-        if (first == after)
-            return best;
-        low = first;
-        high = after;
-    }
-}
-
-/* Finds the next added token from `scanned` on, and moves `scanned` to its start, its possible start, or the end of the
-   window. *bounded: the plain text before `scanned` certainly ends there. */
-static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, int final, int *bounded) {
-    *bounded = final;
-    while (splitter->scanned < splitter->end) {
-        const unsigned char *text = splitter->window + splitter->scanned;
-        if (splitter->begins_added[text[0]]) {
-            int undecided;
-            const eitp__added_token *token =
-                eitp__added_token_at(splitter, text, splitter->end - splitter->scanned, &undecided);
-            if (undecided && !final)
-                return NULL;
-            if (token) {
-                *bounded = 1;
-                return token;
-            }
-        }
-        splitter->scanned++;
-    }
-    return NULL;
-}
-
-/* Passes over white space before `end` that belongs to the added token before the cursor. */
-static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
-    size_t length;
-    while (splitter->skips_space && splitter->cursor < end) {
-        if (eitp__class_at(splitter->window + splitter->cursor, end - splitter->cursor, &length) == EITP__UNICODE_SPACE)
-            splitter->cursor += length;
-        else
-            splitter->skips_space = 0;
-    }
-}
-
-/* Cuts the plain text in [cursor, end) into pieces, as far as they are certain. */
-static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end, int bounded, eitp_error *error) {
-    eitp__splitter_skip_space(splitter, end);
-    if (splitter->at_segment_start && splitter->cursor < end) {
-        splitter->at_segment_start = 0;
-        if (splitter->add_prefix_space && splitter->window[splitter->cursor] != ' ')
-            splitter->window[--splitter->cursor] = ' ';
-    }
-    while (splitter->cursor < end) {
-        const unsigned char *text = splitter->window + splitter->cursor;
-        size_t size = splitter->rule(text, end - splitter->cursor, bounded);
-        if (!size)
-            break;
-        splitter->cursor += size;
-        eitp_status status = splitter->sink(splitter->user, text, size, -1, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    return EITP_OK;
-}
-
-/* The end of the plain text before `token`, which begins at `scanned` unless it is NULL. */
-static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eitp__added_token *token) {
-    if (!token || !token->takes_left || splitter->cursor >= splitter->scanned)
-        return splitter->scanned;
-    return splitter->cursor +
-           eitp__size_without_space(splitter->window + splitter->cursor, splitter->scanned - splitter->cursor);
-}
-
-/* Cuts the window into pieces, as far as they are certain, and moves the rest to its front. */
-static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
-    for (;;) {
-        int bounded;
-        const eitp__added_token *token = eitp__splitter_scan(splitter, final, &bounded);
-        eitp_status status =
-            eitp__splitter_cut_plain(splitter, eitp__splitter_plain_end(splitter, token), bounded, error);
-        if (status != EITP_OK)
-            return status;
-        if (!token)
-            break;
-        splitter->cursor = splitter->scanned += token->size;
-        splitter->at_segment_start = 1;
-        splitter->skips_space = token->takes_right;
-        status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    size_t rest = splitter->end - splitter->cursor;
-    memmove(splitter->window + 1, splitter->window + splitter->cursor, rest);
-    splitter->scanned = splitter->scanned - splitter->cursor + 1;
-    splitter->cursor = 1;
-    splitter->end = rest + 1;
-    /* The rest is examined again only when the window holds twice as much, so that the total time is linear. */
-    splitter->full = 2 * rest > splitter->min_full ? 2 * rest : splitter->min_full;
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, const unsigned char *text, size_t size,
-                                                   eitp_error *error) {
-    while (size) {
-        size_t room = splitter->full - (splitter->end - splitter->cursor);
-        size_t part = size;
-        if (part > room) { /* whole characters only */
-            part = room;
-            while (part && (text[part] & 0xC0) == 0x80)
-                part--;
-        }
-        if (part) {
-            size_t needed = splitter->end + part;
-            if (!eitp__reserve(splitter->host, (void **)&splitter->window, &splitter->capacity, needed, 1))
-                return eitp__fail_memory(error, needed, "the text being encoded");
-            memcpy(splitter->window + splitter->end, text, part);
-            splitter->end += part;
-            text += part;
-            size -= part;
-        }
-        if (size) {
-            eitp_status status = eitp__splitter_cut(splitter, 0, error);
-            if (status != EITP_OK)
-                return status;
-        }
-    }
-    return EITP_OK;
-}
-
-/* Adds text that may be ill-formed, but ends inside a sequence only at the end of the text. */
-static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigned char *text, size_t size,
-                                         eitp_error *error) {
-    for (;;) {
-        size_t valid = eitp__utf8_valid_prefix(text, size);
-        eitp_status status = eitp__splitter_add_valid(splitter, text, valid, error);
-        if (status != EITP_OK || valid == size)
-            return status;
-        uint32_t code_point;
-        int is_valid;
-        size_t bad = eitp__utf8_next(text + valid, size - valid, &code_point, &is_valid);
-        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
-        if (status != EITP_OK)
-            return status;
-        text += valid + bad;
-        size -= valid + bad;
-    }
-}
-
-EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const unsigned char *text, size_t size,
-                                             eitp_error *error) {
-    while (splitter->partial_size && size) { /* completes a sequence from the last chunk, byte by byte */
-        splitter->partial[splitter->partial_size++] = *text++;
-        size--;
-        if (eitp__utf8_incomplete(splitter->partial, splitter->partial_size) == splitter->partial_size)
-            continue;
-        size_t count = splitter->partial_size, rest = eitp__utf8_incomplete(splitter->partial, count);
-        unsigned char bytes[4];
-        memcpy(bytes, splitter->partial, count);
-        memcpy(splitter->partial, bytes + count - rest, rest);
-        splitter->partial_size = rest;
-        eitp_status status = eitp__splitter_repair(splitter, bytes, count - rest, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    if (!size)
-        return EITP_OK;
-    size_t rest = eitp__utf8_incomplete(text, size);
-    memcpy(splitter->partial, text + size - rest, rest);
-    splitter->partial_size = rest;
-    return eitp__splitter_repair(splitter, text, size - rest, error);
-}
-
-EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (splitter->partial_size)
-        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
-    if (status == EITP_OK && splitter->end > splitter->cursor)
-        status = eitp__splitter_cut(splitter, 1, error);
-    eitp__splitter_reset(splitter);
-    return status;
-}
-/* <<src/text/pretokenize.c */
-
-/* >>src/text/tokenizer.c */
-EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
-                                                       eitp_error *error) {
-    eitp_tokenizer *tokenizer = (eitp_tokenizer *)eitp__allocate(host, sizeof *tokenizer);
-    if (!tokenizer) {
-        eitp__fail_memory(error, sizeof *tokenizer, "a tokenizer");
-        return NULL;
-    }
-    tokenizer->host = *host;
-    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
-        tokenizer->special[which] = -1;
-    eitp__buffer_init(&tokenizer->config, &tokenizer->host);
-    eitp__buffer_init(&tokenizer->added_text, &tokenizer->host);
-    for (int part = 0; part < EITP__KEPT_PARTS; part++)
-        eitp__buffer_init(&tokenizer->kept[part], &tokenizer->host);
-    eitp__wordpiece_init(&tokenizer->wordpiece, &tokenizer->host);
-    eitp__template_add(&tokenizer->single, EITP__TEMPLATE_FIRST, 0);
-    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_FIRST, 0);
-    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_SECOND, 1);
-    eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    eitp__buffer_init(&vocabulary->bytes, &tokenizer->host);
-    vocabulary->tokens = (eitp__token *)eitp__allocate(host, count * sizeof *vocabulary->tokens);
-    vocabulary->count = vocabulary->tokens ? count : 0;
-    eitp__bpe *bpe = &tokenizer->bpe;
-    bpe->merges = (eitp__merge *)eitp__allocate(host, merge_count * sizeof *bpe->merges);
-    bpe->merge_count = bpe->merges ? merge_count : 0;
-    if (!vocabulary->tokens || (merge_count && !bpe->merges)) {
-        eitp__fail_memory(error, count * sizeof *vocabulary->tokens + merge_count * sizeof *bpe->merges,
-                          "the tokenizer's vocabulary");
-        eitp_tokenizer_destroy(tokenizer);
-        return NULL;
-    }
-    return tokenizer;
-}
-
-EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
-                                                    size_t size, unsigned flags, eitp_error *error) {
-    eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    eitp__token *token = &vocabulary->tokens[id];
-    if (size > UINT32_MAX - vocabulary->bytes.size)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the text of the vocabulary exceeds 4 GiB");
-    token->offset = (uint32_t)vocabulary->bytes.size;
-    token->size = (uint32_t)size;
-    token->flags = (unsigned char)(flags | EITP__TOKEN_PRESENT);
-    eitp__buffer_add(&vocabulary->bytes, bytes, size);
-    return vocabulary->bytes.failed ? eitp__fail_memory(error, size, "the tokenizer's vocabulary") : EITP_OK;
-}
-
-EITP__PRIVATE const char *eitp__kept_part_name(int part) {
-    static const char *const names[] = {"truncation", "padding", "post_processor", "decoder"};
-    return names[part];
-}
-
-EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id) {
-    return (const unsigned char *)tokenizer->vocabulary.bytes.data + tokenizer->vocabulary.tokens[id].offset;
-}
-
-/* Finds the token of each byte. */
-static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_error *error) {
-    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    int32_t *byte_ids = tokenizer->bpe.byte_ids;
-    for (size_t byte = 0; byte < 256; byte++)
-        byte_ids[byte] = -1;
-    for (size_t id = 0; id < vocabulary->count; id++) {
-        const eitp__token *token = &vocabulary->tokens[id];
-        if (token->size == 1 && !(token->flags & (EITP__TOKEN_VERBATIM | EITP__TOKEN_OUTSIDE)))
-            byte_ids[*eitp__token_bytes(tokenizer, id)] = (int32_t)id;
-    }
-    for (size_t byte = 0; byte < 256; byte++) {
-        if (byte_ids[byte] < 0)
-            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "the vocabulary lacks a token for byte 0x%02X, so some texts cannot be encoded; train it "
-                              "with an initial alphabet of all 256 bytes",
-                              (unsigned)byte);
-    }
-    return EITP_OK;
-}
-
-/* Builds the trie of WordPiece. */
-static eitp_status eitp__tokenizer_index_words(eitp_tokenizer *tokenizer, eitp_error *error) {
-    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    eitp_status status = EITP_OK;
-    for (size_t id = 0; id < vocabulary->count && status == EITP_OK; id++) {
-        if (!(vocabulary->tokens[id].flags & EITP__TOKEN_OUTSIDE))
-            status = eitp__wordpiece_add(&tokenizer->wordpiece, &tokenizer->host, eitp__token_bytes(tokenizer, id),
-                                         vocabulary->tokens[id].size, (int32_t)id, error);
-    }
-    return status == EITP_OK ? eitp__wordpiece_complete(&tokenizer->wordpiece, &tokenizer->host, error) : status;
-}
-
-/* Adds the text of a token, normalized, to tokenizer->added_text, and stores its size. */
-static eitp_status eitp__normalize_added(eitp_tokenizer *tokenizer, const eitp__token *token, eitp__added_token *added,
-                                         eitp_error *error) {
-    eitp__buffer *text = &tokenizer->added_text;
-    const size_t before = text->size;
-    eitp__normalizer normalizer;
-    eitp__normalizer_init(&normalizer, &tokenizer->host, &tokenizer->normalization);
-    eitp_status status = eitp__normalizer_add(&normalizer, added->bytes, token->size, text, error);
-    if (status == EITP_OK)
-        status = eitp__normalizer_finish(&normalizer, text, error);
-    eitp__normalizer_release(&normalizer);
-    added->size = text->size - before;
-    if (status == EITP_OK && !added->size)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "unsupported added token %ld, of which the normalizer leaves nothing; remove it, or set its "
-                          "\"normalized\" to false",
-                          (long)added->id);
-    return status;
-}
-
-/* Lists the added tokens of one kind, EITP__ADDED_RAW or EITP__ADDED_NORMALIZED. */
-static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
-    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    const unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_NORMALIZED;
-    const unsigned wanted = EITP__TOKEN_ADDED | (kind == EITP__ADDED_NORMALIZED ? (unsigned)EITP__TOKEN_NORMALIZED : 0);
-    eitp__added_tokens *list = &tokenizer->added[kind];
-    size_t count = 0;
-    for (size_t id = 0; id < vocabulary->count; id++)
-        count += (vocabulary->tokens[id].flags & mask) == wanted;
-    if (!count)
-        return EITP_OK;
-    list->tokens = (eitp__added_token *)eitp__allocate(&tokenizer->host, count * sizeof *list->tokens);
-    if (!list->tokens)
-        return eitp__fail_memory(error, count * sizeof *list->tokens, "the tokenizer's added tokens");
-    list->count = count;
-    for (size_t id = 0, i = 0; id < vocabulary->count; id++) {
-        const eitp__token *token = &vocabulary->tokens[id];
-        if ((token->flags & mask) != wanted)
-            continue;
-        eitp__added_token *added = &list->tokens[i++];
-        added->bytes = eitp__token_bytes(tokenizer, id);
-        added->size = token->size;
-        added->id = (int32_t)id;
-        added->takes_left = (token->flags & EITP__TOKEN_TAKES_LEFT) != 0;
-        added->takes_right = (token->flags & EITP__TOKEN_TAKES_RIGHT) != 0;
-        eitp_status status = EITP_OK;
-        if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer)
-            status = eitp__normalize_added(tokenizer, token, added, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    return EITP_OK;
-}
-
-/* Sorts the added tokens of one kind and checks that they differ. */
-static eitp_status eitp__tokenizer_sort_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
-    eitp__added_tokens *list = &tokenizer->added[kind];
-    if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer) { /* the text has its place now */
-        size_t offset = 0;
-        for (size_t i = 0; i < list->count; offset += list->tokens[i++].size)
-            list->tokens[i].bytes = (const unsigned char *)tokenizer->added_text.data + offset;
-    }
-    eitp__added_tokens_sort(list);
-    for (size_t i = 1; i < list->count; i++) {
-        const eitp__added_token *one = &list->tokens[i - 1], *other = &list->tokens[i];
-        if (one->size == other->size && !memcmp(one->bytes, other->bytes, one->size))
-            return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "added tokens %ld and %ld have the same text; remove one of them", (long)one->id,
-                              (long)other->id);
-    }
-    return EITP_OK;
-}
-
-/* Finds the special tokens that have the usual names. */
-static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
-    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    for (size_t id = 0; id < vocabulary->count; id++) {
-        const eitp__token *token = &vocabulary->tokens[id];
-        if (!(token->flags & EITP__TOKEN_SPECIAL))
-            continue;
-        for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
-            const char *name = eitp__family_token(tokenizer->family, (eitp_special_token)which);
-            if (name && token->size == strlen(name) && !memcmp(eitp__token_bytes(tokenizer, id), name, token->size))
-                tokenizer->special[which] = (int32_t)id;
-        }
-    }
-    if (tokenizer->model == EITP__MODEL_WORDPIECE)
-        tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
-}
-
-static uint64_t eitp__fnv(uint64_t hash, const void *data, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001B3u;
-    return hash;
-}
-
-/* Hashes the bytes from the lowest on, so that the result is the same on every machine. */
-static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
-    for (unsigned shift = 0; shift < 32; shift += 8)
-        hash = (hash ^ (number >> shift & 0xFF)) * 0x100000001B3u;
-    return hash;
-}
-
-/* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */
-static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
-    const eitp__normalization *steps = &tokenizer->normalization;
-    const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
-    if (tokenizer->model != EITP__MODEL_WORDPIECE)
-        return hash;
-    hash = eitp__fnv_number(hash, (uint32_t)tokenizer->has_normalizer);
-    hash = eitp__fnv_number(hash, (uint32_t)(steps->clean_text | steps->handle_chinese_chars << 1 |
-                                             (steps->strip_accents < 0 ? steps->lowercase : steps->strip_accents) << 2 |
-                                             steps->lowercase << 3));
-    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->unknown);
-    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->max_characters);
-    hash = eitp__fnv(hash, wordpiece->prefix.data, wordpiece->prefix.size);
-    return eitp__fnv_number(hash, (uint32_t)(tokenizer->decodes_words | tokenizer->cleans_up << 1));
-}
-
-/* The flags of a token that encoding and decoding depend on. */
-static uint32_t eitp__hashed_flags(const eitp_tokenizer *tokenizer, const eitp__token *token) {
-    unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT;
-    if (tokenizer->has_normalizer)
-        mask |= EITP__TOKEN_NORMALIZED;
-    return token->flags & mask;
-}
-
-static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
-    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    uint64_t hash = eitp__fnv_number(0xCBF29CE484222325u, (uint32_t)tokenizer->add_prefix_space);
-    hash = eitp__fnv_number(hash, (uint32_t)vocabulary->count);
-    for (size_t id = 0; id < vocabulary->count; id++) {
-        const eitp__token *token = &vocabulary->tokens[id];
-        hash = eitp__fnv_number(hash, eitp__hashed_flags(tokenizer, token));
-        hash = eitp__fnv_number(hash, token->size);
-        hash = eitp__fnv(hash, eitp__token_bytes(tokenizer, id), token->size);
-    }
-    for (size_t rank = 0; rank < tokenizer->bpe.merge_count; rank++) {
-        hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].left);
-        hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].right);
-        hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].result);
-    }
-    return eitp__hash_words(hash, tokenizer);
-}
-
-EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error) {
-    eitp_status status;
-    if (tokenizer->model == EITP__MODEL_WORDPIECE) {
-        status = eitp__tokenizer_index_words(tokenizer, error);
-    } else {
-        status = eitp__tokenizer_find_bytes(tokenizer, error);
-        if (status == EITP_OK)
-            status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
-    }
-    for (int kind = 0; kind < 2 && status == EITP_OK; kind++) {
-        status = eitp__tokenizer_list_added(tokenizer, kind, error);
-        if (status == EITP_OK)
-            status = eitp__tokenizer_sort_added(tokenizer, kind, error);
-    }
-    if (status != EITP_OK)
-        return status;
-    eitp__tokenizer_find_special(tokenizer);
-    tokenizer->fingerprint = eitp__tokenizer_hash(tokenizer);
-    return EITP_OK;
-}
-
-eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (!host || !out)
-        return eitp__fail_null(error, "eitp_tokenizer_create_bytes", "host and out");
-    *out = NULL;
-    eitp_tokenizer *tokenizer = eitp__tokenizer_allocate(host, 257, 0, error);
-    if (!tokenizer)
-        return EITP_ERROR_MEMORY;
-    for (size_t byte = 0; byte < 256 && status == EITP_OK; byte++) {
-        const unsigned char text = (unsigned char)byte;
-        status = eitp__tokenizer_set_token(tokenizer, byte, &text, 1, 0, error);
-    }
-    if (status == EITP_OK)
-        status = eitp__tokenizer_set_token(tokenizer, 256, EITP__END_OF_TEXT, strlen(EITP__END_OF_TEXT),
-                                           EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL, error);
-    if (status == EITP_OK)
-        status = eitp__tokenizer_complete(tokenizer, error);
-    if (status == EITP_OK)
-        *out = tokenizer;
-    else
-        eitp_tokenizer_destroy(tokenizer);
-    return status;
-}
-
-void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
-    if (!tokenizer)
-        return;
-    const eitp_host host = tokenizer->host;
-    eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    eitp__buffer_release(&vocabulary->bytes);
-    eitp__buffer_release(&tokenizer->config);
-    eitp__buffer_release(&tokenizer->added_text);
-    for (int part = 0; part < EITP__KEPT_PARTS; part++)
-        eitp__buffer_release(&tokenizer->kept[part]);
-    eitp__wordpiece_release(&tokenizer->wordpiece, &host);
-    eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
-    eitp__bpe_release(&tokenizer->bpe, &host);
-    for (int kind = 0; kind < 2; kind++)
-        eitp__release(&host, tokenizer->added[kind].tokens,
-                      tokenizer->added[kind].count * sizeof *tokenizer->added[kind].tokens);
-    eitp__release(&host, tokenizer, sizeof *tokenizer);
-}
-
-int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
-    return tokenizer ? (int32_t)tokenizer->vocabulary.count : 0;
-}
-
-int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
-    const int index = (int)which;
-    return tokenizer && index >= 0 && index < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[index] : -1;
-}
-
-int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
-    return eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT);
-}
-
-uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
-    return tokenizer ? tokenizer->fingerprint : 0;
-}
-
-eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
-                                 eitp_error *error) {
-    if (!tokenizer || !bytes || !size)
-        return eitp__fail_null(error, "eitp_tokenizer_token", "tokenizer, bytes and size");
-    if (id < 0 || (size_t)id >= tokenizer->vocabulary.count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %ld is outside the vocabulary, which has ids 0 to %zu",
-                          (long)id, tokenizer->vocabulary.count - 1);
-    *bytes = (const char *)eitp__token_bytes(tokenizer, (size_t)id);
-    *size = tokenizer->vocabulary.tokens[id].size;
-    return EITP_OK;
-}
-/* <<src/text/tokenizer.c */
 
 /* >>src/text/tokenizer_train.c */
 /* Training a tokenizer: counts the pieces of a text, trains merges on them, and builds the tokenizer. */
@@ -52989,6 +53570,11 @@ typedef struct eitp__moment_source {
     eitp__moment_piece *piece;
 } eitp__moment_source;
 
+/* The name that a state of the parameter has in files. */
+static void eitp__state_name(const eitp__moment_source *source, const char *kind, char *name, size_t size) {
+    snprintf(name, size, "%s.%s", kind, source->parameter.name);
+}
+
 static void eitp__unpack_piece(const eitp__moment_source *source, int64_t count) {
     eitp__moment_piece *piece = source->piece;
     for (int64_t i = 0; i < count; i++) {
@@ -53080,11 +53666,7 @@ static eitp_status eitp__copy_means(const eitp__moment_source *source, int is_re
     const eitp__safetensors_entry *entry = NULL;
     eitp_status status = EITP_OK;
     char name[256];
-    snprintf(name, sizeof name, "factored.%s.%s",
-             source->parameter.rank < 2 ? "v"
-             : of_rows                  ? "rows"
-                                        : "columns",
-             source->parameter.name);
+    eitp__state_name(source, of_rows ? EITP__STATE_ROWS : EITP__STATE_COLUMNS, name, sizeof name);
     entry = is_read ? eitp__safetensors_find(source->collection, name) : NULL;
     if (is_read && (!entry || entry->count != count))
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: no second moment of '%s'; expected '%s' with %lld elements",
@@ -53180,15 +53762,15 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, const e
 /* Finds the moment in the file, and allocates means. */
 static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
-    const char *letter = source->is_square ? "v" : "m";
     const eitp__safetensors_entry *velocity;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
     char name[256];
     eitp_status status = EITP_OK;
-    snprintf(name, sizeof name, "sgd.velocity.%s", source->parameter.name);
+    eitp__state_name(source, EITP__STATE_VELOCITY, name, sizeof name);
     velocity = eitp__safetensors_find(source->collection, name);
-    snprintf(name, sizeof name, "adamw.%s.%s", letter, source->parameter.name);
-    snprintf(source->scale_name, sizeof source->scale_name, "adamw.%s_scale.%s", letter, source->parameter.name);
+    eitp__state_name(source, source->is_square ? EITP__STATE_V : EITP__STATE_M, name, sizeof name);
+    eitp__state_name(source, source->is_square ? EITP__STATE_V_SCALE : EITP__STATE_M_SCALE, source->scale_name,
+                     sizeof source->scale_name);
     source->entry = eitp__safetensors_find(source->collection, name);
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
     if (velocity && !source->is_square) {
@@ -53224,15 +53806,16 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
     return status;
 }
 
-/* Moments by the prefix of their variables' names. Means of rows are converted with those of columns. */
+/* The states that are converted; others of these optimizers belong to one of them, or start at zero. */
 static const struct eitp__moment_kind {
-    const char *prefix;
-    int is_square, is_factored, is_velocity;
+    const char *kind;
+    int is_square, is_factored, is_velocity, is_zeroed;
 } eitp__moment_kinds[] = {
-    {"adamw.m.", 0, 0, 0}, {"adamw.v.", 1, 0, 0}, {"factored.columns.", 1, 1, 0}, {"sgd.velocity.", 0, 0, 1}};
-
-/* Prefixes of variables of a factored update that start at zero. */
-static const char *const eitp__zeroed_kinds[] = {"factored.directions.", "factored.m."};
+    {EITP__STATE_M, 0, 0, 0, 0},           {EITP__STATE_V, 1, 0, 0, 0},
+    {EITP__STATE_COLUMNS, 1, 1, 0, 0}, /* with those of rows */
+    {EITP__STATE_VELOCITY, 0, 0, 1, 0},    {EITP__STATE_DIRECTIONS, 0, 0, 0, 1},
+    {EITP__STATE_DIRECTION_M, 0, 0, 0, 1},
+};
 
 static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
     int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
@@ -53246,28 +53829,19 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
 
 /* Converts a variable, if it is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
-    const char *name = source->variable.name;
-    for (size_t k = 0; k < EITP__COUNT(eitp__zeroed_kinds); k++) {
-        if (!strncmp(name, eitp__zeroed_kinds[k], strlen(eitp__zeroed_kinds[k])))
-            return eitp__clear_variable(source, error);
-    }
-    for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
-        const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
-        size_t length = strlen(kind->prefix);
-        int64_t parameter;
-        if (strncmp(name, kind->prefix, length))
-            continue;
-        parameter = eitp_variable_find(source->context, name + length);
-        if (parameter < 0)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s': no parameter named '%s'", name, name + length);
-        source->parameter = eitp_variable_at(source->context, (size_t)parameter);
-        source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
-        source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
-        source->is_square = kind->is_square;
-        source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
-        return eitp__convert_moment(source, kind->is_factored, error);
-    }
-    return EITP_OK;
+    const struct eitp__moment_kind *kind = eitp__moment_kinds, *end = kind + EITP__COUNT(eitp__moment_kinds);
+    while (kind < end && strcmp(kind->kind, source->variable.kind) != 0)
+        kind++;
+    if (kind == end)
+        return EITP_OK;
+    if (kind->is_zeroed)
+        return eitp__clear_variable(source, error);
+    source->parameter = eitp_variable_at(source->context, (size_t)source->variable.parent);
+    source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
+    source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
+    source->is_square = kind->is_square;
+    source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
+    return eitp__convert_moment(source, kind->is_factored, error);
 }
 
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
@@ -55839,10 +56413,17 @@ eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_json
 
 /* ---- Resuming ---- */
 
-/* The step of a record; -1 if it has none. */
-static int64_t eitp__jsonl_step(const char *line) {
-    static const char name[] = "{\"step\": ";
-    return strncmp(line, name, sizeof name - 1) ? -1 : strtoll(line + sizeof name - 1, NULL, 10);
+/* The step of a record; -1 if it has none. An evaluation has a value of validation first. */
+static int64_t eitp__jsonl_step(const char *line, int *is_evaluation) {
+    static const char name[] = "{\"step\": ", value[] = ", \"val_";
+    char *end = NULL;
+    int64_t step;
+    *is_evaluation = 0;
+    if (strncmp(line, name, sizeof name - 1) != 0)
+        return -1;
+    step = strtoll(line + sizeof name - 1, &end, 10);
+    *is_evaluation = !strncmp(end, value, sizeof value - 1);
+    return step;
 }
 
 /* The bytes of the complete records in records[0, size) up to the first one after `step`; *more is 0 if there is such
@@ -55851,15 +56432,15 @@ static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, i
     size_t kept = 0;
     for (;;) {
         const char *line = records + kept, *end = (const char *)memchr(line, '\n', size - kept);
-        const char *value = end ? strstr(line, "\"val_") : NULL;
+        int is_evaluation;
         int64_t found;
         if (!end)
             return kept;
-        found = eitp__jsonl_step(line);
+        found = eitp__jsonl_step(line, &is_evaluation);
         *more = found >= 0 && found <= step;
         if (!*more)
             return kept;
-        *evaluated = found == step && ((value && value < end) || *evaluated);
+        *evaluated = found == step && (is_evaluation || *evaluated);
         kept = (size_t)(end - records) + 1;
     }
 }
@@ -56005,6 +56586,168 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
 }
 /* <<src/run/jsonl.c */
 
+/* >>src/run/sinks.c */
+static void eitp__count_lost(eitp_run *run) {
+    run->report.lost_records = 0;
+    for (size_t i = 0; i < run->sink_count; i++)
+        run->report.lost_records +=
+            run->sinks[i].lost ? run->sinks[i].lost(run->sinks[i].user) : run->sink_states[i].lost;
+}
+
+/* Notes what a call of a sink returned. */
+static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
+    eitp__sink_state *state = &run->sink_states[sink];
+    state->is_news |= state->is_failing != (status != EITP_OK);
+    state->is_failing = status != EITP_OK;
+    if (status)
+        snprintf(state->why, sizeof state->why, "%.199s", error->message);
+    eitp__count_lost(run);
+}
+
+EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < run->sink_count && !status; i++) {
+        if (run->sinks[i].resume)
+            status = run->sinks[i].resume(run->sinks[i].user, step, evaluated, error);
+        run->sink_states[i].is_open = !status;
+    }
+    return status;
+}
+
+EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp_value *values,
+                                      size_t count) {
+    eitp_record record;
+    record.kind = kind;
+    record.step = step;
+    record.time = eitp__time_of_day();
+    record.values = values;
+    record.count = count;
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp_error error = EITP__ZERO;
+        eitp_status status;
+        if (!run->sink_states[i].is_open)
+            continue;
+        status = run->sinks[i].record(run->sinks[i].user, &record, &error);
+        run->sink_states[i].lost += status != EITP_OK;
+        eitp__watch_sink(run, i, status, &error);
+    }
+}
+
+EITP__PRIVATE void eitp__sinks_sync(eitp_run *run) {
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp_error error = EITP__ZERO;
+        const eitp_status status = run->sinks[i].sync ? run->sinks[i].sync(run->sinks[i].user, &error) : EITP_OK;
+        /* A sink that does not keep records has stored nothing by this. */
+        if (status || run->sinks[i].lost)
+            eitp__watch_sink(run, i, status, &error);
+    }
+    eitp__count_lost(run);
+}
+
+EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run) {
+    int is_failing = 0;
+    for (size_t i = 0; i < run->sink_count; i++)
+        is_failing |= run->sink_states[i].is_failing;
+    return is_failing;
+}
+/* <<src/run/sinks.c */
+
+/* >>src/run/events.c */
+static const char *const eitp__event_names[] = {
+    "step",        "evaluation", "saved",         "skipped_step", "memory_short", "not_shrunk",
+    "end_of_data", "early_stop", "nothing_to_do", "save_failed",  "records",      "warning",
+    "disk",        "started",    "diverging",     "not_saved",    "spike",        "not_kept"};
+
+typedef char eitp__every_event_has_a_name[EITP__COUNT(eitp__event_names) == EITP_EVENT_COUNT ? 1 : -1];
+
+const char *eitp_run_event_name(eitp_run_event_kind kind) {
+    return (unsigned)kind < EITP_EVENT_COUNT ? eitp__event_names[kind] : NULL;
+}
+
+EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run) {
+    const char *unit = eitp__trainer_task(run->trainer)->unit;
+    return unit ? unit : "items";
+}
+
+static void eitp__add_event_text(eitp_value *value, const char *name, const char *text) {
+    value->name = name;
+    value->kind = EITP_VALUE_TEXT;
+    value->text = text;
+}
+
+static void eitp__add_event_number(eitp_value *value, const char *name, double number) {
+    value->name = name;
+    value->kind = EITP_VALUE_NUMBER;
+    value->number = number;
+}
+
+static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
+    static const char *const levels[] = {"debug", "info", "warning", "error"};
+    eitp_value values[5];
+    memset(values, 0, sizeof values);
+    eitp__add_event_text(&values[0], "event", eitp_run_event_name(event->kind));
+    eitp__add_event_number(&values[1], "time", eitp__time_of_day());
+    eitp__add_event_text(&values[2], "level", levels[event->level]);
+    eitp__add_event_text(&values[3], "message", event->message);
+    eitp__add_event_number(&values[4], "seconds", event->seconds);
+    eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values,
+                       event->seconds > 0 ? 5 : 4);
+}
+
+/* Tells the listener, or the log. */
+static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
+                             const char *message, int is_recorded) {
+    eitp_run_event event;
+    run->report.steps_done = eitp_trainer_steps_done(run->trainer);
+    event.kind = kind;
+    event.level = level;
+    event.message = message;
+    event.report = &run->report;
+    event.seconds = seconds;
+    if (run->config.listener.notify)
+        run->config.listener.notify(run->config.listener.user, &event);
+    else
+        eitp__log(&run->host, event.level, "%s", event.message);
+    if (is_recorded && kind != EITP_EVENT_STEP && kind != EITP_EVENT_EVALUATION)
+        eitp__record_event(run, &event);
+}
+
+EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp__sink_state *state = &run->sink_states[i];
+        char message[300];
+        if (!state->is_news)
+            continue;
+        state->is_news = 0;
+        if (state->is_failing)
+            snprintf(message, sizeof message, "records cannot be stored, and the run continues without them: %s",
+                     state->why);
+        else
+            snprintf(message, sizeof message, "records are stored again (lost so far: %lld)",
+                     (long long)run->report.lost_records);
+        eitp__send_event(run, EITP_EVENT_RECORDS, state->is_failing ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message, 1);
+    }
+}
+
+EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
+                                    const char *format, ...) {
+    char message[600];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    eitp__send_event(run, kind, level, seconds, message, 1);
+    eitp__run_report_sinks(run);
+}
+
+EITP__PRIVATE void eitp__run_report_lost(eitp_run *run) {
+    char message[80];
+    snprintf(message, sizeof message, "%lld records could not be stored", (long long)run->report.lost_records);
+    if (run->report.lost_records)
+        eitp__send_event(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0, message, 0);
+}
+/* <<src/run/events.c */
+
 /* >>src/run/records.c */
 #include <unistd.h>
 
@@ -56056,42 +56799,10 @@ static void eitp__add_text(eitp__values *list, const char *name, const char *tex
     eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
 }
 
-/* ---- Sinks that fail ---- */
-
-static void eitp__count_lost(eitp_run *run) {
-    run->report.lost_records = 0;
-    for (size_t i = 0; i < run->sink_count; i++)
-        run->report.lost_records +=
-            run->sinks[i].lost ? run->sinks[i].lost(run->sinks[i].user) : run->sink_states[i].lost;
-}
-
-/* Reports the first failure of a sink, and that it stores records again. */
-static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
-    eitp__sink_state *state = &run->sink_states[sink];
-    const int was_failing = state->is_failing;
-    state->is_failing = status != EITP_OK;
-    eitp__count_lost(run);
-    if (!status && !was_failing)
-        return;
-    if (status && !was_failing)
-        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
-                         "records cannot be stored, and the run continues without them: %s", error->message);
-    else if (!status)
-        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0, "records are stored again (lost so far: %lld)",
-                         (long long)run->report.lost_records);
-}
-
-static void eitp__record(eitp_run *run, int64_t step, const eitp__values *list) {
-    eitp_record record;
-    record.step = step;
-    record.values = list->values;
-    record.count = list->count;
-    for (size_t i = 0; i < run->sink_count; i++) {
-        eitp_error error = EITP__ZERO;
-        const eitp_status status = run->sinks[i].record(run->sinks[i].user, &record, &error);
-        run->sink_states[i].lost += status != EITP_OK;
-        eitp__watch_sink(run, i, status, &error);
-    }
+/* Gives a record to the sinks. */
+static void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp__values *list) {
+    eitp__sinks_record(run, kind, step, list->values, list->count);
+    eitp__run_report_sinks(run);
 }
 
 /* The resident set of the process in bytes; 0 if unknown. */
@@ -56133,7 +56844,7 @@ EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds) {
                        : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
                                                               : "loss and grad_norm");
     eitp__add_boolean(&list, "applied", report->applied);
-    eitp__record(run, report->step, &list);
+    eitp__record(run, EITP_RECORD_STEP, report->step, &list);
 }
 
 /* Adds the loss terms, if there are several, and the metrics. */
@@ -56160,7 +56871,7 @@ EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds) {
         evaluation->items;
     eitp__add_number(&list, "val_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    eitp__record(run, run->report.evaluated_step, &list);
+    eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step, &list);
 }
 
 EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
@@ -56169,43 +56880,24 @@ EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     list.count = 0;
     eitp__add_text(&list, "event", "memory_pressure");
     eitp__add_integer(&list, "left_bytes", (int64_t)run->report.memory.left);
-    eitp__add_integer(&list, "arena_bytes", (int64_t)eitp_context_arena_bytes(run->trainer->plans.task.context));
+    eitp__add_integer(&list, "arena_bytes",
+                      (int64_t)eitp_context_arena_bytes(eitp__trainer_task(run->trainer)->context));
     eitp__add_integer(&list, "batch_size", shape.batch_size);
     eitp__add_integer(&list, "grad_accum", shape.grad_accum);
     eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
     eitp__add_boolean(&list, "shrunk", shrunk);
-    eitp__record(run, eitp_trainer_steps_done(run->trainer), &list);
-}
-
-EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < run->sink_count && !status; i++) {
-        if (run->sinks[i].resume)
-            status = run->sinks[i].resume(run->sinks[i].user, step, evaluated, error);
-    }
-    return status;
+    eitp__record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), &list);
 }
 
 EITP__PRIVATE void eitp__records_sync(eitp_run *run) {
-    for (size_t i = 0; i < run->sink_count; i++) {
-        eitp_error error = EITP__ZERO;
-        const eitp_status status = run->sinks[i].sync ? run->sinks[i].sync(run->sinks[i].user, &error) : EITP_OK;
-        /* A sink that does not keep records has stored nothing by this. */
-        if (status || run->sinks[i].lost)
-            eitp__watch_sink(run, i, status, &error);
-    }
+    eitp__sinks_sync(run);
+    eitp__run_report_sinks(run);
 }
 
 EITP__PRIVATE void eitp__records_finish(eitp_run *run) {
-    int is_failing = 0;
-    for (size_t i = 0; i < run->sink_count; i++)
-        is_failing |= run->sink_states[i].is_failing;
-    if (is_failing)
+    if (eitp__sinks_are_failing(run))
         eitp__records_sync(run);
-    eitp__count_lost(run);
-    if (run->report.lost_records)
-        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0, "%lld records could not be stored",
-                         (long long)run->report.lost_records);
+    eitp__run_report_lost(run);
 }
 /* <<src/run/records.c */
 
@@ -56555,627 +57247,6 @@ EITP__PRIVATE void eitp__pressure_shrunk(eitp__pressure *pressure, double second
 }
 /* <<src/run/pressure.c */
 
-/* >>src/run/guard.c */
-/* ---- Looking ---- */
-
-/* The shortest interval between looks within a step, in seconds; and how many times their cost it is at least. */
-#define EITP__LOOK_INTERVAL 0.05
-#define EITP__LOOK_COST 200
-
-/* No neighbour takes more bytes per second: with much left, looks are rarer, up to a second apart. */
-#define EITP__FASTEST_LOSS 8e9
-
-/* Polls per reading of the clock. */
-#define EITP__POLLS_PER_CLOCK 16
-
-static eitp__arena_use eitp__run_arena(const eitp_run *run) {
-    const eitp_context *context = run->trainer->plans.task.context;
-    eitp__arena_use use;
-    use.needed = eitp__arena_needed(context);
-    use.reserved = eitp_context_arena_bytes(context);
-    return use;
-}
-
-static eitp__shortage eitp__guard_judge(const eitp_run *run) {
-    const eitp__arena_use arena = eitp__run_arena(run);
-    return eitp__pressure_judge(&run->guard.pressure, &run->guard.memory, &arena);
-}
-
-/* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
-static double eitp__guard_quiet_seconds(const eitp_run *run) {
-    const double least = 10, saves = 20 * run->guard.pressure.save;
-    return saves > least ? saves : least;
-}
-
-/* True if the run should react: it has not yet reacted to this shortage, or that did not suffice. */
-static int eitp__guard_is_news(eitp_run *run, eitp__shortage found, double now) {
-    eitp__guard *guard = &run->guard;
-    const eitp_memory_info *memory = &guard->memory.info;
-    if (!found || guard->ignores)
-        return 0;
-    if (now >= guard->quiet_until)
-        return 1;
-    if (!run->config.auto_shrink) {
-        guard->quiet_until = now + eitp__guard_quiet_seconds(run);
-        return 0;
-    }
-    return found == EITP__MEMORY_LOW && (!guard->is_smallest || memory->left < eitp_memory_floor(memory) / 2);
-}
-
-static double eitp__look_interval(const eitp_run *run) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
-    const uint64_t least = eitp_memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
-    double interval = (double)room / EITP__FASTEST_LOSS;
-    interval = interval < 1 ? interval : 1;
-    interval = interval > EITP__LOOK_INTERVAL ? interval : EITP__LOOK_INTERVAL;
-    interval = interval > EITP__LOOK_COST * run->guard.look_cost ? interval : EITP__LOOK_COST * run->guard.look_cost;
-    return interval > run->config.memory_check_seconds ? interval : run->config.memory_check_seconds;
-}
-
-/* Reads what is left. `busy`: the seconds before in which a step could not. Without memory to read it, the last look
-   remains. */
-static void eitp__guard_look(eitp_run *run, double busy) {
-    eitp__guard *guard = &run->guard;
-    const double now = eitp__clock();
-    double after;
-    if (!eitp__memory_read(&run->host, &guard->memory, NULL))
-        eitp__pressure_add(&guard->pressure, &guard->memory, now, busy);
-    after = eitp__clock();
-    /* The least of all looks: on a busy machine one may take long. */
-    if (guard->look_cost <= 0 || after - now < guard->look_cost)
-        guard->look_cost = after - now;
-    guard->busy_from = after;
-    guard->look_at = after + eitp__look_interval(run);
-}
-
-static void eitp__guard_watch(eitp_run *run, double now, double busy) {
-    eitp__shortage found;
-    eitp__guard_look(run, busy);
-    found = eitp__guard_judge(run);
-    if (eitp__guard_is_news(run, found, now))
-        run->guard.alarm = found;
-}
-
-EITP__PRIVATE int eitp__guard_poll(eitp_run *run) {
-    eitp__guard *guard = &run->guard;
-    double now;
-    if (guard->alarm)
-        return 1;
-    if (!guard->watches || run->config.memory_check_seconds < 0 || ++guard->polls % EITP__POLLS_PER_CLOCK)
-        return 0;
-    now = eitp__clock();
-    if (now >= guard->look_at)
-        eitp__guard_watch(run, now, now - guard->busy_from);
-    return guard->alarm != EITP__MEMORY_AMPLE;
-}
-
-EITP__PRIVATE void eitp__guard_step_done(eitp_run *run) {
-    eitp__guard *guard = &run->guard;
-    const double now = eitp__clock();
-    guard->ignores = 0;
-    if (run->config.memory_check_seconds >= 0 && now >= guard->look_at)
-        eitp__guard_watch(run, now, now - guard->busy_from);
-    eitp__pressure_step_done(&guard->pressure);
-}
-
-EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
-    const eitp_context *context = run->trainer->plans.task.context;
-    memset(&run->guard, 0, sizeof run->guard);
-    eitp__pressure_init(&run->guard.pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
-                                                  eitp_context_variable_bytes(context, EITP_OPTIMIZER));
-    run->guard.watches = 1;
-    run->guard.busy_from = eitp__clock();
-}
-
-/* ---- Reacting ---- */
-
-/* "18.9 MB left (cgroup)": what the shortage was judged by. If enough is left now, that is without the memory that the
-   run itself will take. */
-static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
-    const eitp__guard *guard = &run->guard;
-    const eitp_memory_info *memory = &guard->memory.info;
-    const eitp__arena_use arena = eitp__run_arena(run);
-    const uint64_t left = eitp__pressure_left(&guard->pressure, &guard->memory, &arena);
-    const int is_to_come = memory->left >= eitp_memory_floor(memory) && left < memory->left;
-    char bytes[32];
-    snprintf(text, size, "%s left (%s)%s", eitp_format_bytes(is_to_come ? left : memory->left, bytes, sizeof bytes),
-             memory->source, is_to_come ? " beside what the run itself will take" : "");
-}
-
-static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
-    const double amount = found == EITP__MEMORY_RUNS_OUT ? run->guard.pressure.loss : (double)eitp_memory_floor(memory);
-    char left[120], other[32];
-    run->report.memory = *memory;
-    eitp__guard_describe(run, left, sizeof left);
-    eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
-                     found == EITP__MEMORY_RUNS_OUT
-                         ? "memory is short: %s, and other programs take %s more per second; %s"
-                         : "memory is short: %s, at least %s needed; %s",
-                     left, eitp_format_bytes((uint64_t)amount, other, sizeof other), action);
-}
-
-/* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
-static void eitp__guard_release_arena(eitp_run *run) {
-    eitp__arena_use arena;
-    eitp__arena_release(run->trainer->plans.task.context);
-    arena = eitp__run_arena(run);
-    eitp__guard_look(run, 0);
-    eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
-}
-
-/* True if there are steps that the newest checkpoint lacks. */
-static int eitp__guard_can_save(const eitp_run *run) {
-    const int64_t done = eitp_trainer_steps_done(run->trainer);
-    return done > 0 && !eitp__run_has_saved(run, done);
-}
-
-/* Looks again after what took time; true if memory is still short. */
-static int eitp__guard_is_short(eitp_run *run) {
-    eitp__guard_look(run, 0);
-    return eitp__guard_judge(run) != EITP__MEMORY_AMPLE;
-}
-
-/* Shrinks the run; *shrunk is 0 if that fails or is not possible. */
-static void eitp__guard_shrink(eitp_run *run, int *shrunk) {
-    const double began = eitp__clock();
-    eitp_shrink_report report;
-    eitp_error second;
-    eitp_status status = eitp_trainer_shrink(run->trainer, &report, &second);
-    *shrunk = !status && report.shrunk;
-    eitp__pressure_shrunk(&run->guard.pressure, eitp__clock() - began);
-    if (*shrunk) {
-        const eitp__arena_use arena = eitp__run_arena(run);
-        eitp__guard_look(run, 0);
-        eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
-        run->guard.quiet_until = 0; /* the next shortage needs another checkpoint */
-    } else if (status) {
-        eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
-                         "cannot reduce the memory of the run, which stays as it is: %s", second.message);
-    } else {
-        eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
-                         "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
-        run->guard.is_smallest = 1;
-    }
-    eitp__record_memory(run, *shrunk);
-}
-
-/* True if memory would run out while the run shrinks. */
-static int eitp__guard_has_no_time(const eitp_run *run) {
-    const eitp__guard *guard = &run->guard;
-    return eitp__pressure_seconds(&guard->pressure, &guard->memory) < 3 * guard->pressure.shrink;
-}
-
-/*
- * Waits, with nothing to lose, until memory is no longer short or, if the run `can_shrink`, others take no more.
- * Returns 1 if that does not happen within seconds, or memory is being used up.
- */
-static int eitp__guard_wait(eitp_run *run, int can_shrink) {
-    const double patience = 2, alert = 0.4; /* seconds */
-    const eitp__guard *guard = &run->guard;
-    for (double waited = 0; !run->stop; waited += EITP__LOOK_INTERVAL) {
-        const uint64_t left = guard->memory.left_physical;
-        eitp__wait(&run->host, EITP__LOOK_INTERVAL);
-        if (!eitp__guard_is_short(run) || (can_shrink && !eitp__guard_has_no_time(run)))
-            return 0;
-        if (waited > patience)
-            return 1;
-        if (guard->memory.left_physical < left && eitp__pressure_seconds(&guard->pressure, &guard->memory) < alert)
-            return 1;
-    }
-    return 0;
-}
-
-static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
-    const int64_t done = eitp_trainer_steps_done(run->trainer);
-    const double soon = 5; /* seconds */
-    char left[120];
-    run->report.memory = *memory;
-    eitp__guard_describe(run, left, sizeof left);
-    if (done > 0)
-        return eitp__fail(error, EITP_ERROR_PRESSURE,
-                          run->guard.is_smallest
-                              ? "memory stays short: %s, and no configuration uses less; stopped after step "
-                                "%lld"
-                              : "memory stays short: %s, and other programs take more; stopped after step "
-                                "%lld",
-                          left, (long long)done);
-    /* Before step 1 there is nothing to lose, unless others go on taking memory. */
-    run->guard.ignores = 1;
-    return eitp__pressure_seconds(&run->guard.pressure, &run->guard.memory) > soon
-               ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_MEMORY,
-                            "other programs use up the memory before step 1: %s; nothing was trained", left);
-}
-
-static const char *eitp__guard_action(const eitp_run *run) {
-    if (!run->config.auto_shrink)
-        return eitp__guard_can_save(run) ? "saving; then the run continues unchanged" : "the run continues unchanged";
-    if (run->guard.is_smallest)
-        return eitp__guard_can_save(run) ? "saving" : "waiting";
-    return eitp__guard_can_save(run) ? "saving; then looking for a configuration that uses less"
-                                     : "looking for a configuration that uses less";
-}
-
-/* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
-static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
-    eitp__async_save_release(run);
-    eitp__guard_warn(run, run->guard.alarm, eitp__guard_action(run));
-    eitp__guard_release_arena(run);
-    return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;
-}
-
-/* Shrinks until memory is no longer short. Fails if it stays short and no configuration uses less. */
-static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
-    int can_shrink = !run->guard.is_smallest, shrinks = 0;
-    for (;;) {
-        if (!can_shrink || eitp__guard_has_no_time(run)) {
-            if (eitp__guard_wait(run, can_shrink)) {
-                if (can_shrink)
-                    eitp__record_memory(run, 0);
-                return eitp__guard_fail(run, error);
-            }
-        } else {
-            if (shrinks++)
-                eitp__guard_warn(run, eitp__guard_judge(run), "looking for a configuration that uses still less");
-            eitp__guard_shrink(run, &can_shrink);
-        }
-        if (!eitp__guard_is_short(run) || run->stop)
-            return EITP_OK;
-    }
-}
-
-static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
-    eitp__guard *guard = &run->guard;
-    const int again = eitp__clock() < guard->quiet_until && !guard->is_smallest;
-    eitp_status status = eitp__guard_secure(run, error);
-    guard->alarm = EITP__MEMORY_AMPLE;
-    guard->quiet_until = eitp__clock() + eitp__guard_quiet_seconds(run);
-    if (status)
-        return status;
-    if (run->config.auto_shrink && (eitp__guard_is_short(run) || again))
-        return eitp__guard_reduce(run, error);
-    eitp__record_memory(run, 0);
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
-    eitp__guard *guard = &run->guard;
-    const double now = eitp__clock(), interval = run->config.memory_check_seconds;
-    eitp_status status = EITP_OK;
-    if (interval < 0)
-        return EITP_OK;
-    if (!guard->alarm && (interval == 0 || now >= guard->look_at))
-        eitp__guard_watch(run, now, 0);
-    if (guard->alarm)
-        status = eitp__guard_react(run, error);
-    guard->busy_from = eitp__clock();
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
-                                             eitp_error *error) {
-    eitp_status status = work(run, error);
-    while (status == EITP_ERROR_INTERRUPTED && run->guard.alarm && !run->stop) {
-        status = eitp__guard_check(run, error);
-        if (!status)
-            status = work(run, error);
-    }
-    return status;
-}
-/* <<src/run/guard.c */
-
-/* >>src/run/run_directory.c */
-#define EITP__WRITE_TEST ".eitp.partial"
-#define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
-
-/* ---- Creating it ---- */
-
-EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
-    eitp__remove_directories(&run->host, run->directory, run->created_directories);
-    run->created_directories = 0;
-}
-
-static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
-    int missing = 0;
-    eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
-    if (!status) {
-        run->created_directories = missing;
-        status = eitp__make_directories(&run->host, run->directory, error);
-    }
-    /* A process that was killed may have created it without syncing its name. */
-    if (!status)
-        status = eitp__sync_parent(&run->host, run->directory, error);
-    if (status && status != EITP_ERROR_MEMORY && error && !strstr(error->message, run->directory))
-        eitp__fail_prefix(error, status, "'%s'", run->directory);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
-    const eitp_files *files = &run->host.files;
-    eitp_path_info info = EITP__ZERO;
-    int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
-    run->has_lock = files->lock && !code;
-    run->identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
-    if (code != EWOULDBLOCK)
-        return EITP_OK;
-    run->created_directories = 0; /* it belongs to the other process */
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "another process is training in '%s'; wait for it, or choose another directory", run->directory);
-}
-
-EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
-    const eitp_files *files = &run->host.files;
-    if (run->has_lock && files->unlock)
-        files->unlock(files->user, run->lock);
-    run->has_lock = 0;
-}
-
-/*
- * ---- The checkpoint ----
- *
- * It is chosen by all of its files but those of tensors, which are verified when the trainer reads them: so they are
- * read once. If one is damaged then, all files of this and older checkpoints are verified to choose again.
- */
-
-/* Sets the checkpoint to one in the run's directory; -1: to none. */
-static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_error *error) {
-    char name[64], *path = NULL;
-    snprintf(name, sizeof name, "checkpoint-%lld", (long long)newest);
-    if (newest >= 0)
-        path = eitp__join_path(&run->host, run->directory, name);
-    if (newest >= 0 && !path)
-        return eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
-    eitp__release_text(&run->host, run->checkpoint);
-    run->config.checkpoint = run->checkpoint = path;
-    run->checkpoint_step = newest;
-    return EITP_OK;
-}
-
-/* Verifies the checkpoint that the program has named. */
-static eitp_status eitp__run_verify_named(eitp_run *run, eitp__verified verified, eitp_error *error) {
-    eitp__checkpoint_head head = EITP__ZERO;
-    eitp_status status = eitp__checkpoint_verify(&run->host, run->checkpoint, verified, &head, error);
-    if (!status)
-        run->checkpoint_step = head.step;
-    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
-}
-
-static eitp_status eitp__run_use_named(eitp_run *run, const char *checkpoint, eitp_error *error) {
-    run->checkpoint = eitp__copy_text(&run->host, checkpoint);
-    return run->checkpoint ? eitp__run_verify_named(run, EITP__VERIFY_OTHERS, error)
-                           : eitp__fail_memory(error, strlen(checkpoint), "a path");
-}
-
-/* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
-static int eitp__is_same_file(const eitp_host *host, const char *a, const char *b) {
-    eitp_path_info first = EITP__ZERO, second = EITP__ZERO;
-    return a && b && !eitp__path_info(host, a, &first, NULL) && !eitp__path_info(host, b, &second, NULL) &&
-           first.kind == EITP_PATH_FILE && second.kind == EITP_PATH_FILE && first.size == second.size &&
-           first.modified == second.modified;
-}
-
-/* True if the checkpoint is in the run's directory, even if its path differs. */
-static int eitp__is_own_checkpoint(const eitp_run *run) {
-    const eitp_host *host = &run->host;
-    char name[96], *own, *other;
-    int same;
-    snprintf(name, sizeof name, "checkpoint-%lld/trainer_state.json", (long long)run->checkpoint_step);
-    own = eitp__join_path(host, run->directory, name);
-    other = eitp__join_path(host, run->checkpoint, "trainer_state.json");
-    same = eitp__is_same_file(host, own, other);
-    eitp__release_text(host, own);
-    eitp__release_text(host, other);
-    return same;
-}
-
-/* Checks that the run overwrites no checkpoints of another run. */
-static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, eitp_error *error) {
-    int is_own;
-    if (newest < 0)
-        return EITP_OK;
-    if (!run->checkpoint)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' already has checkpoint-%lld; resume from it, or choose another directory",
-                          run->directory, (long long)newest);
-    is_own = eitp__is_own_checkpoint(run);
-    if (!is_own || newest > run->checkpoint_step)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' has checkpoint-%lld of %s; choose another directory, or remove it", run->directory,
-                          (long long)newest, is_own ? "later steps" : "another run");
-    return EITP_OK;
-}
-
-/* Finds the name of a damaged checkpoint. */
-static int eitp__take_damaged(void *user, const char *name) {
-    char *found = (char *)user;
-    if (!*found && !strncmp(name, "checkpoint-", sizeof "checkpoint-" - 1) && strstr(name, ".damaged"))
-        snprintf(found, EITP__DAMAGED_SIZE, "%s", name);
-    return 0;
-}
-
-/* A run all of whose checkpoints are damaged does not start again without being told. */
-static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *error) {
-    char found[EITP__DAMAGED_SIZE] = "";
-    run->host.files.list(run->host.files.user, run->directory, eitp__take_damaged, found);
-    return *found
-               ? eitp__fail(error, EITP_ERROR_FORMAT,
-                            "'%s' has no checkpoint to resume from, only damaged ones such as '%s'; restore one from "
-                            "a copy, or choose another directory to start from step 0",
-                            run->directory, found)
-               : EITP_OK;
-}
-
-static eitp_status eitp__run_find_newest(eitp_run *run, eitp__verified verified, eitp_error *error) {
-    int64_t newest = -1;
-    eitp_status status = eitp__checkpoint_recover(&run->host, run->directory, verified, &newest, error);
-    if (!status)
-        eitp__run_repair_links(run, newest);
-    if (!status && newest < 0)
-        status = eitp__run_check_damaged(run, error);
-    return status || newest == run->checkpoint_step ? status : eitp__run_use_newest(run, newest, error);
-}
-
-EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error) {
-    return run->config.resume == EITP_RESUME_NEWEST ? eitp__run_find_newest(run, EITP__VERIFY_ALL, error)
-                                                    : eitp__run_verify_named(run, EITP__VERIFY_ALL, error);
-}
-
-EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run) {
-    eitp__prefetch_destroy(run->prefetch);
-    run->prefetch = NULL;
-}
-
-EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
-                                               eitp_error *error) {
-    const int64_t step = run->checkpoint_step;
-    eitp_error why;
-    eitp_status recovered, status = eitp__trainer_resume(trainer, run->checkpoint, 1, error);
-    *is_replaced = 0;
-    /* Damage may also look like tensors of another model, or of unknown dtypes. */
-    if (status != EITP_ERROR_FORMAT && status != EITP_ERROR_UNSUPPORTED)
-        return status;
-    recovered = eitp__run_recover(run, &why);
-    if (recovered && error)
-        *error = why;
-    *is_replaced = !recovered && run->checkpoint_step != step;
-    return recovered ? recovered : status;
-}
-
-static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
-    int64_t newest = -1;
-    eitp_status status;
-    if (config->resume == EITP_RESUME_NEWEST)
-        return eitp__run_find_newest(run, EITP__VERIFY_OTHERS, error);
-    status = eitp__checkpoint_restore(&run->host, run->directory, error);
-    if (!status)
-        status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
-    if (!status && config->resume == EITP_RESUME_NAMED)
-        status = eitp__run_use_named(run, config->checkpoint, error);
-    return status ? status : eitp__run_check_other(run, newest, error);
-}
-
-/* ---- Leftovers ---- */
-
-/* True for the names of temporary files in the directory of a run. */
-static int eitp__is_temporary(const char *name) {
-    static const char *const names[] = {"best.json.tmp", "run.json.partial", ".latest_model.partial",
-                                        ".best_model.partial", EITP__WRITE_TEST};
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        if (!strcmp(name, names[i]))
-            return 1;
-    }
-    return 0;
-}
-
-EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error) {
-    const eitp_host *host = &run->host;
-    eitp__buffer names;
-    size_t count = 0, at = 0;
-    eitp_status status = eitp_checkpoint_prune(host, run->directory, 0, error);
-    eitp__buffer_init(&names, host);
-    if (!status)
-        status = eitp__list_directory(host, run->directory, &names, &count, error);
-    for (size_t i = 0; i < count && !status; i++) {
-        const char *name = names.data + at;
-        char *path = eitp__is_temporary(name) ? eitp__join_path(host, run->directory, name) : NULL;
-        if (path)
-            status = eitp__remove_tree(host, path, error);
-        else if (eitp__is_temporary(name))
-            status = eitp__fail_memory(error, strlen(name), "a path");
-        at += strlen(name) + 1;
-        eitp__release_text(host, path);
-    }
-    eitp__buffer_release(&names);
-    return status;
-}
-
-/* Checks that files can be written, by writing one and removing it. A full disk is not refused yet: pruning may make
-   room, which eitp__disk_check knows. */
-static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
-    static const char content[] = "a test for write access\n";
-    char *path = eitp__join_path(&run->host, run->directory, EITP__WRITE_TEST);
-    eitp_error why;
-    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, &why)
-                              : eitp__fail_memory(&why, strlen(run->directory), "a path");
-    if (path)
-        run->host.files.remove(run->host.files.user, path);
-    eitp__release_text(&run->host, path);
-    if (status && eitp__is_disk_full(&why))
-        return EITP_OK;
-    if (status && error)
-        *error = why;
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
-    eitp_status status = eitp__run_make_directory(run, error);
-    if (!status)
-        status = eitp__run_lock(run, error);
-    if (!status)
-        status = eitp__run_find_checkpoint(run, config, error);
-    if (!status)
-        status = eitp__run_check_writable(run, error);
-    if (!status)
-        status = eitp__run_clean(run, error);
-    if (!status && run->checkpoint)
-        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
-    return status;
-}
-
-/* ---- metrics.jsonl ---- */
-
-EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run) {
-    eitp_jsonl_destroy(run->metrics);
-    if (run->metrics && (!run->started || run->stopped_before_step_1) && run->created_metrics)
-        run->host.files.remove(run->host.files.user, run->metrics_path);
-    eitp__release_text(&run->host, run->metrics_path);
-    run->metrics = NULL;
-    run->metrics_path = NULL;
-}
-
-EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
-    eitp_status status;
-    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
-    if (!run->metrics_path)
-        return eitp__fail_memory(error, strlen(run->directory), "a path");
-    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
-    if (!status)
-        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
-    run->created_metrics = !status && info.kind == EITP_PATH_MISSING;
-    return status;
-}
-/* <<src/run/run_directory.c */
-
-/* >>src/run/events.c */
-EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run) {
-    const char *unit = run->trainer->plans.task.unit;
-    return unit ? unit : "items";
-}
-
-EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
-                                    const char *format, ...) {
-    char message[600];
-    eitp_run_event event;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    run->report.steps_done = eitp_trainer_steps_done(run->trainer);
-    event.kind = kind;
-    event.level = level;
-    event.message = message;
-    event.report = &run->report;
-    event.seconds = seconds;
-    if (run->config.listener.notify)
-        run->config.listener.notify(run->config.listener.user, &event);
-    else
-        eitp__log(&run->host, level, "%s", message);
-}
-/* <<src/run/events.c */
-
 /* >>src/run/health.c */
 static size_t eitp__health_count(const eitp__health *health) {
     return health->losses < EITP__HEALTH_LOSSES ? (size_t)health->losses : (size_t)EITP__HEALTH_LOSSES;
@@ -57520,6 +57591,211 @@ EITP__PRIVATE void eitp__run_check_best(eitp_run *run, int64_t open) {
 }
 /* <<src/run/run_best.c */
 
+/* >>src/run/disk.c */
+/* The disk of a run. */
+
+/* Number of files that a save, and what a program does beside it, open at once. Those of data are open already. */
+#define EITP__DISK_FILES 4
+
+/* Seconds between two attempts to be interrupted by a request to stop. */
+#define EITP__DISK_SLICE 0.1
+
+/* Number of the newest checkpoints that stay when a new one needs room: it will be one of save_total_limit. The newest
+   stays in any case. 0: all. */
+static int64_t eitp__disk_limit(const eitp_run *run) {
+    const int64_t limit = run->config.save_total_limit;
+    return limit > 1 ? limit - 1 : limit;
+}
+
+/* ---- Before the first step ---- */
+
+/* Opens as many files as a save. */
+static eitp_status eitp__disk_open_files(const eitp_run *run, eitp_error *error) {
+    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
+    eitp__file files[EITP__DISK_FILES];
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(run->directory), "a path");
+    memset(files, 0, sizeof files);
+    for (int i = 0; i < EITP__DISK_FILES && !status; i++)
+        status = eitp__file_open(&files[i], &run->host, path, EITP_FILE_REPLACE, error);
+    for (int i = 0; i < EITP__DISK_FILES; i++)
+        eitp__file_close(&files[i], NULL);
+    if (path)
+        eitp__remove_tree(&run->host, path, NULL);
+    eitp__release_text(&run->host, path);
+    /* The room is checked with figures. */
+    if (status && eitp__is_disk_full(error))
+        return EITP_OK;
+    return status && status != EITP_ERROR_MEMORY
+               ? eitp__fail_prefix(error, status, "saving a checkpoint opens %d files at once", EITP__DISK_FILES)
+               : status;
+}
+
+/* Number of checkpoints that the run will write at most; INT64_MAX: unknown. */
+static int64_t eitp__disk_saves(const eitp_run *run) {
+    const eitp_run_config *config = &run->config;
+    if (config->save_seconds > 0 || config->save_epochs > 0 || run->keep_best)
+        return INT64_MAX;
+    if (!config->save_steps)
+        return 1;
+    return run->report.steps ? (run->report.steps - run->report.start_step) / config->save_steps + 1 : INT64_MAX;
+}
+
+/* Number of checkpoints that will be in the directory at once: a new one is written before an old one is removed, the
+   best one is kept in addition, and one may be written when the run is stopped. */
+static int64_t eitp__disk_most(const eitp_run *run, int64_t present) {
+    const int64_t limit = run->config.save_total_limit, saves = eitp__disk_saves(run);
+    const int64_t most = saves < INT64_MAX - present ? present + saves : limit ? INT64_MAX : present + 2;
+    const int64_t counted = limit && limit < most ? limit + 1 : most;
+    return counted + (limit && run->keep_best) + 1;
+}
+
+static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, const eitp__checkpoint_use *use) {
+    const int64_t most = eitp__disk_most(run, use->count);
+    const double needed = (double)most * (double)size - (double)use->bytes;
+    char has[32], needs[32], each[32];
+    if ((double)free_bytes >= needed)
+        return;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "the disk of '%s' has %s free, and checkpoints will need %s: up to %lld of %s each, of which %lld "
+                     "exist; free some space, or the run may end early",
+                     run->directory, eitp_format_bytes(free_bytes, has, sizeof has),
+                     eitp_format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
+                     eitp_format_bytes(size, each, sizeof each), (long long)use->count);
+}
+
+EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
+    eitp__checkpoint_use use;
+    uint64_t size, largest, free_bytes, limit, room;
+    int64_t kept[EITP__KEPT_STEPS];
+    char needs[32], has[32];
+    eitp_status status = eitp__disk_open_files(run, error);
+    if (status || !eitp__path_space(&run->host, run->directory, &free_bytes, &limit))
+        return status;
+    eitp__checkpoint_size(eitp__trainer_task(run->trainer), &size, &largest);
+    if (largest > limit)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
+                          "limit (ulimit -f)",
+                          eitp_format_bytes(largest, needs, sizeof needs), eitp_format_bytes(limit, has, sizeof has));
+    eitp__run_list_kept(run, kept);
+    status = eitp__checkpoint_measure(&run->host, run->directory, eitp__disk_limit(run), kept, EITP__KEPT_STEPS, &use,
+                                      error);
+    if (status)
+        return status;
+    room = free_bytes < UINT64_MAX - use.prunable_bytes ? free_bytes + use.prunable_bytes : free_bytes;
+    if (size > room)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "a checkpoint needs %s, and the disk of '%s' has room for %s; free some space, or choose "
+                          "another directory",
+                          eitp_format_bytes(size, needs, sizeof needs), run->directory,
+                          eitp_format_bytes(room, has, sizeof has));
+    eitp__disk_warn(run, size, free_bytes, &use);
+    return EITP_OK;
+}
+
+/* ---- Saves that fail ---- */
+
+/* True for failures that may pass within a minute. The whole checkpoint is written again: after a failed sync the
+   system may have dropped what was written. */
+static int eitp__disk_may_pass(const eitp_error *error) {
+    const int code = error->system_code;
+    return code == EIO || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == ENFILE || code == EMFILE;
+}
+
+/* Removes the checkpoints that would be removed after the save; returns 1 if there were any. */
+static int eitp__disk_make_room(eitp_run *run) {
+    const int64_t limit = eitp__disk_limit(run);
+    int64_t kept[EITP__KEPT_STEPS];
+    eitp__checkpoint_use use;
+    char size[32];
+    eitp__run_list_kept(run, kept);
+    /* What looks like a leftover may be the copy that is written again. */
+    if (!run->async.save)
+        eitp__checkpoint_clean(&run->host, run->directory, NULL);
+    if (eitp__checkpoint_measure(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, &use, NULL) ||
+        !use.prunable || eitp__checkpoint_prune(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, NULL))
+        return 0;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "the disk of '%s' is full: removed the oldest %lld of %lld checkpoints (%s) before saving, rather "
+                     "than afterwards",
+                     run->directory, (long long)use.prunable, (long long)use.count,
+                     eitp_format_bytes(use.prunable_bytes, size, sizeof size));
+    return 1;
+}
+
+static void eitp__disk_wait(const eitp_run *run, double seconds) {
+    for (; seconds > 0 && !run->stop; seconds -= EITP__DISK_SLICE)
+        eitp__wait(&run->host, EITP__DISK_SLICE);
+}
+
+/* After a save that failed: makes room, or waits; returns 1 to try again. */
+static int eitp__disk_tries_again(eitp_run *run, const eitp_error *error, int *waits) {
+    static const int seconds[] = {1, 2, 4, 8, 15, 30};
+    const int is_full = eitp__is_disk_full(error), most = is_full ? (int)EITP__COUNT(seconds) : 3;
+    if (is_full && eitp__disk_make_room(run))
+        return 1;
+    if ((!is_full && !eitp__disk_may_pass(error)) || *waits >= most || run->stop)
+        return 0;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0, "saving failed, trying again in %d s: %s",
+                     seconds[*waits], error->message);
+    eitp__disk_wait(run, seconds[(*waits)++]);
+    return 1;
+}
+
+/* "; 1.2 MB are missing: ...", or "" if unknown. */
+static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *error, char *text, size_t size) {
+    uint64_t total, largest, free_bytes, limit;
+    char missing[32], needs[32], has[32];
+    *text = 0;
+    eitp__checkpoint_size(eitp__trainer_task(run->trainer), &total, &largest);
+    if (eitp__is_disk_full(error) && eitp__path_space(&run->host, run->directory, &free_bytes, &limit) &&
+        free_bytes < total)
+        snprintf(text, size, "; %s are missing: a checkpoint needs %s, and %s are free",
+                 eitp_format_bytes(total - free_bytes, missing, sizeof missing),
+                 eitp_format_bytes(total, needs, sizeof needs), eitp_format_bytes(free_bytes, has, sizeof has));
+    return text;
+}
+
+/* Adds what is missing, and what a resume takes. What was to be written is not an argument of the program. */
+static eitp_status eitp__disk_fail(const eitp_run *run, eitp_status status, eitp_error *error) {
+    const eitp_error cause = *error;
+    const int64_t saved = run->report.saved_step;
+    char room[160];
+    if (!cause.system_code)
+        return status;
+    eitp__disk_missing(run, &cause, room, sizeof room);
+    if (run->checkpoint && saved == run->report.start_step)
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; resume from '%s'", cause.message, room, run->checkpoint);
+    else if (saved >= 0)
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; resume from '%s/checkpoint-%lld'", cause.message, room,
+                   run->directory, (long long)saved);
+    else
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; there is no checkpoint to resume from", cause.message, room);
+    error->system_code = cause.system_code;
+    return EITP_ERROR_IO;
+}
+
+EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error) {
+    eitp_status status;
+    int waits = 0;
+    do
+        status = eitp__trainer_save(run->trainer, run->directory, options, error);
+    while (status && eitp__disk_tries_again(run, error, &waits));
+    return status ? eitp__disk_fail(run, status, error) : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eitp_error *error) {
+    eitp_status status;
+    int waits = 0;
+    do {
+        status = eitp__save_repeat(save, error);
+        if (!status)
+            status = eitp__save_commit(save, error);
+    } while (status && eitp__disk_tries_again(run, error, &waits));
+    return status;
+}
+/* <<src/run/disk.c */
+
 /* >>src/run/run_links.c */
 /* What is at a path, found without failing: a link to nothing is missing, as what cannot be looked up. */
 static eitp_path_kind eitp__kind_of(const eitp_run *run, const char *path) {
@@ -57613,6 +57889,158 @@ EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest) {
 }
 /* <<src/run/run_links.c */
 
+/* >>src/run/run_prune.c */
+EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
+    const int has_failed = run->prune_has_failed;
+    int64_t kept[EITP__KEPT_STEPS];
+    eitp_error error;
+    eitp_status status;
+    if (run->async.save) /* which looks like a leftover; pruning follows when it is complete */
+        return;
+    eitp__run_list_kept(run, kept);
+    eitp__run_update_links(run);
+    status = eitp__checkpoint_clean(&run->host, run->directory, &error);
+    if (!status)
+        status = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
+                                        EITP__KEPT_STEPS, &error);
+    run->prune_has_failed = run->prune_is_due = status != EITP_OK;
+    if (run->prune_has_failed && !has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; old checkpoints stay, and the run tries again after the next save", error.message);
+}
+/* <<src/run/run_prune.c */
+
+/* >>src/run/async_save.c */
+EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run) {
+    return run->async.save ? eitp__save_step(run->async.save) : run->report.saved_step;
+}
+
+EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
+    return run->report.saved_step == step || (run->async.save && eitp__save_step(run->async.save) == step);
+}
+
+/* Memory for a copy is there, or is left without becoming short. */
+static int eitp__copy_has_memory(const eitp_run *run, uint64_t bytes) {
+    eitp_memory_info info;
+    if (run->async.queue || run->config.memory_check_seconds < 0)
+        return 1;
+    return !eitp_memory_info_read(&run->host, &info, NULL) &&
+           (!info.usable || info.left > bytes + eitp_memory_floor(&info));
+}
+
+EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run) {
+    const int is_last = run->is_ending || eitp_trainer_steps_done(run->trainer) == run->report.steps;
+    uint64_t bytes, largest, free_bytes, limit;
+    if (!run->config.async_save_bytes || is_last || run->async.has_failed)
+        return 0;
+    eitp__checkpoint_size(eitp__trainer_task(run->trainer), &bytes, &largest);
+    if (bytes > run->config.async_save_bytes || !eitp__copy_has_memory(run, bytes))
+        return 0;
+    /* A save that waits removes old checkpoints from a disk that is full. */
+    return !eitp__path_space(&run->host, run->directory, &free_bytes, &limit) || free_bytes > bytes;
+}
+
+/* True if a save is due before the last step. */
+static int eitp__async_save_is_used(const eitp_run *run) {
+    const eitp_run_config *config = &run->config;
+    const int64_t steps = run->report.steps - run->report.start_step;
+    return (config->save_steps && (!run->report.steps || config->save_steps < steps)) || config->save_epochs > 0 ||
+           config->save_seconds > 0 || run->keep_best;
+}
+
+EITP__PRIVATE void eitp__async_save_prepare(eitp_run *run) {
+    if (eitp__async_save_is_used(run) && eitp__async_save_fits(run))
+        eitp__save_create_queue(run->trainer, &run->async.queue, NULL);
+}
+
+EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
+                                                 eitp_error *error) {
+    eitp__async_save *async = &run->async;
+    eitp_status status = EITP_OK;
+    if (!async->queue) /* it was released because memory was short */
+        status = eitp__save_create_queue(run->trainer, &async->queue, error);
+    if (!status)
+        status = eitp__save_begin(run->trainer, run->directory, options, async->queue, &async->save, error);
+    if (status)
+        return status;
+    async->began = began;
+    async->stalled = eitp__clock() - began;
+    run->saved_at = eitp__clock();
+    return EITP_OK;
+}
+
+static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_from) {
+    eitp__async_save *async = &run->async;
+    async->save = NULL;
+    async->has_failed = run->cannot_save = 0;
+    run->report.saved_step = step;
+    run->saved_at = eitp__clock();
+    async->stalled += run->saved_at - waited_from;
+    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
+                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
+                     run->saved_at - async->began, async->stalled);
+    eitp__run_confirm_best(run, step);
+    eitp__run_prune(run);
+}
+
+/* Drops the save. Its step can still be saved if it was the last one. */
+static void eitp__async_save_drop(eitp_run *run, const char *why) {
+    const int64_t step = eitp__save_step(run->async.save);
+    eitp__save_abandon(run->async.save);
+    run->async.save = NULL;
+    if (step != eitp_trainer_steps_done(run->trainer))
+        eitp__run_lose_best(run, step, why);
+}
+
+/* A failure does not end the run: the copy is written again, and if that fails too the steps done are saved, both while
+   the run waits, with several attempts. */
+static void eitp__async_save_complete(eitp_run *run) {
+    eitp__async_save *async = &run->async;
+    const double now = eitp__clock();
+    const int64_t step = eitp__save_step(async->save);
+    eitp_error error;
+    eitp_status status = eitp__save_commit(async->save, &error);
+    if (status && eitp__save_can_repeat(async->save)) {
+        eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                         "checkpoint-%lld could not be written beside the steps: %s; writing it again", (long long)step,
+                         error.message);
+        status = eitp__disk_repeat(run, async->save, &error);
+    }
+    if (!status) {
+        eitp__async_save_succeed(run, step, now);
+        return;
+    }
+    async->has_failed = run->save = 1;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "checkpoint-%lld could not be written: %s; saving the steps done", (long long)step, error.message);
+    eitp__async_save_drop(run, "it could not be written");
+}
+
+EITP__PRIVATE void eitp__async_save_poll(eitp_run *run) {
+    if (run->async.save && eitp__save_is_written(run->async.save))
+        eitp__async_save_complete(run);
+}
+
+EITP__PRIVATE void eitp__async_save_finish(eitp_run *run) {
+    if (run->async.save)
+        eitp__async_save_complete(run);
+}
+
+EITP__PRIVATE void eitp__async_save_release(eitp_run *run) {
+    eitp__async_save *async = &run->async;
+    /* Without further attempts: they would keep the memory for long. */
+    if (async->save && eitp__save_is_written(async->save)) {
+        const int64_t step = eitp__save_step(async->save);
+        if (!eitp__save_commit(async->save, NULL))
+            eitp__async_save_succeed(run, step, eitp__clock());
+    }
+    if (async->save)
+        eitp__async_save_drop(run, "memory was short before it was written");
+    eitp__write_behind_destroy(async->queue);
+    async->queue = NULL;
+}
+/* <<src/run/async_save.c */
+
 /* >>src/run/run_withdraw.c */
 /* Steps between a checkpoint that is withdrawn and the one before it, at most. */
 #define EITP__WITHDRAWN_STEPS 10
@@ -57620,7 +58048,7 @@ EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest) {
 EITP__PRIVATE void eitp__run_judge_checkpoint(eitp_run *run) {
     const eitp_run_report *report = &run->report;
     const int64_t newest = eitp__run_newest_save(run);
-    const double limit = eitp__health_limit(&run->health, run->trainer->plans.task.guess_loss);
+    const double limit = eitp__health_limit(&run->health, eitp__trainer_task(run->trainer)->guess_loss);
     if (run->judged_step != newest)
         run->bad_losses = 0;
     run->judged_step = newest;
@@ -57689,211 +58117,6 @@ EITP__PRIVATE void eitp__run_withdraw(eitp_run *run) {
 }
 /* <<src/run/run_withdraw.c */
 
-/* >>src/run/disk.c */
-/* The disk of a run. */
-
-/* Number of files that a save, and what a program does beside it, open at once. Those of data are open already. */
-#define EITP__DISK_FILES 4
-
-/* Seconds between two attempts to be interrupted by a request to stop. */
-#define EITP__DISK_SLICE 0.1
-
-/* Number of the newest checkpoints that stay when a new one needs room: it will be one of save_total_limit. The newest
-   stays in any case. 0: all. */
-static int64_t eitp__disk_limit(const eitp_run *run) {
-    const int64_t limit = run->config.save_total_limit;
-    return limit > 1 ? limit - 1 : limit;
-}
-
-/* ---- Before the first step ---- */
-
-/* Opens as many files as a save. */
-static eitp_status eitp__disk_open_files(const eitp_run *run, eitp_error *error) {
-    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
-    eitp__file files[EITP__DISK_FILES];
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(run->directory), "a path");
-    memset(files, 0, sizeof files);
-    for (int i = 0; i < EITP__DISK_FILES && !status; i++)
-        status = eitp__file_open(&files[i], &run->host, path, EITP_FILE_REPLACE, error);
-    for (int i = 0; i < EITP__DISK_FILES; i++)
-        eitp__file_close(&files[i], NULL);
-    if (path)
-        eitp__remove_tree(&run->host, path, NULL);
-    eitp__release_text(&run->host, path);
-    /* The room is checked with figures. */
-    if (status && eitp__is_disk_full(error))
-        return EITP_OK;
-    return status && status != EITP_ERROR_MEMORY
-               ? eitp__fail_prefix(error, status, "saving a checkpoint opens %d files at once", EITP__DISK_FILES)
-               : status;
-}
-
-/* Number of checkpoints that the run will write at most; INT64_MAX: unknown. */
-static int64_t eitp__disk_saves(const eitp_run *run) {
-    const eitp_run_config *config = &run->config;
-    if (config->save_seconds > 0 || config->save_epochs > 0 || run->keep_best)
-        return INT64_MAX;
-    if (!config->save_steps)
-        return 1;
-    return run->report.steps ? (run->report.steps - run->report.start_step) / config->save_steps + 1 : INT64_MAX;
-}
-
-/* Number of checkpoints that will be in the directory at once: a new one is written before an old one is removed, the
-   best one is kept in addition, and one may be written when the run is stopped. */
-static int64_t eitp__disk_most(const eitp_run *run, int64_t present) {
-    const int64_t limit = run->config.save_total_limit, saves = eitp__disk_saves(run);
-    const int64_t most = saves < INT64_MAX - present ? present + saves : limit ? INT64_MAX : present + 2;
-    const int64_t counted = limit && limit < most ? limit + 1 : most;
-    return counted + (limit && run->keep_best) + 1;
-}
-
-static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, const eitp__checkpoint_use *use) {
-    const int64_t most = eitp__disk_most(run, use->count);
-    const double needed = (double)most * (double)size - (double)use->bytes;
-    char has[32], needs[32], each[32];
-    if ((double)free_bytes >= needed)
-        return;
-    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                     "the disk of '%s' has %s free, and checkpoints will need %s: up to %lld of %s each, of which %lld "
-                     "exist; free some space, or the run may end early",
-                     run->directory, eitp_format_bytes(free_bytes, has, sizeof has),
-                     eitp_format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
-                     eitp_format_bytes(size, each, sizeof each), (long long)use->count);
-}
-
-EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
-    eitp__checkpoint_use use;
-    uint64_t size, largest, free_bytes, limit, room;
-    int64_t kept[EITP__KEPT_STEPS];
-    char needs[32], has[32];
-    eitp_status status = eitp__disk_open_files(run, error);
-    if (status || !eitp__path_space(&run->host, run->directory, &free_bytes, &limit))
-        return status;
-    eitp__checkpoint_size(&run->trainer->plans.task, &size, &largest);
-    if (largest > limit)
-        return eitp__fail(error, EITP_ERROR_IO,
-                          "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
-                          "limit (ulimit -f)",
-                          eitp_format_bytes(largest, needs, sizeof needs), eitp_format_bytes(limit, has, sizeof has));
-    eitp__run_list_kept(run, kept);
-    status = eitp__checkpoint_measure(&run->host, run->directory, eitp__disk_limit(run), kept, EITP__KEPT_STEPS, &use,
-                                      error);
-    if (status)
-        return status;
-    room = free_bytes < UINT64_MAX - use.prunable_bytes ? free_bytes + use.prunable_bytes : free_bytes;
-    if (size > room)
-        return eitp__fail(error, EITP_ERROR_IO,
-                          "a checkpoint needs %s, and the disk of '%s' has room for %s; free some space, or choose "
-                          "another directory",
-                          eitp_format_bytes(size, needs, sizeof needs), run->directory,
-                          eitp_format_bytes(room, has, sizeof has));
-    eitp__disk_warn(run, size, free_bytes, &use);
-    return EITP_OK;
-}
-
-/* ---- Saves that fail ---- */
-
-/* True for failures that may pass within a minute. The whole checkpoint is written again: after a failed sync the
-   system may have dropped what was written. */
-static int eitp__disk_may_pass(const eitp_error *error) {
-    const int code = error->system_code;
-    return code == EIO || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == ENFILE || code == EMFILE;
-}
-
-/* Removes the checkpoints that would be removed after the save; returns 1 if there were any. */
-static int eitp__disk_make_room(eitp_run *run) {
-    const int64_t limit = eitp__disk_limit(run);
-    int64_t kept[EITP__KEPT_STEPS];
-    eitp__checkpoint_use use;
-    char size[32];
-    eitp__run_list_kept(run, kept);
-    /* What looks like a leftover may be the copy that is written again. */
-    if (!run->async.save)
-        eitp__checkpoint_clean(&run->host, run->directory, NULL);
-    if (eitp__checkpoint_measure(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, &use, NULL) ||
-        !use.prunable || eitp__checkpoint_prune(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, NULL))
-        return 0;
-    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                     "the disk of '%s' is full: removed the oldest %lld of %lld checkpoints (%s) before saving, rather "
-                     "than afterwards",
-                     run->directory, (long long)use.prunable, (long long)use.count,
-                     eitp_format_bytes(use.prunable_bytes, size, sizeof size));
-    return 1;
-}
-
-static void eitp__disk_wait(const eitp_run *run, double seconds) {
-    for (; seconds > 0 && !run->stop; seconds -= EITP__DISK_SLICE)
-        eitp__wait(&run->host, EITP__DISK_SLICE);
-}
-
-/* After a save that failed: makes room, or waits; returns 1 to try again. */
-static int eitp__disk_tries_again(eitp_run *run, const eitp_error *error, int *waits) {
-    static const int seconds[] = {1, 2, 4, 8, 15, 30};
-    const int is_full = eitp__is_disk_full(error), most = is_full ? (int)EITP__COUNT(seconds) : 3;
-    if (is_full && eitp__disk_make_room(run))
-        return 1;
-    if ((!is_full && !eitp__disk_may_pass(error)) || *waits >= most || run->stop)
-        return 0;
-    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0, "saving failed, trying again in %d s: %s",
-                     seconds[*waits], error->message);
-    eitp__disk_wait(run, seconds[(*waits)++]);
-    return 1;
-}
-
-/* "; 1.2 MB are missing: ...", or "" if unknown. */
-static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *error, char *text, size_t size) {
-    uint64_t total, largest, free_bytes, limit;
-    char missing[32], needs[32], has[32];
-    *text = 0;
-    eitp__checkpoint_size(&run->trainer->plans.task, &total, &largest);
-    if (eitp__is_disk_full(error) && eitp__path_space(&run->host, run->directory, &free_bytes, &limit) &&
-        free_bytes < total)
-        snprintf(text, size, "; %s are missing: a checkpoint needs %s, and %s are free",
-                 eitp_format_bytes(total - free_bytes, missing, sizeof missing),
-                 eitp_format_bytes(total, needs, sizeof needs), eitp_format_bytes(free_bytes, has, sizeof has));
-    return text;
-}
-
-/* Adds what is missing, and what a resume takes. What was to be written is not an argument of the program. */
-static eitp_status eitp__disk_fail(const eitp_run *run, eitp_status status, eitp_error *error) {
-    const eitp_error cause = *error;
-    const int64_t saved = run->report.saved_step;
-    char room[160];
-    if (!cause.system_code)
-        return status;
-    eitp__disk_missing(run, &cause, room, sizeof room);
-    if (run->checkpoint && saved == run->report.start_step)
-        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; resume from '%s'", cause.message, room, run->checkpoint);
-    else if (saved >= 0)
-        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; resume from '%s/checkpoint-%lld'", cause.message, room,
-                   run->directory, (long long)saved);
-    else
-        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; there is no checkpoint to resume from", cause.message, room);
-    error->system_code = cause.system_code;
-    return EITP_ERROR_IO;
-}
-
-EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error) {
-    eitp_status status;
-    int waits = 0;
-    do
-        status = eitp__trainer_save(run->trainer, run->directory, options, error);
-    while (status && eitp__disk_tries_again(run, error, &waits));
-    return status ? eitp__disk_fail(run, status, error) : EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eitp_error *error) {
-    eitp_status status;
-    int waits = 0;
-    do {
-        status = eitp__save_repeat(save, error);
-        if (!status)
-            status = eitp__save_commit(save, error);
-    } while (status && eitp__disk_tries_again(run, error, &waits));
-    return status;
-}
-/* <<src/run/disk.c */
-
 /* >>src/run/run_health.c */
 /* Steps after a reported spike in which further ones are only counted. */
 #define EITP__SPIKE_INTERVAL 20
@@ -57911,7 +58134,7 @@ typedef enum eitp__verdict {
 } eitp__verdict;
 
 static double eitp__run_guess(const eitp_run *run) {
-    return run->trainer->plans.task.guess_loss;
+    return eitp__trainer_task(run->trainer)->guess_loss;
 }
 
 /*
@@ -58033,7 +58256,7 @@ static void eitp__health_watch_loss(eitp_run *run) {
 /* The norm of the gradient bounds each of its elements, whose squares the optimizer averages. */
 static void eitp__health_watch_state(eitp_run *run) {
     const eitp_step_report *step = &run->report.step;
-    const double limit = run->trainer->plans.config.max_grad_norm;
+    const double limit = eitp__trainer_config(run->trainer)->max_grad_norm;
     const double norm = limit > 0 && limit < step->grad_norm ? limit : step->grad_norm;
     if (step->applied && norm >= EITP__LARGEST_SQUARED)
         run->health.overflowed = 1;
@@ -58122,6 +58345,289 @@ EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eit
 }
 /* <<src/run/run_health.c */
 
+/* >>src/run/run_directory.c */
+#define EITP__WRITE_TEST ".eitp.partial"
+#define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
+
+/* ---- Creating it ---- */
+
+EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
+    eitp__remove_directories(&run->host, run->directory, run->created_directories);
+    run->created_directories = 0;
+}
+
+static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
+    int missing = 0;
+    eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
+    if (!status) {
+        run->created_directories = missing;
+        status = eitp__make_directories(&run->host, run->directory, error);
+    }
+    /* A process that was killed may have created it without syncing its name. */
+    if (!status)
+        status = eitp__sync_parent(&run->host, run->directory, error);
+    if (status && status != EITP_ERROR_MEMORY && error && !strstr(error->message, run->directory))
+        eitp__fail_prefix(error, status, "'%s'", run->directory);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
+    const eitp_files *files = &run->host.files;
+    eitp_path_info info = EITP__ZERO;
+    int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
+    run->has_lock = files->lock && !code;
+    run->identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
+    if (code != EWOULDBLOCK)
+        return EITP_OK;
+    run->created_directories = 0; /* it belongs to the other process */
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "another process is training in '%s'; wait for it, or choose another directory", run->directory);
+}
+
+EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
+    const eitp_files *files = &run->host.files;
+    if (run->has_lock && files->unlock)
+        files->unlock(files->user, run->lock);
+    run->has_lock = 0;
+}
+
+/*
+ * ---- The checkpoint ----
+ *
+ * It is chosen by all of its files but those of tensors, which are verified when the trainer reads them: so they are
+ * read once. If one is damaged then, all files of this and older checkpoints are verified to choose again.
+ */
+
+/* Sets the checkpoint to one in the run's directory; -1: to none. */
+static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_error *error) {
+    char name[64], *path = NULL;
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)newest);
+    if (newest >= 0)
+        path = eitp__join_path(&run->host, run->directory, name);
+    if (newest >= 0 && !path)
+        return eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
+    eitp__release_text(&run->host, run->checkpoint);
+    run->config.checkpoint = run->checkpoint = path;
+    run->checkpoint_step = newest;
+    return EITP_OK;
+}
+
+/* Verifies the checkpoint that the program has named. */
+static eitp_status eitp__run_verify_named(eitp_run *run, eitp__verified verified, eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
+    eitp_status status = eitp__checkpoint_verify(&run->host, run->checkpoint, verified, &head, error);
+    if (!status)
+        run->checkpoint_step = head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+}
+
+static eitp_status eitp__run_use_named(eitp_run *run, const char *checkpoint, eitp_error *error) {
+    run->checkpoint = eitp__copy_text(&run->host, checkpoint);
+    return run->checkpoint ? eitp__run_verify_named(run, EITP__VERIFY_OTHERS, error)
+                           : eitp__fail_memory(error, strlen(checkpoint), "a path");
+}
+
+/* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
+static int eitp__is_same_file(const eitp_host *host, const char *a, const char *b) {
+    eitp_path_info first = EITP__ZERO, second = EITP__ZERO;
+    return a && b && !eitp__path_info(host, a, &first, NULL) && !eitp__path_info(host, b, &second, NULL) &&
+           first.kind == EITP_PATH_FILE && second.kind == EITP_PATH_FILE && first.size == second.size &&
+           first.modified == second.modified;
+}
+
+/* True if the checkpoint is in the run's directory, even if its path differs. */
+static int eitp__is_own_checkpoint(const eitp_run *run) {
+    const eitp_host *host = &run->host;
+    char name[96], *own, *other;
+    int same;
+    snprintf(name, sizeof name, "checkpoint-%lld/trainer_state.json", (long long)run->checkpoint_step);
+    own = eitp__join_path(host, run->directory, name);
+    other = eitp__join_path(host, run->checkpoint, "trainer_state.json");
+    same = eitp__is_same_file(host, own, other);
+    eitp__release_text(host, own);
+    eitp__release_text(host, other);
+    return same;
+}
+
+/* Checks that the run overwrites no checkpoints of another run. */
+static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, eitp_error *error) {
+    int is_own;
+    if (newest < 0)
+        return EITP_OK;
+    if (!run->checkpoint)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' already has checkpoint-%lld; resume from it, or choose another directory",
+                          run->directory, (long long)newest);
+    is_own = eitp__is_own_checkpoint(run);
+    if (!is_own || newest > run->checkpoint_step)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' has checkpoint-%lld of %s; choose another directory, or remove it", run->directory,
+                          (long long)newest, is_own ? "later steps" : "another run");
+    return EITP_OK;
+}
+
+/* Finds the name of a damaged checkpoint. */
+static int eitp__take_damaged(void *user, const char *name) {
+    char *found = (char *)user;
+    if (!*found && !strncmp(name, "checkpoint-", sizeof "checkpoint-" - 1) && strstr(name, ".damaged"))
+        snprintf(found, EITP__DAMAGED_SIZE, "%s", name);
+    return 0;
+}
+
+/* A run all of whose checkpoints are damaged does not start again without being told. */
+static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *error) {
+    char found[EITP__DAMAGED_SIZE] = "";
+    run->host.files.list(run->host.files.user, run->directory, eitp__take_damaged, found);
+    return *found
+               ? eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' has no checkpoint to resume from, only damaged ones such as '%s'; restore one from "
+                            "a copy, or choose another directory to start from step 0",
+                            run->directory, found)
+               : EITP_OK;
+}
+
+static eitp_status eitp__run_find_newest(eitp_run *run, eitp__verified verified, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status = eitp__checkpoint_recover(&run->host, run->directory, verified, &newest, error);
+    if (!status)
+        eitp__run_repair_links(run, newest);
+    if (!status && newest < 0)
+        status = eitp__run_check_damaged(run, error);
+    return status || newest == run->checkpoint_step ? status : eitp__run_use_newest(run, newest, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error) {
+    return run->config.resume == EITP_RESUME_NEWEST ? eitp__run_find_newest(run, EITP__VERIFY_ALL, error)
+                                                    : eitp__run_verify_named(run, EITP__VERIFY_ALL, error);
+}
+
+EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run) {
+    eitp__prefetch_destroy(run->prefetch);
+    run->prefetch = NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
+                                               eitp_error *error) {
+    const int64_t step = run->checkpoint_step;
+    eitp_error why;
+    eitp_status recovered, status = eitp__trainer_resume(trainer, run->checkpoint, 1, error);
+    *is_replaced = 0;
+    /* Damage may also look like tensors of another model, or of unknown dtypes. */
+    if (status != EITP_ERROR_FORMAT && status != EITP_ERROR_UNSUPPORTED)
+        return status;
+    recovered = eitp__run_recover(run, &why);
+    if (recovered && error)
+        *error = why;
+    *is_replaced = !recovered && run->checkpoint_step != step;
+    return recovered ? recovered : status;
+}
+
+static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status;
+    if (config->resume == EITP_RESUME_NEWEST)
+        return eitp__run_find_newest(run, EITP__VERIFY_OTHERS, error);
+    status = eitp__checkpoint_restore(&run->host, run->directory, error);
+    if (!status)
+        status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    if (!status && config->resume == EITP_RESUME_NAMED)
+        status = eitp__run_use_named(run, config->checkpoint, error);
+    return status ? status : eitp__run_check_other(run, newest, error);
+}
+
+/* ---- Leftovers ---- */
+
+/* True for the names of temporary files in the directory of a run. */
+static int eitp__is_temporary(const char *name) {
+    static const char *const names[] = {"best.json.tmp", "run.json.partial", ".latest_model.partial",
+                                        ".best_model.partial", EITP__WRITE_TEST};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(name, names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = eitp_checkpoint_prune(host, run->directory, 0, error);
+    eitp__buffer_init(&names, host);
+    if (!status)
+        status = eitp__list_directory(host, run->directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        char *path = eitp__is_temporary(name) ? eitp__join_path(host, run->directory, name) : NULL;
+        if (path)
+            status = eitp__remove_tree(host, path, error);
+        else if (eitp__is_temporary(name))
+            status = eitp__fail_memory(error, strlen(name), "a path");
+        at += strlen(name) + 1;
+        eitp__release_text(host, path);
+    }
+    eitp__buffer_release(&names);
+    return status;
+}
+
+/* Checks that files can be written, by writing one and removing it. A full disk is not refused yet: pruning may make
+   room, which eitp__disk_check knows. */
+static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
+    static const char content[] = "a test for write access\n";
+    char *path = eitp__join_path(&run->host, run->directory, EITP__WRITE_TEST);
+    eitp_error why;
+    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, &why)
+                              : eitp__fail_memory(&why, strlen(run->directory), "a path");
+    if (path)
+        run->host.files.remove(run->host.files.user, path);
+    eitp__release_text(&run->host, path);
+    if (status && eitp__is_disk_full(&why))
+        return EITP_OK;
+    if (status && error)
+        *error = why;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    eitp_status status = eitp__run_make_directory(run, error);
+    if (!status)
+        status = eitp__run_lock(run, error);
+    if (!status)
+        status = eitp__run_find_checkpoint(run, config, error);
+    if (!status)
+        status = eitp__run_check_writable(run, error);
+    if (!status)
+        status = eitp__run_clean(run, error);
+    if (!status && run->checkpoint)
+        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
+    return status;
+}
+
+/* ---- metrics.jsonl ---- */
+
+EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run) {
+    eitp_jsonl_destroy(run->metrics);
+    if (run->metrics && (!run->started || run->stopped_before_step_1) && run->created_metrics)
+        run->host.files.remove(run->host.files.user, run->metrics_path);
+    eitp__release_text(&run->host, run->metrics_path);
+    run->metrics = NULL;
+    run->metrics_path = NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status;
+    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
+    if (!run->metrics_path)
+        return eitp__fail_memory(error, strlen(run->directory), "a path");
+    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
+    if (!status)
+        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
+    run->created_metrics = !status && info.kind == EITP_PATH_MISSING;
+    return status;
+}
+/* <<src/run/run_directory.c */
+
 /* >>src/run/run_restore.c */
 /* The old metrics.jsonl has no name any more. Its sink is the last. */
 static eitp_status eitp__run_replace_metrics(eitp_run *run, eitp_error *error) {
@@ -58168,158 +58674,6 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
 }
 /* <<src/run/run_restore.c */
 
-/* >>src/run/run_prune.c */
-EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
-    const int has_failed = run->prune_has_failed;
-    int64_t kept[EITP__KEPT_STEPS];
-    eitp_error error;
-    eitp_status status;
-    if (run->async.save) /* which looks like a leftover; pruning follows when it is complete */
-        return;
-    eitp__run_list_kept(run, kept);
-    eitp__run_update_links(run);
-    status = eitp__checkpoint_clean(&run->host, run->directory, &error);
-    if (!status)
-        status = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
-                                        EITP__KEPT_STEPS, &error);
-    run->prune_has_failed = run->prune_is_due = status != EITP_OK;
-    if (run->prune_has_failed && !has_failed)
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; old checkpoints stay, and the run tries again after the next save", error.message);
-}
-/* <<src/run/run_prune.c */
-
-/* >>src/run/async_save.c */
-EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run) {
-    return run->async.save ? eitp__save_step(run->async.save) : run->report.saved_step;
-}
-
-EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
-    return run->report.saved_step == step || (run->async.save && eitp__save_step(run->async.save) == step);
-}
-
-/* Memory for a copy is there, or is left without becoming short. */
-static int eitp__copy_has_memory(const eitp_run *run, uint64_t bytes) {
-    eitp_memory_info info;
-    if (run->async.queue || run->config.memory_check_seconds < 0)
-        return 1;
-    return !eitp_memory_info_read(&run->host, &info, NULL) &&
-           (!info.usable || info.left > bytes + eitp_memory_floor(&info));
-}
-
-EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run) {
-    const int is_last = run->is_ending || eitp_trainer_steps_done(run->trainer) == run->report.steps;
-    uint64_t bytes, largest, free_bytes, limit;
-    if (!run->config.async_save_bytes || is_last || run->async.has_failed)
-        return 0;
-    eitp__checkpoint_size(&run->trainer->plans.task, &bytes, &largest);
-    if (bytes > run->config.async_save_bytes || !eitp__copy_has_memory(run, bytes))
-        return 0;
-    /* A save that waits removes old checkpoints from a disk that is full. */
-    return !eitp__path_space(&run->host, run->directory, &free_bytes, &limit) || free_bytes > bytes;
-}
-
-/* True if a save is due before the last step. */
-static int eitp__async_save_is_used(const eitp_run *run) {
-    const eitp_run_config *config = &run->config;
-    const int64_t steps = run->report.steps - run->report.start_step;
-    return (config->save_steps && (!run->report.steps || config->save_steps < steps)) || config->save_epochs > 0 ||
-           config->save_seconds > 0 || run->keep_best;
-}
-
-EITP__PRIVATE void eitp__async_save_prepare(eitp_run *run) {
-    if (eitp__async_save_is_used(run) && eitp__async_save_fits(run))
-        eitp__save_create_queue(run->trainer, &run->async.queue, NULL);
-}
-
-EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
-                                                 eitp_error *error) {
-    eitp__async_save *async = &run->async;
-    eitp_status status = EITP_OK;
-    if (!async->queue) /* it was released because memory was short */
-        status = eitp__save_create_queue(run->trainer, &async->queue, error);
-    if (!status)
-        status = eitp__save_begin(run->trainer, run->directory, options, async->queue, &async->save, error);
-    if (status)
-        return status;
-    async->began = began;
-    async->stalled = eitp__clock() - began;
-    run->saved_at = eitp__clock();
-    return EITP_OK;
-}
-
-static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_from) {
-    eitp__async_save *async = &run->async;
-    async->save = NULL;
-    async->has_failed = run->cannot_save = 0;
-    run->report.saved_step = step;
-    run->saved_at = eitp__clock();
-    async->stalled += run->saved_at - waited_from;
-    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
-                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
-                     run->saved_at - async->began, async->stalled);
-    eitp__run_confirm_best(run, step);
-    eitp__run_prune(run);
-}
-
-/* Drops the save. Its step can still be saved if it was the last one. */
-static void eitp__async_save_drop(eitp_run *run, const char *why) {
-    const int64_t step = eitp__save_step(run->async.save);
-    eitp__save_abandon(run->async.save);
-    run->async.save = NULL;
-    if (step != eitp_trainer_steps_done(run->trainer))
-        eitp__run_lose_best(run, step, why);
-}
-
-/* A failure does not end the run: the copy is written again, and if that fails too the steps done are saved, both while
-   the run waits, with several attempts. */
-static void eitp__async_save_complete(eitp_run *run) {
-    eitp__async_save *async = &run->async;
-    const double now = eitp__clock();
-    const int64_t step = eitp__save_step(async->save);
-    eitp_error error;
-    eitp_status status = eitp__save_commit(async->save, &error);
-    if (status && eitp__save_can_repeat(async->save)) {
-        eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                         "checkpoint-%lld could not be written beside the steps: %s; writing it again", (long long)step,
-                         error.message);
-        status = eitp__disk_repeat(run, async->save, &error);
-    }
-    if (!status) {
-        eitp__async_save_succeed(run, step, now);
-        return;
-    }
-    async->has_failed = run->save = 1;
-    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
-                     "checkpoint-%lld could not be written: %s; saving the steps done", (long long)step, error.message);
-    eitp__async_save_drop(run, "it could not be written");
-}
-
-EITP__PRIVATE void eitp__async_save_poll(eitp_run *run) {
-    if (run->async.save && eitp__save_is_written(run->async.save))
-        eitp__async_save_complete(run);
-}
-
-EITP__PRIVATE void eitp__async_save_finish(eitp_run *run) {
-    if (run->async.save)
-        eitp__async_save_complete(run);
-}
-
-EITP__PRIVATE void eitp__async_save_release(eitp_run *run) {
-    eitp__async_save *async = &run->async;
-    /* Without further attempts: they would keep the memory for long. */
-    if (async->save && eitp__save_is_written(async->save)) {
-        const int64_t step = eitp__save_step(async->save);
-        if (!eitp__save_commit(async->save, NULL))
-            eitp__async_save_succeed(run, step, eitp__clock());
-    }
-    if (async->save)
-        eitp__async_save_drop(run, "memory was short before it was written");
-    eitp__write_behind_destroy(async->queue);
-    async->queue = NULL;
-}
-/* <<src/run/async_save.c */
-
 /* >>src/run/run_save.c */
 /* ---- When ---- */
 
@@ -58328,9 +58682,9 @@ EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step) {
 }
 
 EITP__PRIVATE int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
-    const eitp__step_plans *plans = &run->trainer->plans;
-    const double samples = (double)plans->config.batch_size * (double)plans->config.grad_accum;
-    const double parts = samples / (double)plans->task.samples[EITP_TRAINING] / epochs;
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
+    const double samples = (double)shape.batch_size * (double)shape.grad_accum;
+    const double parts = samples / (double)eitp__trainer_task(run->trainer)->samples[EITP_TRAINING] / epochs;
     /* 10 steps of 0.1 epochs are 1, however they are rounded. */
     const double rounding = 1e-9;
     if (!(epochs > 0))
@@ -58475,11 +58829,322 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
 }
 /* <<src/run/run_save.c */
 
+/* >>src/run/guard.c */
+/* ---- Looking ---- */
+
+/* The shortest interval between looks within a step, in seconds; and how many times their cost it is at least. */
+#define EITP__LOOK_INTERVAL 0.05
+#define EITP__LOOK_COST 200
+
+/* No neighbour takes more bytes per second: with much left, looks are rarer, up to a second apart. */
+#define EITP__FASTEST_LOSS 8e9
+
+/* Polls per reading of the clock. */
+#define EITP__POLLS_PER_CLOCK 16
+
+static eitp__arena_use eitp__run_arena(const eitp_run *run) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    eitp__arena_use use;
+    use.needed = eitp__arena_needed(context);
+    use.reserved = eitp_context_arena_bytes(context);
+    return use;
+}
+
+static eitp__shortage eitp__guard_judge(const eitp_run *run) {
+    const eitp__arena_use arena = eitp__run_arena(run);
+    return eitp__pressure_judge(&run->guard.pressure, &run->guard.memory, &arena);
+}
+
+/* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
+static double eitp__guard_quiet_seconds(const eitp_run *run) {
+    const double least = 10, saves = 20 * run->guard.pressure.save;
+    return saves > least ? saves : least;
+}
+
+/* True if the run should react: it has not yet reacted to this shortage, or that did not suffice. */
+static int eitp__guard_is_news(eitp_run *run, eitp__shortage found, double now) {
+    eitp__guard *guard = &run->guard;
+    const eitp_memory_info *memory = &guard->memory.info;
+    if (!found || guard->ignores)
+        return 0;
+    if (now >= guard->quiet_until)
+        return 1;
+    if (!run->config.auto_shrink) {
+        guard->quiet_until = now + eitp__guard_quiet_seconds(run);
+        return 0;
+    }
+    return found == EITP__MEMORY_LOW && (!guard->is_smallest || memory->left < eitp_memory_floor(memory) / 2);
+}
+
+static double eitp__look_interval(const eitp_run *run) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const uint64_t least = eitp_memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
+    double interval = (double)room / EITP__FASTEST_LOSS;
+    interval = interval < 1 ? interval : 1;
+    interval = interval > EITP__LOOK_INTERVAL ? interval : EITP__LOOK_INTERVAL;
+    interval = interval > EITP__LOOK_COST * run->guard.look_cost ? interval : EITP__LOOK_COST * run->guard.look_cost;
+    return interval > run->config.memory_check_seconds ? interval : run->config.memory_check_seconds;
+}
+
+/* Reads what is left. `busy`: the seconds before in which a step could not. Without memory to read it, the last look
+   remains. */
+static void eitp__guard_look(eitp_run *run, double busy) {
+    eitp__guard *guard = &run->guard;
+    const double now = eitp__clock();
+    double after;
+    if (!eitp__memory_read(&run->host, &guard->memory, NULL))
+        eitp__pressure_add(&guard->pressure, &guard->memory, now, busy);
+    after = eitp__clock();
+    /* The least of all looks: on a busy machine one may take long. */
+    if (guard->look_cost <= 0 || after - now < guard->look_cost)
+        guard->look_cost = after - now;
+    guard->busy_from = after;
+    guard->look_at = after + eitp__look_interval(run);
+}
+
+static void eitp__guard_watch(eitp_run *run, double now, double busy) {
+    eitp__shortage found;
+    eitp__guard_look(run, busy);
+    found = eitp__guard_judge(run);
+    if (eitp__guard_is_news(run, found, now))
+        run->guard.alarm = found;
+}
+
+EITP__PRIVATE int eitp__guard_poll(eitp_run *run) {
+    eitp__guard *guard = &run->guard;
+    double now;
+    if (guard->alarm)
+        return 1;
+    if (!guard->watches || run->config.memory_check_seconds < 0 || ++guard->polls % EITP__POLLS_PER_CLOCK)
+        return 0;
+    now = eitp__clock();
+    if (now >= guard->look_at)
+        eitp__guard_watch(run, now, now - guard->busy_from);
+    return guard->alarm != EITP__MEMORY_AMPLE;
+}
+
+EITP__PRIVATE void eitp__guard_step_done(eitp_run *run) {
+    eitp__guard *guard = &run->guard;
+    const double now = eitp__clock();
+    guard->ignores = 0;
+    if (run->config.memory_check_seconds >= 0 && now >= guard->look_at)
+        eitp__guard_watch(run, now, now - guard->busy_from);
+    eitp__pressure_step_done(&guard->pressure);
+}
+
+EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    memset(&run->guard, 0, sizeof run->guard);
+    eitp__pressure_init(&run->guard.pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
+                                                  eitp_context_variable_bytes(context, EITP_OPTIMIZER));
+    run->guard.watches = 1;
+    run->guard.busy_from = eitp__clock();
+}
+
+/* ---- Reacting ---- */
+
+/* "18.9 MB left (cgroup)": what the shortage was judged by. If enough is left now, that is without the memory that the
+   run itself will take. */
+static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
+    const eitp__guard *guard = &run->guard;
+    const eitp_memory_info *memory = &guard->memory.info;
+    const eitp__arena_use arena = eitp__run_arena(run);
+    const uint64_t left = eitp__pressure_left(&guard->pressure, &guard->memory, &arena);
+    const int is_to_come = memory->left >= eitp_memory_floor(memory) && left < memory->left;
+    char bytes[32];
+    snprintf(text, size, "%s left (%s)%s", eitp_format_bytes(is_to_come ? left : memory->left, bytes, sizeof bytes),
+             memory->source, is_to_come ? " beside what the run itself will take" : "");
+}
+
+static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const double amount = found == EITP__MEMORY_RUNS_OUT ? run->guard.pressure.loss : (double)eitp_memory_floor(memory);
+    char left[120], other[32];
+    run->report.memory = *memory;
+    eitp__guard_describe(run, left, sizeof left);
+    eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
+                     found == EITP__MEMORY_RUNS_OUT
+                         ? "memory is short: %s, and other programs take %s more per second; %s"
+                         : "memory is short: %s, at least %s needed; %s",
+                     left, eitp_format_bytes((uint64_t)amount, other, sizeof other), action);
+}
+
+/* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
+static void eitp__guard_release_arena(eitp_run *run) {
+    eitp__arena_use arena;
+    eitp__arena_release(eitp__trainer_task(run->trainer)->context);
+    arena = eitp__run_arena(run);
+    eitp__guard_look(run, 0);
+    eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
+}
+
+/* True if there are steps that the newest checkpoint lacks. */
+static int eitp__guard_can_save(const eitp_run *run) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    return done > 0 && !eitp__run_has_saved(run, done);
+}
+
+/* Looks again after what took time; true if memory is still short. */
+static int eitp__guard_is_short(eitp_run *run) {
+    eitp__guard_look(run, 0);
+    return eitp__guard_judge(run) != EITP__MEMORY_AMPLE;
+}
+
+/* Shrinks the run; *shrunk is 0 if that fails or is not possible. */
+static void eitp__guard_shrink(eitp_run *run, int *shrunk) {
+    const double began = eitp__clock();
+    eitp_shrink_report report;
+    eitp_error second;
+    eitp_status status = eitp_trainer_shrink(run->trainer, &report, &second);
+    *shrunk = !status && report.shrunk;
+    eitp__pressure_shrunk(&run->guard.pressure, eitp__clock() - began);
+    if (*shrunk) {
+        const eitp__arena_use arena = eitp__run_arena(run);
+        eitp__guard_look(run, 0);
+        eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
+        run->guard.quiet_until = 0; /* the next shortage needs another checkpoint */
+    } else if (status) {
+        eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
+                         "cannot reduce the memory of the run, which stays as it is: %s", second.message);
+    } else {
+        eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
+                         "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
+        run->guard.is_smallest = 1;
+    }
+    eitp__record_memory(run, *shrunk);
+}
+
+/* True if memory would run out while the run shrinks. */
+static int eitp__guard_has_no_time(const eitp_run *run) {
+    const eitp__guard *guard = &run->guard;
+    return eitp__pressure_seconds(&guard->pressure, &guard->memory) < 3 * guard->pressure.shrink;
+}
+
+/*
+ * Waits, with nothing to lose, until memory is no longer short or, if the run `can_shrink`, others take no more.
+ * Returns 1 if that does not happen within seconds, or memory is being used up.
+ */
+static int eitp__guard_wait(eitp_run *run, int can_shrink) {
+    const double patience = 2, alert = 0.4; /* seconds */
+    const eitp__guard *guard = &run->guard;
+    for (double waited = 0; !run->stop; waited += EITP__LOOK_INTERVAL) {
+        const uint64_t left = guard->memory.left_physical;
+        eitp__wait(&run->host, EITP__LOOK_INTERVAL);
+        if (!eitp__guard_is_short(run) || (can_shrink && !eitp__guard_has_no_time(run)))
+            return 0;
+        if (waited > patience)
+            return 1;
+        if (guard->memory.left_physical < left && eitp__pressure_seconds(&guard->pressure, &guard->memory) < alert)
+            return 1;
+    }
+    return 0;
+}
+
+static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    const double soon = 5; /* seconds */
+    char left[120];
+    run->report.memory = *memory;
+    eitp__guard_describe(run, left, sizeof left);
+    if (done > 0)
+        return eitp__fail(error, EITP_ERROR_PRESSURE,
+                          run->guard.is_smallest
+                              ? "memory stays short: %s, and no configuration uses less; stopped after step "
+                                "%lld"
+                              : "memory stays short: %s, and other programs take more; stopped after step "
+                                "%lld",
+                          left, (long long)done);
+    /* Before step 1 there is nothing to lose, unless others go on taking memory. */
+    run->guard.ignores = 1;
+    return eitp__pressure_seconds(&run->guard.pressure, &run->guard.memory) > soon
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_MEMORY,
+                            "other programs use up the memory before step 1: %s; nothing was trained", left);
+}
+
+static const char *eitp__guard_action(const eitp_run *run) {
+    if (!run->config.auto_shrink)
+        return eitp__guard_can_save(run) ? "saving; then the run continues unchanged" : "the run continues unchanged";
+    if (run->guard.is_smallest)
+        return eitp__guard_can_save(run) ? "saving" : "waiting";
+    return eitp__guard_can_save(run) ? "saving; then looking for a configuration that uses less"
+                                     : "looking for a configuration that uses less";
+}
+
+/* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
+static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
+    eitp__async_save_release(run);
+    eitp__guard_warn(run, run->guard.alarm, eitp__guard_action(run));
+    eitp__guard_release_arena(run);
+    return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;
+}
+
+/* Shrinks until memory is no longer short. Fails if it stays short and no configuration uses less. */
+static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
+    int can_shrink = !run->guard.is_smallest, shrinks = 0;
+    for (;;) {
+        if (!can_shrink || eitp__guard_has_no_time(run)) {
+            if (eitp__guard_wait(run, can_shrink)) {
+                if (can_shrink)
+                    eitp__record_memory(run, 0);
+                return eitp__guard_fail(run, error);
+            }
+        } else {
+            if (shrinks++)
+                eitp__guard_warn(run, eitp__guard_judge(run), "looking for a configuration that uses still less");
+            eitp__guard_shrink(run, &can_shrink);
+        }
+        if (!eitp__guard_is_short(run) || run->stop)
+            return EITP_OK;
+    }
+}
+
+static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
+    eitp__guard *guard = &run->guard;
+    const int again = eitp__clock() < guard->quiet_until && !guard->is_smallest;
+    eitp_status status = eitp__guard_secure(run, error);
+    guard->alarm = EITP__MEMORY_AMPLE;
+    guard->quiet_until = eitp__clock() + eitp__guard_quiet_seconds(run);
+    if (status)
+        return status;
+    if (run->config.auto_shrink && (eitp__guard_is_short(run) || again))
+        return eitp__guard_reduce(run, error);
+    eitp__record_memory(run, 0);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
+    eitp__guard *guard = &run->guard;
+    const double now = eitp__clock(), interval = run->config.memory_check_seconds;
+    eitp_status status = EITP_OK;
+    if (interval < 0)
+        return EITP_OK;
+    if (!guard->alarm && (interval == 0 || now >= guard->look_at))
+        eitp__guard_watch(run, now, 0);
+    if (guard->alarm)
+        status = eitp__guard_react(run, error);
+    guard->busy_from = eitp__clock();
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
+                                             eitp_error *error) {
+    eitp_status status = work(run, error);
+    while (status == EITP_ERROR_INTERRUPTED && run->guard.alarm && !run->stop) {
+        status = eitp__guard_check(run, error);
+        if (!status)
+            status = work(run, error);
+    }
+    return status;
+}
+/* <<src/run/guard.c */
+
 /* >>src/run/run_evaluate.c */
 /* Evaluation during a run, its best checkpoint, and early stopping. */
 
 EITP__PRIVATE int eitp__run_validates(const eitp_run *run) {
-    return run->trainer->plans.task.samples[EITP_VALIDATION] > 0;
+    return eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION] > 0;
 }
 
 /* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
@@ -58554,7 +59219,7 @@ static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
 
 /* Validation samples of an evaluation; 0: all. */
 static int64_t eitp__run_eval_samples(const eitp_run *run) {
-    const double samples = (double)run->trainer->plans.task.samples[EITP_VALIDATION];
+    const double samples = (double)eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION];
     return run->config.eval_fraction > 0 ? (int64_t)ceil(run->config.eval_fraction * samples)
                                          : run->config.eval_samples;
 }
@@ -58624,13 +59289,13 @@ EITP__PRIVATE int eitp__run_poll(void *run) {
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
-    eitp_context *context = run->trainer->plans.task.context;
+    eitp_context *context = eitp__trainer_task(run->trainer)->context;
     run->program_poll = context->poll;
     eitp_context_set_poll(context, eitp__run_poll, run);
 }
 
 EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
-    eitp_context_set_poll(run->trainer->plans.task.context, run->program_poll.ask, run->program_poll.user);
+    eitp_context_set_poll(eitp__trainer_task(run->trainer)->context, run->program_poll.ask, run->program_poll.user);
 }
 /* <<src/run/poll.c */
 
@@ -58752,7 +59417,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     if (!status)
         status = eitp__run_check_config(run, error);
     if (!status)
-        status = eitp__records_resume(run, run->checkpoint ? done : -1, &evaluated, error);
+        status = eitp__sinks_resume(run, run->checkpoint ? done : -1, &evaluated, error);
     if (!status)
         status = eitp__run_resume_state(run, error);
     if (!status && run->checkpoint)
@@ -58873,7 +59538,7 @@ static void eitp__run_finish_idle(eitp_run *run) {
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_context *context = run->trainer->plans.task.context;
+    eitp_context *context = eitp__trainer_task(run->trainer)->context;
     eitp_status status;
     if (run->config.check_finite == EITP_CHECK_FINITE_OP)
         eitp_context_check_finite(context, &run->nonfinite);

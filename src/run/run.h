@@ -34,8 +34,8 @@ typedef enum eitp_record_kind {
 } eitp_record_kind;
 
 /*
- * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each of
- * several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
+ * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
+ * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
  * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
  * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message" and "seconds", if it
  * took any. Besides, a shortage of memory has an event "memory_pressure" with the bytes that were left.
@@ -151,8 +151,8 @@ typedef struct eitp_run_event {
     double seconds; /* duration of a step, an evaluation or a save */
 } eitp_run_event;
 
-/* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go to the host's log at their level; that of steps is
-   EITP_LOG_DEBUG. */
+/* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go
+   to the host's log at their level; that of steps is EITP_LOG_DEBUG. */
 typedef struct eitp_run_listener {
     void *user;
     void (*notify)(void *user, const eitp_run_event *event);
