@@ -2,6 +2,7 @@
 #include "tests/trainer_run.h"
 
 #include <errno.h>
+#include <sched.h>
 
 /* ---- Queues ---- */
 
@@ -115,6 +116,7 @@ typedef struct fixture {
     int is_open;               /* the thread may write */
     int code;                  /* of failing writes of the thread; 0: none fails */
     int failures;              /* number of them */
+    int64_t waits_at;          /* the step after which the thread has written, or failed to; 0: none */
     int64_t releases_at;       /* the step after which memory is short, before the copy is written; 0: never */
     int refuses, is_training;  /* the copy gets no memory */
     int saved_events, async_events, failed_events, lost_events;
@@ -149,6 +151,8 @@ static void notice(void *user, const eitp_run_event *event) {
         CHECK(!f->opens_at || f->is_open || event->report->saved_step < 0);
         if (step == f->opens_at)
             __atomic_store_n(&f->is_open, 1, __ATOMIC_RELEASE);
+        while (step == f->waits_at && f->run->async.save && !eitp__save_is_written(f->run->async.save))
+            sched_yield();
         if (step == f->stop_at)
             eitp_run_request_stop(f->run, 15);
         if (step == f->releases_at)
@@ -374,6 +378,7 @@ static void a_best_checkpoint_that_is_not_kept_is_reported(void) {
         f.config.eval_samples = 2;
         f.config.keep_best = "loss";
         f.releases_at = is_short ? 3 : 0;
+        f.waits_at = is_short ? 0 : 4; /* before its evaluation, which may be better */
         REQUIRE_OK(train(&f), error_);
         check_lost(&f, is_short ? "memory was short" : "could not be written");
         scratch_remove(f.directory);

@@ -71,7 +71,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__ba
                                           eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_graph *graph = node->graph;
     size_t first = graph->node_count;
-    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_INPUTS];
+    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_INPUTS] = EITP__ZERO;
     eitp__term *terms[EITP__MAX_INPUTS];
     int index[EITP__MAX_INPUTS], count = 0;
     if (!eitp__expand_node(node, outputs)) {
