@@ -38,7 +38,7 @@ typedef enum eitp__family {
 
 #define EITP__SUM_BLOCK 16384
 
-/* The rank of the first moment of FACTORED: the directions in the space of a row. */
+/* The rank of the first moment of a factored update: the directions in the space of a row. */
 #define EITP__DIRECTIONS 4
 
 /*
@@ -128,43 +128,41 @@ typedef enum eitp__family {
  *                        [2], norm F32 [1]; commit is the factor of the gradient, and 1 to apply this step's updates or
  *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
  *                        includes the loss scale, norm, limit and bound do not
- *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
- *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
- *                        [blocks, 2], then remainder, m_scale, v_scale if present; every output but the sums is the
- *                        memory of its input, and keeps its value if the step is skipped; hyper: learning rate, number
- *                        of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: the squares of the
- *                        update, and of the new parameter before it is rounded to the stored type
+ *   FACTORED_MEANS       (columns F32 [c], column squares F64 [c], rate, commit, rows F32 [r] and row squares F64 [r],
+ *                        or none of both for a single row) -> columns, column roots F32 [c], row roots F32 [r] or [1],
+ *                        then rows if present; columns and rows are running means of the squared gradient, the memory
+ *                        of their inputs, and keep their values if the step is skipped; the root of element i, j of the
+ *                        second moment, with bias correction, is row root i * column root j; reals[0] is beta2
+ *   FACTORED_MOMENTUM    (directions F32 [k, c], m F32 [r, k], row products F32 [r, k], column products F32 [k, c],
+ *                        rate, commit, column squares F64 [c]) -> directions, m, corrections F32 [r, k], old
+ *                        directions F32 [k, c]; directions and m are the memory of their inputs, and keep their values
+ *                        if the step is skipped; m is the running mean of the row products; adding corrections * old
+ *                        directions to the gradient replaces its part along the old directions by their running mean,
+ *                        with bias correction; then the directions move towards those in which the gradient is largest,
+ *                        and m with them; reals[0] is beta1; the first step starts from directions of zeros
+ *   UPDATE               (parameter, gradient WIDE, rate F32 [2], commit F32 [2], remainder or none, key I64 [3] or
+ *                        none, states) -> parameter, sums F64 [blocks, 2], then the remainder if present, then the
+ *                        states if the rule changes them; eitp__update_operand numbers the inputs; every output but the
+ *                        sums is the memory of its input, and keeps its value if the step is skipped; rate: learning
+ *                        rate, number of the step from 1; integers[2] is an eitp__update_rule; reals: beta1, beta2,
+ *                        epsilon, weight decay; sums: the squares of the update, and of the new parameter before it is
+ *                        rounded to the stored type
  *     the parameter      F32 or F64; F16 with an F32 remainder, the difference; BF16 with an I16 remainder
  *                        (eitp__join_bf16) or an I8 one (eitp__join_correction); or BF16 with a key and no remainder,
  *                        which is rounded stochastically (eitp__round_bf16): the random bits are a function of seed and
  *                        step, which the key begins with, of the rng stream integers[0], and of the number of the
  *                        element in its parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may also be BF16
- *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
- *                        g = ceil(elements / EITP__MOMENT_GROUP), with a scale for each group (eitp__moment_scale);
- *                        their rounding is a function of the number of the step and of the element, integers[1] + i
- *   FACTORED_MEANS       (columns F32 [c], column squares F64 [c], hyper, commit, rows F32 [r] and row squares F64 [r],
- *                        or none of both for a single row) -> columns, column roots F32 [c], row roots F32 [r] or [1],
- *                        then rows if present; columns and rows are running means of the squared gradient, the memory
- *                        of their inputs, and keep their values if the step is skipped; the root of element i, j of the
- *                        second moment, with bias correction, is row root i * column root j; reals[0] is beta2
- *   FACTORED_MOMENTUM    (directions F32 [k, c], m F32 [r, k], row products F32 [r, k], column products F32 [k, c],
- *                        hyper, commit, column squares F64 [c]) -> directions, m, corrections F32 [r, k], old
- *                        directions F32 [k, c]; directions and m are the memory of their inputs, and keep their values
- *                        if the step is skipped; m is the running mean of the row products; adding corrections * old
- *                        directions to the gradient replaces its part along the old directions by their running mean,
- *                        with bias correction; then the directions move towards those in which the gradient is largest,
- *                        and m with them; reals[0] is beta1; the first step starts from directions of zeros
- *   FACTORED             (parameter, gradient WIDE or as for ADAMW, row roots F32 [r], column roots F32 [c], hyper,
- *                        commit, remainder or none, key or none, corrections F32 [r, k] and old directions F32 [k, c],
- *                        or none of both) -> parameter, sums F64 [blocks, 2], then the remainder if present; as ADAMW,
- *                        with the update u = (gradient + corrections * old directions) / (root + epsilon); if the root
- *                        mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled down
- *                        to it; reals: epsilon, weight decay, that limit
- *   SGD                  (parameter, gradient WIDE or as for ADAMW, velocity WIDE, none, hyper, commit, remainder or
- *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if
- *                        present; as ADAMW, with velocity = momentum * velocity + gradient and parameter -=
- *                        learning rate * velocity; reals[0] is the momentum, reals[3] the weight decay
+ *     ADAMW              states m and v, which change: WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups
+ *                        of EITP__MOMENT_GROUP elements, followed by states m_scale and v_scale, BF16 [g], g =
+ *                        ceil(elements / EITP__MOMENT_GROUP), a scale for each group (eitp__moment_scale); their
+ *                        rounding is a function of the number of the step and of the element, integers[1] + i
+ *     FACTORED           states row roots F32 [r] and column roots F32 [c]; and corrections F32 [r, k] and old
+ *                        directions F32 [k, c], or none of both: the update is u = (gradient + corrections * old
+ *                        directions) / (root + epsilon); if the root mean square of u over a block of EITP__SUM_BLOCK
+ *                        elements is above EITP__FACTORED_LIMIT, u is scaled down to it
+ *     SGD                state velocity WIDE, which changes: velocity = beta1 * velocity + gradient and parameter -=
+ *                        learning rate * velocity
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, fill, FLAT)                                                                                                \
@@ -238,11 +236,9 @@ typedef enum eitp__family {
     X(ROW_PRODUCTS, row_products, ROWS)                                                                                \
     X(COLUMN_PRODUCTS, column_products, COLUMNS)                                                                       \
     X(COMMIT, commit, WHOLE)                                                                                           \
-    X(ADAMW, adamw, BLOCKS)                                                                                            \
     X(FACTORED_MEANS, factored_means, WHOLE)                                                                           \
     X(FACTORED_MOMENTUM, factored_momentum, WHOLE)                                                                     \
-    X(FACTORED, factored, BLOCKS)                                                                                      \
-    X(SGD, sgd, BLOCKS)
+    X(UPDATE, update, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(NAME, name, family) EITP__SLOT_##NAME,
@@ -253,6 +249,35 @@ typedef enum eitp__slot {
 
 #define EITP__MAX_INPUTS 10
 #define EITP__MAX_OUTPUTS 7
+
+/* The inputs of UPDATE, and how many outputs it may have. */
+enum { EITP__UPDATE_STATES = 4, EITP__UPDATE_OUTPUTS = 3 + EITP__UPDATE_STATES };
+typedef enum eitp__update_operand {
+    EITP__UPDATE_PARAMETER,
+    EITP__UPDATE_GRADIENT,
+    EITP__UPDATE_RATE,
+    EITP__UPDATE_COMMIT,
+    EITP__UPDATE_REMAINDER,
+    EITP__UPDATE_KEY,
+    EITP__UPDATE_STATE, /* the first state */
+    EITP__UPDATE_INPUTS = EITP__UPDATE_STATE + EITP__UPDATE_STATES
+} eitp__update_operand;
+
+/* How UPDATE computes: name, the same in lower case. Every rule has a kernel in the set `ref`. */
+#define EITP__UPDATE_RULES(X)                                                                                          \
+    X(ADAMW, adamw)                                                                                                    \
+    X(FACTORED, factored)                                                                                              \
+    X(SGD, sgd)
+
+typedef enum eitp__update_rule {
+#define EITP__UPDATE_RULE_ENUMERATOR(NAME, name) EITP__UPDATE_RULE_##NAME,
+    EITP__UPDATE_RULES(EITP__UPDATE_RULE_ENUMERATOR)
+#undef EITP__UPDATE_RULE_ENUMERATOR
+        EITP__UPDATE_RULE_COUNT
+} eitp__update_rule;
+
+/* Maximum root mean square of the update of a block by FACTORED: Adafactor's clipping threshold d. */
+#define EITP__FACTORED_LIMIT 1.0
 
 /* The width of a block of logits in HEAD. */
 #define EITP__HEAD_BLOCK 192
@@ -356,6 +381,9 @@ EITP__ISAS(EITP__ISA_REGISTER)
 
 /* CAST between any dtypes, for sets that implement only some. */
 EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
+
+/* UPDATE of parameters other than F64, for sets that lack some rules. */
+EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);

@@ -1,8 +1,41 @@
-/* What the kernels of ADAMW, FACTORED and SGD share: how parameters and moments are stored. */
+/* What the kernels of UPDATE share: blocks, and how parameters and moments are stored. */
 #ifndef EITP_UPDATE_H
 #define EITP_UPDATE_H
 
 #include "kernels/kernels.h"
+
+/* Learning rate, and number of the step from 1. */
+static inline EITP__UNUSED const float *eitp__update_rate(const eitp__call *call) {
+    return (const float *)call->inputs[EITP__UPDATE_RATE].data;
+}
+
+/* The factor of the gradient, and 1 to apply the step or 0 to skip it. */
+static inline EITP__UNUSED const float *eitp__update_commit(const eitp__call *call) {
+    return (const float *)call->inputs[EITP__UPDATE_COMMIT].data;
+}
+
+static inline EITP__UNUSED void *eitp__update_state(const eitp__call *call, int i) {
+    return call->inputs[EITP__UPDATE_STATE + i].data;
+}
+
+/* Updates elements [first, last), a block of sums, by one rule. Sets its two sums of squares. */
+typedef void (*eitp__update_block)(const eitp__call *call, int64_t first, int64_t last, void *workspace, double *sums);
+
+/* Updates blocks [begin, end). */
+static inline EITP__UNUSED void eitp__update_blocks(const eitp__call *call, int64_t begin, int64_t end, void *workspace,
+                                                    eitp__update_block update) {
+    int64_t elements = call->inputs[EITP__UPDATE_PARAMETER].elements;
+    for (int64_t block = begin; block < end; block++) {
+        int64_t first = block * EITP__SUM_BLOCK, last = first + EITP__SUM_BLOCK;
+        update(call, first, last < elements ? last : elements, workspace, (double *)call->outputs[1].data + 2 * block);
+    }
+}
+
+/* A factored update keeps the directions of a block. */
+static inline EITP__UNUSED size_t eitp__update_workspace(const eitp__call *call) {
+    int is_factored = call->integers[2] == EITP__UPDATE_RULE_FACTORED;
+    return is_factored ? EITP__SUM_BLOCK * eitp_dtype_size(eitp__wide(call->dtype)) : 0;
+}
 
 typedef enum eitp__weight_form {
     EITP__WEIGHT_WIDE,       /* F32 or F64 */
@@ -17,12 +50,12 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
         return EITP__WEIGHT_DIFFERENCE;
     if (call->dtype != EITP_BF16)
         return EITP__WEIGHT_WIDE;
-    if (!call->inputs[6].data)
+    if (!call->inputs[EITP__UPDATE_REMAINDER].data)
         return EITP__WEIGHT_STOCHASTIC;
-    return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
+    return call->inputs[EITP__UPDATE_REMAINDER].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
 }
 
-/* The optimizer state of ADAMW and SGD. */
+/* The states of ADAMW and SGD. */
 typedef enum eitp__moment_form {
     EITP__MOMENT_WIDE,    /* m and v */
     EITP__MOMENT_PACKED,  /* m and v in 8 bits */
@@ -30,14 +63,14 @@ typedef enum eitp__moment_form {
 } eitp__moment_form;
 
 static inline EITP__UNUSED eitp__moment_form eitp__moment_form_of(const eitp__call *call) {
-    if (call->slot == EITP__SLOT_SGD)
+    if (call->integers[2] == EITP__UPDATE_RULE_SGD)
         return EITP__MOMENT_VELOCITY;
-    return call->inputs[7].data ? EITP__MOMENT_PACKED : EITP__MOMENT_WIDE;
+    return call->inputs[EITP__UPDATE_STATE + 2].data ? EITP__MOMENT_PACKED : EITP__MOMENT_WIDE;
 }
 
 /* The random key of stochastic rounding. */
 static inline EITP__UNUSED const int64_t *eitp__rounding_key(const eitp__call *call) {
-    return (const int64_t *)call->inputs[call->slot == EITP__SLOT_ADAMW ? 9 : 7].data;
+    return (const int64_t *)call->inputs[EITP__UPDATE_KEY].data;
 }
 
 /*
@@ -52,18 +85,13 @@ static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half)
 }
 
 /*
- * The factor of the directions of a block of a FACTORED call: the learning rate, reduced if the root mean square of the
- * directions is above the limit. The limit applies to blocks and not to the whole parameter, because a block's gradient
- * is in cache, and because a few outlying rows then do not slow down the others.
+ * The factor of the directions of a block of a factored update: the learning rate, reduced if the root mean square of
+ * the directions is above the limit. The limit applies to blocks and not to the whole parameter, because a block's
+ * gradient is in cache, and because a few outlying rows then do not slow down the others.
  */
 static inline EITP__UNUSED double eitp__factored_size(const eitp__call *call, double sum, int64_t count) {
-    double rate = (double)((const float *)call->inputs[4].data)[0], size = sqrt(sum / (double)count);
-    return size > call->reals[2] ? rate * call->reals[2] / size : rate;
-}
-
-/* Bytes for the directions of a block. */
-static inline EITP__UNUSED size_t eitp__factored_workspace(const eitp__call *call) {
-    return EITP__SUM_BLOCK * eitp_dtype_size(eitp__wide(call->dtype));
+    double rate = (double)eitp__update_rate(call)[0], size = sqrt(sum / (double)count);
+    return size > EITP__FACTORED_LIMIT ? rate * EITP__FACTORED_LIMIT / size : rate;
 }
 
 /* Elements whose random halves are drawn at once, and the blocks of random numbers that these need. */

@@ -525,34 +525,34 @@ static eitp__call update_call(const update_case *c, int64_t first, int64_t last)
     size_t at = (size_t)(first * c->columns);
     int64_t rows = last - first;
     eitp__call call = EITP__ZERO;
-    call.slot = EITP__SLOT_FACTORED;
+    call.slot = EITP__SLOT_UPDATE;
     call.dtype = f->dtype;
-    call.inputs[0] = call.outputs[0] =
+    call.inputs[EITP__UPDATE_PARAMETER] = call.outputs[0] =
         operand((char *)&now.parameter + at * eitp_dtype_size(f->dtype), f->dtype, 2, rows, c->columns, 1);
-    call.inputs[1] =
+    call.inputs[EITP__UPDATE_GRADIENT] =
         operand((char *)&gradient + at * eitp_dtype_size(f->gradient), f->gradient, 2, rows, c->columns, 1);
-    call.inputs[2] = operand(row_roots + first, EITP_F32, 1, rows, 1, 1);
-    call.inputs[3] = operand(column_roots, EITP_F32, 1, c->columns, 1, 1);
-    call.inputs[4] = operand(hyper, EITP_F32, 1, 2, 1, 1);
-    call.inputs[5] = operand(commit, EITP_F32, 1, 2, 1, 1);
+    call.inputs[EITP__UPDATE_STATE] = operand(row_roots + first, EITP_F32, 1, rows, 1, 1);
+    call.inputs[EITP__UPDATE_STATE + 1] = operand(column_roots, EITP_F32, 1, c->columns, 1, 1);
+    call.inputs[EITP__UPDATE_RATE] = operand(hyper, EITP_F32, 1, 2, 1, 1);
+    call.inputs[EITP__UPDATE_COMMIT] = operand(commit, EITP_F32, 1, 2, 1, 1);
     call.outputs[1] = operand(sums + 2 * (at / EITP__SUM_BLOCK), EITP_F64, 2,
                               (rows * c->columns + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2, 1);
-    call.input_count = 10;
+    call.input_count = EITP__UPDATE_INPUTS;
     call.output_count = 2;
     if (c->has_moment) {
-        call.inputs[8] = operand(corrections + first * K, EITP_F32, 2, rows, K, 1);
-        call.inputs[9] = operand(old_directions, EITP_F32, 2, K, c->columns, 1);
+        call.inputs[EITP__UPDATE_STATE + 2] = operand(corrections + first * K, EITP_F32, 2, rows, K, 1);
+        call.inputs[EITP__UPDATE_STATE + 3] = operand(old_directions, EITP_F32, 2, K, c->columns, 1);
     }
     if (f->remainder != NO_REMAINDER)
-        call.inputs[6] = call.outputs[call.output_count++] =
+        call.inputs[EITP__UPDATE_REMAINDER] = call.outputs[call.output_count++] =
             operand((char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 2, rows, c->columns, 1);
     else if (f->dtype == EITP_BF16)
-        call.inputs[7] = operand(key, EITP_I64, 1, 3, 1, 1);
+        call.inputs[EITP__UPDATE_KEY] = operand(key, EITP_I64, 1, 3, 1, 1);
     call.integers[0] = 1500;
     call.integers[1] = (int64_t)at;
-    call.reals[0] = epsilon;
-    call.reals[1] = decay;
-    call.reals[2] = 1;
+    call.integers[2] = EITP__UPDATE_RULE_FACTORED;
+    call.reals[2] = epsilon;
+    call.reals[3] = decay;
     return call;
 }
 
@@ -616,7 +616,7 @@ static void check_case(const form *f, int64_t rows, int64_t columns, double size
     c.gradient = size;
     c.apply = apply;
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
-        const eitp__kernel *kernel = &tables[isa].kernels[EITP__SLOT_FACTORED][f->dtype];
+        const eitp__kernel *kernel = &tables[isa].kernels[EITP__SLOT_UPDATE][f->dtype];
         const char *set = eitp__isa_name((eitp__isa)isa);
         if (!available[isa])
             continue;

@@ -361,9 +361,7 @@ static int in_16_bits(eitp__slot slot) {
     case EITP__SLOT_ATTENTION_BACKWARD:
     case EITP__SLOT_ATTENTION_CACHED:
     case EITP__SLOT_HEAD:
-    case EITP__SLOT_ADAMW:
-    case EITP__SLOT_FACTORED:
-    case EITP__SLOT_SGD:
+    case EITP__SLOT_UPDATE:
         return -1;
     default:
         return 1;

@@ -53,7 +53,7 @@ static void test_sets_agree(void) {
 
 static void test_names(void) {
     CHECK(strcmp(eitp__slot_name(EITP__SLOT_FILL), "FILL") == 0);
-    CHECK(strcmp(eitp__slot_name(EITP__SLOT_ADAMW), "ADAMW") == 0);
+    CHECK(strcmp(eitp__slot_name(EITP__SLOT_UPDATE), "UPDATE") == 0);
     CHECK(strcmp(eitp__slot_name(EITP__SLOT_COUNT), "?") == 0);
     CHECK(eitp__slot_family(EITP__SLOT_MATMUL) == EITP__FAMILY_TILES);
     CHECK(eitp__slot_family(EITP__SLOT_COMMIT) == EITP__FAMILY_WHOLE);

@@ -478,7 +478,7 @@ static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int app
                                                                                       "new_v"};
     eitp_context *context = open_context(set, 2);
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[6];
+    eitp_tensor *inputs[EITP__UPDATE_INPUTS] = EITP__ZERO;
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
     double hyper[2], commit[2];
@@ -488,21 +488,23 @@ static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int app
         return;
     build_begin(&b, context, dtype, 0);
     for (int i = 0; i < 3; i++) {
-        inputs[i ? i + 1 : 0] = eitp_variable_tensor(b.graph, names[i], EITP_OPTIMIZER, dtype, 1, &count);
+        inputs[i ? EITP__UPDATE_STATE + i - 1 : EITP__UPDATE_PARAMETER] =
+            eitp_variable_tensor(b.graph, names[i], EITP_OPTIMIZER, dtype, 1, &count);
         write_variable(context, names[i], dtype, golden(&b, op, names[i]));
     }
     hyper[0] = golden_number(&b, op, "learning_rate");
     hyper[1] = golden_number(&b, op, "step");
     commit[0] = 1;
     commit[1] = apply;
-    inputs[1] = golden_leaf(&b, op, "gradient");
-    inputs[4] = given(&b, EITP_F32, 2, hyper);
-    inputs[5] = given(&b, EITP_F32, 2, commit);
+    inputs[EITP__UPDATE_GRADIENT] = golden_leaf(&b, op, "gradient");
+    inputs[EITP__UPDATE_RATE] = given(&b, EITP_F32, 2, hyper);
+    inputs[EITP__UPDATE_COMMIT] = given(&b, EITP_F32, 2, commit);
+    attributes.integers[2] = EITP__UPDATE_RULE_ADAMW;
     attributes.reals[0] = golden_number(&b, op, "beta1");
     attributes.reals[1] = golden_number(&b, op, "beta2");
     attributes.reals[2] = golden_number(&b, op, "epsilon");
     attributes.reals[3] = golden_number(&b, op, "weight_decay");
-    CHECK(eitp__node_create(b.graph, EITP__OP_ADAMW, inputs, 6, &attributes));
+    CHECK(eitp__node_create(b.graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_STATE + 2, &attributes));
     CHECK_THAT(eitp_plan_create(b.graph, &plan, &error) == EITP_OK, "%s", error.message);
     if (plan) {
         char what[100];
@@ -530,63 +532,84 @@ typedef struct adamw_form {
 
 enum { FORM_ROWS = 3, FORM_COLUMNS = 25, FORM_GROUPS = 3 };
 
+/* A variable of an update, of the parameter's shape. */
+static eitp_tensor *form_variable(eitp_graph *graph, const char *name, eitp_dtype dtype) {
+    const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
+    return eitp_variable_tensor(graph, name, EITP_OPTIMIZER, dtype, 2, shape);
+}
+
+/* The inputs of an update but its states. */
+static void form_inputs(eitp_graph *graph, eitp_dtype parameter, eitp_dtype gradient, const eitp_dtype *remainder,
+                        int has_key, eitp_tensor **inputs) {
+    const int64_t two = 2, three = 3;
+    memset(inputs, 0, EITP__UPDATE_INPUTS * sizeof(eitp_tensor *));
+    inputs[EITP__UPDATE_PARAMETER] = form_variable(graph, "p", parameter);
+    inputs[EITP__UPDATE_GRADIENT] = form_variable(graph, "g", gradient);
+    inputs[EITP__UPDATE_RATE] = eitp_input(graph, "hyper", EITP_F32, 1, &two);
+    inputs[EITP__UPDATE_COMMIT] = eitp_input(graph, "commit", EITP_F32, 1, &two);
+    inputs[EITP__UPDATE_REMAINDER] = remainder ? form_variable(graph, "remainder.p", *remainder) : NULL;
+    inputs[EITP__UPDATE_KEY] = has_key ? eitp_input(graph, "key", EITP_I64, 1, &three) : NULL;
+}
+
 /* Creates an update's inputs and its node; NULL if it is refused. */
 static eitp__node *adamw_node(eitp_graph *graph, const adamw_form *f, eitp_tensor **inputs) {
-    static const char *const names[] = {"p", "g", "m", "v", "", "", "remainder.p", "m.scale", "v.scale"};
-    const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS}, two = 2, three = 3;
+    static const char *const names[] = {"m.scale", "v.scale"};
     int64_t groups = f->groups;
     eitp__attributes attributes = EITP__ZERO;
-    const eitp_dtype dtypes[] = {f->parameter, f->gradient, f->m, f->v, EITP_F32, EITP_F32, f->remainder};
     attributes.integers[0] = 2000;
+    attributes.integers[2] = EITP__UPDATE_RULE_ADAMW;
     attributes.reals[0] = attributes.reals[1] = 0.5;
     attributes.reals[2] = 1e-3;
-    inputs[4] = eitp_input(graph, "hyper", EITP_F32, 1, &two);
-    inputs[5] = eitp_input(graph, "commit", EITP_F32, 1, &two);
-    for (int i = 0; i < 7; i++) {
-        if (i != 4 && i != 5)
-            inputs[i] = i == 6 && !f->has[0]
-                            ? NULL
-                            : eitp_variable_tensor(graph, names[i], EITP_OPTIMIZER, dtypes[i], 2, shape);
+    form_inputs(graph, f->parameter, f->gradient, f->has[0] ? &f->remainder : NULL, f->has[3], inputs);
+    inputs[EITP__UPDATE_STATE] = form_variable(graph, "m", f->m);
+    inputs[EITP__UPDATE_STATE + 1] = form_variable(graph, "v", f->v);
+    for (int i = 0; i < 2; i++)
+        inputs[EITP__UPDATE_STATE + 2 + i] =
+            f->has[1 + i] ? eitp_variable_tensor(graph, names[i], EITP_OPTIMIZER, EITP_BF16, 1, &groups) : NULL;
+    return eitp__node_create(graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes);
+}
+
+/* The parameter, the remainder and the states that are present are changed in place, in this order; the sums, which come
+ * second, have memory of their own. */
+static void check_update_outputs(const eitp__node *node, eitp_tensor *const *inputs) {
+    int present = 2;
+    CHECK(node->outputs[0]->storage == inputs[EITP__UPDATE_PARAMETER]);
+    CHECK(node->outputs[1]->storage == node->outputs[1] && node->outputs[1]->dtype == EITP_F64);
+    for (int i = EITP__UPDATE_REMAINDER; i < EITP__UPDATE_INPUTS; i++) {
+        if (inputs[i] && i != EITP__UPDATE_KEY)
+            CHECK(present < node->output_count && node->outputs[present]->storage == inputs[i] &&
+                  node->outputs[present++]->dtype == inputs[i]->dtype);
     }
-    for (int i = 7; i < 9; i++)
-        inputs[i] = f->has[i - 6] ? eitp_variable_tensor(graph, names[i], EITP_OPTIMIZER, EITP_BF16, 1, &groups) : NULL;
-    inputs[9] = f->has[3] ? eitp_input(graph, "key", EITP_I64, 1, &three) : NULL;
-    return eitp__node_create(graph, EITP__OP_ADAMW, inputs, 10, &attributes);
+    CHECK(node->output_count == present);
 }
 
 /* The outputs share the memory of the inputs; a step from zeros moves each parameter by the learning rate. */
 static void check_adamw_form(eitp_context *context, eitp_graph *graph, const adamw_form *f) {
     static const float hyper[2] = {0.25f, 1}, commit[2] = {1, 1};
     static const int64_t key[3] = {1, 2, 3};
-    eitp_tensor *inputs[10];
+    eitp_tensor *inputs[EITP__UPDATE_INPUTS], *key_input;
     eitp__node *node = adamw_node(graph, f, inputs);
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
     float values[FORM_ROWS * FORM_COLUMNS];
-    int present = 4;
     CHECK_THAT(node && eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", graph->error.message);
     if (!plan)
         return;
-    for (int i = 6; i < 9; i++) {
-        if (inputs[i])
-            CHECK(node->outputs[present]->storage == inputs[i] && node->outputs[present++]->dtype == inputs[i]->dtype);
-    }
-    CHECK(node->output_count == present && node->outputs[3]->storage == node->outputs[3]);
-    CHECK(node->outputs[1]->storage == inputs[2] && node->outputs[2]->storage == inputs[3]);
-    CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
-    CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
-    CHECK(!inputs[9] || eitp_plan_write(plan, inputs[9], key, sizeof key, &error) == EITP_OK);
+    check_update_outputs(node, inputs);
+    key_input = inputs[EITP__UPDATE_KEY];
+    CHECK(eitp_plan_write(plan, inputs[EITP__UPDATE_RATE], hyper, sizeof hyper, &error) == EITP_OK);
+    CHECK(eitp_plan_write(plan, inputs[EITP__UPDATE_COMMIT], commit, sizeof commit, &error) == EITP_OK);
+    CHECK(!key_input || eitp_plan_write(plan, key_input, key, sizeof key, &error) == EITP_OK);
     CHECK(eitp_variable_fill(context, "g", 8, &error) == EITP_OK);
     CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
     CHECK(eitp_variable_read_f32(context, "p", 0, values, FORM_ROWS * FORM_COLUMNS, &error) == EITP_OK);
     for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
         CHECK_THAT(fabs((double)values[i] + 0.25) < 1e-3, "%s: parameter %d is %g", eitp_dtype_name(f->parameter), i,
                    (double)values[i]);
-    for (int i = 7; i < 9 && f->has[1]; i++) {
-        CHECK(eitp_variable_read_f32(context, i == 7 ? "m.scale" : "v.scale", 0, values, FORM_GROUPS, &error) ==
-              EITP_OK);
+    for (int i = 0; i < 2 && f->has[1]; i++) {
+        CHECK(eitp_variable_read_f32(context, i ? "v.scale" : "m.scale", 0, values, FORM_GROUPS, &error) == EITP_OK);
         for (int group = 0; group < FORM_GROUPS; group++)
-            CHECK(i == 7 ? values[group] == 4.0f : fabsf(values[group] - 5.6569f) < 0.04f);
+            CHECK(!i ? values[group] == 4.0f : fabsf(values[group] - 5.6569f) < 0.04f);
     }
     eitp_plan_destroy(plan);
 }
@@ -602,10 +625,26 @@ static void adamw_forms(void) {
         {EITP_F32, EITP_BF16, EITP_F32, EITP_F32, EITP_F32, {0}, 3, "gradient"},
         {EITP_F16, EITP_F32, EITP_I8, EITP_U8, EITP_F32, {1, 1, 1, 0}, 3, "f16"},
         {EITP_F64, EITP_F64, EITP_I8, EITP_U8, EITP_F32, {0, 1, 1, 0}, 3, "f64"},
-        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 0, 0, 0}, 3, "scales"},
-        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 0, 0}, 3, "two scales"},
-        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 1, 1, 0}, 3, "u8"},
-        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 1, 0}, 4, "bf16 [3]"},
+        {EITP_BF16,
+         EITP_F32,
+         EITP_I8,
+         EITP_U8,
+         EITP_I8,
+         {1, 0, 0, 0},
+         3,
+         "state 0 of a bf16 parameter must be f32 [3, 25] (got i8 [3, 25])"},
+        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 0, 0}, 3, "does not take these states"},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 1, 1, 0}, 3, "state 0 of a bf16 parameter must be i8"},
+        {EITP_BF16, EITP_F32, EITP_I8, EITP_F32, EITP_I8, {1, 1, 1, 0}, 3, "state 1 of a bf16 parameter must be u8"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_BF16, EITP_F32, {0}, 3, "state 1 of a f32 parameter must be f32 [3, 25]"},
+        {EITP_BF16,
+         EITP_F32,
+         EITP_I8,
+         EITP_U8,
+         EITP_I8,
+         {1, 1, 1, 0},
+         4,
+         "state 2 of a bf16 parameter must be bf16 [3] (got bf16 [4])"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 0, 0, 0}, 3, "i16 or i8"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0}, 3, "or a key"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 0, 0, 1}, 3, "without a remainder"},
@@ -616,7 +655,7 @@ static void adamw_forms(void) {
         for (int set = 0; set < KERNEL_SETS; set++) {
             eitp_context *context = open_context(kernel_sets[set], 2);
             eitp_graph *graph = NULL;
-            eitp_tensor *inputs[10];
+            eitp_tensor *inputs[EITP__UPDATE_INPUTS];
             if (!context)
                 continue;
             CHECK(eitp_graph_create(context, &graph, NULL) == EITP_OK);
@@ -634,7 +673,7 @@ static void adamw_forms(void) {
 /* ---- SGD ---- */
 
 /*
- * Types of an update, which inputs are present or replaced (something in place of v, hyper, remainder, key), and a word
+ * Types of an update, which inputs are present (a second state; hyper, 2: of another shape; remainder; key), and a word
  * of the error message, NULL: none.
  */
 typedef struct sgd_form {
@@ -644,26 +683,23 @@ typedef struct sgd_form {
 } sgd_form;
 
 static eitp__node *sgd_node(eitp_graph *graph, const sgd_form *f, eitp_tensor **inputs) {
-    const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS}, two = 2, three = 3;
     eitp__attributes attributes = EITP__ZERO;
     attributes.integers[0] = 2000;
+    attributes.integers[2] = EITP__UPDATE_RULE_SGD;
     attributes.reals[0] = 0.5;
-    inputs[0] = eitp_variable_tensor(graph, "p", EITP_PARAMETER, f->parameter, 2, shape);
-    inputs[1] = eitp_variable_tensor(graph, "g", EITP_GRADIENT, f->gradient, 2, shape);
-    inputs[2] = eitp_variable_tensor(graph, "velocity", EITP_OPTIMIZER, f->velocity, 2, shape);
-    inputs[3] = f->has[0] ? eitp_variable_tensor(graph, "v", EITP_OPTIMIZER, f->velocity, 2, shape) : NULL;
-    inputs[4] = f->has[1] ? eitp_input(graph, "hyper", EITP_F32, 1, &two) : NULL;
-    inputs[5] = eitp_input(graph, "commit", EITP_F32, 1, &two);
-    inputs[6] = f->has[2] ? eitp_variable_tensor(graph, "remainder.p", EITP_REMAINDER, f->remainder, 2, shape) : NULL;
-    inputs[7] = f->has[3] ? eitp_input(graph, "key", EITP_I64, 1, &three) : NULL;
-    return eitp__node_create(graph, EITP__OP_SGD, inputs, 8, &attributes);
+    form_inputs(graph, f->parameter, f->gradient, f->has[2] ? &f->remainder : NULL, f->has[3], inputs);
+    inputs[EITP__UPDATE_STATE] = form_variable(graph, "velocity", f->velocity);
+    inputs[EITP__UPDATE_STATE + 1] = f->has[0] ? form_variable(graph, "v", f->velocity) : NULL;
+    if (f->has[1] != 1)
+        inputs[EITP__UPDATE_RATE] = f->has[1] ? form_variable(graph, "no rate", EITP_F32) : NULL;
+    return eitp__node_create(graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes);
 }
 
 /* Two steps with learning rate 1/4 and momentum 1/2: gradients of 8 give velocities of 8 and 12. */
 static void check_sgd_form(eitp_context *context, eitp_graph *graph, const sgd_form *f) {
     static const float hyper[2] = {0.25f, 1}, commit[2] = {1, 1};
     static const int64_t key[3] = {1, 2, 3};
-    eitp_tensor *inputs[8];
+    eitp_tensor *inputs[EITP__UPDATE_INPUTS], *key_input;
     eitp__node *node = sgd_node(graph, f, inputs);
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
@@ -671,14 +707,14 @@ static void check_sgd_form(eitp_context *context, eitp_graph *graph, const sgd_f
     CHECK_THAT(node && eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", graph->error.message);
     if (!plan)
         return;
-    CHECK(node->output_count == 3 + f->has[2] && node->outputs[2]->storage == node->outputs[2]);
-    CHECK(node->outputs[0]->storage == inputs[0] && node->outputs[1]->storage == inputs[2]);
-    CHECK(!f->has[2] || node->outputs[3]->storage == inputs[6]);
+    check_update_outputs(node, inputs);
+    CHECK(node->output_count == 3 + f->has[2]);
+    key_input = inputs[EITP__UPDATE_KEY];
     CHECK(eitp_variable_fill(context, "g", 8, &error) == EITP_OK);
     for (int step = 1; step <= 2; step++) {
-        CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
-        CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
-        CHECK(!inputs[7] || eitp_plan_write(plan, inputs[7], key, sizeof key, &error) == EITP_OK);
+        CHECK(eitp_plan_write(plan, inputs[EITP__UPDATE_RATE], hyper, sizeof hyper, &error) == EITP_OK);
+        CHECK(eitp_plan_write(plan, inputs[EITP__UPDATE_COMMIT], commit, sizeof commit, &error) == EITP_OK);
+        CHECK(!key_input || eitp_plan_write(plan, key_input, key, sizeof key, &error) == EITP_OK);
         CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
         CHECK(eitp_variable_read_f32(context, "p", 0, values, FORM_ROWS * FORM_COLUMNS, &error) == EITP_OK);
         for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
@@ -698,9 +734,10 @@ static void sgd_forms(void) {
         {EITP_BF16, EITP_F32, EITP_F32, EITP_I16, {0, 1, 0, 1}, NULL},
         {EITP_F16, EITP_F32, EITP_F32, EITP_F32, {0, 1, 1, 0}, NULL},
         {EITP_F32, EITP_BF16, EITP_F32, EITP_F32, {0, 1, 0, 0}, "gradient"},
-        {EITP_BF16, EITP_F32, EITP_BF16, EITP_I16, {0, 1, 1, 0}, "velocity"},
-        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 1, 0, 0}, "absent"},
-        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 0}, "rate_and_step"},
+        {EITP_BF16, EITP_F32, EITP_BF16, EITP_I16, {0, 1, 1, 0}, "state 0 of a bf16 parameter must be f32"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 1, 0, 0}, "does not take these states"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 0}, "input 2 of update is NULL"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 2, 0, 0}, "rate_and_step"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_I16, {0, 1, 0, 0}, "or a key"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 1, 1, 0}, "no remainder"},
     };
@@ -708,7 +745,7 @@ static void sgd_forms(void) {
         for (int set = 0; set < KERNEL_SETS; set++) {
             eitp_context *context = open_context(kernel_sets[set], 2);
             eitp_graph *graph = NULL;
-            eitp_tensor *inputs[8];
+            eitp_tensor *inputs[EITP__UPDATE_INPUTS];
             if (!context)
                 continue;
             CHECK(eitp_graph_create(context, &graph, NULL) == EITP_OK);
@@ -721,6 +758,57 @@ static void sgd_forms(void) {
             eitp_context_destroy(context);
         }
     }
+}
+
+/* An update by a rule with states of these dimensions, [0]: none, that are variables or not. */
+static void check_refused_update(int rule, const int64_t (*shapes)[2], int is_variable, const char *refusal) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_tensor *inputs[EITP__UPDATE_INPUTS];
+    eitp__attributes attributes = EITP__ZERO;
+    CHECK(eitp_graph_create(context, &graph, NULL) == EITP_OK);
+    attributes.integers[2] = rule;
+    form_inputs(graph, EITP_F32, EITP_F32, NULL, 0, inputs);
+    for (int i = 0; i < EITP__UPDATE_STATES; i++) {
+        static const char *const names[] = {"s0", "s1", "s2", "s3"};
+        int rank = shapes[i][1] ? 2 : 1;
+        if (shapes[i][0])
+            inputs[EITP__UPDATE_STATE + i] =
+                is_variable ? eitp_variable_tensor(graph, names[i], EITP_OPTIMIZER, EITP_F32, rank, shapes[i])
+                            : eitp_input(graph, names[i], EITP_F32, rank, shapes[i]);
+    }
+    if (refusal)
+        CHECK_THAT(!eitp__node_create(graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes) &&
+                       strstr(graph->error.message, refusal),
+                   "%s", graph->error.message);
+    else
+        CHECK_THAT(eitp__node_create(graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes), "%s",
+                   graph->error.message);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* A rule takes its own states alone, and changes only variables; what a factored update reads may be computed. */
+static void states_of_other_rules_are_refused(void) {
+    static const int64_t sgd[4][2] = {{FORM_ROWS, FORM_COLUMNS}};
+    static const int64_t roots[4][2] = {{FORM_ROWS, 0}, {FORM_COLUMNS, 0}};
+    static const int64_t exchanged[4][2] = {{FORM_COLUMNS, 0}, {FORM_ROWS, 0}};
+    static const int64_t whole[4][2] = {
+        {FORM_ROWS, 0}, {FORM_COLUMNS, 0}, {FORM_ROWS, EITP__DIRECTIONS}, {EITP__DIRECTIONS, FORM_COLUMNS}};
+    static const int64_t wide[4][2] = {
+        {FORM_ROWS, 0}, {FORM_COLUMNS, 0}, {FORM_ROWS, EITP__DIRECTIONS + 1}, {EITP__DIRECTIONS, FORM_COLUMNS}};
+    static const int64_t turned[4][2] = {
+        {FORM_ROWS, 0}, {FORM_COLUMNS, 0}, {FORM_ROWS, EITP__DIRECTIONS}, {FORM_COLUMNS, EITP__DIRECTIONS}};
+    check_refused_update(EITP__UPDATE_RULE_SGD, sgd, 1, NULL);
+    check_refused_update(EITP__UPDATE_RULE_SGD, sgd, 0, "must be variables");
+    check_refused_update(EITP__UPDATE_RULE_ADAMW, sgd, 1, "rule 0 does not take these states");
+    check_refused_update(EITP__UPDATE_RULE_COUNT, sgd, 1, "or is unknown");
+    check_refused_update(-1, sgd, 1, "rule -1");
+    check_refused_update(EITP__UPDATE_RULE_FACTORED, roots, 0, NULL);
+    check_refused_update(EITP__UPDATE_RULE_FACTORED, whole, 0, NULL);
+    check_refused_update(EITP__UPDATE_RULE_FACTORED, exchanged, 0, "state 0 of a f32 parameter must be f32 [3]");
+    check_refused_update(EITP__UPDATE_RULE_FACTORED, wide, 0, "state 2 of a f32 parameter must be f32 [3, 4]");
+    check_refused_update(EITP__UPDATE_RULE_FACTORED, turned, 0, "state 3 of a f32 parameter must be f32 [4, 25]");
 }
 
 /* A stochastically rounded parameter needs a key. Steps of x^2 from 1 with learning rate 1/4. */
@@ -1082,6 +1170,7 @@ int main(int argc, char **argv) {
         TEST(adamw_against_pytorch),
         TEST(adamw_forms),
         TEST(sgd_forms),
+        TEST(states_of_other_rules_are_refused),
         TEST(sgd_of_a_stochastically_rounded_parameter),
         TEST(commit_of_special_norms),
         TEST(casts_between_all_types),

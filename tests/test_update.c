@@ -1,4 +1,4 @@
-/* The update kernels COMMIT, ADAMW and SGD compared with double, for every form of parameter and every kernel set. */
+/* COMMIT, and UPDATE by AdamW and SGD, compared with double, for every form of parameter and every kernel set. */
 #include "tests/kernel_sets.h"
 
 #include "kernels/update.h"
@@ -113,7 +113,7 @@ typedef struct update_case {
 } update_case;
 
 /* Operands of the calls. */
-static eitp__slot slot = EITP__SLOT_ADAMW;
+static eitp__update_rule rule = EITP__UPDATE_RULE_ADAMW;
 static double beta1, beta2, epsilon, decay;
 static int64_t key[3];
 static float hyper[2], commit[2];
@@ -162,7 +162,7 @@ static void find_exact(const update_case *c) {
     double rate = (double)hyper[0];
     for (int64_t i = 0; i < c->count; i++) {
         double p = get_parameter(c->f, i), g = (double)commit[0] * get(&gradient, gradient_dtype(c->f), i);
-        if (slot == EITP__SLOT_SGD) {
+        if (rule == EITP__UPDATE_RULE_SGD) {
             exact[1][i] = beta1 * get_m(c->f, i) + g;
             exact[2][i] = get_v(c->f, i);
             exact[0][i] = p * (1 - rate * decay) - rate * exact[1][i];
@@ -183,37 +183,41 @@ static eitp__call update_call(const form *f, int64_t first, int64_t count) {
     size_t at = (size_t)first, size = eitp_dtype_size(f->dtype), moment = f->is_packed ? 1 : eitp_dtype_size(wide);
     int64_t group = first / EITP__MOMENT_GROUP, groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp__call call = EITP__ZERO;
-    int is_sgd = slot == EITP__SLOT_SGD;
-    call.slot = slot;
+    int is_sgd = rule == EITP__UPDATE_RULE_SGD;
+    call.slot = EITP__SLOT_UPDATE;
     call.dtype = f->dtype;
-    call.inputs[0] = operand((char *)&now.parameter + at * size, f->dtype, 1, count, 1, 1);
-    call.inputs[1] =
+    call.inputs[EITP__UPDATE_PARAMETER] = operand((char *)&now.parameter + at * size, f->dtype, 1, count, 1, 1);
+    call.inputs[EITP__UPDATE_GRADIENT] =
         operand((char *)&gradient + at * eitp_dtype_size(gradient_dtype(f)), gradient_dtype(f), 1, count, 1, 1);
-    call.inputs[2] = operand((char *)&now.m + at * moment, f->is_packed ? EITP_I8 : wide, 1, count, 1, 1);
+    call.inputs[EITP__UPDATE_STATE] =
+        operand((char *)&now.m + at * moment, f->is_packed ? EITP_I8 : wide, 1, count, 1, 1);
     if (!is_sgd)
-        call.inputs[3] = operand((char *)&now.v + at * moment, f->is_packed ? EITP_U8 : wide, 1, count, 1, 1);
-    call.inputs[4] = operand(hyper, EITP_F32, 1, 2, 1, 1);
-    call.inputs[5] = operand(commit, EITP_F32, 1, 2, 1, 1);
-    call.outputs[call.output_count++] = call.inputs[0];
-    call.outputs[call.output_count++] = call.inputs[2];
-    if (!is_sgd)
-        call.outputs[call.output_count++] = call.inputs[3];
+        call.inputs[EITP__UPDATE_STATE + 1] =
+            operand((char *)&now.v + at * moment, f->is_packed ? EITP_U8 : wide, 1, count, 1, 1);
+    call.inputs[EITP__UPDATE_RATE] = operand(hyper, EITP_F32, 1, 2, 1, 1);
+    call.inputs[EITP__UPDATE_COMMIT] = operand(commit, EITP_F32, 1, 2, 1, 1);
+    call.outputs[call.output_count++] = call.inputs[EITP__UPDATE_PARAMETER];
     call.outputs[call.output_count++] =
         operand(sums, EITP_F64, 2, (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2, 1);
-    call.input_count = is_sgd ? 8 : 10;
+    call.input_count = EITP__UPDATE_INPUTS;
     if (f->remainder != NO_REMAINDER) {
-        call.inputs[6] =
+        call.inputs[EITP__UPDATE_REMAINDER] =
             operand((char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 1, count, 1, 1);
-        call.outputs[call.output_count++] = call.inputs[6];
+        call.outputs[call.output_count++] = call.inputs[EITP__UPDATE_REMAINDER];
     }
     if (f->is_packed) {
-        call.inputs[7] = call.outputs[call.output_count++] = operand(now.m_scale + group, EITP_BF16, 1, groups, 1, 1);
-        call.inputs[8] = call.outputs[call.output_count++] = operand(now.v_scale + group, EITP_BF16, 1, groups, 1, 1);
+        call.inputs[EITP__UPDATE_STATE + 2] = operand(now.m_scale + group, EITP_BF16, 1, groups, 1, 1);
+        call.inputs[EITP__UPDATE_STATE + 3] = operand(now.v_scale + group, EITP_BF16, 1, groups, 1, 1);
+    }
+    for (int i = EITP__UPDATE_STATE; i < EITP__UPDATE_INPUTS; i++) {
+        if (call.inputs[i].data)
+            call.outputs[call.output_count++] = call.inputs[i];
     }
     if (is_stochastic(f))
-        call.inputs[is_sgd ? 7 : 9] = operand(key, EITP_I64, 1, 3, 1, 1);
+        call.inputs[EITP__UPDATE_KEY] = operand(key, EITP_I64, 1, 3, 1, 1);
     call.integers[0] = 1500;
     call.integers[1] = 1000 + first;
+    call.integers[2] = rule;
     call.reals[0] = beta1;
     call.reals[1] = beta2;
     call.reals[2] = epsilon;
@@ -224,6 +228,7 @@ static eitp__call update_call(const form *f, int64_t first, int64_t count) {
 /* The last block first. */
 static void run(const eitp__kernel *kernel, const form *f, int64_t first, int64_t count) {
     eitp__call call = update_call(f, first, count);
+    CHECK(kernel->workspace(&call) == 0);
     for (int64_t block = (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK; block-- > 0;)
         kernel->run(&call, block, block + 1, NULL);
 }
@@ -315,7 +320,7 @@ static void check_pieces(const update_case *c, const eitp__kernel *kernel, const
 }
 
 static const eitp__kernel *kernel_of(int isa, const form *f) {
-    return available[isa] ? &tables[isa].kernels[slot][f->dtype] : NULL;
+    return available[isa] ? &tables[isa].kernels[EITP__SLOT_UPDATE][f->dtype] : NULL;
 }
 
 static void check_case(const form *f, int64_t count, double step, double scale, double apply) {
@@ -347,7 +352,7 @@ static void test_adamw(void) {
 }
 
 static void test_sgd(void) {
-    slot = EITP__SLOT_SGD;
+    rule = EITP__UPDATE_RULE_SGD;
     for (size_t f = 0; f < EITP__COUNT(forms); f++) {
         if (forms[f].is_packed)
             continue;
@@ -357,7 +362,7 @@ static void test_sgd(void) {
         check_case(&forms[f], MOST, 1000000, 1, 1);
         check_case(&forms[f], 133, 5, 0, 0);
     }
-    slot = EITP__SLOT_ADAMW;
+    rule = EITP__UPDATE_RULE_ADAMW;
 }
 
 /*
@@ -407,7 +412,7 @@ static void check_steps(const form *f, const eitp__kernel *kernel, double moment
 }
 
 static void test_sgd_consecutive_steps(void) {
-    slot = EITP__SLOT_SGD;
+    rule = EITP__UPDATE_RULE_SGD;
     for (size_t i = 0; i < EITP__COUNT(forms); i++) {
         for (int isa = 0; isa < EITP__ISA_COUNT && !forms[i].is_packed; isa++) {
             const eitp__kernel *kernel = kernel_of(isa, &forms[i]);
@@ -415,7 +420,7 @@ static void test_sgd_consecutive_steps(void) {
                 check_steps(&forms[i], kernel, m ? 0.9 : 0, eitp__isa_name((eitp__isa)isa));
         }
     }
-    slot = EITP__SLOT_ADAMW;
+    rule = EITP__UPDATE_RULE_ADAMW;
 }
 
 static const form stochastic = {EITP_BF16, NO_REMAINDER, 0, 0};
@@ -468,9 +473,9 @@ static void check_stochastic_rounding(void) {
 
 static void test_stochastic_rounding(void) {
     check_stochastic_rounding();
-    slot = EITP__SLOT_SGD;
+    rule = EITP__UPDATE_RULE_SGD;
     check_stochastic_rounding();
-    slot = EITP__SLOT_ADAMW;
+    rule = EITP__UPDATE_RULE_ADAMW;
 }
 
 /* Finite values stay finite near the largest; infinities and NaN are unchanged. */

@@ -38,7 +38,7 @@ EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t
 /* Element i of an update's parameter, with its remainder. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
     const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
-    const void *remainder = call->inputs[6].data;
+    const void *remainder = call->inputs[EITP__UPDATE_REMAINDER].data;
     switch (eitp__weight_form_of(call)) {
     case EITP__WEIGHT_DIFFERENCE:
         return (double)(eitp__f16_to_f32(*high) + ((const float *)remainder)[i]);
@@ -57,7 +57,7 @@ static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
 
 static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double value) {
     uint16_t *high = (uint16_t *)call->inputs[0].data + i;
-    void *remainder = call->inputs[6].data;
+    void *remainder = call->inputs[EITP__UPDATE_REMAINDER].data;
     switch (eitp__weight_form_of(call)) {
     case EITP__WEIGHT_DIFFERENCE:
         *high = eitp__f32_to_f16((float)value);
@@ -354,6 +354,10 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #undef EITP__REF_SUM
 #undef EITP__REF_MATH
 
+EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_update_f32(call, begin, end, workspace);
+}
+
 /* Slots of every floating type, with the function's name. */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
@@ -392,8 +396,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
     X(SCATTER_ADD, scatter_add)                                                                                        \
-    X(ADAMW, adamw)                                                                                                    \
-    X(SGD, sgd)
+    X(UPDATE, update)
 
 /* Slots of F32 and the 16-bit types. */
 #define EITP__REF_FUSED(X)                                                                                             \
@@ -443,18 +446,12 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
     eitp__ref_register(table, EITP__SLOT_HEAD_LOSS, EITP_F32, eitp__ref_head_loss);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
-    eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
-    eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
-    eitp__ref_register(table, EITP__SLOT_SGD, EITP_BF16, eitp__ref_sgd_f32);
-    eitp__ref_register(table, EITP__SLOT_SGD, EITP_F16, eitp__ref_sgd_f32);
+    eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_BF16, eitp__ref_update_f32);
+    eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_F16, eitp__ref_update_f32);
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
+        table->kernels[EITP__SLOT_UPDATE][dtype].workspace = eitp__update_workspace;
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MOMENTUM, EITP_F32, eitp__ref_factored_momentum);
-    eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
-    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
-        if (dtype != EITP_F64)
-            eitp__ref_register(table, EITP__SLOT_FACTORED, (eitp_dtype)dtype, eitp__ref_factored_f32);
-        table->kernels[EITP__SLOT_FACTORED][dtype].workspace = eitp__factored_workspace;
-    }
     eitp__ref_attention_register_f32(table, EITP_F32);
     eitp__ref_attention_register_bf16(table, EITP_BF16);
     eitp__ref_attention_register_f16(table, EITP_F16);

@@ -1,5 +1,5 @@
 /* An optimizer step as nodes of a graph: norm of the whole gradient, commit, updates of parameters in pieces. */
-#include "optim/update_rules.h"
+#include "optim/optimizers.h"
 #include "base/sort.h"
 #include "tensor/context.h"
 
@@ -40,12 +40,15 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimi
                                     eitp_tensor *parameter, eitp_tensor *gradient, eitp_error *error) {
     int64_t rows = parameter->rank ? parameter->shape[0] : 1;
     int64_t piece_rows = eitp__rows_in_piece(parameter, config->piece_bytes);
+    const eitp__optimizer *optimizer = eitp__optimizer_with(config->moments);
+    const eitp__update_method *method = parameter->rank > 1 ? optimizer->matrices : optimizer->vectors;
     for (int64_t begin = 0; begin < rows; begin += piece_rows) {
         eitp__update_piece *piece;
         if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
             return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
         piece = &list->pieces[list->count++];
         memset(piece, 0, sizeof *piece);
+        piece->method = method;
         piece->parameter = parameter;
         piece->begin = begin;
         piece->end = begin + piece_rows < rows ? begin + piece_rows : rows;
@@ -60,11 +63,11 @@ static int eitp__is_last_piece(const eitp__update_pieces *list, size_t i) {
 }
 
 /* The sum of squares of all gradients, summed for each parameter first. */
-static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const eitp__update_pieces *list) {
+static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
     eitp_tensor *sum = NULL;
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
-        rule->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
+        piece->method->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
         if (eitp__is_last_piece(list, i))
             eitp__add_gradient(&sum, eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0));
     }
@@ -73,23 +76,25 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const 
 
 /* Calls `prepare` for each parameter. */
 static void eitp__prepare_updates(const eitp_optimizer_config *config, const eitp_update *update,
-                                  const eitp__update_rule *rule, const eitp__update_pieces *list) {
+                                  const eitp__update_pieces *list) {
     size_t first = 0;
-    for (size_t i = 0; i < list->count && rule->prepare; i++) {
+    for (size_t i = 0; i < list->count; i++) {
+        eitp__update_piece *pieces = list->pieces + first;
         if (!eitp__is_last_piece(list, i))
             continue;
-        rule->prepare(config, update, list->pieces + first, i + 1 - first);
+        if (pieces->method->prepare)
+            pieces->method->prepare(config, update, pieces, i + 1 - first);
         first = i + 1;
     }
 }
 
 /* Adds all updates. Returns the sums of squares of the whole update and of all parameters. */
 static eitp_tensor *eitp__add_updates(const eitp_optimizer_config *config, const eitp_update *update,
-                                      const eitp__update_rule *rule, const eitp__update_pieces *list) {
+                                      const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    eitp__prepare_updates(config, update, rule, list);
+    eitp__prepare_updates(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
-        blocks = eitp__append_blocks(blocks, rule->node(config, update, &list->pieces[i]));
+        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, &list->pieces[i]));
         if (!eitp__is_last_piece(list, i))
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
@@ -108,7 +113,7 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     if (!(config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: weight_decay is %g; it must be 0 or more",
                           config->weight_decay);
-    if (!eitp__update_rule_of(config->moments))
+    if (!eitp__optimizer_with(config->moments))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: unknown moments %d (see eitp_moments)",
                           (int)config->moments);
     return EITP_OK;
@@ -196,7 +201,6 @@ static void eitp__add_check(eitp_tensor *input,
 /* Adds the whole step for pieces of parameters and their gradients. */
 static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
-    const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[4];
     eitp__node *commit;
     eitp_status status;
@@ -216,7 +220,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
         update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
         eitp__add_check(update->skip_norm, eitp__check_limit_value);
     }
-    inputs[0] = eitp__gradient_squares(rule, list);
+    inputs[0] = eitp__gradient_squares(list);
     inputs[1] = update->max_norm;
     inputs[2] = config->loss_scale;
     inputs[3] = update->skip_norm;
@@ -226,7 +230,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     if (commit)
-        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, rule, list)));
+        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, list)));
     return eitp_graph_status(graph, error);
 }
 

@@ -1,35 +1,60 @@
-/* The table of optimizers: public information, and the functions of the update. */
-#include "optim/update_rules.h"
+/* The table of optimizers: public information, and how they update matrices and vectors. */
+#include "optim/optimizers.h"
 
-typedef struct eitp__optimizer {
-    eitp_optimizer_info info;
-    eitp__update_rule rule;
-} eitp__optimizer;
+static const eitp__update_method eitp__adamw_method = {
+    EITP__UPDATE_RULE_ADAMW,
+    {{EITP__STATE_M, EITP__FORM_WIDE}, {EITP__STATE_V, EITP__FORM_WIDE}},
+    eitp__sum_piece_squares,
+    NULL};
+
+static const eitp__update_method eitp__adamw8_method = {EITP__UPDATE_RULE_ADAMW,
+                                                        {{EITP__STATE_M, EITP__FORM_SIGNED},
+                                                         {EITP__STATE_V, EITP__FORM_UNSIGNED},
+                                                         {EITP__STATE_M_SCALE, EITP__FORM_SCALES},
+                                                         {EITP__STATE_V_SCALE, EITP__FORM_SCALES}},
+                                                        eitp__sum_piece_squares,
+                                                        NULL};
+
+static const eitp__update_method eitp__factored_method = {EITP__UPDATE_RULE_FACTORED,
+                                                          {{EITP__STATE_ROWS, EITP__FORM_ROWS},
+                                                           {EITP__STATE_COLUMNS, EITP__FORM_COLUMNS},
+                                                           {EITP__STATE_DIRECTION_M, EITP__FORM_ROWS_OF_DIRECTIONS},
+                                                           {EITP__STATE_DIRECTIONS, EITP__FORM_DIRECTIONS}},
+                                                          eitp__factored_squares,
+                                                          eitp__factored_prepare};
+
+static const eitp__update_method eitp__sgd_method = {
+    EITP__UPDATE_RULE_SGD, {{EITP__STATE_VELOCITY, EITP__FORM_WIDE}}, eitp__sum_piece_squares, NULL};
 
 static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
     {{"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
-     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+     &eitp__adamw_method,
+     &eitp__adamw_method},
     {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
       EITP_MOMENTS_8BIT},
-     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+     &eitp__adamw8_method,
+     &eitp__adamw_method},
     {{"adamw8-sr", "bf16 weights with stochastic rounding, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
       EITP_MOMENTS_8BIT},
-     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+     &eitp__adamw8_method,
+     &eitp__adamw_method},
     {{"factored", "bf16 weights with stochastic rounding, row and column means, momentum along 4 directions",
       EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
-     {eitp__factored_squares, eitp__factored_means, eitp__factored_node}},
+     &eitp__factored_method,
+     &eitp__adamw_method},
     {{"sgd", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
-     {eitp__sum_piece_squares, NULL, eitp__sgd_node}},
+     &eitp__sgd_method,
+     &eitp__sgd_method},
 };
 
 const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
     return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
 }
 
-EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments) {
+EITP__PRIVATE const eitp__optimizer *eitp__optimizer_with(eitp_moments moments) {
     for (size_t i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
         if (eitp__optimizers[i].info.moments == moments)
-            return &eitp__optimizers[i].rule;
+            return &eitp__optimizers[i];
     }
     return NULL;
 }

@@ -1,4 +1,4 @@
-/* What the updates of all optimizers share: pieces of parameters, and the operands of the nodes that update them. */
+/* Updates of parameters in pieces, by the method of an optimizer. */
 #ifndef EITP_UPDATE_STEP_H
 #define EITP_UPDATE_STEP_H
 
@@ -16,8 +16,30 @@
 #define EITP__STATE_DIRECTION_M "factored.m"
 #define EITP__STATE_VELOCITY "sgd.velocity"
 
+typedef struct eitp__update_piece eitp__update_piece;
+
+/* A state of a parameter that an update reads or changes. */
+typedef struct eitp__state_info {
+    const char *kind; /* of child, and the beginning of its name in files; NULL: there is no such state */
+    eitp__state_form form;
+} eitp__state_info;
+
+/* How an optimizer updates a parameter. */
+typedef struct eitp__update_method {
+    eitp__update_rule rule;
+    eitp__state_info states[EITP__UPDATE_STATES];
+    /* Sets the piece's sums of squares, from which the norm of the gradient is computed. `before` is the previous
+     * piece, NULL for the first. */
+    void (*squares)(eitp__update_piece *piece, const eitp__update_piece *before);
+    /* Adds nodes that the updates of all pieces of a parameter share, after the norm, and sets the states that the
+     * updates read. NULL: these are the variables. */
+    void (*prepare)(const eitp_optimizer_config *config, const eitp_update *update, eitp__update_piece *pieces,
+                    size_t count);
+} eitp__update_method;
+
 /* Rows [begin, end) of a parameter, and their gradient. */
-typedef struct eitp__update_piece {
+struct eitp__update_piece {
+    const eitp__update_method *method;
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
     double rate_factor;
@@ -27,18 +49,11 @@ typedef struct eitp__update_piece {
     /* Factored updates only, of this and earlier pieces: the squares of the gradient by columns, and its products with
      * the directions of the first moment. */
     eitp_tensor *column_squares, *row_products, *column_products;
-    /* Factored updates only, of the whole parameter: the roots of the second moment; and the first moment's correction
-     * of the gradient, which is corrections [rows, k] times the directions before the step, old_directions [k,
-     * columns]. */
-    eitp_tensor *row_roots, *column_roots, *corrections, *old_directions;
-} eitp__update_piece;
+    eitp_tensor *states[EITP__UPDATE_STATES]; /* of the whole parameter, that `prepare` computed; NULL: the variables */
+};
 
-/* A state variable of a parameter. */
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype,
-                                              int rank, const int64_t *shape);
-
-/* The piece's rows of a variable with the parameter's shape; NULL if it is NULL. */
-EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable);
+/* The variable of the method's state that has this form, which no other has. */
+EITP__PRIVATE eitp_tensor *eitp__state_of_form(const eitp__update_piece *piece, eitp__state_form form);
 
 /* Appends the blocks of a piece to those of earlier pieces, which may be NULL. */
 EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more);
@@ -46,14 +61,11 @@ EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor 
 /* Sums the squares of a piece's gradient by blocks. `before` is the previous piece, NULL for the first. */
 EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp__update_piece *before);
 
-/* Fills in the operands of every update: parameter, gradient, rate_and_step, commit and remainder, which are inputs 0,
-   1, 4, 5 and 6, and the attributes of stochastic rounding. Returns the rounding key; NULL: it rounds to nearest. */
-EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
-                                                 eitp_tensor **inputs, eitp__attributes *attributes);
+/* Adds the update of a piece. Returns the sums of squares of update and parameter, one row for each block. */
+EITP__PRIVATE eitp_tensor *eitp__update_node(const eitp_optimizer_config *config, const eitp_update *update,
+                                             const eitp__update_piece *piece);
 
 /* True if updates round the parameter stochastically. */
 EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter);
-
-EITP__PRIVATE double eitp__weight_decay(const eitp_optimizer_config *config, const eitp_tensor *parameter);
 
 #endif

@@ -94,4 +94,20 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
  */
 EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t max_length);
 
+/* The forms of an update's states, for a parameter of r rows and c columns, its last dimension. */
+typedef enum eitp__state_form {
+    EITP__FORM_NONE,
+    EITP__FORM_WIDE,               /* like the parameter, of the wide dtype */
+    EITP__FORM_SIGNED,             /* like the parameter, I8 codes with scales */
+    EITP__FORM_UNSIGNED,           /* like the parameter, U8 codes with scales */
+    EITP__FORM_SCALES,             /* BF16, for each group of EITP__MOMENT_GROUP elements */
+    EITP__FORM_ROWS,               /* F32 [r] */
+    EITP__FORM_COLUMNS,            /* F32 [c] */
+    EITP__FORM_ROWS_OF_DIRECTIONS, /* F32 [r, EITP__DIRECTIONS] */
+    EITP__FORM_DIRECTIONS          /* F32 [EITP__DIRECTIONS, c] */
+} eitp__state_form;
+
+/* The dtype, rank and shape of a state. */
+EITP__PRIVATE eitp_tensor eitp__state_like(const eitp_tensor *parameter, eitp__state_form form);
+
 #endif

@@ -1,4 +1,4 @@
-/* Ops that change variables, and the norms and products that these need: accumulate, AdamW, factored, SGD. */
+/* Ops that change variables, and the norms and products that these need: accumulate, update. */
 #include "tensor/op_rules.h"
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
@@ -124,18 +124,6 @@ static double eitp__flops_products(const eitp__node *node) {
     return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
 }
 
-/*
- * Per element: one or two moving averages, a square root and a division; as much again for each of two 8-bit moments.
- */
-static double eitp__flops_adamw(const eitp__node *node) {
-    return (node->inputs[7] ? 24.0 : 8.0) * (double)eitp__elements(node->inputs[0]);
-}
-
-/* The same, plus the first moment. */
-static double eitp__flops_factored(const eitp__node *node) {
-    return (node->inputs[8] ? 8.0 + 2 * EITP__DIRECTIONS : 8.0) * (double)eitp__elements(node->inputs[0]);
-}
-
 static eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     const eitp_tensor *bound = node->input_count > 3 ? node->inputs[3] : NULL;
@@ -150,8 +138,85 @@ static eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
 }
 
+/* ---- The update of a parameter ---- */
+
+/* The states that a rule takes, and the arithmetic per element with them. */
+typedef struct eitp__update_form {
+    eitp__update_rule rule;
+    int is_changing; /* it changes the states */
+    double flops;
+    eitp__state_form states[EITP__UPDATE_STATES];
+} eitp__update_form;
+
+/* For AdamW a moving average or two, a square root and a division; as much again for each of two 8-bit moments. */
+static const eitp__update_form eitp__update_forms[] = {
+    {EITP__UPDATE_RULE_ADAMW, 1, 8, {EITP__FORM_WIDE, EITP__FORM_WIDE}},
+    {EITP__UPDATE_RULE_ADAMW, 1, 24, {EITP__FORM_SIGNED, EITP__FORM_UNSIGNED, EITP__FORM_SCALES, EITP__FORM_SCALES}},
+    {EITP__UPDATE_RULE_FACTORED, 0, 8, {EITP__FORM_ROWS, EITP__FORM_COLUMNS}},
+    {EITP__UPDATE_RULE_FACTORED,
+     0,
+     8 + 2 * EITP__DIRECTIONS,
+     {EITP__FORM_ROWS, EITP__FORM_COLUMNS, EITP__FORM_ROWS_OF_DIRECTIONS, EITP__FORM_DIRECTIONS}},
+    {EITP__UPDATE_RULE_SGD, 1, 1, {EITP__FORM_WIDE}},
+};
+
 static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
     return i < node->input_count ? node->inputs[i] : NULL;
+}
+
+/* The form with the node's rule and the states that it has; NULL if there is none. */
+static const eitp__update_form *eitp__update_form_of(const eitp__node *node) {
+    for (size_t f = 0; f < EITP__COUNT(eitp__update_forms); f++) {
+        const eitp__update_form *form = &eitp__update_forms[f];
+        int fits = form->rule == (eitp__update_rule)node->attributes.integers[2];
+        for (int i = 0; i < EITP__UPDATE_STATES; i++)
+            fits = fits && !form->states[i] == !eitp__optional_input(node, EITP__UPDATE_STATE + i);
+        if (fits)
+            return form;
+    }
+    return NULL;
+}
+
+static double eitp__flops_update(const eitp__node *node) {
+    return eitp__update_form_of(node)->flops * (double)eitp__elements(node->inputs[EITP__UPDATE_PARAMETER]);
+}
+
+EITP__PRIVATE eitp_tensor eitp__state_like(const eitp_tensor *parameter, eitp__state_form form) {
+    int64_t elements = eitp__elements(parameter), columns = eitp__tensor_columns(parameter);
+    eitp_tensor state = EITP__ZERO;
+    state.dtype = EITP_F32;
+    state.rank = 1;
+    switch (form) {
+    case EITP__FORM_SCALES:
+        state.dtype = EITP_BF16;
+        state.shape[0] = (elements + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+        break;
+    case EITP__FORM_ROWS:
+    case EITP__FORM_ROWS_OF_DIRECTIONS:
+        state.rank = form == EITP__FORM_ROWS ? 1 : 2;
+        state.shape[0] = elements / columns;
+        state.shape[1] = EITP__DIRECTIONS;
+        break;
+    case EITP__FORM_COLUMNS:
+        state.shape[0] = columns;
+        break;
+    case EITP__FORM_DIRECTIONS:
+        state.rank = 2;
+        state.shape[0] = EITP__DIRECTIONS;
+        state.shape[1] = columns;
+        break;
+    case EITP__FORM_WIDE:
+    case EITP__FORM_SIGNED:
+    case EITP__FORM_UNSIGNED:
+    case EITP__FORM_NONE:
+    default:
+        state.dtype = form == EITP__FORM_SIGNED     ? EITP_I8
+                      : form == EITP__FORM_UNSIGNED ? EITP_U8
+                                                    : eitp__wide(parameter->dtype);
+        state.rank = parameter->rank;
+        memcpy(state.shape, parameter->shape, sizeof state.shape);
+    }
+    return state;
 }
 
 static int eitp__is_like(const eitp_tensor *x, const eitp_tensor *like, eitp_dtype dtype) {
@@ -159,7 +224,8 @@ static int eitp__is_like(const eitp_tensor *x, const eitp_tensor *like, eitp_dty
 }
 
 static eitp_status eitp__check_gradient(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *gradient = node->inputs[1];
+    const eitp_tensor *parameter = node->inputs[EITP__UPDATE_PARAMETER];
+    const eitp_tensor *gradient = node->inputs[EITP__UPDATE_GRADIENT];
     eitp_dtype wide = eitp__wide(parameter->dtype);
     int fits = eitp__is_like(gradient, parameter, wide) ||
                (parameter->dtype == EITP_BF16 && eitp__is_like(gradient, parameter, EITP_BF16));
@@ -168,34 +234,40 @@ static eitp_status eitp__check_gradient(const eitp__node *node, eitp_error *erro
                          parameter->dtype == EITP_BF16 ? " or bf16" : "");
 }
 
-/* Checks the moments and their scales. */
-static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *m = node->inputs[2];
-    const eitp_tensor *v = node->inputs[3], *m_scale = eitp__optional_input(node, 7);
-    const eitp_tensor *v_scale = eitp__optional_input(node, 8);
-    const char *name = eitp_dtype_name(parameter->dtype);
-    eitp_dtype wide = eitp__wide(parameter->dtype);
-    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    eitp_status status;
-    int fits;
-    if (!m_scale && !v_scale)
-        return eitp__require(eitp__is_like(m, parameter, wide) && eitp__is_like(v, parameter, wide), error,
-                             "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with scales",
-                             name, eitp_dtype_name(wide));
-    if (parameter->dtype != EITP_F32 && parameter->dtype != EITP_BF16)
-        return eitp__require(0, error, "a %s parameter cannot have 8-bit moments; use f32 or bf16", name);
-    status = eitp__require(eitp__is_like(m, parameter, EITP_I8) && eitp__is_like(v, parameter, EITP_U8), error,
-                           "moments with scales must have the parameter's shape and be i8 and u8");
-    fits = m_scale && v_scale && m_scale->dtype == EITP_BF16 && m_scale->rank == 1 && m_scale->shape[0] == groups &&
-           eitp__is_like(v_scale, m_scale, EITP_BF16);
+/* Checks dtype and shape of state i. */
+static eitp_status eitp__check_state(const eitp__node *node, int i, eitp__state_form form, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[EITP__UPDATE_PARAMETER];
+    const eitp_tensor *state = node->inputs[EITP__UPDATE_STATE + i];
+    const eitp_tensor like = eitp__state_like(parameter, form);
+    int is_coded = form == EITP__FORM_SIGNED || form == EITP__FORM_UNSIGNED;
+    char found[100], expected[100];
+    eitp_status status =
+        eitp__require(!is_coded || parameter->dtype == EITP_F32 || parameter->dtype == EITP_BF16, error,
+                      "a %s parameter cannot have 8-bit moments; use f32 or bf16", eitp_dtype_name(parameter->dtype));
     return status ? status
-                  : eitp__require(fits, error, "8-bit moments need two scales, bf16 [%lld]: one for every %d elements",
-                                  (long long)groups, EITP__MOMENT_GROUP);
+                  : eitp__require(eitp__is_like(state, &like, like.dtype), error,
+                                  "state %d of a %s parameter must be %s %s (got %s %s)", i,
+                                  eitp_dtype_name(parameter->dtype), eitp_dtype_name(like.dtype),
+                                  eitp__shape_text(&like, expected, sizeof expected), eitp_dtype_name(state->dtype),
+                                  eitp__shape_text(state, found, sizeof found));
+}
+
+static eitp_status eitp__check_states(const eitp__node *node, eitp_error *error) {
+    const eitp__update_form *form = eitp__update_form_of(node);
+    eitp_status status = eitp__require(form != NULL, error, "rule %lld does not take these states, or is unknown",
+                                       (long long)node->attributes.integers[2]);
+    for (int i = 0; i < EITP__UPDATE_STATES && !status; i++) {
+        if (form->states[i])
+            status = eitp__check_state(node, i, form->states[i], error);
+    }
+    return status;
 }
 
 /* Checks the remainder and the key. */
-static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tensor *key, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[EITP__UPDATE_PARAMETER];
+    const eitp_tensor *remainder = eitp__optional_input(node, EITP__UPDATE_REMAINDER);
+    const eitp_tensor *key = eitp__optional_input(node, EITP__UPDATE_KEY);
     const char *name = eitp_dtype_name(parameter->dtype);
     const eitp_dtype dtype = eitp__exact_remainder(parameter->dtype);
     if (key)
@@ -212,55 +284,42 @@ static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tens
                          parameter->dtype == EITP_BF16 ? "i16 or i8, or a key" : eitp_dtype_name(dtype));
 }
 
-static eitp_status eitp__check_hyper(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *rate_and_step = eitp__optional_input(node, 4), *commit = eitp__optional_input(node, 5);
-    int fits = rate_and_step && commit && eitp__is_f32_vector(rate_and_step, 2) && eitp__is_f32_vector(commit, 2);
-    return eitp__require(fits, error, "rate_and_step and commit must be f32 [2]");
-}
-
-/* Checks that the inputs that an update changes are variables. */
-static eitp_status eitp__check_variables(const eitp__node *node, const int *changed, size_t count, eitp_error *error) {
+/* Adds the outputs, each like the input that it changes, but for the sums of squares of update and parameter. */
+static eitp_status eitp__update_outputs(eitp__node *node, eitp_error *error) {
+    const int *shares = eitp__op(node->graph, node->op)->shares;
+    int count =
+        eitp__update_form_of(node)->is_changing ? EITP__UPDATE_OUTPUTS : EITP__UPDATE_OUTPUTS - EITP__UPDATE_STATES;
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        const eitp_tensor *x = eitp__optional_input(node, changed[i]);
-        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
-                               "parameter, moments, remainder and scales must be variables");
+    for (int i = 0; i < count && !status; i++) {
+        const eitp_tensor *changed = shares[i] ? eitp__optional_input(node, shares[i] - 1) : NULL;
+        int64_t sums[2];
+        sums[0] = (eitp__elements(node->inputs[EITP__UPDATE_PARAMETER]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+        sums[1] = 2;
+        if (!shares[i])
+            status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+        else if (changed)
+            status = eitp__require(changed->storage->leaf == EITP__VARIABLE, error,
+                                   "parameter, remainder and states must be variables");
+        if (changed && !status)
+            status = eitp__node_output_like(node, changed, error);
     }
     return status;
 }
 
-static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
-    static const int changed[] = {0, 2, 3, 6, 7, 8};
+static eitp_status eitp__shape_update(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__check_gradient(node, error);
     if (!status)
-        status = eitp__check_moments(node, error);
+        status = eitp__check_states(node, error);
     if (!status)
-        status = eitp__check_remainder(node, eitp__optional_input(node, 9), error);
+        status = eitp__check_remainder(node, error);
     if (!status)
-        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
-    return status ? status : eitp__check_hyper(node, error);
+        status = eitp__require(eitp__is_f32_vector(node->inputs[EITP__UPDATE_RATE], 2) &&
+                                   eitp__is_f32_vector(node->inputs[EITP__UPDATE_COMMIT], 2),
+                               error, "rate_and_step and commit must be f32 [2]");
+    return status ? status : eitp__update_outputs(node, error);
 }
 
-/* Adds the output for the sums of squares of update and parameter. */
-static eitp_status eitp__sums_output(eitp__node *node, eitp_error *error) {
-    int64_t sums[2];
-    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    sums[1] = 2;
-    return eitp__node_output(node, EITP_F64, 2, sums, 0, error);
-}
-
-static eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
-    static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
-    eitp_status status = eitp__check_adamw(node, error);
-    for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
-        const eitp_tensor *x = changed[i] < 0 ? NULL : eitp__optional_input(node, changed[i]);
-        if (changed[i] < 0)
-            status = eitp__sums_output(node, error);
-        else if (x)
-            status = eitp__node_output_like(node, x, error);
-    }
-    return status;
-}
+/* ---- The means and directions of a factored update ---- */
 
 static int eitp__is_vector(const eitp_tensor *x, eitp_dtype dtype) {
     return x && x->rank == 1 && x->dtype == dtype;
@@ -307,59 +366,6 @@ static eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *e
     for (int i = 0; i < 4 && !status; i++)
         status = eitp__node_output_like(node, i % 2 ? (i == 1 ? m : directions) : (i == 0 ? directions : m), error);
     return status;
-}
-
-static eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
-    int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
-               eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
-    const eitp_tensor *correction = eitp__optional_input(node, 8), *old_directions = eitp__optional_input(node, 9);
-    eitp_status status = eitp__check_gradient(node, error);
-    if (!status)
-        status = eitp__require(!correction == !old_directions &&
-                                   (!correction || (eitp__is_f32_matrix(correction, rows, EITP__DIRECTIONS) &&
-                                                    eitp__is_f32_matrix(old_directions, EITP__DIRECTIONS, columns))),
-                               error, "the correction must be f32 [%lld, %d], and the old directions f32 [%d, %lld]",
-                               (long long)rows, EITP__DIRECTIONS, EITP__DIRECTIONS, (long long)columns);
-    if (!status)
-        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
-    if (!status)
-        status = eitp__require(parameter->storage->leaf == EITP__VARIABLE &&
-                                   (!remainder || remainder->storage->leaf == EITP__VARIABLE),
-                               error, "parameter and remainder must be variables");
-    if (!status)
-        status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], rate_and_step and commit f32 [2]",
-                               (long long)rows, (long long)columns);
-    if (!status)
-        status = eitp__node_output_like(node, parameter, error);
-    if (!status)
-        status = eitp__sums_output(node, error);
-    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
-}
-
-static eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
-    static const int changed[] = {0, 2, 6};
-    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    eitp_dtype wide = eitp__wide(parameter->dtype);
-    eitp_status status = eitp__check_gradient(node, error);
-    if (!status)
-        status = eitp__require(eitp__is_like(node->inputs[2], parameter, wide) && !eitp__optional_input(node, 3), error,
-                               "the velocity of a %s parameter must have its shape and be %s, and input 3 absent",
-                               eitp_dtype_name(parameter->dtype), eitp_dtype_name(wide));
-    if (!status)
-        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
-    if (!status)
-        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
-    if (!status)
-        status = eitp__check_hyper(node, error);
-    if (!status)
-        status = eitp__node_output_like(node, parameter, error);
-    if (!status)
-        status = eitp__node_output_like(node, node->inputs[2], error);
-    if (!status)
-        status = eitp__sums_output(node, error);
-    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }
 
 /* ---- Entries of the table of ops ---- */
@@ -420,21 +426,6 @@ EITP__PRIVATE void eitp__op_commit(eitp__op_info *op) {
     op->shape = eitp__shape_commit;
 }
 
-EITP__PRIVATE void eitp__op_adamw(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
-    op->min_inputs = 6;
-    op->max_inputs = 10;
-    op->outputs = 7;
-    op->shape = eitp__shape_adamw;
-    op->flops = eitp__flops_adamw;
-    op->shares[0] = 1;
-    op->shares[1] = 3;
-    op->shares[2] = 4;
-    op->shares[4] = 7;
-    op->shares[5] = 8;
-    op->shares[6] = 9;
-}
-
 EITP__PRIVATE void eitp__op_factored_means(eitp__op_info *op) {
     op->work = EITP_WORK_UPDATE;
     op->min_inputs = 4;
@@ -454,25 +445,15 @@ EITP__PRIVATE void eitp__op_factored_momentum(eitp__op_info *op) {
     op->shares[1] = 2;
 }
 
-EITP__PRIVATE void eitp__op_factored(eitp__op_info *op) {
+EITP__PRIVATE void eitp__op_update(eitp__op_info *op) {
     op->work = EITP_WORK_UPDATE;
-    op->min_inputs = 6;
-    op->max_inputs = 10;
-    op->outputs = 3;
-    op->shape = eitp__shape_factored;
-    op->flops = eitp__flops_factored;
-    op->shares[0] = 1;
-    op->shares[2] = 7;
-}
-
-EITP__PRIVATE void eitp__op_sgd(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
-    op->min_inputs = 3;
-    op->max_inputs = 8;
-    op->outputs = 4;
-    op->shape = eitp__shape_sgd;
-    op->flops = eitp__flops_elements;
-    op->shares[0] = 1;
-    op->shares[1] = 3;
-    op->shares[3] = 7;
+    op->min_inputs = EITP__UPDATE_COMMIT + 1;
+    op->max_inputs = EITP__UPDATE_INPUTS;
+    op->outputs = EITP__UPDATE_OUTPUTS;
+    op->shape = eitp__shape_update;
+    op->flops = eitp__flops_update;
+    op->shares[0] = EITP__UPDATE_PARAMETER + 1;
+    op->shares[2] = EITP__UPDATE_REMAINDER + 1;
+    for (int i = 0; i < EITP__UPDATE_STATES; i++)
+        op->shares[3 + i] = EITP__UPDATE_STATE + i + 1;
 }
