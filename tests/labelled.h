@@ -121,7 +121,7 @@ static RUN_UNUSED eitp_status begin_model(encoder *e, const variant *v, const ch
     e->r.config.batch_size = v->batch_size;
     e->r.config.grad_accum = v->grad_accum;
     e->r.config.micro_batches_per_pass = v->micro_batches_per_pass;
-    e->r.config.optimizer = v->optimizer;
+    e->r.config.optimizer_config.optimizer = v->optimizer;
     e->r.config.plan = v->plan;
     e->r.config.data_workers = v->data_workers;
     e->r.config.schedule.peak = 0.01;

@@ -50,7 +50,7 @@ static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
     fit.trainer.grad_accum = s->grad_accum;
     fit.trainer.optimizer_config.piece_bytes = 16384;
     fit.any_optimizer = optimizer == EITP_OPTIMIZER_COUNT;
-    fit.trainer.optimizer = fit.any_optimizer ? EITP_ADAMW : (eitp_optimizer)optimizer;
+    fit.trainer.optimizer_config.optimizer = fit.any_optimizer ? EITP_ADAMW : (eitp_optimizer)optimizer;
     planned.block_size = s->block_size;
     fit.create_task = make_language_task;
     fit.user = &planned;

@@ -26,14 +26,14 @@ typedef struct fitting {
 } fitting;
 
 /* Minimizes half the sum of squares of "w". */
-static void fitting_begin(fitting *f, const char *name, eitp_moments moments) {
+static void fitting_begin(fitting *f, const char *name, eitp_optimizer optimizer) {
     const int64_t shape[2] = {2, COUNT / 2}, one[1] = {1};
     eitp_optimizer_config config = eitp_optimizer_config_default();
     memset(f, 0, sizeof *f);
     f->context = open_context("ref", 1);
     CHECK(!eitp_graph_create(f->context, &f->graph, &error_));
     f->parameter = eitp_parameter(f->graph, name, 2, shape);
-    config.moments = moments;
+    config.optimizer = optimizer;
     config.loss_scale = f->scale = eitp_input(f->graph, "loss scale", EITP_F32, 1, one);
     f->status =
         eitp_minimize(eitp_affine(eitp_sum(eitp_multiply(f->parameter, f->parameter), EITP_ALL_DIMENSIONS, 0), 0.5, 0),
@@ -59,7 +59,7 @@ static void steps_are_counted_from_one(void) {
     static const float wrong[] = {0, -1, 0.5f, NAN, INFINITY};
     fitting f;
     float before[COUNT] = {1, 2, 3, 4, 5, 6}, after[COUNT];
-    fitting_begin(&f, "w", EITP_MOMENTS_F32);
+    fitting_begin(&f, "w", EITP_ADAMW);
     REQUIRE_OK(f.status, error_);
     REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
     REQUIRE_OK(eitp_variable_write(f.context, "w", 0, before, sizeof before, &error_), error_);
@@ -78,7 +78,7 @@ static void steps_are_counted_from_one(void) {
 
 static void invalid_update_inputs_are_refused(void) {
     fitting f;
-    fitting_begin(&f, "w", EITP_MOMENTS_F32);
+    fitting_begin(&f, "w", EITP_ADAMW);
     REQUIRE_OK(f.status, error_);
     REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
     CHECK(is_refused(write_hyper(&f, NAN, 1), "learning rate", "nan"));
@@ -92,29 +92,28 @@ static void invalid_update_inputs_are_refused(void) {
     fitting_end(&f);
 }
 
-static void unknown_moments_are_refused(void) {
+static void unknown_optimizers_are_refused(void) {
     fitting f;
-    fitting_begin(&f, "w", (eitp_moments)7);
-    CHECK(is_refused(f.status, "moments", "7"));
+    fitting_begin(&f, "w", (eitp_optimizer)7);
+    CHECK(is_refused(f.status, "unknown optimizer", "7"));
     fitting_end(&f);
 }
 
 /* Names of states contain the parameter's name: if that does not fit, two parameters could share a state. */
 static void long_names_do_not_share_a_state(void) {
     static const struct {
-        eitp_moments moments;
+        eitp_optimizer optimizer;
         size_t max_length;
-    } cases[] = {
-        {EITP_MOMENTS_F32, 247}, {EITP_MOMENTS_8BIT, 241}, {EITP_MOMENTS_FACTORED, 235}, {EITP_MOMENTS_VELOCITY, 242}};
+    } cases[] = {{EITP_ADAMW, 247}, {EITP_ADAMW8, 241}, {EITP_FACTORED, 235}, {EITP_SGD, 242}};
     for (size_t c = 0; c < EITP__COUNT(cases); c++) {
         for (size_t length = cases[c].max_length; length <= 300; length += length < 256 ? 1 : 44) {
             char name[301];
             fitting f;
             memset(name, 'n', length);
             name[length] = 0;
-            fitting_begin(&f, name, cases[c].moments);
+            fitting_begin(&f, name, cases[c].optimizer);
             CHECK_THAT(length == cases[c].max_length ? !f.status : is_refused(f.status, "nnn", "too long"),
-                       "moments %d, a name of %d", (int)cases[c].moments, (int)length);
+                       "%s, a name of %d", eitp_optimizer_get(cases[c].optimizer)->name, (int)length);
             fitting_end(&f);
         }
     }
@@ -376,7 +375,7 @@ static void variables_with_null(void) {
 
 static void data_is_null(void) {
     fitting f;
-    fitting_begin(&f, "w", EITP_MOMENTS_F32);
+    fitting_begin(&f, "w", EITP_ADAMW);
     REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
     CHECK(names_null(eitp_variable_write(f.context, "w", 0, NULL, 4, &error_), "'w'"));
     CHECK(names_null(eitp_variable_read(f.context, "w", 0, NULL, 4, &error_), "'w'"));
@@ -693,7 +692,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(steps_are_counted_from_one),
         TEST(invalid_update_inputs_are_refused),
-        TEST(unknown_moments_are_refused),
+        TEST(unknown_optimizers_are_refused),
         TEST(long_names_do_not_share_a_state),
         TEST(long_names_do_not_share_a_remainder),
         TEST(losses_are_scalars),

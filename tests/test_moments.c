@@ -1,6 +1,10 @@
 /* Switching optimizers: moments are converted, and training continues. */
 #include "tests/trainer_run.h"
 
+static int has_8bit_moments(eitp_optimizer optimizer) {
+    return optimizer == EITP_ADAMW8 || optimizer == EITP_ADAMW8_SR;
+}
+
 /* Reads the variable "<prefix>.<parameter>" of a run; zeros if there is none. */
 static void read_state(const run *r, const char *prefix, const char *parameter, float *values, int64_t count) {
     char name[256];
@@ -77,7 +81,7 @@ static void moments_are_converted(void) {
         variant variants[2] = {default_variant(), default_variant()};
         double before = 0, after = 0;
         run r;
-        int is_8bit = eitp_optimizer_get(ways[w][1])->moments == EITP_MOMENTS_8BIT;
+        int is_8bit = has_8bit_moments(ways[w][1]);
         snprintf(what, sizeof what, "%s to %s", eitp_optimizer_get(ways[w][0])->name,
                  eitp_optimizer_get(ways[w][1])->name);
         REQUIRE(scratch_make(directory) && write_text(directory));
@@ -118,7 +122,7 @@ static void read_first_moment(const run *r, eitp_optimizer optimizer, const char
     float scales[CONVERTED / EITP__MOMENT_GROUP];
     int8_t codes[CONVERTED];
     char name[256];
-    if (eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_8BIT) {
+    if (!has_8bit_moments(optimizer)) {
         read_state(r, optimizer == EITP_SGD ? "sgd.velocity" : "adamw.m", parameter, m, CONVERTED);
         return;
     }
@@ -154,7 +158,7 @@ static void check_from_velocity(const converted *from, const converted *to, eitp
     static float squares[CONVERTED];
     const double factor = (1 - 0.81) / (1 - pow(0.81, CONVERTED_STEPS)) * (1 - pow(0.999, CONVERTED_STEPS));
     double mean = 0, unit = 0;
-    int is_8bit = eitp_optimizer_get(optimizer)->moments == EITP_MOMENTS_8BIT;
+    int is_8bit = has_8bit_moments(optimizer);
     for (int i = 0; i < CONVERTED; i++) {
         double m = 0.1 * (double)from->m[i];
         unit = fmax(unit, fabs(m));

@@ -569,8 +569,8 @@ static eitp__node *adamw_node(eitp_graph *graph, const adamw_form *f, eitp_tenso
     return eitp__node_create(graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes);
 }
 
-/* The parameter, the remainder and the states that are present are changed in place, in this order; the sums, which come
- * second, have memory of their own. */
+/* The parameter, the remainder and the states that are present are changed in place, in this order. The sums, which come
+ * second, are not. */
 static void check_update_outputs(const eitp__node *node, eitp_tensor *const *inputs) {
     int present = 2;
     CHECK(node->outputs[0]->storage == inputs[EITP__UPDATE_PARAMETER]);
@@ -828,7 +828,7 @@ static void sgd_of_a_stochastically_rounded_parameter(void) {
     settings.device = "cpu";
     settings.precision = "bf16";
     settings.parameters = EITP_PARAMETERS_ROUNDED;
-    config.moments = EITP_MOMENTS_VELOCITY;
+    config.optimizer = EITP_SGD;
     config.weight_decay = 0;
     REQUIRE(!eitp_context_create(&settings, &context, &error) && !eitp_graph_create(context, &graph, &error));
     x = eitp_cast(eitp_variable_tensor(graph, "x", EITP_PARAMETER, EITP_BF16, 2, shape), EITP_F32);
@@ -851,7 +851,7 @@ static void sgd_of_a_stochastically_rounded_parameter(void) {
 }
 
 /* Two stochastically rounded parameters, declared in either order; their bits after some steps. */
-static void round_two(eitp_moments moments, int is_reversed, float values[2][FORM_ROWS * FORM_COLUMNS]) {
+static void round_two(eitp_optimizer optimizer, int is_reversed, float values[2][FORM_ROWS * FORM_COLUMNS]) {
     static const char *const names[2] = {"a", "b"};
     static const float limit = 0;
     const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
@@ -867,7 +867,7 @@ static void round_two(eitp_moments moments, int is_reversed, float values[2][FOR
     settings.isa = "ref";
     settings.precision = "bf16";
     settings.parameters = EITP_PARAMETERS_ROUNDED;
-    config.moments = moments;
+    config.optimizer = optimizer;
     REQUIRE(!eitp_context_create(&settings, &context, &error) && !eitp_graph_create(context, &graph, &error));
     for (int i = 0; i < 2; i++) {
         int which = is_reversed ? 1 - i : i;
@@ -896,14 +896,13 @@ static void round_two(eitp_moments moments, int is_reversed, float values[2][FOR
 
 /* The random bits that round a parameter depend on its name, not on the order of declaration. */
 static void rounding_depends_on_names(void) {
-    static const eitp_moments all[] = {EITP_MOMENTS_F32, EITP_MOMENTS_8BIT, EITP_MOMENTS_FACTORED,
-                                       EITP_MOMENTS_VELOCITY};
-    for (size_t m = 0; m < EITP__COUNT(all); m++) {
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        const char *name = eitp_optimizer_get((eitp_optimizer)i)->name;
         float one[2][FORM_ROWS * FORM_COLUMNS], other[2][FORM_ROWS * FORM_COLUMNS];
-        round_two(all[m], 0, one);
-        round_two(all[m], 1, other);
-        CHECK_THAT(!memcmp(one, other, sizeof one), "moments %d depend on the order of declaration", (int)all[m]);
-        CHECK_THAT(memcmp(one[0], one[1], sizeof one[0]), "moments %d: both are rounded alike", (int)all[m]);
+        round_two((eitp_optimizer)i, 0, one);
+        round_two((eitp_optimizer)i, 1, other);
+        CHECK_THAT(!memcmp(one, other, sizeof one), "%s depends on the order of declaration", name);
+        CHECK_THAT(memcmp(one[0], one[1], sizeof one[0]), "%s: both are rounded alike", name);
     }
 }
 

@@ -88,7 +88,7 @@ static void another_algorithm_is_chosen_only_on_request(void) {
         eitp_fit fit = small_fit(precisions[i]);
         eitp_fit_candidate candidate, smallest;
         size_t most;
-        fit.trainer.optimizer = EITP_SGD;
+        fit.trainer.optimizer_config.optimizer = EITP_SGD;
         REQUIRE_OK(eitp_fit_choose(&fit, &candidate, NULL, &error_), error_);
         most = candidate.total;
         for (int percent = 96; percent >= 8; percent -= 8) {

@@ -121,7 +121,7 @@ static void the_state_is_read_back(void) {
         for (size_t i = 0; i < count; i++)
             CHECK_THAT(eitp__setting_equal(&settings[i], &info.config, &config), "%s: %.17g", settings[i].name,
                        eitp_setting_number(&settings[i], &info.config));
-        CHECK(info.step == 0 && info.rows == 16 && info.config.optimizer == EITP_ADAMW);
+        CHECK(info.step == 0 && info.rows == 16 && info.config.optimizer_config.optimizer == EITP_ADAMW);
         CHECK(info.config.optimizer_config.piece_bytes == EITP_PIECE_BYTES); /* the default: the file lacks it */
     }
     end_run(&r);

@@ -123,7 +123,7 @@ static eitp_status begin(model *m, const variant *v, int parts) {
     m->r.config.batch_size = v->batch_size;
     m->r.config.grad_accum = v->grad_accum;
     m->r.config.micro_batches_per_pass = v->micro_batches_per_pass;
-    m->r.config.optimizer = v->optimizer;
+    m->r.config.optimizer_config.optimizer = v->optimizer;
     m->r.config.schedule.peak = 0.01;
     m->r.task.user = m;
     m->r.task.context = m->r.context;

@@ -87,7 +87,7 @@ static void a_namesake_is_no_gradient(void) {
     parameter(&f, "gradient.v");
     parameter(&f, "v");
     eitp_gradient_variable(w);
-    config.moments = EITP_MOMENTS_VELOCITY;
+    config.optimizer = EITP_SGD;
     config.weight_decay = 0;
     REQUIRE_OK(eitp_apply_gradients(f.graph, &config, &update, &error_), error_);
     REQUIRE_OK(eitp_plan_create(f.graph, &plan, &error_), error_);

@@ -170,7 +170,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     r->config.keep_gradients = v->keep_gradients;
     r->config.dense_rows = v->dense_rows;
     r->config.plan = v->plan;
-    r->config.optimizer = v->optimizer;
+    r->config.optimizer_config.optimizer = v->optimizer;
     r->config.data_workers = v->data_workers;
     if (v->prefetch)
         r->config.prefetch = v->prefetch;

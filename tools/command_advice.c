@@ -34,7 +34,7 @@ static eitp_status choose_with(const eitp_fit *fit, eitp_optimizer optimizer, ei
     eitp_fit one = *fit;
     eitp_status status;
     one.any_optimizer = 0;
-    one.trainer.optimizer = optimizer;
+    one.trainer.optimizer_config.optimizer = optimizer;
     memset(chosen, 0, sizeof *chosen);
     chosen->optimizer = optimizer;
     chosen->micro_batches_per_pass = one.trainer.micro_batches_per_pass;
@@ -50,7 +50,7 @@ static eitp_status choose_with(const eitp_fit *fit, eitp_optimizer optimizer, ei
 static eitp_status choose_exact(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_status status = EITP_ERROR_MEMORY;
     if (!fit->any_optimizer)
-        return choose_with(fit, fit->trainer.optimizer, chosen, error);
+        return choose_with(fit, fit->trainer.optimizer_config.optimizer, chosen, error);
     for (int i = 0; i < EITP_OPTIMIZER_COUNT && status; i++) {
         if (eitp_optimizer_get((eitp_optimizer)i)->fidelity > EITP_SEED_NOISE)
             continue;

@@ -194,7 +194,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->create_task = create_task;
     fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
-    fit->trainer.optimizer = fit_optimizer(o);
+    fit->trainer.optimizer_config.optimizer = fit_optimizer(o);
     /* Profiles are tried before they are adapted to the model. */
     if (o->values[OPTION_BLOCK_SIZE].source == SOURCE_DEFAULT && plan->block_size > positions)
         plan->block_size = positions;
@@ -263,7 +263,8 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
     }
     other = *fit;
     /* Another algorithm was chosen with a learning rate of its own. */
-    if (!fit->any_optimizer && eitp_optimizer_get(fit->trainer.optimizer)->fidelity != EITP_DIFFERENT_ALGORITHM) {
+    if (!fit->any_optimizer &&
+        eitp_optimizer_get(fit->trainer.optimizer_config.optimizer)->fidelity != EITP_DIFFERENT_ALGORITHM) {
         other.any_optimizer = 1;
         add_change(&other, "--optimizer auto", 1, changes, &count);
     }

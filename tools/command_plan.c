@@ -131,7 +131,7 @@ static eitp_status measure_candidates(planning *p, eitp_error *error) {
                                                                                    : fit.trainer.micro_batches_per_pass;
         candidate.plan.recompute = variants[variant].recompute;
         candidate.offload = variants[variant].offload;
-        if (!p->fit.any_optimizer && candidate.optimizer != p->fit.trainer.optimizer)
+        if (!p->fit.any_optimizer && candidate.optimizer != p->fit.trainer.optimizer_config.optimizer)
             continue;
         status = eitp_fit_measure(&fit, &candidate, error);
         /* fp16 does not support every form of weights. */

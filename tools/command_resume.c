@@ -105,13 +105,13 @@ static eitp_status drop_checkpoint_rates(run *r, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
     option_set *o = &r->options;
     eitp_optimizer optimizer = fit_optimizer(o);
-    if (fit_is_sgd(optimizer) == fit_is_sgd(c->optimizer))
+    if (fit_is_sgd(optimizer) == fit_is_sgd(c->optimizer_config.optimizer))
         return EITP_OK;
     if (!options_is_explicit(o, OPTION_LR))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' was trained with %s at learning rate %g, which is not a rate for %s; set one with "
                             "--lr",
-                            r->checkpoint, eitp_optimizer_get(c->optimizer)->name, c->schedule.peak,
+                            r->checkpoint, eitp_optimizer_get(c->optimizer_config.optimizer)->name, c->schedule.peak,
                             eitp_optimizer_get(optimizer)->name);
     options_set_number(o, OPTION_FINAL_LR, 0, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_WEIGHT_DECAY, fit_default_weight_decay(o), SOURCE_CHECKPOINT);
@@ -139,7 +139,7 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     }
     options_set_integer(o, OPTION_BLOCK_SIZE, r->resumed.rows, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
-    options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer)->name, SOURCE_CHECKPOINT);
+    options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer_config.optimizer)->name, SOURCE_CHECKPOINT);
     adapt_take_options(o, &r->resumed);
     return drop_checkpoint_rates(r, error);
 }

@@ -443,7 +443,7 @@ static eitp_status create_trainer(run *r, eitp_error *error) {
     eitp_trainer_config config = r->fit.trainer;
     eitp_status status;
     config.micro_batches_per_pass = r->choice.micro_batches_per_pass;
-    config.optimizer = r->choice.optimizer;
+    config.optimizer_config.optimizer = r->choice.optimizer;
     config.plan = r->choice.plan;
     status = r->kind->create(r, error);
     if (!status)

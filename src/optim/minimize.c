@@ -5,11 +5,11 @@
 
 eitp_optimizer_config eitp_optimizer_config_default(void) {
     eitp_optimizer_config config;
+    config.optimizer = EITP_ADAMW;
     config.beta1 = 0.9;
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
     config.weight_decay = 0.01;
-    config.moments = EITP_MOMENTS_F32;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     config.skips = 0;
@@ -40,7 +40,7 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimi
                                     eitp_tensor *parameter, eitp_tensor *gradient, eitp_error *error) {
     int64_t rows = parameter->rank ? parameter->shape[0] : 1;
     int64_t piece_rows = eitp__rows_in_piece(parameter, config->piece_bytes);
-    const eitp__optimizer *optimizer = eitp__optimizer_with(config->moments);
+    const eitp__optimizer *optimizer = eitp__optimizer_row(config->optimizer);
     const eitp__update_method *method = parameter->rank > 1 ? optimizer->matrices : optimizer->vectors;
     for (int64_t begin = 0; begin < rows; begin += piece_rows) {
         eitp__update_piece *piece;
@@ -113,9 +113,9 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     if (!(config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: weight_decay is %g; it must be 0 or more",
                           config->weight_decay);
-    if (!eitp__optimizer_with(config->moments))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: unknown moments %d (see eitp_moments)",
-                          (int)config->moments);
+    if (!eitp__optimizer_row(config->optimizer))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
+                          (int)config->optimizer);
     return EITP_OK;
 }
 

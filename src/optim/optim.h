@@ -9,30 +9,58 @@ EITP_BEGIN_DECLARATIONS
 /* The default of eitp_optimizer_config.piece_bytes. */
 #define EITP_PIECE_BYTES ((size_t)16 << 20)
 
-/* How an update stores the two moments of a matrix. Those of vectors are F32 in all of them. */
-typedef enum eitp_moments {
-    EITP_MOMENTS_F32 = 0,
-    EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
-    /* The second moment as row and column means, the first moment along 4 directions that track the gradient's steepest
-     * ones, and updates whose root mean square is at most the learning rate (Shazeer and Stern, "Adafactor", arXiv
-     * 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they mean for AdamW. */
-    EITP_MOMENTS_FACTORED = 2,
-    /* SGD with momentum instead of AdamW, as torch.optim.SGD without dampening and Nesterov momentum: one F32 velocity
-     * for matrices and vectors, velocity = beta1 * velocity + gradient, multiplied by the learning rate. Weight decay
-     * is decoupled, as in AdamW. Learning rates are orders of magnitude larger than AdamW's, because the gradient is
-     * not divided by the root of its mean square. */
-    EITP_MOMENTS_VELOCITY = 3
-} eitp_moments;
+/* ---- Optimizers ---- */
 
 /*
- * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or SGD with
- * EITP_MOMENTS_VELOCITY, where beta1 is the momentum, and beta2 and epsilon are not used.
+ * How weights are updated, and what is stored for that. In 16-bit precision weights are stored in the optimizer's
+ * eitp_parameter_form. Except with SGD, vectors have two moments in F32.
  */
+typedef enum eitp_optimizer {
+    /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101): F32 weights (in 16-bit
+     * precision two planes), F32 moments. */
+    EITP_ADAMW = 0,
+    /* BF16 weights with an 8-bit correction; 8-bit moments, companded, in groups of 32 that share a BF16 scale
+     * (FlashOptim, arXiv 2602.23349). */
+    EITP_ADAMW8 = 1,
+    EITP_ADAMW8_SR = 2, /* BF16 weights with stochastic rounding, 8-bit moments */
+    /* BF16 weights with stochastic rounding; the second moment as row and column means, the first moment along 4
+     * directions that track the gradient's steepest ones, and updates whose root mean square is at most the learning
+     * rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they
+     * mean for AdamW. */
+    EITP_FACTORED = 3,
+    /* SGD with momentum, as torch.optim.SGD without dampening and Nesterov momentum: weights as EITP_ADAMW and one F32
+     * velocity, velocity = beta1 * velocity + gradient, multiplied by the learning rate. beta2 and epsilon are not used.
+     * Weight decay is decoupled, as in AdamW. Learning rates are orders of magnitude larger than AdamW's, because the
+     * gradient is not divided by the root of its mean square. */
+    EITP_SGD = 4,
+    EITP_OPTIMIZER_COUNT = 5
+} eitp_optimizer;
+
+/* How close a run is to the same run with EITP_ADAMW. */
+typedef enum eitp_fidelity {
+    EITP_SAME_BITS = 0,  /* identical */
+    EITP_SEED_NOISE = 1, /* differs as much as a run with another seed */
+    EITP_APPROXIMATE = 2,
+    EITP_DIFFERENT_ALGORITHM = 3 /* not comparable: needs other learning rates; chosen only on request */
+} eitp_fidelity;
+
+typedef struct eitp_optimizer_info {
+    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
+    const char *state; /* weights and state in words, such as "f32 weights and moments" */
+    eitp_fidelity fidelity;
+    eitp_parameter_form parameters; /* that 16-bit weights have: set eitp_context_config.parameters to it */
+} eitp_optimizer_info;
+
+/* A constant; NULL if the optimizer is unknown. */
+EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
+
+/* ---- A step ---- */
+
 typedef struct eitp_optimizer_config {
+    eitp_optimizer optimizer;
     double beta1, beta2; /* 0 or more, below 1 */
     double epsilon;      /* above 0 */
     double weight_decay; /* 0 or more; for variables whose decay flag is set */
-    eitp_moments moments;
     size_t piece_bytes; /* larger gradients are computed and used in pieces of about this size; the bits are the same */
     /* The factor of the loss, F32 [1] of the same graph, which the update divides out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1. */
@@ -47,8 +75,8 @@ typedef struct eitp_optimizer_config {
     eitp_tensor *unique;
 } eitp_optimizer_config;
 
-/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, the same
-   rate for all parameters, no unique ids. */
+/* EITP_ADAMW, betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, EITP_PIECE_BYTES, no loss scale, the same rate for
+   all parameters, no unique ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
@@ -83,36 +111,6 @@ EITP_API eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_confi
    have one and are not frozen. */
 EITP_API eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
                                           eitp_error *error);
-
-/* ---- Optimizers: a form of parameters and of moments ---- */
-
-typedef enum eitp_optimizer {
-    EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
-    EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
-    EITP_ADAMW8_SR = 2, /* BF16 weights with stochastic rounding, 8-bit moments */
-    EITP_FACTORED = 3,  /* BF16 weights with stochastic rounding, EITP_MOMENTS_FACTORED */
-    EITP_SGD = 4,       /* weights as EITP_ADAMW, F32 velocities */
-    EITP_OPTIMIZER_COUNT = 5
-} eitp_optimizer;
-
-/* How close a run is to the same run with EITP_ADAMW. */
-typedef enum eitp_fidelity {
-    EITP_SAME_BITS = 0,  /* identical */
-    EITP_SEED_NOISE = 1, /* differs as much as a run with another seed */
-    EITP_APPROXIMATE = 2,
-    EITP_DIFFERENT_ALGORITHM = 3 /* not comparable: needs other learning rates; chosen only on request */
-} eitp_fidelity;
-
-typedef struct eitp_optimizer_info {
-    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
-    const char *state; /* weights and state in words, such as "f32 weights and moments" */
-    eitp_fidelity fidelity;
-    eitp_parameter_form parameters;
-    eitp_moments moments;
-} eitp_optimizer_info;
-
-/* A constant; NULL if the optimizer is unknown. */
-EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 /* ---- Schedules ---- */
 

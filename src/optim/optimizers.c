@@ -27,34 +27,29 @@ static const eitp__update_method eitp__sgd_method = {
     EITP__UPDATE_RULE_SGD, {{EITP__STATE_VELOCITY, EITP__FORM_WIDE}}, eitp__sum_piece_squares, NULL};
 
 static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
-    {{"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
+    {{"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT},
      &eitp__adamw_method,
      &eitp__adamw_method},
-    {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
-      EITP_MOMENTS_8BIT},
+    {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED},
      &eitp__adamw8_method,
      &eitp__adamw_method},
-    {{"adamw8-sr", "bf16 weights with stochastic rounding, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
-      EITP_MOMENTS_8BIT},
+    {{"adamw8-sr", "bf16 weights with stochastic rounding, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED},
      &eitp__adamw8_method,
      &eitp__adamw_method},
     {{"factored", "bf16 weights with stochastic rounding, row and column means, momentum along 4 directions",
-      EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+      EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED},
      &eitp__factored_method,
      &eitp__adamw_method},
-    {{"sgd", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
+    {{"sgd", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT},
      &eitp__sgd_method,
      &eitp__sgd_method},
 };
 
-const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
-    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
+EITP__PRIVATE const eitp__optimizer *eitp__optimizer_row(eitp_optimizer optimizer) {
+    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer] : NULL;
 }
 
-EITP__PRIVATE const eitp__optimizer *eitp__optimizer_with(eitp_moments moments) {
-    for (size_t i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
-        if (eitp__optimizers[i].info.moments == moments)
-            return &eitp__optimizers[i];
-    }
-    return NULL;
+const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
+    const eitp__optimizer *row = eitp__optimizer_row(optimizer);
+    return row ? &row->info : NULL;
 }

@@ -14,7 +14,7 @@ typedef struct eitp__optimizer {
     const eitp__update_method *matrices, *vectors; /* parameters of two or more dimensions, and of one or none */
 } eitp__optimizer;
 
-/* optimizers.c: the optimizer with such moments; NULL if none has them. */
-EITP__PRIVATE const eitp__optimizer *eitp__optimizer_with(eitp_moments moments);
+/* optimizers.c: NULL if the optimizer is unknown. */
+EITP__PRIVATE const eitp__optimizer *eitp__optimizer_row(eitp_optimizer optimizer);
 
 #endif

@@ -156,7 +156,7 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     eitp_status status;
     if (!plans)
         return eitp__fail_memory(error, sizeof *plans, "the plans of a step");
-    config.optimizer = candidate->optimizer;
+    config.optimizer_config.optimizer = candidate->optimizer;
     config.micro_batches_per_pass = candidate->micro_batches_per_pass;
     config.plan = candidate->plan;
     eitp__step_plans_init(plans, task, &config, 0);
@@ -287,7 +287,7 @@ static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
     const char *requested = fit->context.precision;
     int may_be_bf16 = requested && (!strcmp(requested, "auto") || !strcmp(requested, "bf16"));
     if (!fit->any_optimizer)
-        return optimizer == fit->trainer.optimizer;
+        return optimizer == fit->trainer.optimizer_config.optimizer;
     if (eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM)
         return 0;
     if (optimizer == EITP_ADAMW || may_be_bf16)
@@ -332,7 +332,7 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
     eitp_fit request = *fit;
     eitp_fit_candidate least = EITP__ZERO;
     char needed[32], budget[32];
-    eitp_optimizer last = request.trainer.optimizer;
+    eitp_optimizer last = request.trainer.optimizer_config.optimizer;
     eitp_offload offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
     eitp_offload most = request.any_offload ? EITP_OFFLOAD_ALL : offload;
     eitp_status status;

@@ -16,7 +16,7 @@ typedef struct eitp_fit {
     eitp_status (*create_task)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
     const void *user;
     eitp_trainer_config trainer;
-    int any_optimizer; /* 1: any but EITP_DIFFERENT_ALGORITHM, closest to AdamW first; 0: trainer.optimizer */
+    int any_optimizer; /* 1: any but EITP_DIFFERENT_ALGORITHM, closest to AdamW first; 0: the trainer's */
     /*
      * 1: if nothing fits in memory, variables are offloaded to a file, as few as possible. Since that wears a disk,
      * with any_optimizer only compact optimizers are then considered. 0: context.offload.

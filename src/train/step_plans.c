@@ -61,7 +61,6 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
         optimizer.rate_user = plans;
     }
     optimizer.skips = plans->config.skip_spikes;
-    optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return optimizer;
 }
 

@@ -22,10 +22,10 @@ eitp_trainer_config eitp_trainer_config_default(void) {
 /* The context must keep parameters in the form that the optimizer updates. */
 static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, const eitp_context *context,
                                          eitp_error *error) {
-    const eitp_optimizer_info *optimizer;
-    if ((unsigned)config->optimizer >= EITP_OPTIMIZER_COUNT)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d", (int)config->optimizer);
-    optimizer = eitp_optimizer_get(config->optimizer);
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(config->optimizer_config.optimizer);
+    if (!optimizer)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
+                          (int)config->optimizer_config.optimizer);
     if (eitp_context_precision(context) == EITP_F16 && optimizer->parameters != EITP_PARAMETERS_EXACT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s does not support fp16; use bf16 or fp32", optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)

@@ -64,8 +64,8 @@ static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *writ
 /* Logs another optimizer, for which weights and moments are converted, precision, or kernels. */
 static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
                                const eitp_checkpoint_info *theirs, const char *checkpoint) {
-    const char *here = eitp_optimizer_get(mine->config.optimizer)->name;
-    const char *there = eitp_optimizer_get(theirs->config.optimizer)->name;
+    const char *here = eitp_optimizer_get(mine->config.optimizer_config.optimizer)->name;
+    const char *there = eitp_optimizer_get(theirs->config.optimizer_config.optimizer)->name;
     if (strcmp(here, there))
         eitp__log(&trainer->host, EITP_LOG_WARNING,
                   "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
@@ -256,10 +256,9 @@ static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading re
 
 /* True if the optimizer's state has the form of this version and this optimizer. */
 static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
-    eitp_optimizer optimizer = trainer->plans.config.optimizer;
-    return written->info.config.optimizer == optimizer &&
-           (written->version >= EITP__MOMENTUM_STATE_VERSION ||
-            eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
+    eitp_optimizer optimizer = trainer->plans.config.optimizer_config.optimizer;
+    return written->info.config.optimizer_config.optimizer == optimizer &&
+           (written->version >= EITP__MOMENTUM_STATE_VERSION || optimizer != EITP_FACTORED);
 }
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */

@@ -143,7 +143,7 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %lld,\n",
                         (long long)state->version);
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
-                        state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
+                        state->info.precision, eitp_optimizer_get(state->info.config.optimizer_config.optimizer)->name,
                         state->info.numerics);
     eitp__write_lora_state(architecture, state, &text);
     eitp__write_initial_shape(state, &text);
@@ -235,10 +235,10 @@ static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, 
         status = eitp__json_get_text(root, "optimizer", &optimizer, error);
     if (!status && strcmp(format, "eitp checkpoint"))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'format' must be 'eitp checkpoint' (got '%s')", format);
-    state->info.config.optimizer = eitp__optimizer_named(optimizer);
-    if (!status &&
-        (state->version < EITP__OLDEST_STATE_VERSION || state->version > EITP__STATE_VERSION ||
-         strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
+    state->info.config.optimizer_config.optimizer = eitp__optimizer_named(optimizer);
+    if (!status && (state->version < EITP__OLDEST_STATE_VERSION || state->version > EITP__STATE_VERSION ||
+                    strlen(precision) >= sizeof state->info.precision ||
+                    state->info.config.optimizer_config.optimizer == EITP_OPTIMIZER_COUNT))
         status = eitp__fail(
             error, EITP_ERROR_UNSUPPORTED,
             "unsupported version %lld (supported: %d to %d), precision '%s' or optimizer '%s'; start from "
