@@ -158,8 +158,8 @@
  *   a configuration by component (all in src/train/planner.h below). Then set eitp_context_config.parameters from
  *   eitp_optimizer_get, .precision and .offload as chosen, and copy micro_batches_per_pass and plan to the
  *   eitp_trainer_config, and the optimizer to its optimizer_config. eitp_plan_create_within limits a single plan.
- *   eitp_context_config.offload keeps variables in a file except while a plan uses them. When other programs take memory
- *   during training (eitp_memory_is_short), eitp_trainer_shrink reduces the run between two steps.
+ *   eitp_context_config.offload keeps variables in a file except while a plan uses them. When other programs take
+ *   memory during training (eitp_memory_is_short), eitp_trainer_shrink reduces the run between two steps.
  *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 if the processor has instructions for it,

@@ -89,6 +89,11 @@ training.freeze ["embeddings","layers:2"] freeze "embeddings,layers:2"
 optimizer.type "AdamW" optimizer "adamw"
 optimizer.name "Adafactor" optimizer "factored"
 optimizer "SGD" optimizer "sgd"
+optimizer.name "adamw_torch" optimizer "adamw"
+optimizer.name "adamw_torch_fused" optimizer "adamw"
+optimizer.name "adamw_8bit" optimizer "adamw8"
+optimizer.name "adamw8bit" optimizer "adamw8"
+optimizer.name "adamw_bnb_8bit" optimizer "adamw8"
 optimizer.lr 0.5 lr 0.5
 optimizer.params.lr 0.5 lr 0.5
 scheduler.type "cosine" lr-schedule "cosine"

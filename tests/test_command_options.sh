@@ -12,6 +12,11 @@ check "help lists commands" grep -q 'eitp train' out
 exits 0 "version" --version
 check "version has a number" grep -q '^eitp [0-9]*\.[0-9]' out
 exits 0 "help of a command" help train
+# The defaults of the optimizers, and their names, come from the library.
+check "help: learning rates" grep -q \
+    '(default: 5e-5 with --model, 3e-4 with --init or --lora-rank; sgd: 0.02 and 0.1)$' out
+check "help: weight decay" grep -q '(default: 0.01; sgd: 0)$' out
+check "help: optimizers" grep -q -- '^ *--optimizer auto|adamw|adamw8|adamw8-sr|factored|sgd ' out
 check "help has defaults" grep -q 'default: 500' out
 check "help of a command: the default of another is left out" sh -c '! grep -q -e "--model .*default: gpt2" out'
 check "help has no empty defaults" sh -c '! grep -q "default: )" out'

@@ -92,6 +92,28 @@ static void invalid_update_inputs_are_refused(void) {
     fitting_end(&f);
 }
 
+/* Names and aliases are those of one optimizer; a trained model is trained further in smaller steps. */
+static void optimizers_are_described(void) {
+    char names[400] = " ", name[40];
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        const eitp_optimizer_info *info = eitp_optimizer_get((eitp_optimizer)i);
+        const char *at = info->aliases;
+        CHECK(*info->state && info->rate > 0 && info->rate < 1 && info->fine_tuning_rate > 0);
+        CHECK(info->fine_tuning_rate < info->rate && info->weight_decay >= 0 && info->weight_decay < 1);
+        snprintf(name, sizeof name, " %s ", info->name);
+        for (size_t size = 0; *name; at += size) {
+            CHECK_THAT(!strstr(names, name), "two optimizers are called%s", name);
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s", name);
+            at += strspn(at, " ");
+            size = strcspn(at, " ");
+            snprintf(name, sizeof name, size ? " %.*s " : "%.*s", (int)size, at);
+        }
+    }
+    CHECK(!eitp_optimizer_get(EITP_OPTIMIZER_COUNT) && !eitp_optimizer_get((eitp_optimizer)-1));
+    CHECK(eitp_optimizer_config_default().optimizer == EITP_ADAMW);
+    CHECK(fabs(eitp_optimizer_config_default().weight_decay - 0.01) < 1e-12);
+}
+
 static void unknown_optimizers_are_refused(void) {
     fitting f;
     fitting_begin(&f, "w", (eitp_optimizer)7);
@@ -692,6 +714,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(steps_are_counted_from_one),
         TEST(invalid_update_inputs_are_refused),
+        TEST(optimizers_are_described),
         TEST(unknown_optimizers_are_refused),
         TEST(long_names_do_not_share_a_state),
         TEST(long_names_do_not_share_a_remainder),

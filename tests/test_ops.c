@@ -569,8 +569,8 @@ static eitp__node *adamw_node(eitp_graph *graph, const adamw_form *f, eitp_tenso
     return eitp__node_create(graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes);
 }
 
-/* The parameter, the remainder and the states that are present are changed in place, in this order. The sums, which come
- * second, are not. */
+/* The parameter, the remainder and the states that are present are changed in place, in this order. The sums, which
+ * come second, are not. */
 static void check_update_outputs(const eitp__node *node, eitp_tensor *const *inputs) {
     int present = 2;
     CHECK(node->outputs[0]->storage == inputs[EITP__UPDATE_PARAMETER]);

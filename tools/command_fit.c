@@ -13,14 +13,6 @@ eitp_optimizer fit_optimizer(const option_set *o) {
     return choice ? (eitp_optimizer)(choice - 1) : EITP_ADAMW;
 }
 
-int fit_is_sgd(eitp_optimizer optimizer) {
-    return eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM;
-}
-
-double fit_default_weight_decay(const option_set *o) {
-    return fit_is_sgd(fit_optimizer(o)) ? 0 : 0.01;
-}
-
 /* ---- The model's shape ---- */
 
 /* True if --init is a config.json rather than the name of a shape. */

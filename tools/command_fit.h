@@ -9,10 +9,6 @@ EITP_BEGIN_DECLARATIONS
 /* The optimizer of --optimizer; for auto the first that is tried. */
 eitp_optimizer fit_optimizer(const option_set *o);
 
-/* True for an optimizer whose learning rates and weight decay are not those of AdamW. */
-int fit_is_sgd(eitp_optimizer optimizer);
-double fit_default_weight_decay(const option_set *o);
-
 /* Reads the shape or the config.json of --init, with the sizes that --vocab-size, --layers and the like replace. */
 eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error);
 

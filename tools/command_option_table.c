@@ -2,6 +2,8 @@
 
 #include "command_output.h"
 
+#include <stdarg.h>
+
 /* An option of the command. A setting of the trainer takes from the library what its row leaves open. */
 typedef struct option_row {
     const char *name;
@@ -139,8 +141,7 @@ static const option_row rows[] = {
      "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
      NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
-    {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1,
-     " (default: 5e-5 with --model, 3e-4 with --init or --lora-rank; sgd: 0.02 and 0.1)"},
+    {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},
     {"final-lr", "min-lr lr-end", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_SETTING, 0, 0, "linear",
      "constant=constant-with-warmup", OPTIONS_TRAIN, 1, ""},
@@ -148,7 +149,7 @@ static const option_row rows[] = {
     {"warmup-steps", "num-warmup-steps warmup", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"warmup-ratio", "warmup-fraction", KIND_NUMBER, 0, 1, NULL, "X", OPTIONS_TRAIN, 0,
      "the warm-up as a fraction of all steps, instead of --warmup-steps"},
-    {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, " (default: 0.01; sgd: 0)"},
+    {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},
     {"beta1", "adam-beta1 momentum sgd-momentum", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"beta2", "adam-beta2", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"epsilon", "adam-epsilon eps", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
@@ -204,9 +205,7 @@ static const option_row rows[] = {
      RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: the fastest on this processor"},
     {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
     {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS | OPTIONS_BENCH_STEP, 1, ""},
-    {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto",
-     "adamw=adamw-torch=adamw-torch-fused adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit factored=adafactor",
-     FITS | OPTIONS_BENCH_STEP, 1,
+    {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto", "auto", FITS | OPTIONS_BENCH_STEP, 1,
      "optimizer, and the form of weights and moments; auto: the AdamW nearest to full precision that fits in memory"},
     {"recompute", "gradient-checkpointing=layer|none activation-checkpointing=layer|none", KIND_CHOICE, 0, 0, "auto",
      "auto none attention=attn layer=block", FITS | OPTIONS_BENCH_STEP, 0,
@@ -375,20 +374,61 @@ static void add_option(const eitp_setting *setting) {
     fill_from_setting(added, setting, &row);
 }
 
-/* The library's optimizers in its order, after "auto", each with the row's spellings for it. */
-static void fill_optimizers(option_entry *filled, const char *spelled) {
+/* Adds the library's optimizers in its order, each with its aliases, to the words of the row. */
+static void fill_optimizers(option_entry *filled) {
     static char words[400];
-    size_t used = (size_t)snprintf(words, sizeof words, "auto");
+    size_t used = (size_t)snprintf(words, sizeof words, "%s", filled->words);
     for (int i = 0; i < EITP_OPTIMIZER_COUNT && used < sizeof words; i++) {
-        const char *name = eitp_optimizer_get((eitp_optimizer)i)->name, *list = spelled, *word;
-        size_t size = 0;
-        while (option_next_word(&list, &word, &size) &&
-               !(strcspn(word, "= ") == strlen(name) && !strncmp(word, name, strlen(name))))
-            size = 0;
-        used += (size_t)snprintf(words + used, sizeof words - used, " %.*s", (int)(size ? size : strlen(name)),
-                                 size ? word : name);
+        const eitp_optimizer_info *optimizer = eitp_optimizer_get((eitp_optimizer)i);
+        const char *list = optimizer->aliases, *alias;
+        size_t size;
+        used += (size_t)snprintf(words + used, sizeof words - used, " %s", optimizer->name);
+        while (used < sizeof words && option_next_word(&list, &alias, &size))
+            used += (size_t)snprintf(words + used, sizeof words - used, "=%.*s", (int)size, alias);
     }
     filled->words = words;
+}
+
+typedef struct rate_text {
+    char text[32];
+} rate_text;
+
+/* A learning rate as people write it: 3e-4, but 0.02. */
+static rate_text write_rate(double rate) {
+    const int exponent = (int)floor(log10(rate));
+    rate_text written;
+    if (rate < 0.001)
+        snprintf(written.text, sizeof written.text, "%ge%d", rate / pow(10, exponent), exponent);
+    else
+        snprintf(written.text, sizeof written.text, "%g", rate);
+    return written;
+}
+
+static void add_help(option_entry *filled, const char *format, ...) COMMAND_PRINTF(2, 3);
+static void add_help(option_entry *filled, const char *format, ...) {
+    const size_t used = strlen(filled->help);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(filled->help + used, sizeof filled->help - used, format, arguments);
+    va_end(arguments);
+}
+
+/* Adds the first optimizer's usual rates and decay, and those that differ, to the help. */
+static void add_optimizer_defaults(option_entry *rate, option_entry *decay) {
+    const eitp_optimizer_info *first = eitp_optimizer_get((eitp_optimizer)0);
+    add_help(rate, " (default: %s with --model, %s with --init or --lora-rank",
+             write_rate(first->fine_tuning_rate).text, write_rate(first->rate).text);
+    add_help(decay, " (default: %g", first->weight_decay);
+    for (int i = 1; i < EITP_OPTIMIZER_COUNT; i++) {
+        const eitp_optimizer_info *other = eitp_optimizer_get((eitp_optimizer)i);
+        if (fabs(other->rate - first->rate) > 0)
+            add_help(rate, "; %s: %s and %s", other->name, write_rate(other->fine_tuning_rate).text,
+                     write_rate(other->rate).text);
+        if (fabs(other->weight_decay - first->weight_decay) > 0)
+            add_help(decay, "; %s: %g", other->name, other->weight_decay);
+    }
+    add_help(rate, ")");
+    add_help(decay, ")");
 }
 
 static void fill_table(void) {
@@ -397,7 +437,7 @@ static void fill_table(void) {
     for (size_t i = 0; i < OPTION_COUNT; i++)
         fill_from_row(&table[i], &rows[i]);
     table_size = OPTION_COUNT;
-    fill_optimizers(&table[OPTION_OPTIMIZER], rows[OPTION_OPTIMIZER].words);
+    fill_optimizers(&table[OPTION_OPTIMIZER]);
     for (size_t i = 0; i < count; i++) {
         const char *name = settings[i].name;
         size_t k = 0;
@@ -410,6 +450,7 @@ static void fill_table(void) {
         else if (name)
             add_option(&settings[i]);
     }
+    add_optimizer_defaults(&table[OPTION_LR], &table[OPTION_WEIGHT_DECAY]);
 }
 
 size_t option_count(void) {

@@ -100,21 +100,22 @@ int resume_starts_over(run *r, eitp_error *error) {
 
 /* ---- Options from the checkpoint ---- */
 
-/* Learning rates of SGD and AdamW differ by orders of magnitude, so they are not carried over between the two. */
+/* Learning rates are carried over between optimizers whose usual ones are the same: those of SGD are orders of magnitude
+   larger than those of AdamW. */
 static eitp_status drop_checkpoint_rates(run *r, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
     option_set *o = &r->options;
-    eitp_optimizer optimizer = fit_optimizer(o);
-    if (fit_is_sgd(optimizer) == fit_is_sgd(c->optimizer_config.optimizer))
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(fit_optimizer(o));
+    const eitp_optimizer_info *resumed = eitp_optimizer_get(c->optimizer_config.optimizer);
+    if (!(fabs(optimizer->rate - resumed->rate) > 0))
         return EITP_OK;
     if (!options_is_explicit(o, OPTION_LR))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' was trained with %s at learning rate %g, which is not a rate for %s; set one with "
                             "--lr",
-                            r->checkpoint, eitp_optimizer_get(c->optimizer_config.optimizer)->name, c->schedule.peak,
-                            eitp_optimizer_get(optimizer)->name);
+                            r->checkpoint, resumed->name, c->schedule.peak, optimizer->name);
     options_set_number(o, OPTION_FINAL_LR, 0, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_WEIGHT_DECAY, fit_default_weight_decay(o), SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_WEIGHT_DECAY, optimizer->weight_decay, SOURCE_CHECKPOINT);
     return EITP_OK;
 }
 

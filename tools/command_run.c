@@ -71,10 +71,9 @@ static eitp_status check_combination(const run *r, eitp_error *error) {
 }
 
 static double default_rate(const run *r) {
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(fit_optimizer(&r->options));
     int is_fine_tuning = starts_from_model(r) && !adapt_is_requested(&r->options);
-    if (fit_is_sgd(fit_optimizer(&r->options)))
-        return is_fine_tuning ? 0.02 : 0.1;
-    return is_fine_tuning ? 5e-5 : 3e-4;
+    return is_fine_tuning ? optimizer->fine_tuning_rate : optimizer->rate;
 }
 
 /* --warmup-ratio as steps, rounded up; --warmup-steps from a better source stands. */
@@ -108,7 +107,7 @@ eitp_status run_resolve(run *r, eitp_error *error) {
     profile_apply(o);
     if (!options_has(o, OPTION_LR))
         options_set_number(o, OPTION_LR, default_rate(r), SOURCE_DEFAULT);
-    options_set_number(o, OPTION_WEIGHT_DECAY, fit_default_weight_decay(o), SOURCE_DEFAULT);
+    options_set_number(o, OPTION_WEIGHT_DECAY, eitp_optimizer_get(fit_optimizer(o))->weight_decay, SOURCE_DEFAULT);
     if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
         options_set_integer(o, OPTION_EPOCHS, 1, SOURCE_DEFAULT);
     status = check_schedule(o, error);

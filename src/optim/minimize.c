@@ -9,7 +9,7 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     config.beta1 = 0.9;
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
-    config.weight_decay = 0.01;
+    config.weight_decay = eitp_optimizer_get(config.optimizer)->weight_decay;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     config.skips = 0;

@@ -29,9 +29,9 @@ typedef enum eitp_optimizer {
      * mean for AdamW. */
     EITP_FACTORED = 3,
     /* SGD with momentum, as torch.optim.SGD without dampening and Nesterov momentum: weights as EITP_ADAMW and one F32
-     * velocity, velocity = beta1 * velocity + gradient, multiplied by the learning rate. beta2 and epsilon are not used.
-     * Weight decay is decoupled, as in AdamW. Learning rates are orders of magnitude larger than AdamW's, because the
-     * gradient is not divided by the root of its mean square. */
+     * velocity, velocity = beta1 * velocity + gradient, multiplied by the learning rate. beta2 and epsilon are not
+     * used. Weight decay is decoupled, as in AdamW. Learning rates are orders of magnitude larger than AdamW's, because
+     * the gradient is not divided by the root of its mean square. */
     EITP_SGD = 4,
     EITP_OPTIMIZER_COUNT = 5
 } eitp_optimizer;
@@ -45,10 +45,13 @@ typedef enum eitp_fidelity {
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {
-    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
-    const char *state; /* weights and state in words, such as "f32 weights and moments" */
+    const char *name;    /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
+    const char *aliases; /* names in other programs, with spaces between them; "" if there are none */
+    const char *state;   /* weights and state in words, such as "f32 weights and moments" */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters; /* that 16-bit weights have: set eitp_context_config.parameters to it */
+    double rate, fine_tuning_rate;  /* usual peak learning rates: from random weights, and from trained ones */
+    double weight_decay;            /* the usual one */
 } eitp_optimizer_info;
 
 /* A constant; NULL if the optimizer is unknown. */

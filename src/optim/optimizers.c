@@ -26,21 +26,26 @@ static const eitp__update_method eitp__factored_method = {EITP__UPDATE_RULE_FACT
 static const eitp__update_method eitp__sgd_method = {
     EITP__UPDATE_RULE_SGD, {{EITP__STATE_VELOCITY, EITP__FORM_WIDE}}, eitp__sum_piece_squares, NULL};
 
+/* In the order in which the planner tries them, but for those that are a different algorithm. */
 static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
-    {{"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT},
+    {{"adamw", "adamw-torch adamw-torch-fused", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, 3e-4,
+      5e-5, 0.01},
      &eitp__adamw_method,
      &eitp__adamw_method},
-    {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED},
+    {{"adamw8", "adamw-8bit adamw8bit adamw-bnb-8bit", "bf16 weights with 8-bit corrections, 8-bit moments",
+      EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED, 3e-4, 5e-5, 0.01},
      &eitp__adamw8_method,
      &eitp__adamw_method},
-    {{"adamw8-sr", "bf16 weights with stochastic rounding, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED},
+    {{"adamw8-sr", "", "bf16 weights with stochastic rounding, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+      3e-4, 5e-5, 0.01},
      &eitp__adamw8_method,
      &eitp__adamw_method},
-    {{"factored", "bf16 weights with stochastic rounding, row and column means, momentum along 4 directions",
-      EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED},
+    {{"factored", "adafactor",
+      "bf16 weights with stochastic rounding, row and column means, momentum along 4 directions", EITP_APPROXIMATE,
+      EITP_PARAMETERS_ROUNDED, 3e-4, 5e-5, 0.01},
      &eitp__factored_method,
      &eitp__adamw_method},
-    {{"sgd", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT},
+    {{"sgd", "", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT, 0.1, 0.02, 0},
      &eitp__sgd_method,
      &eitp__sgd_method},
 };

@@ -67,8 +67,8 @@ typedef struct eitp_trainer_config {
      * resumed.
      */
     int skip_spikes;
-    /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. The trainer sets
-     * `loss_scale` and `unique` itself. */
+    /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. The trainer
+     * sets `loss_scale` and `unique` itself. */
     eitp_optimizer_config optimizer_config;
     eitp_schedule schedule;
     /*
