@@ -237,24 +237,58 @@ static void velocities_are_converted(void) {
     }
 }
 
-/* Replaces the version in a checkpoint's state. */
-static int write_version(const char *checkpoint, char version) {
-    static const char member[] = "\"version\": ";
-    char path[800], text[8192], *at;
+/* Replaces the value of a member in a checkpoint's state; its old and new length may differ. */
+static int write_member(const char *checkpoint, const char *member, const char *value) {
+    static char text[8192];
+    char path[800], *at;
     size_t size;
     FILE *file;
     snprintf(path, sizeof path, "%s/trainer_state.json", checkpoint);
-    file = fopen(path, "r+b");
+    file = fopen(path, "rb");
     if (!file)
         return 0;
     size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
     text[size] = 0;
     at = strstr(text, member);
-    if (at)
-        at[strlen(member)] = version;
-    rewind(file);
-    size = at ? fwrite(text, 1, strlen(text), file) : 0;
-    return !fclose(file) && size;
+    file = at ? fopen(path, "wb") : NULL;
+    if (!file)
+        return 0;
+    at += strlen(member);
+    fprintf(file, "%.*s%s%s", (int)(at - text), text, value, at + strcspn(at, ",}"));
+    return !fclose(file);
+}
+
+/* Makes a checkpoint one of an earlier version, which has no manifest. */
+static int write_version(const char *checkpoint, const char *version) {
+    return write_member(checkpoint, "\"version\": ", version) && !remove(scratch_path(checkpoint, "manifest.json"));
+}
+
+/* A velocity does not pass for the moments of the optimizer that the checkpoint names. */
+static void missing_moments_are_refused(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant();
+    double loss = 0;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", output);
+    v.optimizer = EITP_SGD;
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 2, &loss));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    end_run(&r);
+    REQUIRE(write_version(checkpoint, "4"));
+    for (int is_factored = 0; is_factored < 2; is_factored++) {
+        REQUIRE(write_member(checkpoint, "\"optimizer\": ", is_factored ? "\"factored\"" : "\"adamw\""));
+        v.optimizer = EITP_ADAMW8;
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_FORMAT);
+        CHECK_THAT(strstr(error_.message, "no second moment of '"), "%s", error_.message);
+        end_run(&r);
+    }
+    scratch_remove(directory);
 }
 
 /* A factored state before version 4 has no first moment: it starts at zero, and the second moment is kept. */
@@ -276,7 +310,7 @@ static void a_missing_first_moment_starts_at_zero(void) {
         if (i == 0) {
             REQUIRE(step_many(&r, 30, &before));
             REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
-            REQUIRE(write_version(checkpoint, '3') && !remove(scratch_path(checkpoint, "manifest.json")));
+            REQUIRE(write_version(checkpoint, "3"));
         } else {
             REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
         }
@@ -301,6 +335,7 @@ int main(int argc, char **argv) {
         TEST(moments_are_converted),
         TEST(velocities_are_converted),
         TEST(a_missing_first_moment_starts_at_zero),
+        TEST(missing_moments_are_refused),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -100,8 +100,8 @@ int resume_starts_over(run *r, eitp_error *error) {
 
 /* ---- Options from the checkpoint ---- */
 
-/* Learning rates are carried over between optimizers whose usual ones are the same: those of SGD are orders of magnitude
-   larger than those of AdamW. */
+/* Learning rates are carried over between optimizers whose usual ones are the same: those of SGD are orders of
+   magnitude larger than those of AdamW. */
 static eitp_status drop_checkpoint_rates(run *r, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
     option_set *o = &r->options;

@@ -40,15 +40,13 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimi
                                     eitp_tensor *parameter, eitp_tensor *gradient, eitp_error *error) {
     int64_t rows = parameter->rank ? parameter->shape[0] : 1;
     int64_t piece_rows = eitp__rows_in_piece(parameter, config->piece_bytes);
-    const eitp__optimizer *optimizer = eitp__optimizer_row(config->optimizer);
-    const eitp__update_method *method = parameter->rank > 1 ? optimizer->matrices : optimizer->vectors;
     for (int64_t begin = 0; begin < rows; begin += piece_rows) {
         eitp__update_piece *piece;
         if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
             return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
         piece = &list->pieces[list->count++];
         memset(piece, 0, sizeof *piece);
-        piece->method = method;
+        piece->method = eitp__update_method_of(config->optimizer, parameter->rank);
         piece->parameter = parameter;
         piece->begin = begin;
         piece->end = begin + piece_rows < rows ? begin + piece_rows : rows;
@@ -113,7 +111,7 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     if (!(config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: weight_decay is %g; it must be 0 or more",
                           config->weight_decay);
-    if (!eitp__optimizer_row(config->optimizer))
+    if (!eitp_optimizer_get(config->optimizer))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
                           (int)config->optimizer);
     return EITP_OK;

@@ -3,28 +3,34 @@
 
 static const eitp__update_method eitp__adamw_method = {
     EITP__UPDATE_RULE_ADAMW,
-    {{EITP__STATE_M, EITP__FORM_WIDE}, {EITP__STATE_V, EITP__FORM_WIDE}},
+    {{"adamw.m", EITP__FORM_WIDE, EITP__STATE_MEAN}, {"adamw.v", EITP__FORM_WIDE, EITP__STATE_SQUARES}},
     eitp__sum_piece_squares,
     NULL};
 
 static const eitp__update_method eitp__adamw8_method = {EITP__UPDATE_RULE_ADAMW,
-                                                        {{EITP__STATE_M, EITP__FORM_SIGNED},
-                                                         {EITP__STATE_V, EITP__FORM_UNSIGNED},
-                                                         {EITP__STATE_M_SCALE, EITP__FORM_SCALES},
-                                                         {EITP__STATE_V_SCALE, EITP__FORM_SCALES}},
+                                                        {{"adamw.m", EITP__FORM_SIGNED, EITP__STATE_MEAN},
+                                                         {"adamw.v", EITP__FORM_UNSIGNED, EITP__STATE_SQUARES},
+                                                         {"adamw.m_scale", EITP__FORM_SCALES, EITP__STATE_MEAN},
+                                                         {"adamw.v_scale", EITP__FORM_SCALES, EITP__STATE_SQUARES}},
                                                         eitp__sum_piece_squares,
                                                         NULL};
 
-static const eitp__update_method eitp__factored_method = {EITP__UPDATE_RULE_FACTORED,
-                                                          {{EITP__STATE_ROWS, EITP__FORM_ROWS},
-                                                           {EITP__STATE_COLUMNS, EITP__FORM_COLUMNS},
-                                                           {EITP__STATE_DIRECTION_M, EITP__FORM_ROWS_OF_DIRECTIONS},
-                                                           {EITP__STATE_DIRECTIONS, EITP__FORM_DIRECTIONS}},
-                                                          eitp__factored_squares,
-                                                          eitp__factored_prepare};
+static const eitp__update_method eitp__factored_method = {
+    EITP__UPDATE_RULE_FACTORED,
+    {{"factored.rows", EITP__FORM_ROWS, EITP__STATE_SQUARES},
+     {"factored.columns", EITP__FORM_COLUMNS, EITP__STATE_SQUARES},
+     {"factored.m", EITP__FORM_ROWS_OF_DIRECTIONS, EITP__STATE_OWN},
+     {"factored.directions", EITP__FORM_DIRECTIONS, EITP__STATE_OWN}},
+    eitp__factored_squares,
+    eitp__factored_prepare};
 
 static const eitp__update_method eitp__sgd_method = {
-    EITP__UPDATE_RULE_SGD, {{EITP__STATE_VELOCITY, EITP__FORM_WIDE}}, eitp__sum_piece_squares, NULL};
+    EITP__UPDATE_RULE_SGD, {{"sgd.velocity", EITP__FORM_WIDE, EITP__STATE_SUM}}, eitp__sum_piece_squares, NULL};
+
+typedef struct eitp__optimizer {
+    eitp_optimizer_info info;
+    const eitp__update_method *matrices, *vectors; /* of parameters with two or more dimensions, and with fewer */
+} eitp__optimizer;
 
 /* In the order in which the planner tries them, but for those that are a different algorithm. */
 static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
@@ -50,11 +56,21 @@ static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
      &eitp__sgd_method},
 };
 
-EITP__PRIVATE const eitp__optimizer *eitp__optimizer_row(eitp_optimizer optimizer) {
-    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer] : NULL;
+const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
+    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
 }
 
-const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
-    const eitp__optimizer *row = eitp__optimizer_row(optimizer);
-    return row ? &row->info : NULL;
+EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank) {
+    const eitp__optimizer *row = &eitp__optimizers[optimizer];
+    return rank > 1 ? row->matrices : row->vectors;
+}
+
+EITP__PRIVATE const eitp__state_info *eitp__find_state(const eitp__update_method *method, eitp__state_content content,
+                                                       eitp__state_form form) {
+    for (int i = 0; i < EITP__UPDATE_STATES && method->states[i].kind; i++) {
+        const eitp__state_info *state = &method->states[i];
+        if (state->content == content && (form == EITP__FORM_NONE || state->form == form))
+            return state;
+    }
+    return NULL;
 }

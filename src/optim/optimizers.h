@@ -9,12 +9,11 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
                                           eitp__update_piece *pieces, size_t count);
 
-typedef struct eitp__optimizer {
-    eitp_optimizer_info info;
-    const eitp__update_method *matrices, *vectors; /* parameters of two or more dimensions, and of one or none */
-} eitp__optimizer;
+/* optimizers.c: how the optimizer updates parameters of this rank. */
+EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank);
 
-/* optimizers.c: NULL if the optimizer is unknown. */
-EITP__PRIVATE const eitp__optimizer *eitp__optimizer_row(eitp_optimizer optimizer);
+/* The first state with this content and form (EITP__FORM_NONE: any); NULL if there is none. */
+EITP__PRIVATE const eitp__state_info *eitp__find_state(const eitp__update_method *method, eitp__state_content content,
+                                                       eitp__state_form form);
 
 #endif

@@ -5,23 +5,21 @@
 #include "optim/optim.h"
 #include "tensor/op_rules.h"
 
-/* The states of the optimizers: kinds of children of a parameter, and the beginning of their names in files. */
-#define EITP__STATE_M "adamw.m"
-#define EITP__STATE_V "adamw.v"
-#define EITP__STATE_M_SCALE "adamw.m_scale"
-#define EITP__STATE_V_SCALE "adamw.v_scale"
-#define EITP__STATE_ROWS "factored.rows"
-#define EITP__STATE_COLUMNS "factored.columns"
-#define EITP__STATE_DIRECTIONS "factored.directions"
-#define EITP__STATE_DIRECTION_M "factored.m"
-#define EITP__STATE_VELOCITY "sgd.velocity"
-
 typedef struct eitp__update_piece eitp__update_piece;
 
-/* A state of a parameter that an update reads or changes. */
+/* What a state is, for runs that switch optimizers. */
+typedef enum eitp__state_content {
+    EITP__STATE_OWN,    /* nothing that other optimizers have: it starts at zero */
+    EITP__STATE_MEAN,   /* the running mean of the gradient */
+    EITP__STATE_SUM,    /* the sum of gradients that decay by beta1: the mean times 1 / (1 - beta1) */
+    EITP__STATE_SQUARES /* the running mean of the gradient's square */
+} eitp__state_content;
+
+/* A state of a parameter. Scales have the content of the codes that they belong to. */
 typedef struct eitp__state_info {
     const char *kind; /* of child, and the beginning of its name in files; NULL: there is no such state */
     eitp__state_form form;
+    eitp__state_content content;
 } eitp__state_info;
 
 /* How an optimizer updates a parameter. */

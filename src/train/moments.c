@@ -1,7 +1,7 @@
 #include "train/moments.h"
 #include "base/convert.h"
 #include "base/memory.h"
-#include "optim/update.h"
+#include "optim/optimizers.h"
 
 /* Elements converted at a time: whole groups. */
 enum { EITP__MOMENT_GROUPS = 256, EITP__MOMENT_PIECE = EITP__MOMENT_GROUPS * EITP__MOMENT_GROUP };
@@ -13,8 +13,9 @@ typedef struct eitp__moment_piece {
 } eitp__moment_piece;
 
 /*
- * One moment of a parameter: where it is written (its variable, or means of rows and columns), and what it is read from
- * (the moment in the file, with scales if it has 8 bits, or means). A vector is one row.
+ * One moment of a parameter, the mean of the gradient or of its square: where it is written (its variable, or means of
+ * rows and columns), and what it is read from (the moment in the file, with scales if it has 8 bits, or means). A
+ * vector is one row.
  */
 typedef struct eitp__moment_source {
     eitp_context *context;
@@ -23,19 +24,36 @@ typedef struct eitp__moment_source {
     const eitp_checkpoint_info *written;
     const eitp_optimizer_config *config;
     eitp_variable parameter, variable;
+    const eitp__update_method *there, *here; /* of the optimizers that wrote the file and that continue */
     int64_t rows, columns;
     int loads;     /* 0: read and check only */
-    int is_square; /* it is v, whose codes are of its square root */
+    int is_square; /* of the square, whose codes are of the root */
     float factor;  /* of values from the file, except means */
-    char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
     double *from, *to; /* means of rows, then of columns, that it is read from and written to; may be NULL */
     eitp__moment_piece *piece;
 } eitp__moment_source;
 
-/* The name that a state of the parameter has in files. */
-static void eitp__state_name(const eitp__moment_source *source, const char *kind, char *name, size_t size) {
-    snprintf(name, size, "%s.%s", kind, source->parameter.name);
+/* The moment's state in a method, of this form or of any. */
+static const eitp__state_info *eitp__moment_state(const eitp__moment_source *source, const eitp__update_method *method,
+                                                  eitp__state_form form) {
+    return eitp__find_state(method, source->is_square ? EITP__STATE_SQUARES : EITP__STATE_MEAN, form);
+}
+
+/* The name of the parameter's state, as a variable and in files. */
+static void eitp__state_name(const eitp__moment_source *source, const eitp__state_info *state, char *name,
+                             size_t size) {
+    snprintf(name, size, "%s.%s", state->kind, source->parameter.name);
+}
+
+/* The state in the file; NULL if the optimizer that wrote it has no such state. */
+static const eitp__safetensors_entry *eitp__state_entry(const eitp__moment_source *source,
+                                                        const eitp__state_info *state) {
+    char name[256];
+    if (!state)
+        return NULL;
+    eitp__state_name(source, state, name, sizeof name);
+    return eitp__safetensors_find(source->collection, name);
 }
 
 static void eitp__unpack_piece(const eitp__moment_source *source, int64_t count) {
@@ -106,6 +124,7 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     eitp__moment_piece *piece = source->piece;
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
+    char name[256];
     if (source->to) {
         eitp__add_to_means(source, source->to, first, count);
         return EITP_OK;
@@ -115,22 +134,24 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     if (source->variable.dtype == EITP_F32)
         return eitp_variable_write_f32(source->context, source->variable.name, first, piece->values, count, error);
     eitp__pack_piece(source, count);
+    eitp__state_name(source, eitp__moment_state(source, source->here, EITP__FORM_SCALES), name, sizeof name);
     status =
         eitp_variable_write(source->context, source->variable.name, (size_t)first, piece->codes, (size_t)count, error);
     return status ? status
-                  : eitp_variable_write_f32(source->context, source->scale_name, first / EITP__MOMENT_GROUP,
-                                            piece->scales, groups, error);
+                  : eitp_variable_write_f32(source->context, name, first / EITP__MOMENT_GROUP, piece->scales, groups,
+                                            error);
 }
 
 /* Reads the means of rows or columns from the file, or writes them to their variable. A vector has no means of rows. */
 static eitp_status eitp__copy_means(const eitp__moment_source *source, int is_read, int of_rows, eitp_error *error) {
     double *means = (is_read ? source->from : source->to) + (of_rows ? 0 : source->rows);
     int64_t count = of_rows ? source->rows : source->columns, piece = EITP__MOMENT_PIECE;
-    const eitp__safetensors_entry *entry = NULL;
+    const eitp__state_info *state = eitp__moment_state(source, is_read ? source->there : source->here,
+                                                       of_rows ? EITP__FORM_ROWS : EITP__FORM_COLUMNS);
+    const eitp__safetensors_entry *entry = is_read ? eitp__state_entry(source, state) : NULL;
     eitp_status status = EITP_OK;
     char name[256];
-    eitp__state_name(source, of_rows ? EITP__STATE_ROWS : EITP__STATE_COLUMNS, name, sizeof name);
-    entry = is_read ? eitp__safetensors_find(source->collection, name) : NULL;
+    eitp__state_name(source, state, name, sizeof name);
     if (is_read && (!entry || entry->count != count))
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: no second moment of '%s'; expected '%s' with %lld elements",
                           source->path, source->parameter.name, name, (long long)count);
@@ -222,40 +243,38 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, const e
     return EITP_OK;
 }
 
-/* Finds the moment in the file, and allocates means. */
-static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
+/* Finds the moment in the file, and allocates means. A mean of the gradient that is not there is zero. */
+static eitp_status eitp__find_moment(eitp__moment_source *source, int is_to_means, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
-    const eitp__safetensors_entry *velocity;
+    const eitp__state_info *kept = eitp__moment_state(source, source->there, EITP__FORM_NONE);
+    const eitp__state_info *sum = eitp__find_state(source->there, EITP__STATE_SUM, EITP__FORM_NONE);
+    const eitp__safetensors_entry *entry = eitp__state_entry(source, kept ? kept : sum);
+    int is_means = kept && kept->form == EITP__FORM_ROWS, is_velocity = !kept && entry;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
-    char name[256];
-    eitp_status status = EITP_OK;
-    eitp__state_name(source, EITP__STATE_VELOCITY, name, sizeof name);
-    velocity = eitp__safetensors_find(source->collection, name);
-    eitp__state_name(source, source->is_square ? EITP__STATE_V : EITP__STATE_M, name, sizeof name);
-    eitp__state_name(source, source->is_square ? EITP__STATE_V_SCALE : EITP__STATE_M_SCALE, source->scale_name,
-                     sizeof source->scale_name);
-    source->entry = eitp__safetensors_find(source->collection, name);
-    source->scales = eitp__safetensors_find(source->collection, source->scale_name);
-    if (velocity && !source->is_square) {
-        source->entry = velocity;
+    eitp_status status;
+    source->entry = is_means || (is_velocity && source->is_square) ? NULL : entry;
+    source->scales = eitp__state_entry(source, eitp__moment_state(source, source->there, EITP__FORM_SCALES));
+    if (is_velocity)
         source->factor *= (float)(1 - source->written->config.optimizer_config.beta1);
-    }
-    source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
+    source->to = is_to_means ? (double *)eitp__allocate(&host, bytes) : NULL;
     source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
-    if ((is_factored && !source->to) || (!source->entry && !source->from))
+    if ((is_to_means && !source->to) || (!source->entry && !source->from))
         return eitp__fail_memory(error, bytes, "converting moments");
-    if (source->entry || velocity)
-        status = eitp__check_source(source, source->entry ? source->entry : velocity, error);
-    if (status || source->entry || !source->is_square)
-        return status;
-    return velocity ? eitp__read_velocities(source, velocity, error) : eitp__read_means(source, error);
+    if (is_means)
+        return eitp__read_means(source, error);
+    if (!entry)
+        return !source->is_square ? EITP_OK
+                                  : eitp__fail(error, EITP_ERROR_FORMAT, "%s: no second moment of '%s'", source->path,
+                                               source->parameter.name);
+    status = eitp__check_source(source, entry, error);
+    return status || source->entry ? status : eitp__read_velocities(source, entry, error);
 }
 
-static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
+static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_to_means, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
     int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
-    eitp_status status = eitp__find_moment(source, is_factored, error);
+    eitp_status status = eitp__find_moment(source, is_to_means, error);
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
         status = eitp__read_piece(source, first, count, error);
@@ -269,17 +288,6 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
     return status;
 }
 
-/* The states that are converted; others of these optimizers belong to one of them, or start at zero. */
-static const struct eitp__moment_kind {
-    const char *kind;
-    int is_square, is_factored, is_velocity, is_zeroed;
-} eitp__moment_kinds[] = {
-    {EITP__STATE_M, 0, 0, 0, 0},           {EITP__STATE_V, 1, 0, 0, 0},
-    {EITP__STATE_COLUMNS, 1, 1, 0, 0}, /* with those of rows */
-    {EITP__STATE_VELOCITY, 0, 0, 1, 0},    {EITP__STATE_DIRECTIONS, 0, 0, 0, 1},
-    {EITP__STATE_DIRECTION_M, 0, 0, 0, 1},
-};
-
 static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
     int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
     eitp_status status = EITP_OK;
@@ -290,21 +298,29 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
     return status;
 }
 
-/* Converts a variable, if it is a moment. */
+/* Converts a variable, if it is a state of the optimizer. Scales and means of rows are written with codes and means of
+   columns. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
-    const struct eitp__moment_kind *kind = eitp__moment_kinds, *end = kind + EITP__COUNT(eitp__moment_kinds);
-    while (kind < end && strcmp(kind->kind, source->variable.kind) != 0)
-        kind++;
-    if (kind == end)
+    const eitp_optimizer there = source->written->config.optimizer_config.optimizer;
+    const eitp__state_info *state, *end;
+    if (source->variable.role != EITP_OPTIMIZER || source->variable.parent < 0)
         return EITP_OK;
-    if (kind->is_zeroed)
-        return eitp__clear_variable(source, error);
     source->parameter = eitp_variable_at(source->context, (size_t)source->variable.parent);
+    source->there = eitp__update_method_of(there, source->parameter.rank);
+    source->here = eitp__update_method_of(source->config->optimizer, source->parameter.rank);
+    state = source->here->states;
+    end = state + EITP__UPDATE_STATES;
+    while (state < end && (!state->kind || strcmp(state->kind, source->variable.kind) != 0))
+        state++;
+    if (state == end || state->form == EITP__FORM_SCALES || state->form == EITP__FORM_ROWS)
+        return EITP_OK;
+    if (state->content == EITP__STATE_OWN)
+        return eitp__clear_variable(source, error);
     source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
     source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
-    source->is_square = kind->is_square;
-    source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
-    return eitp__convert_moment(source, kind->is_factored, error);
+    source->is_square = state->content == EITP__STATE_SQUARES;
+    source->factor = state->content == EITP__STATE_SUM ? (float)(1 / (1 - source->config->beta1)) : 1;
+    return eitp__convert_moment(source, state->form == EITP__FORM_COLUMNS, error);
 }
 
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
