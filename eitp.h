@@ -156,10 +156,10 @@
  *   To fit a run into a budget: eitp_memory_info_read and eitp_memory_budget_default give the budget, eitp_fit_choose
  *   chooses the optimizer, the micro-batches per pass and the plans' memory, and eitp_fit_measure reports the bytes of
  *   a configuration by component (all in src/train/planner.h below). Then set eitp_context_config.parameters from
- *   eitp_optimizer_get, .precision and .offload as chosen, and copy optimizer, micro_batches_per_pass and plan to the
- *   eitp_trainer_config. eitp_plan_create_within limits a single plan. eitp_context_config.offload keeps variables in a
- *   file except while a plan uses them. When other programs take memory during training (eitp_memory_is_short),
- *   eitp_trainer_shrink reduces the run between two steps.
+ *   eitp_optimizer_get, .precision and .offload as chosen, and copy micro_batches_per_pass and plan to the
+ *   eitp_trainer_config, and the optimizer to its optimizer_config. eitp_plan_create_within limits a single plan.
+ *   eitp_context_config.offload keeps variables in a file except while a plan uses them. When other programs take
+ *   memory during training (eitp_memory_is_short), eitp_trainer_shrink reduces the run between two steps.
  *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 if the processor has instructions for it,
@@ -1690,30 +1690,61 @@ EITP_BEGIN_DECLARATIONS
 /* The default of eitp_optimizer_config.piece_bytes. */
 #define EITP_PIECE_BYTES ((size_t)16 << 20)
 
-/* How an update stores the two moments of a matrix. Those of vectors are F32 in all of them. */
-typedef enum eitp_moments {
-    EITP_MOMENTS_F32 = 0,
-    EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
-    /* The second moment as row and column means, the first moment along 4 directions that track the gradient's steepest
-     * ones, and updates whose root mean square is at most the learning rate (Shazeer and Stern, "Adafactor", arXiv
-     * 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they mean for AdamW. */
-    EITP_MOMENTS_FACTORED = 2,
-    /* SGD with momentum instead of AdamW, as torch.optim.SGD without dampening and Nesterov momentum: one F32 velocity
-     * for matrices and vectors, velocity = beta1 * velocity + gradient, multiplied by the learning rate. Weight decay
-     * is decoupled, as in AdamW. Learning rates are orders of magnitude larger than AdamW's, because the gradient is
-     * not divided by the root of its mean square. */
-    EITP_MOMENTS_VELOCITY = 3
-} eitp_moments;
+/* ---- Optimizers ---- */
 
 /*
- * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or SGD with
- * EITP_MOMENTS_VELOCITY, where beta1 is the momentum, and beta2 and epsilon are not used.
+ * How weights are updated, and what is stored for that. In 16-bit precision weights are stored in the optimizer's
+ * eitp_parameter_form. Except with SGD, vectors have two moments in F32.
  */
+typedef enum eitp_optimizer {
+    /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101): F32 weights (in 16-bit
+     * precision two planes), F32 moments. */
+    EITP_ADAMW = 0,
+    /* BF16 weights with an 8-bit correction; 8-bit moments, companded, in groups of 32 that share a BF16 scale
+     * (FlashOptim, arXiv 2602.23349). */
+    EITP_ADAMW8 = 1,
+    EITP_ADAMW8_SR = 2, /* BF16 weights with stochastic rounding, 8-bit moments */
+    /* BF16 weights with stochastic rounding; the second moment as row and column means, the first moment along 4
+     * directions that track the gradient's steepest ones, and updates whose root mean square is at most the learning
+     * rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they
+     * mean for AdamW. */
+    EITP_FACTORED = 3,
+    /* SGD with momentum, as torch.optim.SGD without dampening and Nesterov momentum: weights as EITP_ADAMW and one F32
+     * velocity, velocity = beta1 * velocity + gradient, multiplied by the learning rate. beta2 and epsilon are not
+     * used. Weight decay is decoupled, as in AdamW. Learning rates are orders of magnitude larger than AdamW's, because
+     * the gradient is not divided by the root of its mean square. */
+    EITP_SGD = 4,
+    EITP_OPTIMIZER_COUNT = 5
+} eitp_optimizer;
+
+/* How close a run is to the same run with EITP_ADAMW. */
+typedef enum eitp_fidelity {
+    EITP_SAME_BITS = 0,  /* identical */
+    EITP_SEED_NOISE = 1, /* differs as much as a run with another seed */
+    EITP_APPROXIMATE = 2,
+    EITP_DIFFERENT_ALGORITHM = 3 /* not comparable: needs other learning rates; chosen only on request */
+} eitp_fidelity;
+
+typedef struct eitp_optimizer_info {
+    const char *name;    /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
+    const char *aliases; /* names in other programs, with spaces between them; "" if there are none */
+    const char *state;   /* weights and state in words, such as "f32 weights and moments" */
+    eitp_fidelity fidelity;
+    eitp_parameter_form parameters; /* that 16-bit weights have: set eitp_context_config.parameters to it */
+    double rate, fine_tuning_rate;  /* usual peak learning rates: from random weights, and from trained ones */
+    double weight_decay;            /* the usual one */
+} eitp_optimizer_info;
+
+/* A constant; NULL if the optimizer is unknown. */
+EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
+
+/* ---- A step ---- */
+
 typedef struct eitp_optimizer_config {
+    eitp_optimizer optimizer;
     double beta1, beta2; /* 0 or more, below 1 */
     double epsilon;      /* above 0 */
     double weight_decay; /* 0 or more; for variables whose decay flag is set */
-    eitp_moments moments;
     size_t piece_bytes; /* larger gradients are computed and used in pieces of about this size; the bits are the same */
     /* The factor of the loss, F32 [1] of the same graph, which the update divides out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1. */
@@ -1728,8 +1759,8 @@ typedef struct eitp_optimizer_config {
     eitp_tensor *unique;
 } eitp_optimizer_config;
 
-/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, the same
-   rate for all parameters, no unique ids. */
+/* EITP_ADAMW, betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, EITP_PIECE_BYTES, no loss scale, the same rate for
+   all parameters, no unique ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
@@ -1764,36 +1795,6 @@ EITP_API eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_confi
    have one and are not frozen. */
 EITP_API eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
                                           eitp_error *error);
-
-/* ---- Optimizers: a form of parameters and of moments ---- */
-
-typedef enum eitp_optimizer {
-    EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
-    EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
-    EITP_ADAMW8_SR = 2, /* BF16 weights with stochastic rounding, 8-bit moments */
-    EITP_FACTORED = 3,  /* BF16 weights with stochastic rounding, EITP_MOMENTS_FACTORED */
-    EITP_SGD = 4,       /* weights as EITP_ADAMW, F32 velocities */
-    EITP_OPTIMIZER_COUNT = 5
-} eitp_optimizer;
-
-/* How close a run is to the same run with EITP_ADAMW. */
-typedef enum eitp_fidelity {
-    EITP_SAME_BITS = 0,  /* identical */
-    EITP_SEED_NOISE = 1, /* differs as much as a run with another seed */
-    EITP_APPROXIMATE = 2,
-    EITP_DIFFERENT_ALGORITHM = 3 /* not comparable: needs other learning rates; chosen only on request */
-} eitp_fidelity;
-
-typedef struct eitp_optimizer_info {
-    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
-    const char *state; /* weights and state in words, such as "f32 weights and moments" */
-    eitp_fidelity fidelity;
-    eitp_parameter_form parameters;
-    eitp_moments moments;
-} eitp_optimizer_info;
-
-/* A constant; NULL if the optimizer is unknown. */
-EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 /* ---- Schedules ---- */
 
@@ -3462,9 +3463,8 @@ typedef struct eitp_trainer_config {
      * resumed.
      */
     int skip_spikes;
-    /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. */
-    eitp_optimizer optimizer;
-    /* The trainer sets `moments`, `loss_scale` and `unique` itself. */
+    /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. The trainer
+     * sets `loss_scale` and `unique` itself. */
     eitp_optimizer_config optimizer_config;
     eitp_schedule schedule;
     /*
@@ -3811,7 +3811,7 @@ typedef struct eitp_fit {
     eitp_status (*create_task)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
     const void *user;
     eitp_trainer_config trainer;
-    int any_optimizer; /* 1: any but EITP_DIFFERENT_ALGORITHM, closest to AdamW first; 0: trainer.optimizer */
+    int any_optimizer; /* 1: any but EITP_DIFFERENT_ALGORITHM, closest to AdamW first; 0: the trainer's */
     /*
      * 1: if nothing fits in memory, variables are offloaded to a file, as few as possible. Since that wears a disk,
      * with any_optimizer only compact optimizers are then considered. 0: context.offload.
@@ -5293,7 +5293,7 @@ typedef enum eitp__family {
 
 #define EITP__SUM_BLOCK 16384
 
-/* The rank of the first moment of FACTORED: the directions in the space of a row. */
+/* The rank of the first moment of a factored update: the directions in the space of a row. */
 #define EITP__DIRECTIONS 4
 
 /*
@@ -5383,43 +5383,41 @@ typedef enum eitp__family {
  *                        [2], norm F32 [1]; commit is the factor of the gradient, and 1 to apply this step's updates or
  *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
  *                        includes the loss scale, norm, limit and bound do not
- *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
- *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
- *                        [blocks, 2], then remainder, m_scale, v_scale if present; every output but the sums is the
- *                        memory of its input, and keeps its value if the step is skipped; hyper: learning rate, number
- *                        of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: the squares of the
- *                        update, and of the new parameter before it is rounded to the stored type
+ *   FACTORED_MEANS       (columns F32 [c], column squares F64 [c], rate, commit, rows F32 [r] and row squares F64 [r],
+ *                        or none of both for a single row) -> columns, column roots F32 [c], row roots F32 [r] or [1],
+ *                        then rows if present; columns and rows are running means of the squared gradient, the memory
+ *                        of their inputs, and keep their values if the step is skipped; the root of element i, j of the
+ *                        second moment, with bias correction, is row root i * column root j; reals[0] is beta2
+ *   FACTORED_MOMENTUM    (directions F32 [k, c], m F32 [r, k], row products F32 [r, k], column products F32 [k, c],
+ *                        rate, commit, column squares F64 [c]) -> directions, m, corrections F32 [r, k], old
+ *                        directions F32 [k, c]; directions and m are the memory of their inputs, and keep their values
+ *                        if the step is skipped; m is the running mean of the row products; adding corrections * old
+ *                        directions to the gradient replaces its part along the old directions by their running mean,
+ *                        with bias correction; then the directions move towards those in which the gradient is largest,
+ *                        and m with them; reals[0] is beta1; the first step starts from directions of zeros
+ *   UPDATE               (parameter, gradient WIDE, rate F32 [2], commit F32 [2], remainder or none, key I64 [3] or
+ *                        none, states) -> parameter, sums F64 [blocks, 2], then the remainder if present, then the
+ *                        states if the rule changes them; eitp__update_operand numbers the inputs; every output but the
+ *                        sums is the memory of its input, and keeps its value if the step is skipped; rate: learning
+ *                        rate, number of the step from 1; integers[2] is an eitp__update_rule; reals: beta1, beta2,
+ *                        epsilon, weight decay; sums: the squares of the update, and of the new parameter before it is
+ *                        rounded to the stored type
  *     the parameter      F32 or F64; F16 with an F32 remainder, the difference; BF16 with an I16 remainder
  *                        (eitp__join_bf16) or an I8 one (eitp__join_correction); or BF16 with a key and no remainder,
  *                        which is rounded stochastically (eitp__round_bf16): the random bits are a function of seed and
  *                        step, which the key begins with, of the rng stream integers[0], and of the number of the
  *                        element in its parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may also be BF16
- *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
- *                        g = ceil(elements / EITP__MOMENT_GROUP), with a scale for each group (eitp__moment_scale);
- *                        their rounding is a function of the number of the step and of the element, integers[1] + i
- *   FACTORED_MEANS       (columns F32 [c], column squares F64 [c], hyper, commit, rows F32 [r] and row squares F64 [r],
- *                        or none of both for a single row) -> columns, column roots F32 [c], row roots F32 [r] or [1],
- *                        then rows if present; columns and rows are running means of the squared gradient, the memory
- *                        of their inputs, and keep their values if the step is skipped; the root of element i, j of the
- *                        second moment, with bias correction, is row root i * column root j; reals[0] is beta2
- *   FACTORED_MOMENTUM    (directions F32 [k, c], m F32 [r, k], row products F32 [r, k], column products F32 [k, c],
- *                        hyper, commit, column squares F64 [c]) -> directions, m, corrections F32 [r, k], old
- *                        directions F32 [k, c]; directions and m are the memory of their inputs, and keep their values
- *                        if the step is skipped; m is the running mean of the row products; adding corrections * old
- *                        directions to the gradient replaces its part along the old directions by their running mean,
- *                        with bias correction; then the directions move towards those in which the gradient is largest,
- *                        and m with them; reals[0] is beta1; the first step starts from directions of zeros
- *   FACTORED             (parameter, gradient WIDE or as for ADAMW, row roots F32 [r], column roots F32 [c], hyper,
- *                        commit, remainder or none, key or none, corrections F32 [r, k] and old directions F32 [k, c],
- *                        or none of both) -> parameter, sums F64 [blocks, 2], then the remainder if present; as ADAMW,
- *                        with the update u = (gradient + corrections * old directions) / (root + epsilon); if the root
- *                        mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled down
- *                        to it; reals: epsilon, weight decay, that limit
- *   SGD                  (parameter, gradient WIDE or as for ADAMW, velocity WIDE, none, hyper, commit, remainder or
- *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if
- *                        present; as ADAMW, with velocity = momentum * velocity + gradient and parameter -=
- *                        learning rate * velocity; reals[0] is the momentum, reals[3] the weight decay
+ *     ADAMW              states m and v, which change: WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups
+ *                        of EITP__MOMENT_GROUP elements, followed by states m_scale and v_scale, BF16 [g], g =
+ *                        ceil(elements / EITP__MOMENT_GROUP), a scale for each group (eitp__moment_scale); their
+ *                        rounding is a function of the number of the step and of the element, integers[1] + i
+ *     FACTORED           states row roots F32 [r] and column roots F32 [c]; and corrections F32 [r, k] and old
+ *                        directions F32 [k, c], or none of both: the update is u = (gradient + corrections * old
+ *                        directions) / (root + epsilon); if the root mean square of u over a block of EITP__SUM_BLOCK
+ *                        elements is above EITP__FACTORED_LIMIT, u is scaled down to it
+ *     SGD                state velocity WIDE, which changes: velocity = beta1 * velocity + gradient and parameter -=
+ *                        learning rate * velocity
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, fill, FLAT)                                                                                                \
@@ -5493,11 +5491,9 @@ typedef enum eitp__family {
     X(ROW_PRODUCTS, row_products, ROWS)                                                                                \
     X(COLUMN_PRODUCTS, column_products, COLUMNS)                                                                       \
     X(COMMIT, commit, WHOLE)                                                                                           \
-    X(ADAMW, adamw, BLOCKS)                                                                                            \
     X(FACTORED_MEANS, factored_means, WHOLE)                                                                           \
     X(FACTORED_MOMENTUM, factored_momentum, WHOLE)                                                                     \
-    X(FACTORED, factored, BLOCKS)                                                                                      \
-    X(SGD, sgd, BLOCKS)
+    X(UPDATE, update, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(NAME, name, family) EITP__SLOT_##NAME,
@@ -5508,6 +5504,35 @@ typedef enum eitp__slot {
 
 #define EITP__MAX_INPUTS 10
 #define EITP__MAX_OUTPUTS 7
+
+/* The inputs of UPDATE, and how many outputs it may have. */
+enum { EITP__UPDATE_STATES = 4, EITP__UPDATE_OUTPUTS = 3 + EITP__UPDATE_STATES };
+typedef enum eitp__update_operand {
+    EITP__UPDATE_PARAMETER,
+    EITP__UPDATE_GRADIENT,
+    EITP__UPDATE_RATE,
+    EITP__UPDATE_COMMIT,
+    EITP__UPDATE_REMAINDER,
+    EITP__UPDATE_KEY,
+    EITP__UPDATE_STATE, /* the first state */
+    EITP__UPDATE_INPUTS = EITP__UPDATE_STATE + EITP__UPDATE_STATES
+} eitp__update_operand;
+
+/* How UPDATE computes: name, the same in lower case. Every rule has a kernel in the set `ref`. */
+#define EITP__UPDATE_RULES(X)                                                                                          \
+    X(ADAMW, adamw)                                                                                                    \
+    X(FACTORED, factored)                                                                                              \
+    X(SGD, sgd)
+
+typedef enum eitp__update_rule {
+#define EITP__UPDATE_RULE_ENUMERATOR(NAME, name) EITP__UPDATE_RULE_##NAME,
+    EITP__UPDATE_RULES(EITP__UPDATE_RULE_ENUMERATOR)
+#undef EITP__UPDATE_RULE_ENUMERATOR
+        EITP__UPDATE_RULE_COUNT
+} eitp__update_rule;
+
+/* Maximum root mean square of the update of a block by FACTORED: Adafactor's clipping threshold d. */
+#define EITP__FACTORED_LIMIT 1.0
 
 /* The width of a block of logits in HEAD. */
 #define EITP__HEAD_BLOCK 192
@@ -5612,6 +5637,9 @@ EITP__ISAS(EITP__ISA_REGISTER)
 /* CAST between any dtypes, for sets that implement only some. */
 EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
+/* UPDATE of parameters other than F64, for sets that lack some rules. */
+EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
+
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
 
@@ -5709,7 +5737,40 @@ EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__
 /* <<kernels/matmul.h */
 
 /* >>kernels/update.h */
-/* What the kernels of ADAMW, FACTORED and SGD share: how parameters and moments are stored. */
+/* What the kernels of UPDATE share: blocks, and how parameters and moments are stored. */
+
+/* Learning rate, and number of the step from 1. */
+static inline EITP__UNUSED const float *eitp__update_rate(const eitp__call *call) {
+    return (const float *)call->inputs[EITP__UPDATE_RATE].data;
+}
+
+/* The factor of the gradient, and 1 to apply the step or 0 to skip it. */
+static inline EITP__UNUSED const float *eitp__update_commit(const eitp__call *call) {
+    return (const float *)call->inputs[EITP__UPDATE_COMMIT].data;
+}
+
+static inline EITP__UNUSED void *eitp__update_state(const eitp__call *call, int i) {
+    return call->inputs[EITP__UPDATE_STATE + i].data;
+}
+
+/* Updates elements [first, last), a block of sums, by one rule. Sets its two sums of squares. */
+typedef void (*eitp__update_block)(const eitp__call *call, int64_t first, int64_t last, void *workspace, double *sums);
+
+/* Updates blocks [begin, end). */
+static inline EITP__UNUSED void eitp__update_blocks(const eitp__call *call, int64_t begin, int64_t end, void *workspace,
+                                                    eitp__update_block update) {
+    int64_t elements = call->inputs[EITP__UPDATE_PARAMETER].elements;
+    for (int64_t block = begin; block < end; block++) {
+        int64_t first = block * EITP__SUM_BLOCK, last = first + EITP__SUM_BLOCK;
+        update(call, first, last < elements ? last : elements, workspace, (double *)call->outputs[1].data + 2 * block);
+    }
+}
+
+/* A factored update keeps the directions of a block. */
+static inline EITP__UNUSED size_t eitp__update_workspace(const eitp__call *call) {
+    int is_factored = call->integers[2] == EITP__UPDATE_RULE_FACTORED;
+    return is_factored ? EITP__SUM_BLOCK * eitp_dtype_size(eitp__wide(call->dtype)) : 0;
+}
 
 typedef enum eitp__weight_form {
     EITP__WEIGHT_WIDE,       /* F32 or F64 */
@@ -5724,12 +5785,12 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
         return EITP__WEIGHT_DIFFERENCE;
     if (call->dtype != EITP_BF16)
         return EITP__WEIGHT_WIDE;
-    if (!call->inputs[6].data)
+    if (!call->inputs[EITP__UPDATE_REMAINDER].data)
         return EITP__WEIGHT_STOCHASTIC;
-    return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
+    return call->inputs[EITP__UPDATE_REMAINDER].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
 }
 
-/* The optimizer state of ADAMW and SGD. */
+/* The states of ADAMW and SGD. */
 typedef enum eitp__moment_form {
     EITP__MOMENT_WIDE,    /* m and v */
     EITP__MOMENT_PACKED,  /* m and v in 8 bits */
@@ -5737,14 +5798,14 @@ typedef enum eitp__moment_form {
 } eitp__moment_form;
 
 static inline EITP__UNUSED eitp__moment_form eitp__moment_form_of(const eitp__call *call) {
-    if (call->slot == EITP__SLOT_SGD)
+    if (call->integers[2] == EITP__UPDATE_RULE_SGD)
         return EITP__MOMENT_VELOCITY;
-    return call->inputs[7].data ? EITP__MOMENT_PACKED : EITP__MOMENT_WIDE;
+    return call->inputs[EITP__UPDATE_STATE + 2].data ? EITP__MOMENT_PACKED : EITP__MOMENT_WIDE;
 }
 
 /* The random key of stochastic rounding. */
 static inline EITP__UNUSED const int64_t *eitp__rounding_key(const eitp__call *call) {
-    return (const int64_t *)call->inputs[call->slot == EITP__SLOT_ADAMW ? 9 : 7].data;
+    return (const int64_t *)call->inputs[EITP__UPDATE_KEY].data;
 }
 
 /*
@@ -5759,18 +5820,13 @@ static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half)
 }
 
 /*
- * The factor of the directions of a block of a FACTORED call: the learning rate, reduced if the root mean square of the
- * directions is above the limit. The limit applies to blocks and not to the whole parameter, because a block's gradient
- * is in cache, and because a few outlying rows then do not slow down the others.
+ * The factor of the directions of a block of a factored update: the learning rate, reduced if the root mean square of
+ * the directions is above the limit. The limit applies to blocks and not to the whole parameter, because a block's
+ * gradient is in cache, and because a few outlying rows then do not slow down the others.
  */
 static inline EITP__UNUSED double eitp__factored_size(const eitp__call *call, double sum, int64_t count) {
-    double rate = (double)((const float *)call->inputs[4].data)[0], size = sqrt(sum / (double)count);
-    return size > call->reals[2] ? rate * call->reals[2] / size : rate;
-}
-
-/* Bytes for the directions of a block. */
-static inline EITP__UNUSED size_t eitp__factored_workspace(const eitp__call *call) {
-    return EITP__SUM_BLOCK * eitp_dtype_size(eitp__wide(call->dtype));
+    double rate = (double)eitp__update_rate(call)[0], size = sqrt(sum / (double)count);
+    return size > EITP__FACTORED_LIMIT ? rate * EITP__FACTORED_LIMIT / size : rate;
 }
 
 /* Elements whose random halves are drawn at once, and the blocks of random numbers that these need. */
@@ -6803,6 +6859,22 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
  * `max_length`.
  */
 EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t max_length);
+
+/* The forms of an update's states, for a parameter of r rows and c columns, its last dimension. */
+typedef enum eitp__state_form {
+    EITP__FORM_NONE,
+    EITP__FORM_WIDE,               /* like the parameter, of the wide dtype */
+    EITP__FORM_SIGNED,             /* like the parameter, I8 codes with scales */
+    EITP__FORM_UNSIGNED,           /* like the parameter, U8 codes with scales */
+    EITP__FORM_SCALES,             /* BF16, for each group of EITP__MOMENT_GROUP elements */
+    EITP__FORM_ROWS,               /* F32 [r] */
+    EITP__FORM_COLUMNS,            /* F32 [c] */
+    EITP__FORM_ROWS_OF_DIRECTIONS, /* F32 [r, EITP__DIRECTIONS] */
+    EITP__FORM_DIRECTIONS          /* F32 [EITP__DIRECTIONS, c] */
+} eitp__state_form;
+
+/* The dtype, rank and shape of a state. */
+EITP__PRIVATE eitp_tensor eitp__state_like(const eitp_tensor *parameter, eitp__state_form form);
 /* <<src/tensor/op_rules.h */
 
 /* >>src/tensor/autograd.h */
@@ -7785,21 +7857,41 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 /* <<src/model/transformer.h */
 
 /* >>src/optim/update.h */
-/* What the updates of all optimizers share: pieces of parameters, and the operands of the nodes that update them. */
+/* Updates of parameters in pieces, by the method of an optimizer. */
 
-/* The states of the optimizers: kinds of children of a parameter, and the beginning of their names in files. */
-#define EITP__STATE_M "adamw.m"
-#define EITP__STATE_V "adamw.v"
-#define EITP__STATE_M_SCALE "adamw.m_scale"
-#define EITP__STATE_V_SCALE "adamw.v_scale"
-#define EITP__STATE_ROWS "factored.rows"
-#define EITP__STATE_COLUMNS "factored.columns"
-#define EITP__STATE_DIRECTIONS "factored.directions"
-#define EITP__STATE_DIRECTION_M "factored.m"
-#define EITP__STATE_VELOCITY "sgd.velocity"
+typedef struct eitp__update_piece eitp__update_piece;
+
+/* What a state is, for runs that switch optimizers. */
+typedef enum eitp__state_content {
+    EITP__STATE_OWN,    /* nothing that other optimizers have: it starts at zero */
+    EITP__STATE_MEAN,   /* the running mean of the gradient */
+    EITP__STATE_SUM,    /* the sum of gradients that decay by beta1: the mean times 1 / (1 - beta1) */
+    EITP__STATE_SQUARES /* the running mean of the gradient's square */
+} eitp__state_content;
+
+/* A state of a parameter. Scales have the content of the codes that they belong to. */
+typedef struct eitp__state_info {
+    const char *kind; /* of child, and the beginning of its name in files; NULL: there is no such state */
+    eitp__state_form form;
+    eitp__state_content content;
+} eitp__state_info;
+
+/* How an optimizer updates a parameter. */
+typedef struct eitp__update_method {
+    eitp__update_rule rule;
+    eitp__state_info states[EITP__UPDATE_STATES];
+    /* Sets the piece's sums of squares, from which the norm of the gradient is computed. `before` is the previous
+     * piece, NULL for the first. */
+    void (*squares)(eitp__update_piece *piece, const eitp__update_piece *before);
+    /* Adds nodes that the updates of all pieces of a parameter share, after the norm, and sets the states that the
+     * updates read. NULL: these are the variables. */
+    void (*prepare)(const eitp_optimizer_config *config, const eitp_update *update, eitp__update_piece *pieces,
+                    size_t count);
+} eitp__update_method;
 
 /* Rows [begin, end) of a parameter, and their gradient. */
-typedef struct eitp__update_piece {
+struct eitp__update_piece {
+    const eitp__update_method *method;
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
     double rate_factor;
@@ -7809,18 +7901,11 @@ typedef struct eitp__update_piece {
     /* Factored updates only, of this and earlier pieces: the squares of the gradient by columns, and its products with
      * the directions of the first moment. */
     eitp_tensor *column_squares, *row_products, *column_products;
-    /* Factored updates only, of the whole parameter: the roots of the second moment; and the first moment's correction
-     * of the gradient, which is corrections [rows, k] times the directions before the step, old_directions [k,
-     * columns]. */
-    eitp_tensor *row_roots, *column_roots, *corrections, *old_directions;
-} eitp__update_piece;
+    eitp_tensor *states[EITP__UPDATE_STATES]; /* of the whole parameter, that `prepare` computed; NULL: the variables */
+};
 
-/* A state variable of a parameter. */
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype,
-                                              int rank, const int64_t *shape);
-
-/* The piece's rows of a variable with the parameter's shape; NULL if it is NULL. */
-EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable);
+/* The variable of the method's state that has this form, which no other has. */
+EITP__PRIVATE eitp_tensor *eitp__state_of_form(const eitp__update_piece *piece, eitp__state_form form);
 
 /* Appends the blocks of a piece to those of earlier pieces, which may be NULL. */
 EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more);
@@ -7828,53 +7913,29 @@ EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor 
 /* Sums the squares of a piece's gradient by blocks. `before` is the previous piece, NULL for the first. */
 EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp__update_piece *before);
 
-/* Fills in the operands of every update: parameter, gradient, rate_and_step, commit and remainder, which are inputs 0,
-   1, 4, 5 and 6, and the attributes of stochastic rounding. Returns the rounding key; NULL: it rounds to nearest. */
-EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
-                                                 eitp_tensor **inputs, eitp__attributes *attributes);
+/* Adds the update of a piece. Returns the sums of squares of update and parameter, one row for each block. */
+EITP__PRIVATE eitp_tensor *eitp__update_node(const eitp_optimizer_config *config, const eitp_update *update,
+                                             const eitp__update_piece *piece);
 
 /* True if updates round the parameter stochastically. */
 EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter);
-
-EITP__PRIVATE double eitp__weight_decay(const eitp_optimizer_config *config, const eitp_tensor *parameter);
 /* <<src/optim/update.h */
 
-/* >>src/optim/update_rules.h */
-/*
- * The update of each optimizer, called by minimize.c. A new optimizer is a file like sgd.c, its declarations here, and
- * an entry of the table in optimizers.c.
- */
-
-typedef struct eitp__update_rule {
-    /* Sets the piece's sums of squares, from which the norm of the gradient is computed. `before` is the previous
-     * piece, NULL for the first. */
-    void (*squares)(eitp__update_piece *piece, const eitp__update_piece *before);
-    /* Adds nodes that the updates of all pieces of a parameter share, after the norm. May be NULL. */
-    void (*prepare)(const eitp_optimizer_config *config, const eitp_update *update, eitp__update_piece *pieces,
-                    size_t count);
-    /* Adds the update of a piece. Returns the sums of squares of update and parameter, one row for each block. */
-    eitp_tensor *(*node)(const eitp_optimizer_config *config, const eitp_update *update,
-                         const eitp__update_piece *piece);
-} eitp__update_rule;
-
-/* adamw.c */
-EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_optimizer_config *config, const eitp_update *update,
-                                            const eitp__update_piece *piece);
+/* >>src/optim/optimizers.h */
+/* The table of optimizers. A new optimizer is an entry of it, and a rule of the slot UPDATE if none computes it. */
 
 /* factored.c */
 EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
-EITP__PRIVATE void eitp__factored_means(const eitp_optimizer_config *config, const eitp_update *update,
-                                        eitp__update_piece *pieces, size_t count);
-EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_optimizer_config *config, const eitp_update *update,
-                                               const eitp__update_piece *piece);
+EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
+                                          eitp__update_piece *pieces, size_t count);
 
-/* sgd.c */
-EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_optimizer_config *config, const eitp_update *update,
-                                          const eitp__update_piece *piece);
+/* optimizers.c: how the optimizer updates parameters of this rank. */
+EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank);
 
-/* optimizers.c: the rule for parameters with such moments; NULL if no optimizer has them. */
-EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments);
-/* <<src/optim/update_rules.h */
+/* The first state with this content and form (EITP__FORM_NONE: any); NULL if there is none. */
+EITP__PRIVATE const eitp__state_info *eitp__find_state(const eitp__update_method *method, eitp__state_content content,
+                                                       eitp__state_form form);
+/* <<src/optim/optimizers.h */
 
 /* >>src/text/bpe.h */
 /* Byte-pair encoding of one piece of text, and the alphabet in which files spell bytes. */
@@ -17465,7 +17526,7 @@ EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t
 /* Element i of an update's parameter, with its remainder. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
     const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
-    const void *remainder = call->inputs[6].data;
+    const void *remainder = call->inputs[EITP__UPDATE_REMAINDER].data;
     switch (eitp__weight_form_of(call)) {
     case EITP__WEIGHT_DIFFERENCE:
         return (double)(eitp__f16_to_f32(*high) + ((const float *)remainder)[i]);
@@ -17484,7 +17545,7 @@ static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
 
 static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double value) {
     uint16_t *high = (uint16_t *)call->inputs[0].data + i;
-    void *remainder = call->inputs[6].data;
+    void *remainder = call->inputs[EITP__UPDATE_REMAINDER].data;
     switch (eitp__weight_form_of(call)) {
     case EITP__WEIGHT_DIFFERENCE:
         *high = eitp__f32_to_f16((float)value);
@@ -17776,6 +17837,10 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #undef EITP__REF_SUM
 #undef EITP__REF_MATH
 
+EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_update_f32(call, begin, end, workspace);
+}
+
 /* Slots of every floating type, with the function's name. */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
@@ -17814,8 +17879,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
     X(SCATTER_ADD, scatter_add)                                                                                        \
-    X(ADAMW, adamw)                                                                                                    \
-    X(SGD, sgd)
+    X(UPDATE, update)
 
 /* Slots of F32 and the 16-bit types. */
 #define EITP__REF_FUSED(X)                                                                                             \
@@ -17865,18 +17929,12 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
     eitp__ref_register(table, EITP__SLOT_HEAD_LOSS, EITP_F32, eitp__ref_head_loss);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
-    eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
-    eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
-    eitp__ref_register(table, EITP__SLOT_SGD, EITP_BF16, eitp__ref_sgd_f32);
-    eitp__ref_register(table, EITP__SLOT_SGD, EITP_F16, eitp__ref_sgd_f32);
+    eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_BF16, eitp__ref_update_f32);
+    eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_F16, eitp__ref_update_f32);
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
+        table->kernels[EITP__SLOT_UPDATE][dtype].workspace = eitp__update_workspace;
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MOMENTUM, EITP_F32, eitp__ref_factored_momentum);
-    eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
-    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
-        if (dtype != EITP_F64)
-            eitp__ref_register(table, EITP__SLOT_FACTORED, (eitp_dtype)dtype, eitp__ref_factored_f32);
-        table->kernels[EITP__SLOT_FACTORED][dtype].workspace = eitp__factored_workspace;
-    }
     eitp__ref_attention_register_f32(table, EITP_F32);
     eitp__ref_attention_register_bf16(table, EITP_BF16);
     eitp__ref_attention_register_f16(table, EITP_F16);
@@ -24954,7 +25012,7 @@ EITP__PRIVATE void eitp__op_linear_cross_entropy(eitp__op_info *op) {
 /* <<src/tensor/ops_loss.c */
 
 /* >>src/tensor/ops_update.c */
-/* Ops that change variables, and the norms and products that these need: accumulate, AdamW, factored, SGD. */
+/* Ops that change variables, and the norms and products that these need: accumulate, update. */
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
     return x->dtype == EITP_F32 && x->rank == 1 && x->shape[0] == extent;
@@ -25079,18 +25137,6 @@ static double eitp__flops_products(const eitp__node *node) {
     return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
 }
 
-/*
- * Per element: one or two moving averages, a square root and a division; as much again for each of two 8-bit moments.
- */
-static double eitp__flops_adamw(const eitp__node *node) {
-    return (node->inputs[7] ? 24.0 : 8.0) * (double)eitp__elements(node->inputs[0]);
-}
-
-/* The same, plus the first moment. */
-static double eitp__flops_factored(const eitp__node *node) {
-    return (node->inputs[8] ? 8.0 + 2 * EITP__DIRECTIONS : 8.0) * (double)eitp__elements(node->inputs[0]);
-}
-
 static eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     const eitp_tensor *bound = node->input_count > 3 ? node->inputs[3] : NULL;
@@ -25105,8 +25151,85 @@ static eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
 }
 
+/* ---- The update of a parameter ---- */
+
+/* The states that a rule takes, and the arithmetic per element with them. */
+typedef struct eitp__update_form {
+    eitp__update_rule rule;
+    int is_changing; /* it changes the states */
+    double flops;
+    eitp__state_form states[EITP__UPDATE_STATES];
+} eitp__update_form;
+
+/* For AdamW a moving average or two, a square root and a division; as much again for each of two 8-bit moments. */
+static const eitp__update_form eitp__update_forms[] = {
+    {EITP__UPDATE_RULE_ADAMW, 1, 8, {EITP__FORM_WIDE, EITP__FORM_WIDE}},
+    {EITP__UPDATE_RULE_ADAMW, 1, 24, {EITP__FORM_SIGNED, EITP__FORM_UNSIGNED, EITP__FORM_SCALES, EITP__FORM_SCALES}},
+    {EITP__UPDATE_RULE_FACTORED, 0, 8, {EITP__FORM_ROWS, EITP__FORM_COLUMNS}},
+    {EITP__UPDATE_RULE_FACTORED,
+     0,
+     8 + 2 * EITP__DIRECTIONS,
+     {EITP__FORM_ROWS, EITP__FORM_COLUMNS, EITP__FORM_ROWS_OF_DIRECTIONS, EITP__FORM_DIRECTIONS}},
+    {EITP__UPDATE_RULE_SGD, 1, 1, {EITP__FORM_WIDE}},
+};
+
 static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
     return i < node->input_count ? node->inputs[i] : NULL;
+}
+
+/* The form with the node's rule and the states that it has; NULL if there is none. */
+static const eitp__update_form *eitp__update_form_of(const eitp__node *node) {
+    for (size_t f = 0; f < EITP__COUNT(eitp__update_forms); f++) {
+        const eitp__update_form *form = &eitp__update_forms[f];
+        int fits = form->rule == (eitp__update_rule)node->attributes.integers[2];
+        for (int i = 0; i < EITP__UPDATE_STATES; i++)
+            fits = fits && !form->states[i] == !eitp__optional_input(node, EITP__UPDATE_STATE + i);
+        if (fits)
+            return form;
+    }
+    return NULL;
+}
+
+static double eitp__flops_update(const eitp__node *node) {
+    return eitp__update_form_of(node)->flops * (double)eitp__elements(node->inputs[EITP__UPDATE_PARAMETER]);
+}
+
+EITP__PRIVATE eitp_tensor eitp__state_like(const eitp_tensor *parameter, eitp__state_form form) {
+    int64_t elements = eitp__elements(parameter), columns = eitp__tensor_columns(parameter);
+    eitp_tensor state = EITP__ZERO;
+    state.dtype = EITP_F32;
+    state.rank = 1;
+    switch (form) {
+    case EITP__FORM_SCALES:
+        state.dtype = EITP_BF16;
+        state.shape[0] = (elements + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+        break;
+    case EITP__FORM_ROWS:
+    case EITP__FORM_ROWS_OF_DIRECTIONS:
+        state.rank = form == EITP__FORM_ROWS ? 1 : 2;
+        state.shape[0] = elements / columns;
+        state.shape[1] = EITP__DIRECTIONS;
+        break;
+    case EITP__FORM_COLUMNS:
+        state.shape[0] = columns;
+        break;
+    case EITP__FORM_DIRECTIONS:
+        state.rank = 2;
+        state.shape[0] = EITP__DIRECTIONS;
+        state.shape[1] = columns;
+        break;
+    case EITP__FORM_WIDE:
+    case EITP__FORM_SIGNED:
+    case EITP__FORM_UNSIGNED:
+    case EITP__FORM_NONE:
+    default:
+        state.dtype = form == EITP__FORM_SIGNED     ? EITP_I8
+                      : form == EITP__FORM_UNSIGNED ? EITP_U8
+                                                    : eitp__wide(parameter->dtype);
+        state.rank = parameter->rank;
+        memcpy(state.shape, parameter->shape, sizeof state.shape);
+    }
+    return state;
 }
 
 static int eitp__is_like(const eitp_tensor *x, const eitp_tensor *like, eitp_dtype dtype) {
@@ -25114,7 +25237,8 @@ static int eitp__is_like(const eitp_tensor *x, const eitp_tensor *like, eitp_dty
 }
 
 static eitp_status eitp__check_gradient(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *gradient = node->inputs[1];
+    const eitp_tensor *parameter = node->inputs[EITP__UPDATE_PARAMETER];
+    const eitp_tensor *gradient = node->inputs[EITP__UPDATE_GRADIENT];
     eitp_dtype wide = eitp__wide(parameter->dtype);
     int fits = eitp__is_like(gradient, parameter, wide) ||
                (parameter->dtype == EITP_BF16 && eitp__is_like(gradient, parameter, EITP_BF16));
@@ -25123,34 +25247,40 @@ static eitp_status eitp__check_gradient(const eitp__node *node, eitp_error *erro
                          parameter->dtype == EITP_BF16 ? " or bf16" : "");
 }
 
-/* Checks the moments and their scales. */
-static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *m = node->inputs[2];
-    const eitp_tensor *v = node->inputs[3], *m_scale = eitp__optional_input(node, 7);
-    const eitp_tensor *v_scale = eitp__optional_input(node, 8);
-    const char *name = eitp_dtype_name(parameter->dtype);
-    eitp_dtype wide = eitp__wide(parameter->dtype);
-    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    eitp_status status;
-    int fits;
-    if (!m_scale && !v_scale)
-        return eitp__require(eitp__is_like(m, parameter, wide) && eitp__is_like(v, parameter, wide), error,
-                             "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with scales",
-                             name, eitp_dtype_name(wide));
-    if (parameter->dtype != EITP_F32 && parameter->dtype != EITP_BF16)
-        return eitp__require(0, error, "a %s parameter cannot have 8-bit moments; use f32 or bf16", name);
-    status = eitp__require(eitp__is_like(m, parameter, EITP_I8) && eitp__is_like(v, parameter, EITP_U8), error,
-                           "moments with scales must have the parameter's shape and be i8 and u8");
-    fits = m_scale && v_scale && m_scale->dtype == EITP_BF16 && m_scale->rank == 1 && m_scale->shape[0] == groups &&
-           eitp__is_like(v_scale, m_scale, EITP_BF16);
+/* Checks dtype and shape of state i. */
+static eitp_status eitp__check_state(const eitp__node *node, int i, eitp__state_form form, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[EITP__UPDATE_PARAMETER];
+    const eitp_tensor *state = node->inputs[EITP__UPDATE_STATE + i];
+    const eitp_tensor like = eitp__state_like(parameter, form);
+    int is_coded = form == EITP__FORM_SIGNED || form == EITP__FORM_UNSIGNED;
+    char found[100], expected[100];
+    eitp_status status =
+        eitp__require(!is_coded || parameter->dtype == EITP_F32 || parameter->dtype == EITP_BF16, error,
+                      "a %s parameter cannot have 8-bit moments; use f32 or bf16", eitp_dtype_name(parameter->dtype));
     return status ? status
-                  : eitp__require(fits, error, "8-bit moments need two scales, bf16 [%lld]: one for every %d elements",
-                                  (long long)groups, EITP__MOMENT_GROUP);
+                  : eitp__require(eitp__is_like(state, &like, like.dtype), error,
+                                  "state %d of a %s parameter must be %s %s (got %s %s)", i,
+                                  eitp_dtype_name(parameter->dtype), eitp_dtype_name(like.dtype),
+                                  eitp__shape_text(&like, expected, sizeof expected), eitp_dtype_name(state->dtype),
+                                  eitp__shape_text(state, found, sizeof found));
+}
+
+static eitp_status eitp__check_states(const eitp__node *node, eitp_error *error) {
+    const eitp__update_form *form = eitp__update_form_of(node);
+    eitp_status status = eitp__require(form != NULL, error, "rule %lld does not take these states, or is unknown",
+                                       (long long)node->attributes.integers[2]);
+    for (int i = 0; i < EITP__UPDATE_STATES && !status; i++) {
+        if (form->states[i])
+            status = eitp__check_state(node, i, form->states[i], error);
+    }
+    return status;
 }
 
 /* Checks the remainder and the key. */
-static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tensor *key, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[EITP__UPDATE_PARAMETER];
+    const eitp_tensor *remainder = eitp__optional_input(node, EITP__UPDATE_REMAINDER);
+    const eitp_tensor *key = eitp__optional_input(node, EITP__UPDATE_KEY);
     const char *name = eitp_dtype_name(parameter->dtype);
     const eitp_dtype dtype = eitp__exact_remainder(parameter->dtype);
     if (key)
@@ -25167,55 +25297,42 @@ static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tens
                          parameter->dtype == EITP_BF16 ? "i16 or i8, or a key" : eitp_dtype_name(dtype));
 }
 
-static eitp_status eitp__check_hyper(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *rate_and_step = eitp__optional_input(node, 4), *commit = eitp__optional_input(node, 5);
-    int fits = rate_and_step && commit && eitp__is_f32_vector(rate_and_step, 2) && eitp__is_f32_vector(commit, 2);
-    return eitp__require(fits, error, "rate_and_step and commit must be f32 [2]");
-}
-
-/* Checks that the inputs that an update changes are variables. */
-static eitp_status eitp__check_variables(const eitp__node *node, const int *changed, size_t count, eitp_error *error) {
+/* Adds the outputs, each like the input that it changes, but for the sums of squares of update and parameter. */
+static eitp_status eitp__update_outputs(eitp__node *node, eitp_error *error) {
+    const int *shares = eitp__op(node->graph, node->op)->shares;
+    int count =
+        eitp__update_form_of(node)->is_changing ? EITP__UPDATE_OUTPUTS : EITP__UPDATE_OUTPUTS - EITP__UPDATE_STATES;
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        const eitp_tensor *x = eitp__optional_input(node, changed[i]);
-        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
-                               "parameter, moments, remainder and scales must be variables");
+    for (int i = 0; i < count && !status; i++) {
+        const eitp_tensor *changed = shares[i] ? eitp__optional_input(node, shares[i] - 1) : NULL;
+        int64_t sums[2];
+        sums[0] = (eitp__elements(node->inputs[EITP__UPDATE_PARAMETER]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+        sums[1] = 2;
+        if (!shares[i])
+            status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+        else if (changed)
+            status = eitp__require(changed->storage->leaf == EITP__VARIABLE, error,
+                                   "parameter, remainder and states must be variables");
+        if (changed && !status)
+            status = eitp__node_output_like(node, changed, error);
     }
     return status;
 }
 
-static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
-    static const int changed[] = {0, 2, 3, 6, 7, 8};
+static eitp_status eitp__shape_update(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__check_gradient(node, error);
     if (!status)
-        status = eitp__check_moments(node, error);
+        status = eitp__check_states(node, error);
     if (!status)
-        status = eitp__check_remainder(node, eitp__optional_input(node, 9), error);
+        status = eitp__check_remainder(node, error);
     if (!status)
-        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
-    return status ? status : eitp__check_hyper(node, error);
+        status = eitp__require(eitp__is_f32_vector(node->inputs[EITP__UPDATE_RATE], 2) &&
+                                   eitp__is_f32_vector(node->inputs[EITP__UPDATE_COMMIT], 2),
+                               error, "rate_and_step and commit must be f32 [2]");
+    return status ? status : eitp__update_outputs(node, error);
 }
 
-/* Adds the output for the sums of squares of update and parameter. */
-static eitp_status eitp__sums_output(eitp__node *node, eitp_error *error) {
-    int64_t sums[2];
-    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    sums[1] = 2;
-    return eitp__node_output(node, EITP_F64, 2, sums, 0, error);
-}
-
-static eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
-    static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
-    eitp_status status = eitp__check_adamw(node, error);
-    for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
-        const eitp_tensor *x = changed[i] < 0 ? NULL : eitp__optional_input(node, changed[i]);
-        if (changed[i] < 0)
-            status = eitp__sums_output(node, error);
-        else if (x)
-            status = eitp__node_output_like(node, x, error);
-    }
-    return status;
-}
+/* ---- The means and directions of a factored update ---- */
 
 static int eitp__is_vector(const eitp_tensor *x, eitp_dtype dtype) {
     return x && x->rank == 1 && x->dtype == dtype;
@@ -25262,59 +25379,6 @@ static eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *e
     for (int i = 0; i < 4 && !status; i++)
         status = eitp__node_output_like(node, i % 2 ? (i == 1 ? m : directions) : (i == 0 ? directions : m), error);
     return status;
-}
-
-static eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
-    int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
-               eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
-    const eitp_tensor *correction = eitp__optional_input(node, 8), *old_directions = eitp__optional_input(node, 9);
-    eitp_status status = eitp__check_gradient(node, error);
-    if (!status)
-        status = eitp__require(!correction == !old_directions &&
-                                   (!correction || (eitp__is_f32_matrix(correction, rows, EITP__DIRECTIONS) &&
-                                                    eitp__is_f32_matrix(old_directions, EITP__DIRECTIONS, columns))),
-                               error, "the correction must be f32 [%lld, %d], and the old directions f32 [%d, %lld]",
-                               (long long)rows, EITP__DIRECTIONS, EITP__DIRECTIONS, (long long)columns);
-    if (!status)
-        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
-    if (!status)
-        status = eitp__require(parameter->storage->leaf == EITP__VARIABLE &&
-                                   (!remainder || remainder->storage->leaf == EITP__VARIABLE),
-                               error, "parameter and remainder must be variables");
-    if (!status)
-        status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], rate_and_step and commit f32 [2]",
-                               (long long)rows, (long long)columns);
-    if (!status)
-        status = eitp__node_output_like(node, parameter, error);
-    if (!status)
-        status = eitp__sums_output(node, error);
-    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
-}
-
-static eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
-    static const int changed[] = {0, 2, 6};
-    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    eitp_dtype wide = eitp__wide(parameter->dtype);
-    eitp_status status = eitp__check_gradient(node, error);
-    if (!status)
-        status = eitp__require(eitp__is_like(node->inputs[2], parameter, wide) && !eitp__optional_input(node, 3), error,
-                               "the velocity of a %s parameter must have its shape and be %s, and input 3 absent",
-                               eitp_dtype_name(parameter->dtype), eitp_dtype_name(wide));
-    if (!status)
-        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
-    if (!status)
-        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
-    if (!status)
-        status = eitp__check_hyper(node, error);
-    if (!status)
-        status = eitp__node_output_like(node, parameter, error);
-    if (!status)
-        status = eitp__node_output_like(node, node->inputs[2], error);
-    if (!status)
-        status = eitp__sums_output(node, error);
-    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }
 
 /* ---- Entries of the table of ops ---- */
@@ -25375,21 +25439,6 @@ EITP__PRIVATE void eitp__op_commit(eitp__op_info *op) {
     op->shape = eitp__shape_commit;
 }
 
-EITP__PRIVATE void eitp__op_adamw(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
-    op->min_inputs = 6;
-    op->max_inputs = 10;
-    op->outputs = 7;
-    op->shape = eitp__shape_adamw;
-    op->flops = eitp__flops_adamw;
-    op->shares[0] = 1;
-    op->shares[1] = 3;
-    op->shares[2] = 4;
-    op->shares[4] = 7;
-    op->shares[5] = 8;
-    op->shares[6] = 9;
-}
-
 EITP__PRIVATE void eitp__op_factored_means(eitp__op_info *op) {
     op->work = EITP_WORK_UPDATE;
     op->min_inputs = 4;
@@ -25409,27 +25458,17 @@ EITP__PRIVATE void eitp__op_factored_momentum(eitp__op_info *op) {
     op->shares[1] = 2;
 }
 
-EITP__PRIVATE void eitp__op_factored(eitp__op_info *op) {
+EITP__PRIVATE void eitp__op_update(eitp__op_info *op) {
     op->work = EITP_WORK_UPDATE;
-    op->min_inputs = 6;
-    op->max_inputs = 10;
-    op->outputs = 3;
-    op->shape = eitp__shape_factored;
-    op->flops = eitp__flops_factored;
-    op->shares[0] = 1;
-    op->shares[2] = 7;
-}
-
-EITP__PRIVATE void eitp__op_sgd(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
-    op->min_inputs = 3;
-    op->max_inputs = 8;
-    op->outputs = 4;
-    op->shape = eitp__shape_sgd;
-    op->flops = eitp__flops_elements;
-    op->shares[0] = 1;
-    op->shares[1] = 3;
-    op->shares[3] = 7;
+    op->min_inputs = EITP__UPDATE_COMMIT + 1;
+    op->max_inputs = EITP__UPDATE_INPUTS;
+    op->outputs = EITP__UPDATE_OUTPUTS;
+    op->shape = eitp__shape_update;
+    op->flops = eitp__flops_update;
+    op->shares[0] = EITP__UPDATE_PARAMETER + 1;
+    op->shares[2] = EITP__UPDATE_REMAINDER + 1;
+    for (int i = 0; i < EITP__UPDATE_STATES; i++)
+        op->shares[3 + i] = EITP__UPDATE_STATE + i + 1;
 }
 /* <<src/tensor/ops_update.c */
 
@@ -32336,15 +32375,23 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
 /* <<src/model/generate.c */
 
 /* >>src/optim/update.c */
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype,
-                                              int rank, const int64_t *shape) {
+/* The variable of a state. */
+static eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const eitp__state_info *state) {
+    const eitp_tensor like = eitp__state_like(parameter, state->form);
     eitp__child_info child = EITP__ZERO;
-    child.kind = kind;
+    child.kind = state->kind;
     child.role = EITP_OPTIMIZER;
-    child.dtype = dtype;
-    child.rank = rank;
-    child.shape = shape;
+    child.dtype = like.dtype;
+    child.rank = like.rank;
+    child.shape = like.shape;
     return eitp__child_tensor(parameter, &child);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__state_of_form(const eitp__update_piece *piece, eitp__state_form form) {
+    const eitp__state_info *state = piece->method->states;
+    while (state->form != form)
+        state++;
+    return eitp__state_tensor(piece->parameter, state);
 }
 
 /* The remainder of a 16-bit parameter; NULL if it has none. */
@@ -32359,12 +32406,13 @@ EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter) {
     return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
 }
 
-EITP__PRIVATE double eitp__weight_decay(const eitp_optimizer_config *config, const eitp_tensor *parameter) {
+static double eitp__weight_decay(const eitp_optimizer_config *config, const eitp_tensor *parameter) {
     eitp_context *context = parameter->graph->context;
     return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
+/* The piece's rows of a variable with the parameter's shape; NULL if it is NULL. */
+static eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
     return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
 }
 
@@ -32386,66 +32434,53 @@ static int64_t eitp__update_rng_stream(const eitp_tensor *parameter) {
     return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
 }
 
-EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
-                                                 eitp_tensor **inputs, eitp__attributes *attributes) {
-    eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = eitp__update_rng_stream(parameter);
-    attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
-    inputs[0] = eitp__piece_of(piece, parameter);
-    inputs[1] = piece->gradient;
-    inputs[4] = piece->rate_and_step;
-    inputs[5] = update->commit;
-    inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
-    return eitp__is_rounded(parameter) ? update->key : NULL;
-}
-/* <<src/optim/update.c */
-
-/* >>src/optim/adamw.c */
-/* The AdamW update of a piece of a parameter. */
-
-static int eitp__has_8bit_moments(const eitp_optimizer_config *config, const eitp_tensor *parameter) {
-    return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;
+/* The piece's part of a state. */
+static eitp_tensor *eitp__piece_of_state(const eitp__update_piece *piece, eitp_tensor *state, eitp__state_form form) {
+    const eitp_tensor *parameter = piece->parameter;
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1, columns = eitp__elements(parameter) / rows, each;
+    if (!state || !state->rank || form == EITP__FORM_COLUMNS || form == EITP__FORM_DIRECTIONS)
+        return state;
+    if (form == EITP__FORM_SCALES)
+        return eitp__rows(state, piece->begin * columns / EITP__MOMENT_GROUP,
+                          (piece->end * columns + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP);
+    each = state->shape[0] / rows;
+    return eitp__rows(state, piece->begin * each, piece->end * each);
 }
 
-static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *kind, eitp_dtype dtype) {
-    return eitp__state_tensor(parameter, kind, dtype, parameter->rank, parameter->shape);
+/* Fills in the states that the update of a piece reads or changes. */
+static void eitp__update_states(const eitp__update_piece *piece, eitp_tensor **inputs) {
+    for (int i = 0; i < EITP__UPDATE_STATES; i++) {
+        const eitp__state_info *state = &piece->method->states[i];
+        eitp_tensor *whole = piece->states[i];
+        if (state->form && !whole)
+            whole = eitp__state_tensor(piece->parameter, state);
+        inputs[EITP__UPDATE_STATE + i] = eitp__piece_of_state(piece, whole, state->form);
+    }
 }
 
-static eitp_tensor *eitp__moment_scales(const eitp_tensor *parameter, const char *kind) {
-    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    return eitp__state_tensor(parameter, kind, EITP_BF16, 1, &groups);
-}
-
-/* The scales of the piece's rows. */
-static eitp_tensor *eitp__piece_scales(const eitp__update_piece *piece, eitp_tensor *scales) {
-    int64_t columns = eitp__elements(piece->parameter) / piece->parameter->shape[0];
-    int64_t end = (piece->end * columns + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    return scales ? eitp__rows(scales, piece->begin * columns / EITP__MOMENT_GROUP, end) : NULL;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_optimizer_config *config, const eitp_update *update,
-                                            const eitp__update_piece *piece) {
-    eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
+EITP__PRIVATE eitp_tensor *eitp__update_node(const eitp_optimizer_config *config, const eitp_update *update,
+                                             const eitp__update_piece *piece) {
+    eitp_tensor *parameter = piece->parameter, *inputs[EITP__UPDATE_INPUTS] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
-    int is_8bit = eitp__has_8bit_moments(config, parameter);
     eitp__node *node;
+    attributes.integers[0] = eitp__update_rng_stream(parameter);
+    attributes.integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
+    attributes.integers[2] = piece->method->rule;
     attributes.reals[0] = config->beta1;
     attributes.reals[1] = config->beta2;
     attributes.reals[2] = config->epsilon;
     attributes.reals[3] = eitp__weight_decay(config, parameter);
-    inputs[9] = eitp__update_operands(update, piece, inputs, &attributes);
-    inputs[2] =
-        eitp__piece_of(piece, eitp__moment(parameter, EITP__STATE_M, is_8bit ? EITP_I8 : eitp__wide(parameter->dtype)));
-    inputs[3] =
-        eitp__piece_of(piece, eitp__moment(parameter, EITP__STATE_V, is_8bit ? EITP_U8 : eitp__wide(parameter->dtype)));
-    if (is_8bit) {
-        inputs[7] = eitp__piece_scales(piece, eitp__moment_scales(parameter, EITP__STATE_M_SCALE));
-        inputs[8] = eitp__piece_scales(piece, eitp__moment_scales(parameter, EITP__STATE_V_SCALE));
-    }
-    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, 10, &attributes);
-    return node ? node->outputs[3] : NULL;
+    inputs[EITP__UPDATE_PARAMETER] = eitp__piece_of(piece, parameter);
+    inputs[EITP__UPDATE_GRADIENT] = piece->gradient;
+    inputs[EITP__UPDATE_RATE] = piece->rate_and_step;
+    inputs[EITP__UPDATE_COMMIT] = update->commit;
+    inputs[EITP__UPDATE_REMAINDER] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
+    inputs[EITP__UPDATE_KEY] = eitp__is_rounded(parameter) ? update->key : NULL;
+    eitp__update_states(piece, inputs);
+    node = eitp__node_create(parameter->graph, EITP__OP_UPDATE, inputs, EITP__UPDATE_INPUTS, &attributes);
+    return node ? node->outputs[1] : NULL;
 }
-/* <<src/optim/adamw.c */
+/* <<src/optim/update.c */
 
 /* >>src/optim/factored.c */
 /*
@@ -32455,40 +32490,17 @@ EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_optimizer_config *config,
  * works as well, but in the few steepest ones, where the first moment of AdamW damps the steps, it overshoots. So the
  * steepest directions of a matrix's rows are tracked by subspace iteration, and the gradient along them is replaced by
  * its running mean. Products with the directions are computed together with the squares for the norm, so that the
- * gradient of a piece is needed no more often than for AdamW. Vectors have full moments: their update is AdamW's.
+ * gradient of a piece is needed no more often than for AdamW.
  */
-
-/* Maximum root mean square of the update of a block: Adafactor's clipping threshold d. */
-#define EITP__FACTORED_LIMIT 1.0
-
-/* True if the moments of the parameter are factored; those of vectors are not. */
-static int eitp__is_factored(const eitp_tensor *parameter) {
-    return parameter->rank > 1;
-}
-
-static int64_t eitp__columns_of(const eitp_tensor *parameter) {
-    return parameter->shape[parameter->rank - 1];
-}
-
-static eitp_tensor *eitp__directions_of(const eitp_tensor *parameter) {
-    int64_t shape[2];
-    shape[0] = EITP__DIRECTIONS;
-    shape[1] = eitp__columns_of(parameter);
-    return eitp__state_tensor(parameter, EITP__STATE_DIRECTIONS, EITP_F32, 2, shape);
-}
 
 EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
     eitp_tensor *inputs[3], *products;
-    if (!eitp__is_factored(piece->parameter)) {
-        eitp__sum_piece_squares(piece, before);
-        return;
-    }
     inputs[0] = piece->gradient;
     inputs[1] = before ? before->column_squares : NULL;
     piece->column_squares = eitp__apply(EITP__OP_COLUMN_SQUARES, inputs, 2, NULL);
     piece->squares =
         eitp__append_blocks(before ? before->squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
-    inputs[1] = eitp__directions_of(piece->parameter);
+    inputs[1] = eitp__state_of_form(piece, EITP__FORM_DIRECTIONS);
     inputs[1] = products = eitp__apply(EITP__OP_ROW_PRODUCTS, inputs, 2, NULL);
     inputs[2] = before ? before->column_products : NULL;
     piece->column_products = eitp__apply(EITP__OP_COLUMN_PRODUCTS, inputs, 3, NULL);
@@ -32498,131 +32510,122 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 /* Updates the means. `piece` is the last one of a parameter and has the squares of all. */
 static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config, const eitp_update *update,
                                              const eitp__update_piece *piece) {
-    const eitp_tensor *parameter = piece->parameter;
-    int64_t columns = eitp__columns_of(parameter), rows = eitp__elements(parameter) / columns;
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[6];
-    inputs[0] = eitp__state_tensor(parameter, EITP__STATE_COLUMNS, EITP_F32, 1, &columns);
+    inputs[0] = eitp__state_of_form(piece, EITP__FORM_COLUMNS);
     inputs[1] = piece->column_squares;
     inputs[2] = update->rate_and_step;
     inputs[3] = update->commit;
-    inputs[4] = eitp__state_tensor(parameter, EITP__STATE_ROWS, EITP_F32, 1, &rows);
+    inputs[4] = eitp__state_of_form(piece, EITP__FORM_ROWS);
     inputs[5] = piece->squares;
     attributes.reals[0] = config->beta2;
-    return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
+    return eitp__node_create(piece->parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
 
 /* Updates the directions and the first moment along them. `piece` is as above. */
 static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *config, const eitp_update *update,
                                                 const eitp__update_piece *piece) {
-    const eitp_tensor *parameter = piece->parameter;
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[7];
-    int64_t shape[2];
-    shape[0] = eitp__elements(parameter) / eitp__columns_of(parameter);
-    shape[1] = EITP__DIRECTIONS;
-    inputs[0] = eitp__directions_of(parameter);
-    inputs[1] = eitp__state_tensor(parameter, EITP__STATE_DIRECTION_M, EITP_F32, 2, shape);
+    inputs[0] = eitp__state_of_form(piece, EITP__FORM_DIRECTIONS);
+    inputs[1] = eitp__state_of_form(piece, EITP__FORM_ROWS_OF_DIRECTIONS);
     inputs[2] = piece->row_products;
     inputs[3] = piece->column_products;
     inputs[4] = update->rate_and_step;
     inputs[5] = update->commit;
     inputs[6] = piece->column_squares;
     attributes.reals[0] = config->beta1;
-    return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MOMENTUM, inputs, 7, &attributes);
+    return eitp__node_create(piece->parameter->graph, EITP__OP_FACTORED_MOMENTUM, inputs, 7, &attributes);
 }
 
-EITP__PRIVATE void eitp__factored_means(const eitp_optimizer_config *config, const eitp_update *update,
-                                        eitp__update_piece *pieces, size_t count) {
-    eitp__node *means, *momentum;
-    if (!eitp__is_factored(pieces->parameter))
-        return;
-    means = eitp__factored_means_node(config, update, &pieces[count - 1]);
-    momentum = eitp__factored_momentum_node(config, update, &pieces[count - 1]);
+/* The updates read roots of the second moment in place of its means, and the first moment's correction of the gradient,
+ * which is corrections [rows, k] times the directions before the step, [k, columns]. */
+EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
+                                          eitp__update_piece *pieces, size_t count) {
+    eitp__node *means = eitp__factored_means_node(config, update, &pieces[count - 1]);
+    eitp__node *momentum = eitp__factored_momentum_node(config, update, &pieces[count - 1]);
     for (size_t i = 0; i < count && means && momentum; i++) {
-        pieces[i].column_roots = means->outputs[1];
-        pieces[i].row_roots = means->outputs[2];
-        pieces[i].corrections = momentum->outputs[2];
-        pieces[i].old_directions = momentum->outputs[3];
+        pieces[i].states[0] = means->outputs[2];
+        pieces[i].states[1] = means->outputs[1];
+        pieces[i].states[2] = momentum->outputs[2];
+        pieces[i].states[3] = momentum->outputs[3];
     }
-}
-
-/* The piece's part of a tensor with one or more rows for each row of the parameter. */
-static eitp_tensor *eitp__piece_rows(const eitp__update_piece *piece, eitp_tensor *rows) {
-    int64_t each = rows ? rows->shape[0] / piece->parameter->shape[0] : 0;
-    return rows ? eitp__rows(rows, piece->begin * each, piece->end * each) : NULL;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_optimizer_config *config, const eitp_update *update,
-                                               const eitp__update_piece *piece) {
-    eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
-    eitp__attributes attributes = EITP__ZERO;
-    eitp__node *node;
-    if (!eitp__is_factored(parameter))
-        return eitp__adamw_node(config, update, piece);
-    attributes.reals[0] = config->epsilon;
-    attributes.reals[1] = eitp__weight_decay(config, parameter);
-    attributes.reals[2] = EITP__FACTORED_LIMIT;
-    inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
-    inputs[2] = eitp__piece_rows(piece, piece->row_roots);
-    inputs[3] = piece->column_roots;
-    inputs[8] = eitp__piece_rows(piece, piece->corrections);
-    inputs[9] = piece->old_directions;
-    node = eitp__node_create(parameter->graph, EITP__OP_FACTORED, inputs, 10, &attributes);
-    return node ? node->outputs[1] : NULL;
 }
 /* <<src/optim/factored.c */
 
-/* >>src/optim/sgd.c */
-/* The SGD update of a piece of a parameter. */
-
-EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_optimizer_config *config, const eitp_update *update,
-                                          const eitp__update_piece *piece) {
-    eitp_tensor *parameter = piece->parameter, *inputs[8] = EITP__ZERO;
-    eitp__attributes attributes = EITP__ZERO;
-    eitp__node *node;
-    attributes.reals[0] = config->beta1;
-    attributes.reals[3] = eitp__weight_decay(config, parameter);
-    inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
-    inputs[2] = eitp__piece_of(piece, eitp__state_tensor(parameter, EITP__STATE_VELOCITY, eitp__wide(parameter->dtype),
-                                                         parameter->rank, parameter->shape));
-    node = eitp__node_create(parameter->graph, EITP__OP_SGD, inputs, 8, &attributes);
-    return node ? node->outputs[2] : NULL;
-}
-/* <<src/optim/sgd.c */
-
 /* >>src/optim/optimizers.c */
-/* The table of optimizers: public information, and the functions of the update. */
+/* The table of optimizers: public information, and how they update matrices and vectors. */
+
+static const eitp__update_method eitp__adamw_method = {
+    EITP__UPDATE_RULE_ADAMW,
+    {{"adamw.m", EITP__FORM_WIDE, EITP__STATE_MEAN}, {"adamw.v", EITP__FORM_WIDE, EITP__STATE_SQUARES}},
+    eitp__sum_piece_squares,
+    NULL};
+
+static const eitp__update_method eitp__adamw8_method = {EITP__UPDATE_RULE_ADAMW,
+                                                        {{"adamw.m", EITP__FORM_SIGNED, EITP__STATE_MEAN},
+                                                         {"adamw.v", EITP__FORM_UNSIGNED, EITP__STATE_SQUARES},
+                                                         {"adamw.m_scale", EITP__FORM_SCALES, EITP__STATE_MEAN},
+                                                         {"adamw.v_scale", EITP__FORM_SCALES, EITP__STATE_SQUARES}},
+                                                        eitp__sum_piece_squares,
+                                                        NULL};
+
+static const eitp__update_method eitp__factored_method = {
+    EITP__UPDATE_RULE_FACTORED,
+    {{"factored.rows", EITP__FORM_ROWS, EITP__STATE_SQUARES},
+     {"factored.columns", EITP__FORM_COLUMNS, EITP__STATE_SQUARES},
+     {"factored.m", EITP__FORM_ROWS_OF_DIRECTIONS, EITP__STATE_OWN},
+     {"factored.directions", EITP__FORM_DIRECTIONS, EITP__STATE_OWN}},
+    eitp__factored_squares,
+    eitp__factored_prepare};
+
+static const eitp__update_method eitp__sgd_method = {
+    EITP__UPDATE_RULE_SGD, {{"sgd.velocity", EITP__FORM_WIDE, EITP__STATE_SUM}}, eitp__sum_piece_squares, NULL};
 
 typedef struct eitp__optimizer {
     eitp_optimizer_info info;
-    eitp__update_rule rule;
+    const eitp__update_method *matrices, *vectors; /* of parameters with two or more dimensions, and with fewer */
 } eitp__optimizer;
 
+/* In the order in which the planner tries them, but for those that are a different algorithm. */
 static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
-    {{"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
-     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
-    {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
-      EITP_MOMENTS_8BIT},
-     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
-    {{"adamw8-sr", "bf16 weights with stochastic rounding, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
-      EITP_MOMENTS_8BIT},
-     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
-    {{"factored", "bf16 weights with stochastic rounding, row and column means, momentum along 4 directions",
-      EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
-     {eitp__factored_squares, eitp__factored_means, eitp__factored_node}},
-    {{"sgd", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
-     {eitp__sum_piece_squares, NULL, eitp__sgd_node}},
+    {{"adamw", "adamw-torch adamw-torch-fused", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, 3e-4,
+      5e-5, 0.01},
+     &eitp__adamw_method,
+     &eitp__adamw_method},
+    {{"adamw8", "adamw-8bit adamw8bit adamw-bnb-8bit", "bf16 weights with 8-bit corrections, 8-bit moments",
+      EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED, 3e-4, 5e-5, 0.01},
+     &eitp__adamw8_method,
+     &eitp__adamw_method},
+    {{"adamw8-sr", "", "bf16 weights with stochastic rounding, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+      3e-4, 5e-5, 0.01},
+     &eitp__adamw8_method,
+     &eitp__adamw_method},
+    {{"factored", "adafactor",
+      "bf16 weights with stochastic rounding, row and column means, momentum along 4 directions", EITP_APPROXIMATE,
+      EITP_PARAMETERS_ROUNDED, 3e-4, 5e-5, 0.01},
+     &eitp__factored_method,
+     &eitp__adamw_method},
+    {{"sgd", "", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT, 0.1, 0.02, 0},
+     &eitp__sgd_method,
+     &eitp__sgd_method},
 };
 
 const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
     return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
 }
 
-EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments) {
-    for (size_t i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
-        if (eitp__optimizers[i].info.moments == moments)
-            return &eitp__optimizers[i].rule;
+EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank) {
+    const eitp__optimizer *row = &eitp__optimizers[optimizer];
+    return rank > 1 ? row->matrices : row->vectors;
+}
+
+EITP__PRIVATE const eitp__state_info *eitp__find_state(const eitp__update_method *method, eitp__state_content content,
+                                                       eitp__state_form form) {
+    for (int i = 0; i < EITP__UPDATE_STATES && method->states[i].kind; i++) {
+        const eitp__state_info *state = &method->states[i];
+        if (state->content == content && (form == EITP__FORM_NONE || state->form == form))
+            return state;
     }
     return NULL;
 }
@@ -32633,11 +32636,11 @@ EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments
 
 eitp_optimizer_config eitp_optimizer_config_default(void) {
     eitp_optimizer_config config;
+    config.optimizer = EITP_ADAMW;
     config.beta1 = 0.9;
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
-    config.weight_decay = 0.01;
-    config.moments = EITP_MOMENTS_F32;
+    config.weight_decay = eitp_optimizer_get(config.optimizer)->weight_decay;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     config.skips = 0;
@@ -32674,6 +32677,7 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimi
             return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
         piece = &list->pieces[list->count++];
         memset(piece, 0, sizeof *piece);
+        piece->method = eitp__update_method_of(config->optimizer, parameter->rank);
         piece->parameter = parameter;
         piece->begin = begin;
         piece->end = begin + piece_rows < rows ? begin + piece_rows : rows;
@@ -32688,11 +32692,11 @@ static int eitp__is_last_piece(const eitp__update_pieces *list, size_t i) {
 }
 
 /* The sum of squares of all gradients, summed for each parameter first. */
-static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const eitp__update_pieces *list) {
+static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
     eitp_tensor *sum = NULL;
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
-        rule->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
+        piece->method->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
         if (eitp__is_last_piece(list, i))
             eitp__add_gradient(&sum, eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0));
     }
@@ -32701,23 +32705,25 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const 
 
 /* Calls `prepare` for each parameter. */
 static void eitp__prepare_updates(const eitp_optimizer_config *config, const eitp_update *update,
-                                  const eitp__update_rule *rule, const eitp__update_pieces *list) {
+                                  const eitp__update_pieces *list) {
     size_t first = 0;
-    for (size_t i = 0; i < list->count && rule->prepare; i++) {
+    for (size_t i = 0; i < list->count; i++) {
+        eitp__update_piece *pieces = list->pieces + first;
         if (!eitp__is_last_piece(list, i))
             continue;
-        rule->prepare(config, update, list->pieces + first, i + 1 - first);
+        if (pieces->method->prepare)
+            pieces->method->prepare(config, update, pieces, i + 1 - first);
         first = i + 1;
     }
 }
 
 /* Adds all updates. Returns the sums of squares of the whole update and of all parameters. */
 static eitp_tensor *eitp__add_updates(const eitp_optimizer_config *config, const eitp_update *update,
-                                      const eitp__update_rule *rule, const eitp__update_pieces *list) {
+                                      const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    eitp__prepare_updates(config, update, rule, list);
+    eitp__prepare_updates(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
-        blocks = eitp__append_blocks(blocks, rule->node(config, update, &list->pieces[i]));
+        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, &list->pieces[i]));
         if (!eitp__is_last_piece(list, i))
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
@@ -32736,9 +32742,9 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     if (!(config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: weight_decay is %g; it must be 0 or more",
                           config->weight_decay);
-    if (!eitp__update_rule_of(config->moments))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: unknown moments %d (see eitp_moments)",
-                          (int)config->moments);
+    if (!eitp_optimizer_get(config->optimizer))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
+                          (int)config->optimizer);
     return EITP_OK;
 }
 
@@ -32824,7 +32830,6 @@ static void eitp__add_check(eitp_tensor *input,
 /* Adds the whole step for pieces of parameters and their gradients. */
 static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
-    const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[4];
     eitp__node *commit;
     eitp_status status;
@@ -32844,7 +32849,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
         update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
         eitp__add_check(update->skip_norm, eitp__check_limit_value);
     }
-    inputs[0] = eitp__gradient_squares(rule, list);
+    inputs[0] = eitp__gradient_squares(list);
     inputs[1] = update->max_norm;
     inputs[2] = config->loss_scale;
     inputs[3] = update->skip_norm;
@@ -32854,7 +32859,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     if (commit)
-        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, rule, list)));
+        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, list)));
     return eitp_graph_status(graph, error);
 }
 
@@ -53232,7 +53237,6 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
         optimizer.rate_user = plans;
     }
     optimizer.skips = plans->config.skip_spikes;
-    optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return optimizer;
 }
 
@@ -53550,8 +53554,9 @@ typedef struct eitp__moment_piece {
 } eitp__moment_piece;
 
 /*
- * One moment of a parameter: where it is written (its variable, or means of rows and columns), and what it is read from
- * (the moment in the file, with scales if it has 8 bits, or means). A vector is one row.
+ * One moment of a parameter, the mean of the gradient or of its square: where it is written (its variable, or means of
+ * rows and columns), and what it is read from (the moment in the file, with scales if it has 8 bits, or means). A
+ * vector is one row.
  */
 typedef struct eitp__moment_source {
     eitp_context *context;
@@ -53560,19 +53565,36 @@ typedef struct eitp__moment_source {
     const eitp_checkpoint_info *written;
     const eitp_optimizer_config *config;
     eitp_variable parameter, variable;
+    const eitp__update_method *there, *here; /* of the optimizers that wrote the file and that continue */
     int64_t rows, columns;
     int loads;     /* 0: read and check only */
-    int is_square; /* it is v, whose codes are of its square root */
+    int is_square; /* of the square, whose codes are of the root */
     float factor;  /* of values from the file, except means */
-    char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
     double *from, *to; /* means of rows, then of columns, that it is read from and written to; may be NULL */
     eitp__moment_piece *piece;
 } eitp__moment_source;
 
-/* The name that a state of the parameter has in files. */
-static void eitp__state_name(const eitp__moment_source *source, const char *kind, char *name, size_t size) {
-    snprintf(name, size, "%s.%s", kind, source->parameter.name);
+/* The moment's state in a method, of this form or of any. */
+static const eitp__state_info *eitp__moment_state(const eitp__moment_source *source, const eitp__update_method *method,
+                                                  eitp__state_form form) {
+    return eitp__find_state(method, source->is_square ? EITP__STATE_SQUARES : EITP__STATE_MEAN, form);
+}
+
+/* The name of the parameter's state, as a variable and in files. */
+static void eitp__state_name(const eitp__moment_source *source, const eitp__state_info *state, char *name,
+                             size_t size) {
+    snprintf(name, size, "%s.%s", state->kind, source->parameter.name);
+}
+
+/* The state in the file; NULL if the optimizer that wrote it has no such state. */
+static const eitp__safetensors_entry *eitp__state_entry(const eitp__moment_source *source,
+                                                        const eitp__state_info *state) {
+    char name[256];
+    if (!state)
+        return NULL;
+    eitp__state_name(source, state, name, sizeof name);
+    return eitp__safetensors_find(source->collection, name);
 }
 
 static void eitp__unpack_piece(const eitp__moment_source *source, int64_t count) {
@@ -53643,6 +53665,7 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     eitp__moment_piece *piece = source->piece;
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
+    char name[256];
     if (source->to) {
         eitp__add_to_means(source, source->to, first, count);
         return EITP_OK;
@@ -53652,22 +53675,24 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     if (source->variable.dtype == EITP_F32)
         return eitp_variable_write_f32(source->context, source->variable.name, first, piece->values, count, error);
     eitp__pack_piece(source, count);
+    eitp__state_name(source, eitp__moment_state(source, source->here, EITP__FORM_SCALES), name, sizeof name);
     status =
         eitp_variable_write(source->context, source->variable.name, (size_t)first, piece->codes, (size_t)count, error);
     return status ? status
-                  : eitp_variable_write_f32(source->context, source->scale_name, first / EITP__MOMENT_GROUP,
-                                            piece->scales, groups, error);
+                  : eitp_variable_write_f32(source->context, name, first / EITP__MOMENT_GROUP, piece->scales, groups,
+                                            error);
 }
 
 /* Reads the means of rows or columns from the file, or writes them to their variable. A vector has no means of rows. */
 static eitp_status eitp__copy_means(const eitp__moment_source *source, int is_read, int of_rows, eitp_error *error) {
     double *means = (is_read ? source->from : source->to) + (of_rows ? 0 : source->rows);
     int64_t count = of_rows ? source->rows : source->columns, piece = EITP__MOMENT_PIECE;
-    const eitp__safetensors_entry *entry = NULL;
+    const eitp__state_info *state = eitp__moment_state(source, is_read ? source->there : source->here,
+                                                       of_rows ? EITP__FORM_ROWS : EITP__FORM_COLUMNS);
+    const eitp__safetensors_entry *entry = is_read ? eitp__state_entry(source, state) : NULL;
     eitp_status status = EITP_OK;
     char name[256];
-    eitp__state_name(source, of_rows ? EITP__STATE_ROWS : EITP__STATE_COLUMNS, name, sizeof name);
-    entry = is_read ? eitp__safetensors_find(source->collection, name) : NULL;
+    eitp__state_name(source, state, name, sizeof name);
     if (is_read && (!entry || entry->count != count))
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: no second moment of '%s'; expected '%s' with %lld elements",
                           source->path, source->parameter.name, name, (long long)count);
@@ -53759,40 +53784,38 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, const e
     return EITP_OK;
 }
 
-/* Finds the moment in the file, and allocates means. */
-static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
+/* Finds the moment in the file, and allocates means. A mean of the gradient that is not there is zero. */
+static eitp_status eitp__find_moment(eitp__moment_source *source, int is_to_means, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
-    const eitp__safetensors_entry *velocity;
+    const eitp__state_info *kept = eitp__moment_state(source, source->there, EITP__FORM_NONE);
+    const eitp__state_info *sum = eitp__find_state(source->there, EITP__STATE_SUM, EITP__FORM_NONE);
+    const eitp__safetensors_entry *entry = eitp__state_entry(source, kept ? kept : sum);
+    int is_means = kept && kept->form == EITP__FORM_ROWS, is_velocity = !kept && entry;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
-    char name[256];
-    eitp_status status = EITP_OK;
-    eitp__state_name(source, EITP__STATE_VELOCITY, name, sizeof name);
-    velocity = eitp__safetensors_find(source->collection, name);
-    eitp__state_name(source, source->is_square ? EITP__STATE_V : EITP__STATE_M, name, sizeof name);
-    eitp__state_name(source, source->is_square ? EITP__STATE_V_SCALE : EITP__STATE_M_SCALE, source->scale_name,
-                     sizeof source->scale_name);
-    source->entry = eitp__safetensors_find(source->collection, name);
-    source->scales = eitp__safetensors_find(source->collection, source->scale_name);
-    if (velocity && !source->is_square) {
-        source->entry = velocity;
+    eitp_status status;
+    source->entry = is_means || (is_velocity && source->is_square) ? NULL : entry;
+    source->scales = eitp__state_entry(source, eitp__moment_state(source, source->there, EITP__FORM_SCALES));
+    if (is_velocity)
         source->factor *= (float)(1 - source->written->config.optimizer_config.beta1);
-    }
-    source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
+    source->to = is_to_means ? (double *)eitp__allocate(&host, bytes) : NULL;
     source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
-    if ((is_factored && !source->to) || (!source->entry && !source->from))
+    if ((is_to_means && !source->to) || (!source->entry && !source->from))
         return eitp__fail_memory(error, bytes, "converting moments");
-    if (source->entry || velocity)
-        status = eitp__check_source(source, source->entry ? source->entry : velocity, error);
-    if (status || source->entry || !source->is_square)
-        return status;
-    return velocity ? eitp__read_velocities(source, velocity, error) : eitp__read_means(source, error);
+    if (is_means)
+        return eitp__read_means(source, error);
+    if (!entry)
+        return !source->is_square ? EITP_OK
+                                  : eitp__fail(error, EITP_ERROR_FORMAT, "%s: no second moment of '%s'", source->path,
+                                               source->parameter.name);
+    status = eitp__check_source(source, entry, error);
+    return status || source->entry ? status : eitp__read_velocities(source, entry, error);
 }
 
-static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
+static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_to_means, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
     int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
-    eitp_status status = eitp__find_moment(source, is_factored, error);
+    eitp_status status = eitp__find_moment(source, is_to_means, error);
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
         status = eitp__read_piece(source, first, count, error);
@@ -53806,17 +53829,6 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
     return status;
 }
 
-/* The states that are converted; others of these optimizers belong to one of them, or start at zero. */
-static const struct eitp__moment_kind {
-    const char *kind;
-    int is_square, is_factored, is_velocity, is_zeroed;
-} eitp__moment_kinds[] = {
-    {EITP__STATE_M, 0, 0, 0, 0},           {EITP__STATE_V, 1, 0, 0, 0},
-    {EITP__STATE_COLUMNS, 1, 1, 0, 0}, /* with those of rows */
-    {EITP__STATE_VELOCITY, 0, 0, 1, 0},    {EITP__STATE_DIRECTIONS, 0, 0, 0, 1},
-    {EITP__STATE_DIRECTION_M, 0, 0, 0, 1},
-};
-
 static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
     int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
     eitp_status status = EITP_OK;
@@ -53827,21 +53839,29 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
     return status;
 }
 
-/* Converts a variable, if it is a moment. */
+/* Converts a variable, if it is a state of the optimizer. Scales and means of rows are written with codes and means of
+   columns. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
-    const struct eitp__moment_kind *kind = eitp__moment_kinds, *end = kind + EITP__COUNT(eitp__moment_kinds);
-    while (kind < end && strcmp(kind->kind, source->variable.kind) != 0)
-        kind++;
-    if (kind == end)
+    const eitp_optimizer there = source->written->config.optimizer_config.optimizer;
+    const eitp__state_info *state, *end;
+    if (source->variable.role != EITP_OPTIMIZER || source->variable.parent < 0)
         return EITP_OK;
-    if (kind->is_zeroed)
-        return eitp__clear_variable(source, error);
     source->parameter = eitp_variable_at(source->context, (size_t)source->variable.parent);
+    source->there = eitp__update_method_of(there, source->parameter.rank);
+    source->here = eitp__update_method_of(source->config->optimizer, source->parameter.rank);
+    state = source->here->states;
+    end = state + EITP__UPDATE_STATES;
+    while (state < end && (!state->kind || strcmp(state->kind, source->variable.kind) != 0))
+        state++;
+    if (state == end || state->form == EITP__FORM_SCALES || state->form == EITP__FORM_ROWS)
+        return EITP_OK;
+    if (state->content == EITP__STATE_OWN)
+        return eitp__clear_variable(source, error);
     source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
     source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
-    source->is_square = kind->is_square;
-    source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
-    return eitp__convert_moment(source, kind->is_factored, error);
+    source->is_square = state->content == EITP__STATE_SQUARES;
+    source->factor = state->content == EITP__STATE_SUM ? (float)(1 / (1 - source->config->beta1)) : 1;
+    return eitp__convert_moment(source, state->form == EITP__FORM_COLUMNS, error);
 }
 
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
@@ -54006,10 +54026,10 @@ eitp_trainer_config eitp_trainer_config_default(void) {
 /* The context must keep parameters in the form that the optimizer updates. */
 static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, const eitp_context *context,
                                          eitp_error *error) {
-    const eitp_optimizer_info *optimizer;
-    if ((unsigned)config->optimizer >= EITP_OPTIMIZER_COUNT)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d", (int)config->optimizer);
-    optimizer = eitp_optimizer_get(config->optimizer);
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(config->optimizer_config.optimizer);
+    if (!optimizer)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
+                          (int)config->optimizer_config.optimizer);
     if (eitp_context_precision(context) == EITP_F16 && optimizer->parameters != EITP_PARAMETERS_EXACT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s does not support fp16; use bf16 or fp32", optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
@@ -54828,7 +54848,7 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %lld,\n",
                         (long long)state->version);
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
-                        state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
+                        state->info.precision, eitp_optimizer_get(state->info.config.optimizer_config.optimizer)->name,
                         state->info.numerics);
     eitp__write_lora_state(architecture, state, &text);
     eitp__write_initial_shape(state, &text);
@@ -54920,10 +54940,10 @@ static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, 
         status = eitp__json_get_text(root, "optimizer", &optimizer, error);
     if (!status && strcmp(format, "eitp checkpoint"))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'format' must be 'eitp checkpoint' (got '%s')", format);
-    state->info.config.optimizer = eitp__optimizer_named(optimizer);
-    if (!status &&
-        (state->version < EITP__OLDEST_STATE_VERSION || state->version > EITP__STATE_VERSION ||
-         strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
+    state->info.config.optimizer_config.optimizer = eitp__optimizer_named(optimizer);
+    if (!status && (state->version < EITP__OLDEST_STATE_VERSION || state->version > EITP__STATE_VERSION ||
+                    strlen(precision) >= sizeof state->info.precision ||
+                    state->info.config.optimizer_config.optimizer == EITP_OPTIMIZER_COUNT))
         status = eitp__fail(
             error, EITP_ERROR_UNSUPPORTED,
             "unsupported version %lld (supported: %d to %d), precision '%s' or optimizer '%s'; start from "
@@ -55305,8 +55325,8 @@ static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *writ
 /* Logs another optimizer, for which weights and moments are converted, precision, or kernels. */
 static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
                                const eitp_checkpoint_info *theirs, const char *checkpoint) {
-    const char *here = eitp_optimizer_get(mine->config.optimizer)->name;
-    const char *there = eitp_optimizer_get(theirs->config.optimizer)->name;
+    const char *here = eitp_optimizer_get(mine->config.optimizer_config.optimizer)->name;
+    const char *there = eitp_optimizer_get(theirs->config.optimizer_config.optimizer)->name;
     if (strcmp(here, there))
         eitp__log(&trainer->host, EITP_LOG_WARNING,
                   "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
@@ -55497,10 +55517,9 @@ static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading re
 
 /* True if the optimizer's state has the form of this version and this optimizer. */
 static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
-    eitp_optimizer optimizer = trainer->plans.config.optimizer;
-    return written->info.config.optimizer == optimizer &&
-           (written->version >= EITP__MOMENTUM_STATE_VERSION ||
-            eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
+    eitp_optimizer optimizer = trainer->plans.config.optimizer_config.optimizer;
+    return written->info.config.optimizer_config.optimizer == optimizer &&
+           (written->version >= EITP__MOMENTUM_STATE_VERSION || optimizer != EITP_FACTORED);
 }
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
@@ -56163,7 +56182,7 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     eitp_status status;
     if (!plans)
         return eitp__fail_memory(error, sizeof *plans, "the plans of a step");
-    config.optimizer = candidate->optimizer;
+    config.optimizer_config.optimizer = candidate->optimizer;
     config.micro_batches_per_pass = candidate->micro_batches_per_pass;
     config.plan = candidate->plan;
     eitp__step_plans_init(plans, task, &config, 0);
@@ -56294,7 +56313,7 @@ static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
     const char *requested = fit->context.precision;
     int may_be_bf16 = requested && (!strcmp(requested, "auto") || !strcmp(requested, "bf16"));
     if (!fit->any_optimizer)
-        return optimizer == fit->trainer.optimizer;
+        return optimizer == fit->trainer.optimizer_config.optimizer;
     if (eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM)
         return 0;
     if (optimizer == EITP_ADAMW || may_be_bf16)
@@ -56339,7 +56358,7 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
     eitp_fit request = *fit;
     eitp_fit_candidate least = EITP__ZERO;
     char needed[32], budget[32];
-    eitp_optimizer last = request.trainer.optimizer;
+    eitp_optimizer last = request.trainer.optimizer_config.optimizer;
     eitp_offload offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
     eitp_offload most = request.any_offload ? EITP_OFFLOAD_ALL : offload;
     eitp_status status;
@@ -60418,30 +60437,30 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
 
 /* Loads m and v of `count` elements from `first` on; if they have 8 bits, the elements are a group. */
 static void EITP__REF(get_moments)(const eitp__call *call, int64_t first, int64_t count, EITP__REAL *m, EITP__REAL *v) {
-    const uint16_t *m_scales = (const uint16_t *)call->inputs[7].data;
-    const uint16_t *v_scales = (const uint16_t *)call->inputs[8].data;
+    const void *m_state = eitp__update_state(call, 0), *v_state = eitp__update_state(call, 1);
+    const uint16_t *m_scales = (const uint16_t *)eitp__update_state(call, 2);
+    const uint16_t *v_scales = (const uint16_t *)eitp__update_state(call, 3);
     int64_t group = first / EITP__MOMENT_GROUP;
     if (!m_scales) {
-        memcpy(m, (const EITP__REAL *)call->inputs[2].data + first, (size_t)count * sizeof *m);
-        memcpy(v, (const EITP__REAL *)call->inputs[3].data + first, (size_t)count * sizeof *v);
+        memcpy(m, (const EITP__REAL *)m_state + first, (size_t)count * sizeof *m);
+        memcpy(v, (const EITP__REAL *)v_state + first, (size_t)count * sizeof *v);
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        m[i] = (EITP__REAL)eitp__unpack_m(((const int8_t *)call->inputs[2].data)[first + i],
-                                          eitp__bf16_to_f32(m_scales[group]));
-        v[i] = (EITP__REAL)eitp__unpack_v(((const uint8_t *)call->inputs[3].data)[first + i],
-                                          eitp__bf16_to_f32(v_scales[group]));
+        m[i] = (EITP__REAL)eitp__unpack_m(((const int8_t *)m_state)[first + i], eitp__bf16_to_f32(m_scales[group]));
+        v[i] = (EITP__REAL)eitp__unpack_v(((const uint8_t *)v_state)[first + i], eitp__bf16_to_f32(v_scales[group]));
     }
 }
 
 static void EITP__REF(put_moments)(const eitp__call *call, int64_t first, int64_t count, const EITP__REAL *m,
                                    const EITP__REAL *v) {
-    uint16_t *m_scales = (uint16_t *)call->inputs[7].data, *v_scales = (uint16_t *)call->inputs[8].data;
+    void *m_state = eitp__update_state(call, 0), *v_state = eitp__update_state(call, 1);
+    uint16_t *m_scales = (uint16_t *)eitp__update_state(call, 2), *v_scales = (uint16_t *)eitp__update_state(call, 3);
     int64_t group = first / EITP__MOMENT_GROUP;
     float top_m = 0, top_v = 0;
     if (!m_scales) {
-        memcpy((EITP__REAL *)call->inputs[2].data + first, m, (size_t)count * sizeof *m);
-        memcpy((EITP__REAL *)call->inputs[3].data + first, v, (size_t)count * sizeof *v);
+        memcpy((EITP__REAL *)m_state + first, m, (size_t)count * sizeof *m);
+        memcpy((EITP__REAL *)v_state + first, v, (size_t)count * sizeof *v);
         return;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -60453,22 +60472,23 @@ static void EITP__REF(put_moments)(const eitp__call *call, int64_t first, int64_
     m_scales[group] = eitp__f32_to_bf16(top_m);
     v_scales[group] = eitp__f32_to_bf16(top_v);
     for (int64_t i = 0; i < count; i++) {
-        float step = ((const float *)call->inputs[4].data)[1];
+        float step = eitp__update_rate(call)[1];
         float dither = eitp__dither(eitp__dither_place(step, call->integers[1] + first + i));
-        ((int8_t *)call->inputs[2].data)[first + i] = eitp__pack_m((float)m[i], top_m, dither);
-        ((uint8_t *)call->inputs[3].data)[first + i] = eitp__pack_v((float)v[i], top_v, dither);
+        ((int8_t *)m_state)[first + i] = eitp__pack_m((float)m[i], top_m, dither);
+        ((uint8_t *)v_state)[first + i] = eitp__pack_v((float)v[i], top_v, dither);
     }
 }
 
 static EITP__REAL EITP__REF(gradient)(const eitp__call *call, int64_t i) {
-    if (call->inputs[1].dtype == EITP_BF16)
-        return (EITP__REAL)eitp__bf16_to_f32(((const uint16_t *)call->inputs[1].data)[i]);
-    return ((const EITP__REAL *)call->inputs[1].data)[i];
+    const eitp__operand *gradient = &call->inputs[EITP__UPDATE_GRADIENT];
+    if (gradient->dtype == EITP_BF16)
+        return (EITP__REAL)eitp__bf16_to_f32(((const uint16_t *)gradient->data)[i]);
+    return ((const EITP__REAL *)gradient->data)[i];
 }
 
-/* Updates elements [begin, end) of an ADAMW call, and computes their sums of squares. */
-static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
+/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101, algorithm 2). */
+static void EITP__REF(update_adamw)(const eitp__call *call, int64_t begin, int64_t end, void *workspace, double *sums) {
+    const float *hyper = eitp__update_rate(call), *commit = eitp__update_commit(call);
     double rate = (double)hyper[0], step = (double)hyper[1], beta1 = call->reals[0], beta2 = call->reals[1];
     EITP__REAL keep1 = (EITP__REAL)beta1, take1 = (EITP__REAL)(1 - beta1);
     EITP__REAL keep2 = (EITP__REAL)beta2, take2 = (EITP__REAL)(1 - beta2);
@@ -60478,6 +60498,7 @@ static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_
     EITP__REAL size = (EITP__REAL)rate, scale = (EITP__REAL)commit[0];
     EITP__REAL m[EITP__MOMENT_GROUP], v[EITP__MOMENT_GROUP];
     int applies = commit[1] != 0;
+    (void)workspace;
     sums[0] = sums[1] = 0;
     for (int64_t first = begin; first < end; first += EITP__MOMENT_GROUP) {
         int64_t count = eitp__ref_min(EITP__MOMENT_GROUP, end - first);
@@ -60500,16 +60521,6 @@ static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_
     }
 }
 
-/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101, algorithm 2). */
-static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t elements = call->inputs[0].elements;
-    (void)workspace;
-    for (int64_t block = begin; block < end; block++)
-        EITP__REF(adamw_block)
-    (call, block * EITP__SUM_BLOCK, eitp__ref_min((block + 1) * EITP__SUM_BLOCK, elements),
-     (double *)call->outputs[3].data + 2 * block);
-}
-
 /* Moves element i by a direction if the step is applied, and adds to the sums of squares. */
 static void EITP__REF(move_parameter)(const eitp__call *call, int64_t i, int applies, EITP__REAL decay, EITP__REAL size,
                                       EITP__REAL direction, double *sums) {
@@ -60525,11 +60536,12 @@ static void EITP__REF(move_parameter)(const eitp__call *call, int64_t i, int app
 
 /* The directions of elements [begin, end) before the limit applies. Returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
-    const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
-    const float *corrections = (const float *)call->inputs[8].data,
-                *old_directions = (const float *)call->inputs[9].data;
-    int64_t columns = call->inputs[3].elements;
-    EITP__REAL scale = (EITP__REAL)((const float *)call->inputs[5].data)[0], epsilon = (EITP__REAL)call->reals[0];
+    const float *row_roots = (const float *)eitp__update_state(call, 0);
+    const float *column_roots = (const float *)eitp__update_state(call, 1);
+    const float *corrections = (const float *)eitp__update_state(call, 2);
+    const float *old_directions = (const float *)eitp__update_state(call, 3);
+    int64_t columns = call->inputs[EITP__UPDATE_STATE + 1].elements;
+    EITP__REAL scale = (EITP__REAL)eitp__update_commit(call)[0], epsilon = (EITP__REAL)call->reals[2];
     double sum = 0;
     for (int64_t i = begin; i < end; i++) {
         EITP__REAL root = (EITP__REAL)row_roots[i / columns] * (EITP__REAL)column_roots[i % columns] + epsilon;
@@ -60543,10 +60555,12 @@ static double EITP__REF(factored_directions)(const eitp__call *call, int64_t beg
     return sum;
 }
 
-static void EITP__REF(factored_block)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u, double *sums) {
-    double rate = (double)((const float *)call->inputs[4].data)[0];
-    int applies = ((const float *)call->inputs[5].data)[1] != 0;
-    EITP__REAL size = 0, decay = (EITP__REAL)(rate * call->reals[1]);
+/* The update of Adafactor, without relative step sizes: see eitp__factored_size. */
+static void EITP__REF(update_factored)(const eitp__call *call, int64_t begin, int64_t end, void *workspace,
+                                       double *sums) {
+    double rate = (double)eitp__update_rate(call)[0];
+    int applies = eitp__update_commit(call)[1] != 0;
+    EITP__REAL size = 0, decay = (EITP__REAL)(rate * call->reals[3]), *u = (EITP__REAL *)workspace;
     if (applies)
         size = (EITP__REAL)eitp__factored_size(call, EITP__REF(factored_directions)(call, begin, end, u), end - begin);
     sums[0] = sums[1] = 0;
@@ -60554,22 +60568,15 @@ static void EITP__REF(factored_block)(const eitp__call *call, int64_t begin, int
         EITP__REF(move_parameter)(call, i, applies, decay, size, applies ? u[i - begin] : 0, sums);
 }
 
-/* The update of Adafactor, without relative step sizes: see eitp__factored_size. */
-static void EITP__REF(factored)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t elements = call->inputs[0].elements;
-    for (int64_t block = begin; block < end; block++)
-        EITP__REF(factored_block)
-    (call, block * EITP__SUM_BLOCK, eitp__ref_min((block + 1) * EITP__SUM_BLOCK, elements), (EITP__REAL *)workspace,
-     (double *)call->outputs[1].data + 2 * block);
-}
-
-static void EITP__REF(sgd_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    const float *commit = (const float *)call->inputs[5].data;
-    double rate = (double)((const float *)call->inputs[4].data)[0];
+/* Polyak's heavy ball as in torch.optim.SGD, without dampening or Nesterov momentum; weight decay is AdamW's. */
+static void EITP__REF(update_sgd)(const eitp__call *call, int64_t begin, int64_t end, void *workspace, double *sums) {
+    const float *commit = eitp__update_commit(call);
+    double rate = (double)eitp__update_rate(call)[0];
     EITP__REAL size = (EITP__REAL)rate, decay = (EITP__REAL)(rate * call->reals[3]);
     EITP__REAL momentum = (EITP__REAL)call->reals[0], scale = (EITP__REAL)commit[0];
-    EITP__REAL *velocity = (EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *velocity = (EITP__REAL *)eitp__update_state(call, 0);
     int applies = commit[1] != 0;
+    (void)workspace;
     sums[0] = sums[1] = 0;
     for (int64_t i = begin; i < end; i++) {
         if (applies)
@@ -60578,14 +60585,13 @@ static void EITP__REF(sgd_block)(const eitp__call *call, int64_t begin, int64_t 
     }
 }
 
-/* Polyak's heavy ball as in torch.optim.SGD, without dampening or Nesterov momentum; weight decay is AdamW's. */
-static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t elements = call->inputs[0].elements;
-    (void)workspace;
-    for (int64_t block = begin; block < end; block++)
-        EITP__REF(sgd_block)
-    (call, block * EITP__SUM_BLOCK, eitp__ref_min((block + 1) * EITP__SUM_BLOCK, elements),
-     (double *)call->outputs[2].data + 2 * block);
+static void EITP__REF(update)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    static const eitp__update_block rules[] = {
+#define EITP__REF_RULE(NAME, name) EITP__REF(update_##name),
+        EITP__UPDATE_RULES(EITP__REF_RULE)
+#undef EITP__REF_RULE
+    };
+    eitp__update_blocks(call, begin, end, workspace, rules[call->integers[2]]);
 }
 /* <<kernels/ref/update.inc */
 #endif
@@ -63218,7 +63224,8 @@ typedef struct EITP__SIMD(adamw_factors) {
 } EITP__SIMD(adamw_factors);
 
 static EITP__SIMD(adamw_factors) EITP__SIMD(adamw_factors_of)(const eitp__call *call) {
-    const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
+    const float *hyper = eitp__update_rate(call), *commit = eitp__update_commit(call);
+    int is_sgd = call->integers[2] == EITP__UPDATE_RULE_SGD;
     double beta1 = call->reals[0], beta2 = call->reals[1], rate = (double)hyper[0], step = (double)hyper[1];
     EITP__SIMD(adamw_factors) f;
     f.scale = EITP__SIMD(broadcast)(commit[0]);
@@ -63226,7 +63233,7 @@ static EITP__SIMD(adamw_factors) EITP__SIMD(adamw_factors_of)(const eitp__call *
     f.take1 = EITP__SIMD(broadcast)((float)(1.0 - beta1));
     f.keep2 = EITP__SIMD(broadcast)((float)beta2);
     f.take2 = EITP__SIMD(broadcast)((float)(1.0 - beta2));
-    f.size = EITP__SIMD(broadcast)((float)(call->slot == EITP__SLOT_SGD ? rate : rate / (1.0 - pow(beta1, step))));
+    f.size = EITP__SIMD(broadcast)((float)(is_sgd ? rate : rate / (1.0 - pow(beta1, step))));
     f.correction = EITP__SIMD(broadcast)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
     f.epsilon = EITP__SIMD(broadcast)((float)call->reals[2]);
     f.decay = EITP__SIMD(broadcast)((float)(rate * call->reals[3]));
@@ -63384,16 +63391,17 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
     int64_t moment = is_packed ? 1 : 4, lacks = form == EITP__WEIGHT_DIFFERENCE ? 4
                                                 : form == EITP__WEIGHT_EXACT    ? 2
                                                                                 : 1;
-    x.parameter = (char *)call->inputs[0].data + i * (form == EITP__WEIGHT_WIDE ? 4 : 2);
-    x.remainder =
-        form == EITP__WEIGHT_WIDE || form == EITP__WEIGHT_STOCHASTIC ? NULL : (char *)call->inputs[6].data + i * lacks;
-    x.gradient = (const float *)call->inputs[1].data + i;
-    x.m = (char *)call->inputs[2].data + i * moment;
-    x.v = moments == EITP__MOMENT_VELOCITY ? NULL : (char *)call->inputs[3].data + i * moment;
-    x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
-    x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
+    x.parameter = (char *)call->inputs[EITP__UPDATE_PARAMETER].data + i * (form == EITP__WEIGHT_WIDE ? 4 : 2);
+    x.remainder = form == EITP__WEIGHT_WIDE || form == EITP__WEIGHT_STOCHASTIC
+                      ? NULL
+                      : (char *)call->inputs[EITP__UPDATE_REMAINDER].data + i * lacks;
+    x.gradient = (const float *)call->inputs[EITP__UPDATE_GRADIENT].data + i;
+    x.m = (char *)eitp__update_state(call, 0) + i * moment;
+    x.v = moments == EITP__MOMENT_VELOCITY ? NULL : (char *)eitp__update_state(call, 1) + i * moment;
+    x.m_scale = is_packed ? (uint16_t *)eitp__update_state(call, 2) + i / EITP__SIMD_GROUP : NULL;
+    x.v_scale = is_packed ? (uint16_t *)eitp__update_state(call, 3) + i / EITP__SIMD_GROUP : NULL;
     x.halves = NULL;
-    x.dither = eitp__dither_place(((const float *)call->inputs[4].data)[1], call->integers[1] + i);
+    x.dither = eitp__dither_place(eitp__update_rate(call)[1], call->integers[1] + i);
     return x;
 }
 
@@ -63403,7 +63411,8 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
     EITP__SIMD(adamw_factors) f = EITP__SIMD(adamw_factors_of)(call);
     EITP__SIMD(doubles) updates[2] = {EITP__SIMD(zero_doubles)(), EITP__SIMD(zero_doubles)()};
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(zero_doubles)(), EITP__SIMD(zero_doubles)()};
-    const uint16_t *narrow = call->inputs[1].dtype == EITP_BF16 ? (const uint16_t *)call->inputs[1].data : NULL;
+    const eitp__operand *gradient = &call->inputs[EITP__UPDATE_GRADIENT];
+    const uint16_t *narrow = gradient->dtype == EITP_BF16 ? (const uint16_t *)gradient->data : NULL;
     uint16_t halves[EITP__HALVES];
     float wide[EITP__SIMD_GROUP];
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
@@ -63443,7 +63452,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
 
 static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
     eitp__moment_form moments = eitp__moment_form_of(call);
-    if (((const float *)call->inputs[5].data)[1] == 0.0f) {
+    if (eitp__update_commit(call)[1] == 0.0f) {
         EITP__SIMD(adamw_skip)(call, begin, end, sums);
         return;
     }
@@ -63472,7 +63481,9 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
 
 /* Less than a group, `count` elements from i on: copied to a group of its own, padded with zeros. */
 static void EITP__SIMD(adamw_rest)(const eitp__call *call, int64_t i, int64_t count, double *sums) {
-    static const int by_element[] = {0, 1, 2, 3, 6}; /* operands with one value per element; scales belong to groups */
+    /* Operands with one value per element; scales belong to groups. */
+    static const int by_element[] = {EITP__UPDATE_PARAMETER, EITP__UPDATE_GRADIENT, EITP__UPDATE_REMAINDER,
+                                     EITP__UPDATE_STATE, EITP__UPDATE_STATE + 1};
     double room[EITP__COUNT(by_element)][EITP__SIMD_GROUP];
     eitp__call rest = *call;
     memset(room, 0, sizeof room);
@@ -63484,31 +63495,27 @@ static void EITP__SIMD(adamw_rest)(const eitp__call *call, int64_t i, int64_t co
         memcpy(room[r], (char *)x->data + (size_t)i * size, (size_t)count * size);
         x->data = room[r];
     }
-    for (int s = 7; s < 9 && eitp__moment_form_of(call) == EITP__MOMENT_PACKED; s++)
-        rest.inputs[s].data = (uint16_t *)call->inputs[s].data + i / EITP__SIMD_GROUP;
+    for (int s = 2; s < 4 && eitp__moment_form_of(call) == EITP__MOMENT_PACKED; s++)
+        rest.inputs[EITP__UPDATE_STATE + s].data = (uint16_t *)eitp__update_state(call, s) + i / EITP__SIMD_GROUP;
     rest.integers[1] += i;
     EITP__SIMD(adamw_groups)(&rest, 0, EITP__SIMD_GROUP, sums);
     for (size_t r = 0; r < EITP__COUNT(by_element); r++) {
         const eitp__operand *x = &call->inputs[by_element[r]];
         size_t size = eitp_dtype_size(x->dtype);
-        if (x->data && by_element[r] != 1)
+        if (x->data && by_element[r] != EITP__UPDATE_GRADIENT)
             memcpy((char *)x->data + (size_t)i * size, room[r], (size_t)count * size);
     }
 }
 
-static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t elements = call->inputs[0].elements;
+/* The block of an update by AdamW or SGD. */
+static void EITP__SIMD(update_adamw)(const eitp__call *call, int64_t first, int64_t last, void *workspace,
+                                     double *sums) {
+    int64_t whole = first + (last - first) / EITP__SIMD_GROUP * EITP__SIMD_GROUP;
     (void)workspace;
-    for (int64_t block = begin; block < end; block++) {
-        int64_t first = block * EITP__SUM_BLOCK,
-                last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
-        int64_t whole = first + (last - first) / EITP__SIMD_GROUP * EITP__SIMD_GROUP;
-        double *sums = (double *)call->outputs[call->slot == EITP__SLOT_SGD ? 2 : 3].data + 2 * block;
-        sums[0] = sums[1] = 0;
-        EITP__SIMD(adamw_groups)(call, first, whole, sums);
-        if (whole < last)
-            EITP__SIMD(adamw_rest)(call, whole, last - whole, sums);
-    }
+    sums[0] = sums[1] = 0;
+    EITP__SIMD(adamw_groups)(call, first, whole, sums);
+    if (whole < last)
+        EITP__SIMD(adamw_rest)(call, whole, last - whole, sums);
 }
 
 #undef EITP__SIMD_GROUP
@@ -63523,11 +63530,11 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
 
 /* The roots of the second moment of elements [i, i + count), which may span rows, plus epsilon. */
 EITP__SIMD_INLINE void EITP__SIMD(factored_roots)(const eitp__call *call, int64_t i, int64_t count, float *roots) {
-    int64_t columns = call->inputs[3].elements, row = i / columns, column = i % columns, here;
-    EITP__SIMD(vector) epsilon = EITP__SIMD(broadcast)((float)call->reals[0]);
+    int64_t columns = call->inputs[EITP__UPDATE_STATE + 1].elements, row = i / columns, column = i % columns, here;
+    EITP__SIMD(vector) epsilon = EITP__SIMD(broadcast)((float)call->reals[2]);
     for (int64_t done = 0; done < count; done += here, column = 0, row++) {
-        EITP__SIMD(vector) by_row = EITP__SIMD(broadcast)(((const float *)call->inputs[2].data)[row]);
-        const float *by_column = (const float *)call->inputs[3].data + column;
+        EITP__SIMD(vector) by_row = EITP__SIMD(broadcast)(((const float *)eitp__update_state(call, 0))[row]);
+        const float *by_column = (const float *)eitp__update_state(call, 1) + column;
         here = columns - column < count - done ? columns - column : count - done;
         for (int64_t j = 0; j < here; j += EITP__SIMD_LANES) {
             EITP__SIMD(vector) v = EITP__SIMD(fetch)(by_column + j, here - j, EITP__SIMD(zeros)());
@@ -63539,10 +63546,10 @@ EITP__SIMD_INLINE void EITP__SIMD(factored_roots)(const eitp__call *call, int64_
 /* The corrections that the first moment adds to the gradient of elements [i, i + count). */
 EITP__SIMD_INLINE void EITP__SIMD(factored_corrections)(const eitp__call *call, int64_t i, int64_t count,
                                                         float *changes) {
-    int64_t columns = call->inputs[3].elements, row = i / columns, column = i % columns, here;
+    int64_t columns = call->inputs[EITP__UPDATE_STATE + 1].elements, row = i / columns, column = i % columns, here;
     for (int64_t done = 0; done < count; done += here, column = 0, row++) {
-        const float *corrections = (const float *)call->inputs[8].data + row * EITP__DIRECTIONS;
-        const float *old_directions = (const float *)call->inputs[9].data + column;
+        const float *corrections = (const float *)eitp__update_state(call, 2) + row * EITP__DIRECTIONS;
+        const float *old_directions = (const float *)eitp__update_state(call, 3) + column;
         here = columns - column < count - done ? columns - column : count - done;
         for (int64_t j = 0; j < here; j += EITP__SIMD_LANES) {
             EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sum = none;
@@ -63560,9 +63567,9 @@ EITP__SIMD_INLINE void EITP__SIMD(factored_corrections)(const eitp__call *call, 
  * squares.
  */
 static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t first, int64_t last, float *u) {
-    EITP__SIMD(vector) scale = EITP__SIMD(broadcast)(((const float *)call->inputs[5].data)[0]);
-    const void *gradient = call->inputs[1].data;
-    int is_narrow = call->inputs[1].dtype == EITP_BF16;
+    EITP__SIMD(vector) scale = EITP__SIMD(broadcast)(eitp__update_commit(call)[0]);
+    const void *gradient = call->inputs[EITP__UPDATE_GRADIENT].data;
+    int is_narrow = call->inputs[EITP__UPDATE_GRADIENT].dtype == EITP_BF16;
     const int64_t most = EITP__HALVES;
     EITP__SIMD(doubles) sums[2] = {EITP__SIMD(zero_doubles)(), EITP__SIMD(zero_doubles)()};
     float roots[EITP__HALVES], changes[EITP__HALVES];
@@ -63572,7 +63579,7 @@ static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t fi
     for (int64_t i = first; i < last; i += EITP__HALVES) {
         int64_t count = last - i < most ? last - i : most;
         EITP__SIMD(factored_roots)(call, i, count, roots);
-        if (call->inputs[8].data) {
+        if (eitp__update_state(call, 2)) {
             memset(changes, 0, sizeof changes);
             EITP__SIMD(factored_corrections)(call, i, count, changes);
         }
@@ -63629,7 +63636,8 @@ EITP__SIMD_INLINE void EITP__SIMD(factored_rest)(EITP__SIMD(factored_block) * bl
 
 EITP__SIMD_INLINE void EITP__SIMD(factored_form)(const eitp__call *call, int64_t first, int64_t last, const float *u,
                                                  EITP__SIMD(factored_block) * block, eitp__weight_form form) {
-    const eitp__operand *parameter = &call->inputs[0], *remainder = &call->inputs[6];
+    const eitp__operand *parameter = &call->inputs[EITP__UPDATE_PARAMETER];
+    const eitp__operand *remainder = &call->inputs[EITP__UPDATE_REMAINDER];
     size_t sizes[2];
     uint16_t halves[EITP__HALVES];
     sizes[0] = eitp_dtype_size(parameter->dtype);
@@ -63649,36 +63657,31 @@ EITP__SIMD_INLINE void EITP__SIMD(factored_form)(const eitp__call *call, int64_t
     }
 }
 
-static void EITP__SIMD(factored_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t elements = call->inputs[0].elements;
-    double rate = (double)((const float *)call->inputs[4].data)[0], size = 0;
+static void EITP__SIMD(update_factored)(const eitp__call *call, int64_t first, int64_t last, void *workspace,
+                                        double *sums) {
+    double rate = (double)eitp__update_rate(call)[0], size = 0;
     float *u = (float *)workspace;
-    for (int64_t item = begin; item < end; item++) {
-        int64_t first = item * EITP__SUM_BLOCK;
-        int64_t last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
-        double *sums = (double *)call->outputs[1].data + 2 * item;
-        EITP__SIMD(factored_block) block;
-        block.applies = ((const float *)call->inputs[5].data)[1] != 0.0f;
-        if (block.applies)
-            size = eitp__factored_size(call, EITP__SIMD(factored_directions)(call, first, last, u), last - first);
-        block.size = EITP__SIMD(broadcast)((float)size);
-        block.decay = EITP__SIMD(broadcast)((float)(rate * call->reals[1]));
-        block.updates[0] = block.updates[1] = block.parameters[0] = block.parameters[1] = EITP__SIMD(zero_doubles)();
-        switch (eitp__weight_form_of(call)) {
+    EITP__SIMD(factored_block) block;
+    block.applies = eitp__update_commit(call)[1] != 0.0f;
+    if (block.applies)
+        size = eitp__factored_size(call, EITP__SIMD(factored_directions)(call, first, last, u), last - first);
+    block.size = EITP__SIMD(broadcast)((float)size);
+    block.decay = EITP__SIMD(broadcast)((float)(rate * call->reals[3]));
+    block.updates[0] = block.updates[1] = block.parameters[0] = block.parameters[1] = EITP__SIMD(zero_doubles)();
+    switch (eitp__weight_form_of(call)) {
 #define EITP__SIMD_FORM(form)                                                                                          \
     case form:                                                                                                         \
         EITP__SIMD(factored_form)(call, first, last, u, &block, form);                                                 \
         break;
-            EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
-            EITP__SIMD_FORM(EITP__WEIGHT_DIFFERENCE)
-            EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
-            EITP__SIMD_FORM(EITP__WEIGHT_CORRECTED)
-            EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
+        EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
+        EITP__SIMD_FORM(EITP__WEIGHT_DIFFERENCE)
+        EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
+        EITP__SIMD_FORM(EITP__WEIGHT_CORRECTED)
+        EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
 #undef EITP__SIMD_FORM
-        }
-        sums[0] = EITP__SIMD(sum_doubles)(block.updates[0]) + EITP__SIMD(sum_doubles)(block.updates[1]);
-        sums[1] = EITP__SIMD(sum_doubles)(block.parameters[0]) + EITP__SIMD(sum_doubles)(block.parameters[1]);
     }
+    sums[0] = EITP__SIMD(sum_doubles)(block.updates[0]) + EITP__SIMD(sum_doubles)(block.updates[1]);
+    sums[1] = EITP__SIMD(sum_doubles)(block.parameters[0]) + EITP__SIMD(sum_doubles)(block.parameters[1]);
 }
 /* <<kernels/simd/factored.inc */
 
@@ -64270,6 +64273,16 @@ static void EITP__SIMD(cast_run)(const eitp__call *call, int64_t begin, int64_t 
         EITP__SIMD(cast_from_f16)(call, begin, end);
 }
 
+/* The rules in their order; NULL, also at the end, if only ref has a kernel. */
+static void EITP__SIMD(update_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    static const eitp__update_block rules[EITP__UPDATE_RULE_COUNT] = {
+        EITP__SIMD(update_adamw), EITP__SIMD(update_factored), EITP__SIMD(update_adamw)};
+    if (rules[call->integers[2]])
+        eitp__update_blocks(call, begin, end, workspace, rules[call->integers[2]]);
+    else
+        eitp__ref_update(call, begin, end, workspace);
+}
+
 static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
     table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
     table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = EITP__SIMD(matmul_kernel_bf16)(EITP__SIMD_SET);
@@ -64284,18 +64297,12 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(register_column_f16)(table);
     EITP__SIMD(register_attention)(table);
     EITP__SIMD(set)(table, EITP__SLOT_CAST, EITP__SIMD(cast_run), NULL);
-    for (int dtype = EITP_BF16; dtype <= EITP_F16; dtype++)
+    EITP__SIMD(set)(table, EITP__SLOT_UPDATE, EITP__SIMD(update_run), eitp__update_workspace);
+    for (int dtype = EITP_BF16; dtype <= EITP_F16; dtype++) {
         table->kernels[EITP__SLOT_CAST][dtype] = table->kernels[EITP__SLOT_CAST][EITP_F32];
+        table->kernels[EITP__SLOT_UPDATE][dtype] = table->kernels[EITP__SLOT_UPDATE][EITP_F32];
+    }
     EITP__SIMD(set)(table, EITP__SLOT_HEAD_LOSS, EITP__SIMD(head_loss_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
-    table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
-    table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
-    EITP__SIMD(set)(table, EITP__SLOT_SGD, EITP__SIMD(adamw_run), NULL);
-    table->kernels[EITP__SLOT_SGD][EITP_BF16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
-    table->kernels[EITP__SLOT_SGD][EITP_F16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
-    EITP__SIMD(set)(table, EITP__SLOT_FACTORED, EITP__SIMD(factored_run), eitp__factored_workspace);
-    table->kernels[EITP__SLOT_FACTORED][EITP_BF16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
-    table->kernels[EITP__SLOT_FACTORED][EITP_F16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
     EITP__SIMD(register_products)(table);
 }
 
