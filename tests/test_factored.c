@@ -559,7 +559,7 @@ static eitp__call update_call(const update_case *c, int64_t first, int64_t last)
 /* The last block first. */
 static void run(const eitp__kernel *kernel, const update_case *c, int64_t first, int64_t last) {
     eitp__call call = update_call(c, first, last);
-    CHECK(kernel->workspace(&call) <= sizeof directions);
+    CHECK(kernel->workspace(&call) > 0 && kernel->workspace(&call) <= sizeof directions);
     for (int64_t block = call.outputs[1].shape[0]; block-- > 0;)
         kernel->run(&call, block, block + 1, directions);
 }

@@ -906,6 +906,59 @@ static void rounding_depends_on_names(void) {
     }
 }
 
+enum {
+    PIECE_ROWS = 64,
+    PIECE_MATRICES = 4,
+    PIECE_COLUMNS = 128,
+    PIECE_ELEMENTS = PIECE_ROWS * PIECE_MATRICES * PIECE_COLUMNS
+};
+
+/* Three steps with a parameter of three dimensions, updated in pieces of about this size. */
+static void update_in_pieces(eitp_optimizer optimizer, size_t piece_bytes, float *values) {
+    static const float limit = 1;
+    const int64_t shape[3] = {PIECE_ROWS, PIECE_MATRICES, PIECE_COLUMNS};
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_optimizer_config config = eitp_optimizer_config_default();
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *x;
+    eitp_update update;
+    eitp_error error = EITP__ZERO;
+    settings.device = "cpu";
+    config.optimizer = optimizer;
+    config.piece_bytes = piece_bytes;
+    REQUIRE(!eitp_context_create(&settings, &context, &error) && !eitp_graph_create(context, &graph, &error));
+    x = eitp_parameter(graph, "x", 3, shape);
+    x = eitp_multiply(eitp_multiply(x, x), x);
+    CHECK_THAT(!eitp_minimize(eitp_sum(x, EITP_ALL_DIMENSIONS, 0), &config, &update, &error) &&
+                   !eitp_plan_create(graph, &plan, &error),
+               "%s", error.message);
+    for (int i = 0; i < PIECE_ELEMENTS; i++)
+        values[i] = (float)((i * 7919) % 1009) / 1009 - 0.5f;
+    CHECK(!eitp_variable_write(context, "x", 0, values, PIECE_ELEMENTS * sizeof *values, &error));
+    for (int step = 1; step <= 3 && plan; step++) {
+        const float hyper[2] = {0.01f, (float)step};
+        CHECK(!eitp_plan_write(plan, update.rate_and_step, hyper, sizeof hyper, &error));
+        CHECK(!eitp_plan_write(plan, update.max_norm, &limit, sizeof limit, &error));
+        CHECK_THAT(!eitp_plan_execute(plan, &error), "%s", error.message);
+    }
+    CHECK(!eitp_variable_read(context, "x", 0, values, PIECE_ELEMENTS * sizeof *values, &error));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* Each piece has its part of every state, whatever the form. */
+static void pieces_change_no_bit(void) {
+    static float whole[PIECE_ELEMENTS], pieces[PIECE_ELEMENTS];
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        update_in_pieces((eitp_optimizer)i, EITP_PIECE_BYTES, whole);
+        update_in_pieces((eitp_optimizer)i, 1, pieces);
+        CHECK_THAT(!memcmp(whole, pieces, sizeof whole), "%s", eitp_optimizer_get((eitp_optimizer)i)->name);
+    }
+}
+
 static void adamw_against_pytorch(void) {
     static const char *const ops[] = {"adamw_first", "adamw"};
     open_golden_file();
@@ -1166,6 +1219,7 @@ int main(int argc, char **argv) {
         TEST(dot_product_dropout),
         TEST(smoothed_losses_in_16_bits),
         TEST(rounding_depends_on_names),
+        TEST(pieces_change_no_bit),
         TEST(adamw_against_pytorch),
         TEST(adamw_forms),
         TEST(sgd_forms),
