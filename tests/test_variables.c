@@ -100,6 +100,7 @@ static void a_namesake_is_no_gradient(void) {
     CHECK(read[0] == -0.5f && read[ELEMENTS - 1] == -0.5f);
     REQUIRE_OK(eitp_variable_read_f32(f.context, "v", 0, read, ELEMENTS, &error_), error_);
     CHECK(read[0] == 0);
+    eitp_plan_destroy(plan);
     end(&f);
 }
 
