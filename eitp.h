@@ -1727,7 +1727,7 @@ typedef enum eitp_fidelity {
 
 typedef struct eitp_optimizer_info {
     const char *name;    /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
-    const char *aliases; /* names in other programs, with spaces between them; "" if there are none */
+    const char *aliases; /* its names in other programs, separated by spaces; may be "" */
     const char *state;   /* weights and state in words, such as "f32 weights and moments" */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters; /* that 16-bit weights have: set eitp_context_config.parameters to it */
@@ -6645,7 +6645,7 @@ typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int6
 /* The arithmetic operations of a node. */
 typedef double eitp__flops_rule(const eitp__node *node);
 
-/* The inputs, bit i for input i, whose gradient is a sum over rows that continues the sum of the pass before. */
+/* row_sums of an entry, where it depends on the node. */
 typedef unsigned eitp__row_sums_rule(const eitp__node *node);
 
 /* How the epilogue of a product computes a node: input `product` of the node is the product. */
@@ -6683,7 +6683,8 @@ typedef struct eitp__op_info {
     int is_constant; /* its values do not depend on others */
     int runs_early;  /* a sum of a gradient, after which the gradient can often be freed */
     unsigned partly_written; /* bit i: the kernel leaves elements of output i as they were */
-    eitp__row_sums_rule *row_sums;
+    unsigned row_sums; /* bit i: the gradient of input i is a sum over rows that continues the sum of the pass before */
+    eitp__row_sums_rule *row_sums_of; /* in place of row_sums */
     unsigned joint; /* one kernel computes the gradients of these inputs: it continues all of their sums, or none */
     eitp__epilogue_rule epilogues[EITP__OP_EPILOGUES]; /* the first that fits is taken */
 } eitp__op_info;
@@ -6732,11 +6733,10 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
 
-/* The tensor of a child of a variable's tensor, which is created if there is none; NULL and the graph's error on
-   failure. */
+/* The tensor of a child of a variable; the child is declared on first use. NULL, and the graph's error, on failure. */
 EITP__PRIVATE eitp_tensor *eitp__child_tensor(const eitp_tensor *parent, const eitp__child_info *child);
 
-/* The same for a child that exists; NULL if it does not. */
+/* The tensor of an existing child; NULL if the variable has no such child. */
 EITP__PRIVATE eitp_tensor *eitp__found_child_tensor(const eitp_tensor *parent, const char *kind, int64_t number);
 
 /* Properties of a variable's tensor: its full name, and whether it is a floating-point parameter, and a trained one. */
@@ -6782,6 +6782,10 @@ EITP__OPS(EITP__OP_ENTRY)
 
 /* Sets what ops of one or two inputs that compute element by element have in common. */
 EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp__gradient_rule *gradient);
+
+/* Sets what the fused gradients of an op have in common, by the entry's backward_of. */
+EITP__PRIVATE void eitp__define_backward(eitp__op_info *op, eitp__op_code of, eitp_work work, int inputs,
+                                         eitp__shape_rule *shape);
 
 /* Adds to the epilogues of an op. */
 EITP__PRIVATE void eitp__add_epilogue(eitp__op_info *op, eitp__epilogue epilogue, int product, int operand);
@@ -7764,8 +7768,8 @@ EITP__PRIVATE int eitp__lora_layer_at(const eitp_architecture *architecture, int
 /* True if the targets have the layer, or all pieces of its row. */
 EITP__PRIVATE int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer);
 
-/* Replaces the targets by layers that the model has, so that equal layers are equal configurations.
-   EITP_ERROR_ARGUMENT if there are none, or others that it never has. */
+/* Replaces the targets by the layers that the model has, so that configurations with the same layers compare equal.
+   EITP_ERROR_ARGUMENT if the model has none of the targets, or its architecture lacks one of them. */
 EITP__PRIVATE eitp_status eitp__lora_find_layers(const eitp_transformer_config *model, eitp_lora_config *config,
                                                  eitp_error *error);
 
@@ -7871,7 +7875,7 @@ typedef enum eitp__state_content {
 
 /* A state of a parameter. Scales have the content of the codes that they belong to. */
 typedef struct eitp__state_info {
-    const char *kind; /* of child, and the beginning of its name in files; NULL: there is no such state */
+    const char *kind; /* of the child variable, and the prefix of its name in files; NULL ends the list */
     eitp__state_form form;
     eitp__state_content content;
 } eitp__state_info;
@@ -7932,7 +7936,7 @@ EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, c
 /* optimizers.c: how the optimizer updates parameters of this rank. */
 EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank);
 
-/* The first state with this content and form (EITP__FORM_NONE: any); NULL if there is none. */
+/* The first state of a method with this content and form, or any form with EITP__FORM_NONE; NULL if none matches. */
 EITP__PRIVATE const eitp__state_info *eitp__find_state(const eitp__update_method *method, eitp__state_content content,
                                                        eitp__state_form form);
 /* <<src/optim/optimizers.h */
@@ -11095,11 +11099,11 @@ typedef struct eitp__async_save {
 
 /* What a sink could not store. */
 typedef struct eitp__sink_state {
-    int is_open;    /* it was resumed, and gets records */
-    int is_failing; /* its last call failed */
-    int is_news;    /* that changed, and was not reported yet */
-    int64_t lost;   /* number of records, unless the sink counts them */
-    char why[200];  /* it fails */
+    int is_open;     /* it was resumed, and gets records */
+    int is_failing;  /* its last call failed */
+    int has_changed; /* is_failing did, and that was not reported yet */
+    int64_t lost;    /* number of records, unless the sink counts them */
+    char why[200];   /* it fails */
 } eitp__sink_state;
 
 struct eitp_run {
@@ -11417,10 +11421,8 @@ EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run);
 /* The name of the items of the first loss term. */
 EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run);
 
-/*
- * Sends an event to the listener, or to the log if there is none; and as a record to the sinks, unless it is that of a
- * step or an evaluation, which have records of their own.
- */
+/* Sends an event to the listener, or logs it without one. Sinks receive it as a record, except for steps and
+   evaluations, which have records of their own. */
 EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
                                     const char *format, ...) EITP__PRINTF(5, 6);
 
@@ -22365,6 +22367,15 @@ EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp_
     op->reuse = inputs == 1 ? EITP__FIRST : EITP__FIRST | EITP__SECOND;
 }
 
+EITP__PRIVATE void eitp__define_backward(eitp__op_info *op, eitp__op_code of, eitp_work work, int inputs,
+                                         eitp__shape_rule *shape) {
+    op->backward_of = (int)of + 1;
+    op->work = work;
+    op->min_inputs = op->max_inputs = inputs;
+    op->shape = shape;
+    op->flops = eitp__flops_elements;
+}
+
 /* The inputs that are broadcast over rows. If the last dimension is summed too, kernels may sum within a row first, or
    in a wider dtype. */
 static unsigned eitp__row_sums_of_broadcast(const eitp__node *node) {
@@ -22381,7 +22392,7 @@ static unsigned eitp__row_sums_of_broadcast(const eitp__node *node) {
 
 static void eitp__define_binary(eitp__op_info *op, eitp__gradient_rule *gradient) {
     eitp__define_elementwise(op, 2, gradient);
-    op->row_sums = eitp__row_sums_of_broadcast;
+    op->row_sums_of = eitp__row_sums_of_broadcast;
 }
 
 EITP__PRIVATE void eitp__op_fill(eitp__op_info *op) {
@@ -23565,19 +23576,20 @@ static eitp_tensor *eitp__rows_embedding_backward(const eitp__node *node, int64_
 
 /* ---- Entries of the table of ops ---- */
 
-static unsigned eitp__row_sums_of_gain_and_bias(const eitp__node *node) {
-    (void)node;
-    return EITP__SECOND | EITP__THIRD;
+static void eitp__define_activation(eitp__op_info *op, eitp__gradient_rule *gradient, eitp__expand_rule *expand,
+                                    eitp__epilogue epilogue) {
+    eitp__define_elementwise(op, 1, gradient);
+    op->expand = expand;
+    op->work = EITP_WORK_ACTIVATION;
+    eitp__add_epilogue(op, epilogue, 0, -1);
 }
 
-static unsigned eitp__row_sums_of_gain(const eitp__node *node) {
-    (void)node;
-    return EITP__SECOND;
-}
-
-static unsigned eitp__row_sums_of_embedding(const eitp__node *node) {
-    (void)node;
-    return EITP__FIRST;
+static void eitp__define_activation_backward(eitp__op_info *op, eitp__op_code activation, eitp__epilogue epilogue) {
+    eitp__define_elementwise(op, 2, NULL);
+    op->shape = eitp__shape_second;
+    op->work = EITP_WORK_ACTIVATION;
+    op->backward_of = (int)activation + 1;
+    eitp__add_epilogue(op, epilogue, 1, 0);
 }
 
 EITP__PRIVATE void eitp__op_softmax(eitp__op_info *op) {
@@ -23609,48 +23621,27 @@ EITP__PRIVATE void eitp__op_log_softmax_backward(eitp__op_info *op) {
 }
 
 EITP__PRIVATE void eitp__op_gelu_tanh(eitp__op_info *op) {
-    eitp__define_elementwise(op, 1, eitp__gradient_gelu_tanh);
-    op->expand = eitp__expand_gelu_tanh;
-    op->work = EITP_WORK_ACTIVATION;
-    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_TANH, 0, -1);
+    eitp__define_activation(op, eitp__gradient_gelu_tanh, eitp__expand_gelu_tanh, EITP__EPILOGUE_GELU_TANH);
 }
 
 EITP__PRIVATE void eitp__op_gelu_tanh_backward(eitp__op_info *op) {
-    eitp__define_elementwise(op, 2, NULL);
-    op->shape = eitp__shape_second;
-    op->work = EITP_WORK_ACTIVATION;
-    op->backward_of = EITP__OP_GELU_TANH + 1;
-    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0);
+    eitp__define_activation_backward(op, EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH_BACKWARD);
 }
 
 EITP__PRIVATE void eitp__op_gelu_erf(eitp__op_info *op) {
-    eitp__define_elementwise(op, 1, eitp__gradient_gelu_erf);
-    op->expand = eitp__expand_gelu_erf;
-    op->work = EITP_WORK_ACTIVATION;
-    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_ERF, 0, -1);
+    eitp__define_activation(op, eitp__gradient_gelu_erf, eitp__expand_gelu_erf, EITP__EPILOGUE_GELU_ERF);
 }
 
 EITP__PRIVATE void eitp__op_gelu_erf_backward(eitp__op_info *op) {
-    eitp__define_elementwise(op, 2, NULL);
-    op->shape = eitp__shape_second;
-    op->work = EITP_WORK_ACTIVATION;
-    op->backward_of = EITP__OP_GELU_ERF + 1;
-    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0);
+    eitp__define_activation_backward(op, EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF_BACKWARD);
 }
 
 EITP__PRIVATE void eitp__op_silu(eitp__op_info *op) {
-    eitp__define_elementwise(op, 1, eitp__gradient_silu);
-    op->expand = eitp__expand_silu;
-    op->work = EITP_WORK_ACTIVATION;
-    eitp__add_epilogue(op, EITP__EPILOGUE_SILU, 0, -1);
+    eitp__define_activation(op, eitp__gradient_silu, eitp__expand_silu, EITP__EPILOGUE_SILU);
 }
 
 EITP__PRIVATE void eitp__op_silu_backward(eitp__op_info *op) {
-    eitp__define_elementwise(op, 2, NULL);
-    op->shape = eitp__shape_second;
-    op->work = EITP_WORK_ACTIVATION;
-    op->backward_of = EITP__OP_SILU + 1;
-    eitp__add_epilogue(op, EITP__EPILOGUE_SILU_BACKWARD, 1, 0);
+    eitp__define_activation_backward(op, EITP__OP_SILU, EITP__EPILOGUE_SILU_BACKWARD);
 }
 
 EITP__PRIVATE void eitp__op_layer_norm(eitp__op_info *op) {
@@ -23661,25 +23652,17 @@ EITP__PRIVATE void eitp__op_layer_norm(eitp__op_info *op) {
     op->gradient = eitp__gradient_layer_norm;
     op->expand = eitp__expand_layer_norm;
     op->flops = eitp__flops_elements;
-    op->row_sums = eitp__row_sums_of_gain_and_bias;
+    op->row_sums = EITP__SECOND | EITP__THIRD;
     op->joint = EITP__SECOND | EITP__THIRD;
 }
 
 EITP__PRIVATE void eitp__op_layer_norm_backward_input(eitp__op_info *op) {
-    op->work = EITP_WORK_NORM;
-    op->min_inputs = op->max_inputs = 6;
-    op->shape = eitp__shape_layer_norm_backward_input;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_LAYER_NORM + 1;
+    eitp__define_backward(op, EITP__OP_LAYER_NORM, EITP_WORK_NORM, 6, eitp__shape_layer_norm_backward_input);
 }
 
 EITP__PRIVATE void eitp__op_layer_norm_backward_parameters(eitp__op_info *op) {
-    op->work = EITP_WORK_NORM;
-    op->min_inputs = op->max_inputs = 6;
+    eitp__define_backward(op, EITP__OP_LAYER_NORM, EITP_WORK_NORM, 6, eitp__shape_layer_norm_backward_parameters);
     op->outputs = 2;
-    op->shape = eitp__shape_layer_norm_backward_parameters;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_LAYER_NORM + 1;
     op->wrt[0] = 1;
     op->wrt[1] = 2;
     op->accumulates = EITP__ACCUMULATES_WIDE;
@@ -23693,23 +23676,15 @@ EITP__PRIVATE void eitp__op_rms_norm(eitp__op_info *op) {
     op->gradient = eitp__gradient_rms_norm;
     op->expand = eitp__expand_rms_norm;
     op->flops = eitp__flops_elements;
-    op->row_sums = eitp__row_sums_of_gain;
+    op->row_sums = EITP__SECOND;
 }
 
 EITP__PRIVATE void eitp__op_rms_norm_backward_input(eitp__op_info *op) {
-    op->work = EITP_WORK_NORM;
-    op->min_inputs = op->max_inputs = 4;
-    op->shape = eitp__shape_same;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_RMS_NORM + 1;
+    eitp__define_backward(op, EITP__OP_RMS_NORM, EITP_WORK_NORM, 4, eitp__shape_same);
 }
 
 EITP__PRIVATE void eitp__op_rms_norm_backward_parameters(eitp__op_info *op) {
-    op->work = EITP_WORK_NORM;
-    op->min_inputs = op->max_inputs = 4;
-    op->shape = eitp__shape_second;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_RMS_NORM + 1;
+    eitp__define_backward(op, EITP__OP_RMS_NORM, EITP_WORK_NORM, 4, eitp__shape_second);
     op->wrt[0] = 1;
     op->accumulates = EITP__ACCUMULATES_WIDE;
 }
@@ -23720,7 +23695,7 @@ EITP__PRIVATE void eitp__op_embedding(eitp__op_info *op) {
     op->shape = eitp__shape_embedding;
     op->gradient = eitp__gradient_embedding;
     op->expand = eitp__expand_embedding;
-    op->row_sums = eitp__row_sums_of_embedding;
+    op->row_sums = EITP__FIRST;
 }
 
 EITP__PRIVATE void eitp__op_embedding_backward(eitp__op_info *op) {
@@ -23915,7 +23890,7 @@ EITP__PRIVATE void eitp__op_matmul(eitp__op_info *op) {
     op->flops = eitp__flops_matmul;
     op->accumulates = EITP__ACCUMULATES_WIDE;
     op->is_product = 1;
-    op->row_sums = eitp__row_sums_of_matmul;
+    op->row_sums_of = eitp__row_sums_of_matmul;
 }
 /* <<src/tensor/ops_product.c */
 
@@ -24951,11 +24926,6 @@ eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, 
 
 /* ---- Entries of the table of ops ---- */
 
-static unsigned eitp__row_sums_of_head(const eitp__node *node) {
-    (void)node;
-    return EITP__SECOND;
-}
-
 EITP__PRIVATE void eitp__op_cross_entropy(eitp__op_info *op) {
     op->work = EITP_WORK_LOSS;
     op->min_inputs = op->max_inputs = 2;
@@ -24967,11 +24937,7 @@ EITP__PRIVATE void eitp__op_cross_entropy(eitp__op_info *op) {
 }
 
 EITP__PRIVATE void eitp__op_cross_entropy_backward(eitp__op_info *op) {
-    op->work = EITP_WORK_LOSS;
-    op->min_inputs = op->max_inputs = 4;
-    op->shape = eitp__shape_cross_entropy_backward;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_CROSS_ENTROPY + 1;
+    eitp__define_backward(op, EITP__OP_CROSS_ENTROPY, EITP_WORK_LOSS, 4, eitp__shape_cross_entropy_backward);
     op->reuse = EITP__FIRST;
 }
 
@@ -25007,7 +24973,7 @@ EITP__PRIVATE void eitp__op_linear_cross_entropy(eitp__op_info *op) {
     op->gradient = eitp__gradient_linear_cross_entropy;
     op->expand = eitp__expand_linear_cross_entropy;
     op->flops = eitp__flops_head;
-    op->row_sums = eitp__row_sums_of_head;
+    op->row_sums = EITP__SECOND;
 }
 /* <<src/tensor/ops_loss.c */
 
@@ -25383,6 +25349,13 @@ static eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *e
 
 /* ---- Entries of the table of ops ---- */
 
+/* A sum of a gradient, for its norm or its moments. */
+static void eitp__define_gradient_sum(eitp__op_info *op, eitp__shape_rule *shape) {
+    op->work = EITP_WORK_UPDATE;
+    op->shape = shape;
+    op->runs_early = 1;
+}
+
 EITP__PRIVATE void eitp__op_accumulate(eitp__op_info *op) {
     op->min_inputs = 2;
     op->max_inputs = 3;
@@ -25392,43 +25365,33 @@ EITP__PRIVATE void eitp__op_accumulate(eitp__op_info *op) {
 }
 
 EITP__PRIVATE void eitp__op_sum_squares(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
-    op->shape = eitp__shape_sum_squares;
+    eitp__define_gradient_sum(op, eitp__shape_sum_squares);
     op->expand = eitp__expand_sum_squares;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_row_squares(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
-    op->shape = eitp__shape_row_squares;
+    eitp__define_gradient_sum(op, eitp__shape_row_squares);
     op->expand = eitp__expand_row_squares;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_column_squares(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
+    eitp__define_gradient_sum(op, eitp__shape_column_squares);
     op->max_inputs = 2;
-    op->shape = eitp__shape_column_squares;
     op->expand = eitp__expand_column_squares;
     op->reuse = EITP__SECOND;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_row_products(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
+    eitp__define_gradient_sum(op, eitp__shape_row_products);
     op->min_inputs = op->max_inputs = 2;
-    op->shape = eitp__shape_row_products;
     op->flops = eitp__flops_products;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_column_products(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
+    eitp__define_gradient_sum(op, eitp__shape_column_products);
     op->min_inputs = 2;
     op->max_inputs = 3;
-    op->shape = eitp__shape_column_products;
     op->flops = eitp__flops_products;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_commit(eitp__op_info *op) {
@@ -25948,7 +25911,8 @@ typedef struct eitp__tensor_uses {
 /* True if the gradient of an input is summed row by row, continuing the sum of the previous pass. */
 static int eitp__continues_row_sum(const eitp__node *node, int input, const eitp__tensor_uses *tensors) {
     const eitp__op_info *op = eitp__op(node->graph, node->op);
-    if (!op->row_sums || !(op->row_sums(node) >> input & 1))
+    const unsigned row_sums = op->row_sums_of ? op->row_sums_of(node) : op->row_sums;
+    if (!(row_sums >> input & 1))
         return 0;
     for (int i = 0; i < node->input_count && op->joint >> input & 1; i++) {
         if (op->joint >> i & 1 && tensors[node->inputs[i]->id].dependence != EITP__IS_PARAMETER)
@@ -30847,7 +30811,7 @@ static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, c
     return found;
 }
 
-/* Adds the layer that a word matches in one block; 0 if there is none. */
+/* Adds the layer that a word names in a single block. Returns 0 if the word names no such layer. */
 static int eitp__lora_add_block(const eitp_architecture *architecture, const char *word, size_t size,
                                 eitp_lora_config *config) {
     eitp__lora_layer layer;
@@ -56616,7 +56580,7 @@ static void eitp__count_lost(eitp_run *run) {
 /* Notes what a call of a sink returned. */
 static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
     eitp__sink_state *state = &run->sink_states[sink];
-    state->is_news |= state->is_failing != (status != EITP_OK);
+    state->has_changed |= state->is_failing != (status != EITP_OK);
     state->is_failing = status != EITP_OK;
     if (status)
         snprintf(state->why, sizeof state->why, "%.199s", error->message);
@@ -56735,9 +56699,9 @@ EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
     for (size_t i = 0; i < run->sink_count; i++) {
         eitp__sink_state *state = &run->sink_states[i];
         char message[300];
-        if (!state->is_news)
+        if (!state->has_changed)
             continue;
-        state->is_news = 0;
+        state->has_changed = 0;
         if (state->is_failing)
             snprintf(message, sizeof message, "records cannot be stored, and the run continues without them: %s",
                      state->why);

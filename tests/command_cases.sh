@@ -14,6 +14,15 @@ has_leftovers() {
     find . -name '.*.partial' -o -name '.*.replaced' -o -name '.*.removed' -o -name '*.tmp' -o -name '*.partial' | grep -q .
 }
 
+# begin_case CASE ONCE ARGUMENTS...: sets these, and makes the files that the command reads.
+begin_case() {
+    case=$1
+    once=$2
+    shift 2
+    arguments=$*
+    begin
+}
+
 # Repeats the command of $arguments, unless its result is complete and, as a directory, not replaced.
 repeat() {
     is_whole && ! has_leftovers && [ "$once" = yes ] && return 0

@@ -20,7 +20,7 @@
 
 int test_failures_;
 
-enum { MOST_FILES = 1024, LONGEST_PATH = 512, TRIED = 1 << 16, AT_END = -1 };
+enum { MOST_FILES = 1024, LONGEST_PATH = 512, AT_END = -1 };
 
 static const char *const kinds[DISK_LOSSES] = {"all-lost", "nothing-lost", "data-lost", "tail-lost", "random"};
 
@@ -40,7 +40,7 @@ typedef struct outages {
     disk_loss loss;
     uint64_t seed;
     const char *into;
-    uint64_t tried[TRIED];
+    uint64_t tried[DISK_TRIED];
 } outages;
 
 static void stop(const char *what, const char *path) {
@@ -218,18 +218,6 @@ static void repeat_calls(outages *o, const char *path) {
 
 /* ---- Losses ---- */
 
-/* 1 if another loss has left the same disk. */
-static int was_tried(outages *o, uint64_t hash) {
-    size_t at = (size_t)(hash % TRIED);
-    hash = hash ? hash : 1;
-    for (size_t i = 0; i < TRIED && o->tried[at]; i++, at = (at + 1) % TRIED) {
-        if (o->tried[at] == hash)
-            return 1;
-    }
-    o->tried[at] = hash;
-    return 0;
-}
-
 /* Lists the losses at one moment. At the end more is expected of the same disk. */
 static void list_losses(outages *o, const disk *d, const char *at) {
     const int is_end = !strcmp(at, "end");
@@ -239,7 +227,7 @@ static void list_losses(outages *o, const disk *d, const char *at) {
             const uint64_t seed = (uint64_t)(o->changes * 1000 + i);
             disk left;
             disk_crash(&left, d, (disk_loss)loss, seed);
-            if (!was_tried(o, disk_hash(&left) + (uint64_t)is_end))
+            if (!disk_was_tried(o->tried, disk_hash(&left) + (uint64_t)is_end))
                 printf("%s %s %llu\n", at, kinds[loss], (unsigned long long)seed);
             disk_end(&left);
         }

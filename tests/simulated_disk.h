@@ -611,6 +611,22 @@ static DISK_UNUSED eitp_files disk_files(disk *d) {
     return files;
 }
 
+/* ---- States that were tried ---- */
+
+enum { DISK_TRIED = 1 << 16 };
+
+/* Adds the hash of a state to those in the table; 1 if it was there. */
+static DISK_UNUSED int disk_was_tried(uint64_t tried[DISK_TRIED], uint64_t hash) {
+    size_t at = (size_t)(hash % DISK_TRIED);
+    hash = hash ? hash : 1;
+    for (size_t i = 0; i < DISK_TRIED && tried[at]; i++, at = (at + 1) % DISK_TRIED) {
+        if (tried[at] == hash)
+            return 1;
+    }
+    tried[at] = hash;
+    return 0;
+}
+
 /* ---- Creating, copying, crashing ---- */
 
 /* An empty disk. It must not move. */

@@ -171,7 +171,8 @@ mkdir logged
 ln -s "$work/disk/metrics.jsonl" logged/metrics.jsonl
 fill
 exits 0 "a log that cannot be written" $medium --steps 12 --save-steps 2 --output-dir logged --json
-check "a log that cannot be written: counted" grep -q '"lost_records": 13,' out
+lost=$(sed -n 's/.*"lost_records": \([0-9]*\),.*/\1/p' out)
+check "a log that cannot be written: counted, 12 steps, an evaluation and 8 events or more" test "${lost:-0}" -ge 21
 check "a log that cannot be written: said once" test "$(grep -c \
     "^warning: records cannot be stored, .*'logged/metrics.jsonl': no space left" err)" -eq 1
 check "a log that cannot be written: the same bits" same_checkpoints straight/checkpoint-12 logged/checkpoint-12

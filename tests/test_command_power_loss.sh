@@ -40,11 +40,7 @@ disturb() {
 
 # torture CASE ONCE ARGUMENTS...: loses power at changes that a command makes.
 torture() {
-    case=$1
-    once=$2
-    shift 2
-    arguments=$*
-    begin
+    begin_case "$@"
     rm -rf before
     mkdir before
     for name in $disk; do

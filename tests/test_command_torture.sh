@@ -47,11 +47,7 @@ disturb() {
 
 # torture CASE ONCE ARGUMENTS...: disturbs a command at its calls.
 torture() {
-    case=$1
-    once=$2
-    shift 2
-    arguments=$*
-    begin
+    begin_case "$@"
     disturbed 0 0
     check "$case: undisturbed" is_whole
     count=$(cat count 2>/dev/null)

@@ -666,7 +666,7 @@ static void check_entry(const eitp_context *context, eitp__op_code code) {
     }
     CHECK_THAT(!(op->reuse >> op->max_inputs) && !(op->partly_written >> op->outputs), "%s", op->name);
     CHECK_THAT(op->dtype_input <= op->min_inputs, "%s", op->name);
-    CHECK_THAT(!op->joint || op->row_sums, "%s", op->name);
+    CHECK_THAT(!(op->joint & ~op->row_sums) && !(op->row_sums >> op->max_inputs), "%s", op->name);
 }
 
 static void entries_of_ops_agree(void) {

@@ -7,7 +7,7 @@
  */
 #include "tests/whole_run.h"
 
-enum { MOST_FAILURES = 20, TRIED = 1 << 16 };
+enum { MOST_FAILURES = 20 };
 
 static const char *const losses_[DISK_LOSSES] = {"all lost", "nothing lost", "data lost", "tail lost", "random"};
 
@@ -16,20 +16,8 @@ typedef struct outage {
     whole w;
     whole_bits bits;
     long changes, stride, seeds, states, resumed;
-    uint64_t tried[TRIED]; /* hashes of states: equal ones are resumed once */
+    uint64_t tried[DISK_TRIED]; /* hashes of states: equal ones are resumed once */
 } outage;
-
-/* 1 if the state was tried before. */
-static int was_tried(outage *o, uint64_t hash) {
-    size_t at = (size_t)(hash % TRIED);
-    hash = hash ? hash : 1;
-    for (size_t i = 0; i < TRIED && o->tried[at]; i++, at = (at + 1) % TRIED) {
-        if (o->tried[at] == hash)
-            return 1;
-    }
-    o->tried[at] = hash;
-    return 0;
-}
 
 /* A run resumes, and loses power a second time. */
 typedef struct second {
@@ -81,7 +69,7 @@ static void lose_power(outage *o, const disk *d, disk_loss loss, uint64_t seed) 
     char what[160];
     disk_crash(&left, d, loss, seed);
     o->states++;
-    if (!was_tried(o, disk_hash(&left) + (uint64_t)o->w.committed * 0x9e3779b97f4a7c15u)) {
+    if (!disk_was_tried(o->tried, disk_hash(&left) + (uint64_t)o->w.committed * 0x9e3779b97f4a7c15u)) {
         uint64_t state = seed;
         const long second_at = 1 + (long)disk_random(&state) % (disk_random(&state) % 2 ? 12 : 120);
         snprintf(what, sizeof what, "change %ld, %s, seed %d", o->changes, losses_[loss], (int)seed);

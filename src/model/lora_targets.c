@@ -153,7 +153,7 @@ static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, c
     return found;
 }
 
-/* Adds the layer that a word matches in one block; 0 if there is none. */
+/* Adds the layer that a word names in a single block. Returns 0 if the word names no such layer. */
 static int eitp__lora_add_block(const eitp_architecture *architecture, const char *word, size_t size,
                                 eitp_lora_config *config) {
     eitp__lora_layer layer;

@@ -32,8 +32,8 @@ EITP__PRIVATE int eitp__lora_layer_at(const eitp_architecture *architecture, int
 /* True if the targets have the layer, or all pieces of its row. */
 EITP__PRIVATE int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer);
 
-/* Replaces the targets by layers that the model has, so that equal layers are equal configurations.
-   EITP_ERROR_ARGUMENT if there are none, or others that it never has. */
+/* Replaces the targets by the layers that the model has, so that configurations with the same layers compare equal.
+   EITP_ERROR_ARGUMENT if the model has none of the targets, or its architecture lacks one of them. */
 EITP__PRIVATE eitp_status eitp__lora_find_layers(const eitp_transformer_config *model, eitp_lora_config *config,
                                                  eitp_error *error);
 

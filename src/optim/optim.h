@@ -46,7 +46,7 @@ typedef enum eitp_fidelity {
 
 typedef struct eitp_optimizer_info {
     const char *name;    /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
-    const char *aliases; /* names in other programs, with spaces between them; "" if there are none */
+    const char *aliases; /* its names in other programs, separated by spaces; may be "" */
     const char *state;   /* weights and state in words, such as "f32 weights and moments" */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters; /* that 16-bit weights have: set eitp_context_config.parameters to it */

@@ -12,7 +12,7 @@ EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, c
 /* optimizers.c: how the optimizer updates parameters of this rank. */
 EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank);
 
-/* The first state with this content and form (EITP__FORM_NONE: any); NULL if there is none. */
+/* The first state of a method with this content and form, or any form with EITP__FORM_NONE; NULL if none matches. */
 EITP__PRIVATE const eitp__state_info *eitp__find_state(const eitp__update_method *method, eitp__state_content content,
                                                        eitp__state_form form);
 

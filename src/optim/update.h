@@ -17,7 +17,7 @@ typedef enum eitp__state_content {
 
 /* A state of a parameter. Scales have the content of the codes that they belong to. */
 typedef struct eitp__state_info {
-    const char *kind; /* of child, and the beginning of its name in files; NULL: there is no such state */
+    const char *kind; /* of the child variable, and the prefix of its name in files; NULL ends the list */
     eitp__state_form form;
     eitp__state_content content;
 } eitp__state_info;

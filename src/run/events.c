@@ -68,9 +68,9 @@ EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
     for (size_t i = 0; i < run->sink_count; i++) {
         eitp__sink_state *state = &run->sink_states[i];
         char message[300];
-        if (!state->is_news)
+        if (!state->has_changed)
             continue;
-        state->is_news = 0;
+        state->has_changed = 0;
         if (state->is_failing)
             snprintf(message, sizeof message, "records cannot be stored, and the run continues without them: %s",
                      state->why);

@@ -7,10 +7,8 @@
 /* The name of the items of the first loss term. */
 EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run);
 
-/*
- * Sends an event to the listener, or to the log if there is none; and as a record to the sinks, unless it is that of a
- * step or an evaluation, which have records of their own.
- */
+/* Sends an event to the listener, or logs it without one. Sinks receive it as a record, except for steps and
+   evaluations, which have records of their own. */
 EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
                                     const char *format, ...) EITP__PRINTF(5, 6);
 

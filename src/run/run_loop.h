@@ -20,11 +20,11 @@ typedef struct eitp__async_save {
 
 /* What a sink could not store. */
 typedef struct eitp__sink_state {
-    int is_open;    /* it was resumed, and gets records */
-    int is_failing; /* its last call failed */
-    int is_news;    /* that changed, and was not reported yet */
-    int64_t lost;   /* number of records, unless the sink counts them */
-    char why[200];  /* it fails */
+    int is_open;     /* it was resumed, and gets records */
+    int is_failing;  /* its last call failed */
+    int has_changed; /* is_failing did, and that was not reported yet */
+    int64_t lost;    /* number of records, unless the sink counts them */
+    char why[200];   /* it fails */
 } eitp__sink_state;
 
 struct eitp_run {

@@ -12,7 +12,7 @@ static void eitp__count_lost(eitp_run *run) {
 /* Notes what a call of a sink returned. */
 static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
     eitp__sink_state *state = &run->sink_states[sink];
-    state->is_news |= state->is_failing != (status != EITP_OK);
+    state->has_changed |= state->is_failing != (status != EITP_OK);
     state->is_failing = status != EITP_OK;
     if (status)
         snprintf(state->why, sizeof state->why, "%.199s", error->message);

@@ -116,7 +116,7 @@ typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int6
 /* The arithmetic operations of a node. */
 typedef double eitp__flops_rule(const eitp__node *node);
 
-/* The inputs, bit i for input i, whose gradient is a sum over rows that continues the sum of the pass before. */
+/* row_sums of an entry, where it depends on the node. */
 typedef unsigned eitp__row_sums_rule(const eitp__node *node);
 
 /* How the epilogue of a product computes a node: input `product` of the node is the product. */
@@ -154,7 +154,8 @@ typedef struct eitp__op_info {
     int is_constant; /* its values do not depend on others */
     int runs_early;  /* a sum of a gradient, after which the gradient can often be freed */
     unsigned partly_written; /* bit i: the kernel leaves elements of output i as they were */
-    eitp__row_sums_rule *row_sums;
+    unsigned row_sums; /* bit i: the gradient of input i is a sum over rows that continues the sum of the pass before */
+    eitp__row_sums_rule *row_sums_of; /* in place of row_sums */
     unsigned joint; /* one kernel computes the gradients of these inputs: it continues all of their sums, or none */
     eitp__epilogue_rule epilogues[EITP__OP_EPILOGUES]; /* the first that fits is taken */
 } eitp__op_info;
@@ -203,11 +204,10 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
 
-/* The tensor of a child of a variable's tensor, which is created if there is none; NULL and the graph's error on
-   failure. */
+/* The tensor of a child of a variable; the child is declared on first use. NULL, and the graph's error, on failure. */
 EITP__PRIVATE eitp_tensor *eitp__child_tensor(const eitp_tensor *parent, const eitp__child_info *child);
 
-/* The same for a child that exists; NULL if it does not. */
+/* The tensor of an existing child; NULL if the variable has no such child. */
 EITP__PRIVATE eitp_tensor *eitp__found_child_tensor(const eitp_tensor *parent, const char *kind, int64_t number);
 
 /* Properties of a variable's tensor: its full name, and whether it is a floating-point parameter, and a trained one. */

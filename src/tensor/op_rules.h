@@ -17,6 +17,10 @@ EITP__OPS(EITP__OP_ENTRY)
 /* Sets what ops of one or two inputs that compute element by element have in common. */
 EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp__gradient_rule *gradient);
 
+/* Sets what the fused gradients of an op have in common, by the entry's backward_of. */
+EITP__PRIVATE void eitp__define_backward(eitp__op_info *op, eitp__op_code of, eitp_work work, int inputs,
+                                         eitp__shape_rule *shape);
+
 /* Adds to the epilogues of an op. */
 EITP__PRIVATE void eitp__add_epilogue(eitp__op_info *op, eitp__epilogue epilogue, int product, int operand);
 

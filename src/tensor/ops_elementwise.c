@@ -484,6 +484,15 @@ EITP__PRIVATE void eitp__define_elementwise(eitp__op_info *op, int inputs, eitp_
     op->reuse = inputs == 1 ? EITP__FIRST : EITP__FIRST | EITP__SECOND;
 }
 
+EITP__PRIVATE void eitp__define_backward(eitp__op_info *op, eitp__op_code of, eitp_work work, int inputs,
+                                         eitp__shape_rule *shape) {
+    op->backward_of = (int)of + 1;
+    op->work = work;
+    op->min_inputs = op->max_inputs = inputs;
+    op->shape = shape;
+    op->flops = eitp__flops_elements;
+}
+
 /* The inputs that are broadcast over rows. If the last dimension is summed too, kernels may sum within a row first, or
    in a wider dtype. */
 static unsigned eitp__row_sums_of_broadcast(const eitp__node *node) {
@@ -500,7 +509,7 @@ static unsigned eitp__row_sums_of_broadcast(const eitp__node *node) {
 
 static void eitp__define_binary(eitp__op_info *op, eitp__gradient_rule *gradient) {
     eitp__define_elementwise(op, 2, gradient);
-    op->row_sums = eitp__row_sums_of_broadcast;
+    op->row_sums_of = eitp__row_sums_of_broadcast;
 }
 
 EITP__PRIVATE void eitp__op_fill(eitp__op_info *op) {

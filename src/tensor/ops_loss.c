@@ -305,11 +305,6 @@ eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, 
 
 /* ---- Entries of the table of ops ---- */
 
-static unsigned eitp__row_sums_of_head(const eitp__node *node) {
-    (void)node;
-    return EITP__SECOND;
-}
-
 EITP__PRIVATE void eitp__op_cross_entropy(eitp__op_info *op) {
     op->work = EITP_WORK_LOSS;
     op->min_inputs = op->max_inputs = 2;
@@ -321,11 +316,7 @@ EITP__PRIVATE void eitp__op_cross_entropy(eitp__op_info *op) {
 }
 
 EITP__PRIVATE void eitp__op_cross_entropy_backward(eitp__op_info *op) {
-    op->work = EITP_WORK_LOSS;
-    op->min_inputs = op->max_inputs = 4;
-    op->shape = eitp__shape_cross_entropy_backward;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_CROSS_ENTROPY + 1;
+    eitp__define_backward(op, EITP__OP_CROSS_ENTROPY, EITP_WORK_LOSS, 4, eitp__shape_cross_entropy_backward);
     op->reuse = EITP__FIRST;
 }
 
@@ -361,5 +352,5 @@ EITP__PRIVATE void eitp__op_linear_cross_entropy(eitp__op_info *op) {
     op->gradient = eitp__gradient_linear_cross_entropy;
     op->expand = eitp__expand_linear_cross_entropy;
     op->flops = eitp__flops_head;
-    op->row_sums = eitp__row_sums_of_head;
+    op->row_sums = EITP__SECOND;
 }

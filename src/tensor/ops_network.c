@@ -378,19 +378,20 @@ static eitp_tensor *eitp__rows_embedding_backward(const eitp__node *node, int64_
 
 /* ---- Entries of the table of ops ---- */
 
-static unsigned eitp__row_sums_of_gain_and_bias(const eitp__node *node) {
-    (void)node;
-    return EITP__SECOND | EITP__THIRD;
+static void eitp__define_activation(eitp__op_info *op, eitp__gradient_rule *gradient, eitp__expand_rule *expand,
+                                    eitp__epilogue epilogue) {
+    eitp__define_elementwise(op, 1, gradient);
+    op->expand = expand;
+    op->work = EITP_WORK_ACTIVATION;
+    eitp__add_epilogue(op, epilogue, 0, -1);
 }
 
-static unsigned eitp__row_sums_of_gain(const eitp__node *node) {
-    (void)node;
-    return EITP__SECOND;
-}
-
-static unsigned eitp__row_sums_of_embedding(const eitp__node *node) {
-    (void)node;
-    return EITP__FIRST;
+static void eitp__define_activation_backward(eitp__op_info *op, eitp__op_code activation, eitp__epilogue epilogue) {
+    eitp__define_elementwise(op, 2, NULL);
+    op->shape = eitp__shape_second;
+    op->work = EITP_WORK_ACTIVATION;
+    op->backward_of = (int)activation + 1;
+    eitp__add_epilogue(op, epilogue, 1, 0);
 }
 
 EITP__PRIVATE void eitp__op_softmax(eitp__op_info *op) {
@@ -422,48 +423,27 @@ EITP__PRIVATE void eitp__op_log_softmax_backward(eitp__op_info *op) {
 }
 
 EITP__PRIVATE void eitp__op_gelu_tanh(eitp__op_info *op) {
-    eitp__define_elementwise(op, 1, eitp__gradient_gelu_tanh);
-    op->expand = eitp__expand_gelu_tanh;
-    op->work = EITP_WORK_ACTIVATION;
-    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_TANH, 0, -1);
+    eitp__define_activation(op, eitp__gradient_gelu_tanh, eitp__expand_gelu_tanh, EITP__EPILOGUE_GELU_TANH);
 }
 
 EITP__PRIVATE void eitp__op_gelu_tanh_backward(eitp__op_info *op) {
-    eitp__define_elementwise(op, 2, NULL);
-    op->shape = eitp__shape_second;
-    op->work = EITP_WORK_ACTIVATION;
-    op->backward_of = EITP__OP_GELU_TANH + 1;
-    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0);
+    eitp__define_activation_backward(op, EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH_BACKWARD);
 }
 
 EITP__PRIVATE void eitp__op_gelu_erf(eitp__op_info *op) {
-    eitp__define_elementwise(op, 1, eitp__gradient_gelu_erf);
-    op->expand = eitp__expand_gelu_erf;
-    op->work = EITP_WORK_ACTIVATION;
-    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_ERF, 0, -1);
+    eitp__define_activation(op, eitp__gradient_gelu_erf, eitp__expand_gelu_erf, EITP__EPILOGUE_GELU_ERF);
 }
 
 EITP__PRIVATE void eitp__op_gelu_erf_backward(eitp__op_info *op) {
-    eitp__define_elementwise(op, 2, NULL);
-    op->shape = eitp__shape_second;
-    op->work = EITP_WORK_ACTIVATION;
-    op->backward_of = EITP__OP_GELU_ERF + 1;
-    eitp__add_epilogue(op, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0);
+    eitp__define_activation_backward(op, EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF_BACKWARD);
 }
 
 EITP__PRIVATE void eitp__op_silu(eitp__op_info *op) {
-    eitp__define_elementwise(op, 1, eitp__gradient_silu);
-    op->expand = eitp__expand_silu;
-    op->work = EITP_WORK_ACTIVATION;
-    eitp__add_epilogue(op, EITP__EPILOGUE_SILU, 0, -1);
+    eitp__define_activation(op, eitp__gradient_silu, eitp__expand_silu, EITP__EPILOGUE_SILU);
 }
 
 EITP__PRIVATE void eitp__op_silu_backward(eitp__op_info *op) {
-    eitp__define_elementwise(op, 2, NULL);
-    op->shape = eitp__shape_second;
-    op->work = EITP_WORK_ACTIVATION;
-    op->backward_of = EITP__OP_SILU + 1;
-    eitp__add_epilogue(op, EITP__EPILOGUE_SILU_BACKWARD, 1, 0);
+    eitp__define_activation_backward(op, EITP__OP_SILU, EITP__EPILOGUE_SILU_BACKWARD);
 }
 
 EITP__PRIVATE void eitp__op_layer_norm(eitp__op_info *op) {
@@ -474,25 +454,17 @@ EITP__PRIVATE void eitp__op_layer_norm(eitp__op_info *op) {
     op->gradient = eitp__gradient_layer_norm;
     op->expand = eitp__expand_layer_norm;
     op->flops = eitp__flops_elements;
-    op->row_sums = eitp__row_sums_of_gain_and_bias;
+    op->row_sums = EITP__SECOND | EITP__THIRD;
     op->joint = EITP__SECOND | EITP__THIRD;
 }
 
 EITP__PRIVATE void eitp__op_layer_norm_backward_input(eitp__op_info *op) {
-    op->work = EITP_WORK_NORM;
-    op->min_inputs = op->max_inputs = 6;
-    op->shape = eitp__shape_layer_norm_backward_input;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_LAYER_NORM + 1;
+    eitp__define_backward(op, EITP__OP_LAYER_NORM, EITP_WORK_NORM, 6, eitp__shape_layer_norm_backward_input);
 }
 
 EITP__PRIVATE void eitp__op_layer_norm_backward_parameters(eitp__op_info *op) {
-    op->work = EITP_WORK_NORM;
-    op->min_inputs = op->max_inputs = 6;
+    eitp__define_backward(op, EITP__OP_LAYER_NORM, EITP_WORK_NORM, 6, eitp__shape_layer_norm_backward_parameters);
     op->outputs = 2;
-    op->shape = eitp__shape_layer_norm_backward_parameters;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_LAYER_NORM + 1;
     op->wrt[0] = 1;
     op->wrt[1] = 2;
     op->accumulates = EITP__ACCUMULATES_WIDE;
@@ -506,23 +478,15 @@ EITP__PRIVATE void eitp__op_rms_norm(eitp__op_info *op) {
     op->gradient = eitp__gradient_rms_norm;
     op->expand = eitp__expand_rms_norm;
     op->flops = eitp__flops_elements;
-    op->row_sums = eitp__row_sums_of_gain;
+    op->row_sums = EITP__SECOND;
 }
 
 EITP__PRIVATE void eitp__op_rms_norm_backward_input(eitp__op_info *op) {
-    op->work = EITP_WORK_NORM;
-    op->min_inputs = op->max_inputs = 4;
-    op->shape = eitp__shape_same;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_RMS_NORM + 1;
+    eitp__define_backward(op, EITP__OP_RMS_NORM, EITP_WORK_NORM, 4, eitp__shape_same);
 }
 
 EITP__PRIVATE void eitp__op_rms_norm_backward_parameters(eitp__op_info *op) {
-    op->work = EITP_WORK_NORM;
-    op->min_inputs = op->max_inputs = 4;
-    op->shape = eitp__shape_second;
-    op->flops = eitp__flops_elements;
-    op->backward_of = EITP__OP_RMS_NORM + 1;
+    eitp__define_backward(op, EITP__OP_RMS_NORM, EITP_WORK_NORM, 4, eitp__shape_second);
     op->wrt[0] = 1;
     op->accumulates = EITP__ACCUMULATES_WIDE;
 }
@@ -533,7 +497,7 @@ EITP__PRIVATE void eitp__op_embedding(eitp__op_info *op) {
     op->shape = eitp__shape_embedding;
     op->gradient = eitp__gradient_embedding;
     op->expand = eitp__expand_embedding;
-    op->row_sums = eitp__row_sums_of_embedding;
+    op->row_sums = EITP__FIRST;
 }
 
 EITP__PRIVATE void eitp__op_embedding_backward(eitp__op_info *op) {

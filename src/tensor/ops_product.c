@@ -173,5 +173,5 @@ EITP__PRIVATE void eitp__op_matmul(eitp__op_info *op) {
     op->flops = eitp__flops_matmul;
     op->accumulates = EITP__ACCUMULATES_WIDE;
     op->is_product = 1;
-    op->row_sums = eitp__row_sums_of_matmul;
+    op->row_sums_of = eitp__row_sums_of_matmul;
 }

@@ -370,6 +370,13 @@ static eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *e
 
 /* ---- Entries of the table of ops ---- */
 
+/* A sum of a gradient, for its norm or its moments. */
+static void eitp__define_gradient_sum(eitp__op_info *op, eitp__shape_rule *shape) {
+    op->work = EITP_WORK_UPDATE;
+    op->shape = shape;
+    op->runs_early = 1;
+}
+
 EITP__PRIVATE void eitp__op_accumulate(eitp__op_info *op) {
     op->min_inputs = 2;
     op->max_inputs = 3;
@@ -379,43 +386,33 @@ EITP__PRIVATE void eitp__op_accumulate(eitp__op_info *op) {
 }
 
 EITP__PRIVATE void eitp__op_sum_squares(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
-    op->shape = eitp__shape_sum_squares;
+    eitp__define_gradient_sum(op, eitp__shape_sum_squares);
     op->expand = eitp__expand_sum_squares;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_row_squares(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
-    op->shape = eitp__shape_row_squares;
+    eitp__define_gradient_sum(op, eitp__shape_row_squares);
     op->expand = eitp__expand_row_squares;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_column_squares(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
+    eitp__define_gradient_sum(op, eitp__shape_column_squares);
     op->max_inputs = 2;
-    op->shape = eitp__shape_column_squares;
     op->expand = eitp__expand_column_squares;
     op->reuse = EITP__SECOND;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_row_products(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
+    eitp__define_gradient_sum(op, eitp__shape_row_products);
     op->min_inputs = op->max_inputs = 2;
-    op->shape = eitp__shape_row_products;
     op->flops = eitp__flops_products;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_column_products(eitp__op_info *op) {
-    op->work = EITP_WORK_UPDATE;
+    eitp__define_gradient_sum(op, eitp__shape_column_products);
     op->min_inputs = 2;
     op->max_inputs = 3;
-    op->shape = eitp__shape_column_products;
     op->flops = eitp__flops_products;
-    op->runs_early = 1;
 }
 
 EITP__PRIVATE void eitp__op_commit(eitp__op_info *op) {

@@ -15,7 +15,8 @@ typedef struct eitp__tensor_uses {
 /* True if the gradient of an input is summed row by row, continuing the sum of the previous pass. */
 static int eitp__continues_row_sum(const eitp__node *node, int input, const eitp__tensor_uses *tensors) {
     const eitp__op_info *op = eitp__op(node->graph, node->op);
-    if (!op->row_sums || !(op->row_sums(node) >> input & 1))
+    const unsigned row_sums = op->row_sums_of ? op->row_sums_of(node) : op->row_sums;
+    if (!(row_sums >> input & 1))
         return 0;
     for (int i = 0; i < node->input_count && op->joint >> input & 1; i++) {
         if (op->joint >> i & 1 && tensors[node->inputs[i]->id].dependence != EITP__IS_PARAMETER)
