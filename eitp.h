@@ -10958,6 +10958,7 @@ EITP__PRIVATE void eitp__pressure_shrunk(eitp__pressure *pressure, double second
 /* >>src/run/guard.h */
 /* The memory guard: looks if memory is short, before and within steps, and saves and reduces the run before it is. */
 
+/* Its state. */
 typedef struct eitp__guard {
     eitp__pressure pressure;
     eitp__memory_state memory; /* the last look */
@@ -10971,27 +10972,6 @@ typedef struct eitp__guard {
     int is_smallest;      /* no configuration uses less memory */
     int ignores;          /* until a step is done, since there is nothing to save or to shrink */
 } eitp__guard;
-
-/* Begins to watch memory: call it before the first step. */
-EITP__PRIVATE void eitp__guard_begin(eitp_run *run);
-
-/* Returns 1 if the step in progress should be dropped because memory is short. Usually a few instructions. */
-EITP__PRIVATE int eitp__guard_poll(eitp_run *run);
-
-/* Looks after a step. */
-EITP__PRIVATE void eitp__guard_step_done(eitp_run *run);
-
-/*
- * Reacts to short memory, if a look found it, between steps: releases the arena, saves the steps done, and with
- * auto_shrink shrinks the run. Looks first, if it is time to.
- * EITP_ERROR_PRESSURE if memory stays short and no configuration uses less; EITP_ERROR_MEMORY if that is so before
- * there are steps to save.
- */
-EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error);
-
-/* Does something that the guard may interrupt, and repeats it after eitp__guard_check. */
-EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
-                                             eitp_error *error);
 /* <<src/run/guard.h */
 
 /* >>src/run/health.h */
@@ -11076,135 +11056,232 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run);
 /* Locks the directory. EITP_ERROR_ARGUMENT if another process has. */
 EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error);
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
-
-/* Opens metrics.jsonl; the caller adds it to the sinks. */
-EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error);
-
-/* Closes it if it is open; removes it if this run created it and did not train. */
-EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run);
 /* <<src/run/run_directory.h */
 
+/* >>src/run/observer.h */
+/*
+ * What watches a run. An observer is a row of functions, which the run calls at its moments in the order of
+ * EITP__OBSERVERS, and a state of its own. It sees the run, and acts through its votes.
+ */
+
+/* ENTRY(NAME, name) for each; eitp__<name>_observer fills in its row. */
+#define EITP__OBSERVERS(ENTRY)                                                                                         \
+    ENTRY(GUARD, guard)                                                                                                \
+    ENTRY(RECORDS, records)                                                                                            \
+    ENTRY(ASYNC_SAVE, async_save)                                                                                      \
+    ENTRY(HEALTH, health)                                                                                              \
+    ENTRY(BEST, best)                                                                                                  \
+    ENTRY(PATIENCE, patience)                                                                                          \
+    ENTRY(LINKS, links)                                                                                                \
+    ENTRY(PRUNE, prune)                                                                                                \
+    ENTRY(DISK, disk)                                                                                                  \
+    ENTRY(PROGRAM, program)
+
+#define EITP__OBSERVER_NAME(NAME, name) EITP__OBSERVER_##NAME,
+typedef enum eitp__observer_name { EITP__OBSERVERS(EITP__OBSERVER_NAME) EITP__OBSERVER_COUNT } eitp__observer_name;
+
+/* What follows a step, and the evaluation after it: zeros, then the votes of the observers. */
+typedef struct eitp__decision {
+    int saves;        /* a checkpoint of the steps done; after an evaluation, one that has it */
+    int stops;        /* no step follows; `why` is one line of text */
+    eitp_error fails; /* the run ends with this error; the first vote decides. EITP_OK: it does not */
+    char why[200];
+} eitp__decision;
+
+/* What is known about the model, the worst last. */
+typedef enum eitp__verdict {
+    EITP__MODEL_GOOD,
+    EITP__MODEL_UNKNOWN, /* the next step tells: it is not saved before */
+    EITP__MODEL_RUINED   /* it is never saved under a name that a resume takes */
+} eitp__verdict;
+
+typedef struct eitp__judgement {
+    eitp__verdict verdict;
+    eitp_run_end end; /* of a run whose model is ruined; `why` is one line of text */
+    char why[240];
+} eitp__judgement;
+
+/* Any function may be NULL. Those that return nothing report what fails. */
+typedef struct eitp__observer {
+    const char *name;  /* of its member of a checkpoint's run_state.json */
+    size_t state_size; /* zeros when the run is created */
+
+    /* Before the first step, when the trainer and the states are those of the checkpoint, if there is one. It votes by
+       run->decision. */
+    eitp_status (*begin)(eitp_run *run, void *state, eitp_error *error);
+    /* Within steps, every few microseconds: 1 drops the step or evaluation in progress, which is repeated later. */
+    int (*poll)(eitp_run *run, void *state);
+    /* Before each step, and before one is repeated. */
+    eitp_status (*before_step)(eitp_run *run, void *state, eitp_error *error);
+    void (*after_step)(eitp_run *run, void *state, eitp__decision *decision);
+    void (*after_evaluation)(eitp_run *run, void *state, eitp__decision *decision);
+    /* Judges the model of the last step; *judgement is that of a good model. */
+    void (*judge)(const eitp_run *run, const void *state, eitp__judgement *judgement);
+
+    void (*before_save)(eitp_run *run, void *state);
+    /* Adds a member's value to run_state.json, or nothing. `is_counted`: save_total_limit counts the checkpoint. */
+    void (*write)(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text);
+    /* Reads it; NULL: there is none. Not called if the checkpoint has no run_state.json. */
+    eitp_status (*read)(eitp_run *run, void *state, const eitp__json *value, eitp_error *error);
+    /* Writes files into a checkpoint. */
+    eitp_status (*write_files)(const eitp_run *run, const void *state, const char *directory, eitp_error *error);
+    /* A checkpoint is written, which took `waited` seconds between steps, or is being written beside them (0). */
+    void (*saved)(eitp_run *run, void *state, int is_counted, double waited);
+    /* The checkpoint of a step is complete. */
+    void (*complete)(eitp_run *run, void *state, int64_t step);
+    /* The checkpoint of a step, after which others were made, is not written, for the reason `why`. */
+    void (*lost)(eitp_run *run, void *state, int64_t step, const char *why);
+    /* The step of a checkpoint that stays besides the newest; -1: none. */
+    int64_t (*keeps)(const eitp_run *run, const void *state);
+    /* What is saved and kept has changed, and no save is in progress. */
+    void (*settle)(eitp_run *run, void *state);
+    /* The directory was empty: it had been removed, or another one has its path. */
+    void (*directory_replaced)(eitp_run *run, void *state);
+
+    /* No step follows, since the model is ruined. */
+    void (*ruined)(eitp_run *run, void *state);
+    /* After the last save. */
+    void (*end)(eitp_run *run, void *state);
+} eitp__observer;
+
+/* Fills in the row of zeros of an observer. */
+#define EITP__OBSERVER_ROW(NAME, name) EITP__PRIVATE void eitp__##name##_observer(eitp__observer *observer);
+EITP__OBSERVERS(EITP__OBSERVER_ROW)
+
+/* `for` each observer that has a function: run->observers[at], with the state run->states[at]. */
+#define EITP__EACH_OBSERVER(run, at, function)                                                                         \
+    for (int at = 0; at < EITP__OBSERVER_COUNT; at++)                                                                  \
+        if ((run)->observers[at].function)
+
+/* What all of them say. */
+EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run);
+
+/* True if the model may be saved under a name that a resume takes. */
+EITP__PRIVATE int eitp__run_is_good(const eitp_run *run);
+
+/* Steps whose checkpoints stay besides the newest: those that observers keep, and the last one that the run saved. -1:
+   none. */
+enum { EITP__KEPT_STEPS = EITP__OBSERVER_COUNT + 1 };
+EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]);
+
+/* EITP_OK, or the error of run->decision. */
+EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *error);
+
+/* What is saved and kept may have changed. */
+EITP__PRIVATE void eitp__run_settle(eitp_run *run);
+/* <<src/run/observer.h */
+
 /* >>src/run/run_loop.h */
-/* The state of a run, shared by its loop, records and guard. */
+/* The state of a run, shared by its loop, its saves and its observers. */
 
 #include <signal.h>
 
-/* A save that is written beside the steps; see run/async_save.h. */
-typedef struct eitp__async_save {
-    struct eitp__save *save;          /* in progress, or NULL */
-    struct eitp__write_behind *queue; /* the memory of the copy, or NULL */
-    double began, stalled;            /* time when it began, and seconds in which no step was made */
-    int has_failed;                   /* the last one */
-} eitp__async_save;
+/* The lock of the directory, by which it is known. */
+typedef struct eitp__directory_lock {
+    void *handle;
+    int is_held;
+    uint64_t identity; /* of the directory */
+    int created;       /* number of directories that the run created */
+} eitp__directory_lock;
 
-/* What a sink could not store. */
-typedef struct eitp__sink_state {
-    int is_open;     /* it was resumed, and gets records */
-    int is_failing;  /* its last call failed */
-    int has_changed; /* is_failing did, and that was not reported yet */
-    int64_t lost;    /* number of records, unless the sink counts them */
-    char why[200];   /* it fails */
-} eitp__sink_state;
+typedef enum eitp__run_stage {
+    EITP__RUN_CREATED,
+    EITP__RUN_REFUSED, /* before the first step: nothing was trained */
+    EITP__RUN_STARTED,
+    EITP__RUN_EMPTY /* it was stopped before step 1, and so left nothing worth keeping */
+} eitp__run_stage;
+
+/* The saves of a run. One that is written beside the steps: see run/async_save.h. */
+typedef struct eitp__run_saves {
+    struct eitp__save *save;          /* in progress beside the steps, or NULL */
+    struct eitp__write_behind *queue; /* the memory of its copy, or NULL */
+    double began, stalled;            /* time when it began, and seconds in which no step was made */
+    double at;                        /* time of the last save, or of the start */
+    int async_has_failed;             /* the last one beside the steps */
+    int has_failed;                   /* the last one while the run waited */
+    int is_early;    /* the checkpoint of this step lacks its evaluation: it was written on memory pressure */
+    int was_refused; /* the model was ruined when a save was due, which was reported */
+} eitp__run_saves;
 
 struct eitp_run {
     eitp_host host;
-    eitp_run_config config; /* its strings and sinks are those below */
+    eitp_run_config config; /* its strings are those below, and its sinks those of the records */
     char *directory, *keep_best;
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
     eitp__prefetch *prefetch; /* of its tensors, until the first step; may be NULL */
-
-    eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
-    eitp__sink_state *sink_states; /* of each */
-    size_t sink_count;
-    eitp_jsonl *metrics;
-    char *metrics_path;
-    int created_metrics; /* the file did not exist before */
-
-    void *lock;
-    int has_lock;
-    uint64_t identity;       /* of the directory */
-    int created_directories; /* number of directories created */
-    int started;
-    int stopped_before_step_1; /* and so left nothing worth keeping */
-    int is_refused;            /* before the first step: nothing was trained */
+    eitp__directory_lock lock;
+    eitp__run_stage stage;
+    eitp__observer observers[EITP__OBSERVER_COUNT];
+    void *states[EITP__OBSERVER_COUNT];
 
     /* Written by signal handlers. */
     volatile sig_atomic_t stop, stop_reason, save;
+
+    int64_t kept_step; /* see eitp_run_keep_checkpoint; -1: none */
+    int prune_is_due;  /* the one before may be removed from now on */
 
     /* While it trains. */
     eitp_trainer *trainer;
     eitp_run_report report;
     eitp__poll program_poll; /* of the context before the run */
-    eitp__guard guard;
-    eitp__best best;
-    eitp__health health;
-    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
-    eitp__async_save async;
-    double saved_at;       /* time of the last save, or of the start */
-    int saved_early;       /* the checkpoint of this step lacks its evaluation: it was written on memory pressure */
-    int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
-    int cannot_save;       /* the last save failed */
-    int best_is_behind;    /* best.json lacks an evaluation */
-    int64_t kept_step;     /* see eitp_run_keep_checkpoint */
-    int64_t judged_step;   /* the newest checkpoint at the last step */
-    int bad_losses;        /* number of them in the first three steps after it */
-    int links_have_failed; /* they could not be made, which was reported */
-    int best_has_failed;   /* it could not be written, which was reported */
-    int prune_has_failed;  /* old checkpoints could not be removed, which was reported */
-    int prune_is_due;      /* the checkpoint of kept_step may be removed from now on */
-    int stops_early;       /* `patience` is exhausted */
-    int is_ending;         /* no step follows */
+    eitp__run_saves saves;
+    eitp__decision decision; /* after the last step or evaluation */
+    double seconds;          /* that it took */
+    int is_ending;           /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
 /* <<src/run/run_loop.h */
 
+/* >>src/run/run_schedule.h */
+/* When a run evaluates and saves, and what it has saved. */
+
+/* True if the task has validation samples. */
+EITP__PRIVATE int eitp__run_validates(const eitp_run *run);
+
+/* True if evaluations decide about the best checkpoint or early stopping. */
+EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
+
+/* True if there are steps to do. */
+EITP__PRIVATE int eitp__steps_follow(const eitp_run *run);
+
+/* True if the run evaluates after this step; for 0, before the first. */
+EITP__PRIVATE int eitp__evaluation_is_due(const eitp_run *run, int64_t step);
+
+/* The step of the newest checkpoint, complete or being written; -1: none. */
+EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run);
+
+/* True if the checkpoint of a step is complete, or being written. */
+EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step);
+
+/* True if a save of this step is due now, and there is none. */
+EITP__PRIVATE int eitp__save_is_due(const eitp_run *run, int64_t step);
+
+/* True if save_total_limit counts the checkpoint of this step: an undisturbed run saves after it, too. So both keep the
+   same checkpoints in the end. */
+EITP__PRIVATE int eitp__save_is_counted(const eitp_run *run, int64_t step);
+/* <<src/run/run_schedule.h */
+
 /* >>src/run/poll.h */
 /* What a run asks while it computes, reads or loads: whether to drop the step or evaluation in progress. */
 
 /*
- * Returns 1 if the step or evaluation in progress is to be dropped: the run was asked to stop, or memory is short.
+ * Returns 1 if the step or evaluation in progress is to be dropped: the run was asked to stop, or an observer
+ * reacts before it is repeated.
  * `run` is an eitp_run. It is called every few microseconds (eitp_context_set_poll), so it must usually be a few
  * instructions.
  */
 EITP__PRIVATE int eitp__run_poll(void *run);
 
+/* True if an observer is to react before the next step. */
+EITP__PRIVATE int eitp__run_is_disturbed(eitp_run *run);
+
 /* Replaces the poll of the trainer's context by the run's, and restores it. */
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run);
 EITP__PRIVATE void eitp__run_end_polling(eitp_run *run);
 /* <<src/run/poll.h */
-
-/* >>src/run/run_health.h */
-/* What a run does about its health: warnings, and which models it does not save. */
-
-/* Looks at the last step. EITP_ERROR_NOT_FINITE after max_nonfinite steps in a row whose numbers were not finite. */
-EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error);
-
-/* True if the model may be saved under a name that a resume takes. If not, says so once, until it may again. */
-EITP__PRIVATE int eitp__health_may_save(eitp_run *run);
-
-/* True if the model may be saved now. */
-EITP__PRIVATE int eitp__health_is_good(const eitp_run *run);
-
-/* True if the model is ruined; false if it may be saved, or if the next step tells. */
-EITP__PRIVATE int eitp__health_is_ruined(const eitp_run *run);
-
-/* True if every weight is finite. */
-EITP__PRIVATE int eitp__health_has_finite_weights(const eitp_run *run);
-
-/* Sets the end of a run whose model is ruined, and fails with EITP_ERROR_NOT_FINITE: the reason, the checkpoint that a
-   resume takes, and what to do. `kept` is the name of the directory that has the model, or NULL. */
-EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eitp_error *error);
-/* <<src/run/run_health.h */
-
-/* >>src/run/run_prune.h */
-/* Removing the checkpoints that a run does not keep. */
-
-/* Updates the links, and removes the checkpoints that the run does not keep. A failure is reported and ends nothing. */
-EITP__PRIVATE void eitp__run_prune(eitp_run *run);
-/* <<src/run/run_prune.h */
 
 /* >>src/run/async_save.h */
 /*
@@ -11222,9 +11299,6 @@ EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run);
 EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
                                                  eitp_error *error);
 
-/* After a step: completes the save if it is written. */
-EITP__PRIVATE void eitp__async_save_poll(eitp_run *run);
-
 /* Waits for the save, if there is one, and completes it; if that fails, the copy is written again. If that fails too,
    the steps done are to be saved at once, and the best evaluation may be lost (run/run_best.h). */
 EITP__PRIVATE void eitp__async_save_finish(eitp_run *run);
@@ -11232,25 +11306,10 @@ EITP__PRIVATE void eitp__async_save_finish(eitp_run *run);
 /* Returns the memory of the copy: completes a save that is written, and drops any other. The best evaluation may be
    lost with it. */
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run);
-
-/* The step of the newest checkpoint, complete or being written; -1: none. */
-EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run);
-
-/* True if the checkpoint of a step is complete, or being written. */
-EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step);
 /* <<src/run/async_save.h */
 
 /* >>src/run/run_save.h */
 /* Checkpoints of a run. */
-
-/* True if `step` is a multiple of `interval`. */
-EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step);
-
-/* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
-EITP__PRIVATE int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step);
-
-/* True if the run saves after this step in any case. */
-EITP__PRIVATE int eitp__run_schedules_save(const eitp_run *run, int64_t step);
 
 /*
  * Writes a checkpoint when the run was asked to stop, unless there is one of the last step, or no step was done. It
@@ -11274,59 +11333,25 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
 /* >>src/run/run_state.h */
 /* run_state.json: what a run, besides its trainer, takes from a checkpoint. */
 
-/* True if evaluations decide about the best checkpoint or early stopping. */
-EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
-
-/* The metric that decides. */
-EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
-
-/* Steps whose checkpoints are kept besides the newest in the directory: the best, that of eitp_run_keep_checkpoint,
-   and the last one that the run saved. -1: none. */
-enum { EITP__KEPT_STEPS = 3 };
-EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]);
-
 /* Writes it into the directory of a checkpoint. */
 EITP__PRIVATE eitp_status eitp__run_state_write(const eitp_run *run, int is_counted, const char *directory,
                                                 eitp_error *error);
 
-/* Reads it from the run's checkpoint. *found is 0 if the checkpoint, of an earlier version or of a trainer without a
-   run, has none. */
-EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, int *found, eitp_error *error);
+/* Reads it from the run's checkpoint. One of an earlier version, or of a trainer without a run, has none. */
+EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, eitp_error *error);
 
 /* The step of the best evaluation, as a checkpoint knows it, if its checkpoint is kept; -1 if not, or if unknown. */
 EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *checkpoint);
 /* <<src/run/run_state.h */
-
-/* >>src/run/run_best.h */
-/* The best checkpoint of a run: which one it is, best.json, and what follows if it cannot be kept. */
-
-/* True if the directory of the run has a checkpoint of a step, or cannot be looked up. */
-EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step);
-
-/* Writes best.json. A failure is reported once, and the next save tries again. */
-EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
-
-/* A checkpoint is complete: if it is that of the best evaluation, best.json names it from now on. Call it before older
-   checkpoints are removed. */
-EITP__PRIVATE void eitp__run_confirm_best(eitp_run *run, int64_t step);
-
-/* The checkpoint of a step is not written, for the reason `why`, and steps have been made since. If it is that of the
-   best evaluation, reports it; the best is then the best of the evaluations whose checkpoints are there. */
-EITP__PRIVATE void eitp__run_lose_best(eitp_run *run, int64_t step, const char *why);
-
-/* Chooses the best of the evaluations whose checkpoints are in the directory, and reports it if that is another one.
-   `open`: a step whose checkpoint can still be written; -1: none. */
-EITP__PRIVATE void eitp__run_check_best(eitp_run *run, int64_t open);
-
-/* Sets the members of the report that are about the best, and whether the run stops early. */
-EITP__PRIVATE void eitp__run_report_best(eitp_run *run);
-/* <<src/run/run_best.h */
 
 /* >>src/run/run_links.h */
 /* The links latest_model and best_model in the directory of a run. */
 
 #define EITP__LATEST_LINK "latest_model"
 #define EITP__BEST_LINK "best_model"
+
+/* True if the directory of the run has a checkpoint of a step, or cannot be looked up. */
+EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step);
 
 /*
  * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist, by
@@ -11340,30 +11365,8 @@ EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
 EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest);
 /* <<src/run/run_links.h */
 
-/* >>src/run/run_withdraw.h */
-/* Withdrawing a checkpoint whose model was ruined when it was saved. */
-
-/* Called after each step: counts those of the first three after the newest checkpoint whose loss is bad. */
-EITP__PRIVATE void eitp__run_judge_checkpoint(eitp_run *run);
-
-/*
- * At the end of a run whose model is ruined. A step's loss is that of the model before its update, so only the steps
- * after a save show what was saved. If the losses of the first three are above the limit of health.h, or not finite,
- * the newest checkpoint is renamed checkpoint-<step>.diverged, and report.saved_step is the one before. Not if that is
- * more than ten steps older: losses of other samples are no proof, and so a mistake costs a few steps.
- */
-EITP__PRIVATE void eitp__run_withdraw(eitp_run *run);
-/* <<src/run/run_withdraw.h */
-
 /* >>src/run/disk.h */
 /* The disk of a run: room for its checkpoints, and saves that fail because it is full or passes over an error. */
-
-/*
- * Called before the first step. EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of
- * file sizes is below its largest file, or too few files can be open at once. Warns if there is less room than the
- * checkpoints of the run will need.
- */
-EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error);
 
 /*
  * Saves a checkpoint. If the disk is full, removes the checkpoints that the limit would remove afterwards. Then, and
@@ -11387,20 +11390,44 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
 /* <<src/run/run_restore.h */
 
 /* >>src/run/run_evaluate.h */
-/* Evaluation during a run, its best checkpoint, and early stopping. */
+/* Evaluation during a run. */
 
-/* True if the task has validation samples. */
-EITP__PRIVATE int eitp__run_validates(const eitp_run *run);
-
-/* Evaluates, records, and saves if it is the best so far. */
+/* Evaluates, and saves if an observer votes for it. */
 EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error);
-
-/* Restores the run's state at the checkpoint: what follows will be repeated, and is removed from best.json. */
-EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error);
 /* <<src/run/run_evaluate.h */
 
 /* >>src/run/sinks.h */
-/* The sinks of a run: what they are given, and what they could not store. */
+/* The sinks of a run: what its records are given to. They belong to the records' observer. */
+
+typedef struct eitp__sink {
+    eitp_record_sink calls;
+    int is_open;     /* it was resumed, and gets records */
+    int is_failing;  /* its last call failed */
+    int has_changed; /* is_failing did, and that was not reported yet */
+    int64_t lost;    /* number of records, unless the sink counts them */
+    char why[200];   /* it fails */
+} eitp__sink;
+
+typedef struct eitp__sinks {
+    eitp__sink *all; /* the program's, then that of metrics.jsonl */
+    size_t count, capacity;
+    eitp_jsonl *metrics;
+    char *metrics_path;
+    int created_metrics;   /* the file did not exist before */
+    int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
+} eitp__sinks;
+
+EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run);
+
+/* Replaces the sinks by those of a configuration, and metrics.jsonl if it has that. After a failure they are as they
+   were. */
+EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error);
+
+/* Replaces metrics.jsonl, whose directory is another one now. */
+EITP__PRIVATE eitp_status eitp__sinks_replace_metrics(eitp_run *run, eitp_error *error);
+
+/* Closes metrics.jsonl, and removes it if this run created it and did not train. */
+EITP__PRIVATE void eitp__sinks_close(eitp_run *run);
 
 /* Calls resume of all sinks, which get records from then on; see eitp_record_sink. */
 EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
@@ -11434,18 +11461,10 @@ EITP__PRIVATE void eitp__run_report_lost(eitp_run *run);
 /* <<src/run/events.h */
 
 /* >>src/run/records.h */
-/* Records of steps, evaluations and memory pressure, for all sinks. */
+/* Records of memory pressure, for all sinks. Those of steps and evaluations are made by the records' observer. */
 
 /* A failing sink is reported, and ends nothing. */
-EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds);
-EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds);
 EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk);
-
-/* Calls sync of all sinks. */
-EITP__PRIVATE void eitp__records_sync(eitp_run *run);
-
-/* At the end of a run: stores what failed before, if it can be stored now, and reports what is lost. */
-EITP__PRIVATE void eitp__records_finish(eitp_run *run);
 /* <<src/run/records.h */
 
 /* >>src/base/status.c */
@@ -56570,70 +56589,205 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
 /* <<src/run/jsonl.c */
 
 /* >>src/run/sinks.c */
+EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
+    return (eitp__sinks *)run->states[EITP__OBSERVER_RECORDS];
+}
+
+/* ---- Which ---- */
+
+static void eitp__close_metrics(eitp_run *run) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    eitp_jsonl_destroy(sinks->metrics);
+    if (sinks->metrics && run->stage != EITP__RUN_STARTED && sinks->created_metrics)
+        run->host.files.remove(run->host.files.user, sinks->metrics_path);
+    eitp__release_text(&run->host, sinks->metrics_path);
+    sinks->metrics = NULL;
+    sinks->metrics_path = NULL;
+}
+
+static eitp_status eitp__open_metrics(eitp_run *run, eitp_error *error) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status;
+    sinks->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
+    if (!sinks->metrics_path)
+        return eitp__fail_memory(error, strlen(run->directory), "a path");
+    status = eitp__path_info(&run->host, sinks->metrics_path, &info, error);
+    if (!status)
+        status = eitp_jsonl_create(&run->host, sinks->metrics_path, &sinks->metrics, error);
+    sinks->created_metrics = !status && info.kind == EITP_PATH_MISSING;
+    if (status)
+        eitp__close_metrics(run);
+    return status;
+}
+
+static void eitp__release_sinks(eitp_run *run) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    if (sinks->all)
+        eitp__release(&run->host, sinks->all, sinks->capacity * sizeof *sinks->all);
+    sinks->all = NULL;
+    sinks->count = sinks->capacity = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    const size_t capacity = config->sink_count + 1;
+    eitp__sink *all = (eitp__sink *)eitp__allocate(&run->host, capacity * sizeof *all);
+    eitp_status status = all ? EITP_OK : eitp__fail_memory(error, capacity * sizeof *all, "a run");
+    if (!status && config->metrics && !sinks->metrics)
+        status = eitp__open_metrics(run, error);
+    if (status) {
+        if (all)
+            eitp__release(&run->host, all, capacity * sizeof *all);
+        return status;
+    }
+    if (!config->metrics)
+        eitp__close_metrics(run);
+    eitp__release_sinks(run);
+    for (size_t i = 0; i < config->sink_count; i++)
+        all[i].calls = config->sinks[i];
+    if (sinks->metrics)
+        all[config->sink_count].calls = eitp_jsonl_sink(sinks->metrics);
+    sinks->all = all;
+    sinks->count = config->sink_count + (sinks->metrics != NULL);
+    sinks->capacity = capacity;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sinks_replace_metrics(eitp_run *run, eitp_error *error) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    eitp_status status;
+    if (!sinks->metrics)
+        return EITP_OK;
+    eitp__close_metrics(run);
+    sinks->count--; /* it is the last */
+    status = eitp__open_metrics(run, error);
+    if (!status)
+        sinks->all[sinks->count++].calls = eitp_jsonl_sink(sinks->metrics);
+    return status;
+}
+
+EITP__PRIVATE void eitp__sinks_close(eitp_run *run) {
+    if (!eitp__sinks_of(run))
+        return;
+    eitp__close_metrics(run);
+    eitp__release_sinks(run);
+}
+
+/* ---- Records ---- */
+
 static void eitp__count_lost(eitp_run *run) {
+    const eitp__sinks *sinks = eitp__sinks_of(run);
     run->report.lost_records = 0;
-    for (size_t i = 0; i < run->sink_count; i++)
-        run->report.lost_records +=
-            run->sinks[i].lost ? run->sinks[i].lost(run->sinks[i].user) : run->sink_states[i].lost;
+    for (size_t i = 0; i < sinks->count; i++) {
+        const eitp__sink *sink = &sinks->all[i];
+        run->report.lost_records += sink->calls.lost ? sink->calls.lost(sink->calls.user) : sink->lost;
+    }
 }
 
 /* Notes what a call of a sink returned. */
-static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
-    eitp__sink_state *state = &run->sink_states[sink];
-    state->has_changed |= state->is_failing != (status != EITP_OK);
-    state->is_failing = status != EITP_OK;
+static void eitp__watch_sink(eitp_run *run, eitp__sink *sink, eitp_status status, const eitp_error *error) {
+    sink->has_changed |= sink->is_failing != (status != EITP_OK);
+    sink->is_failing = status != EITP_OK;
     if (status)
-        snprintf(state->why, sizeof state->why, "%.199s", error->message);
+        snprintf(sink->why, sizeof sink->why, "%.199s", error->message);
     eitp__count_lost(run);
 }
 
 EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < run->sink_count && !status; i++) {
-        if (run->sinks[i].resume)
-            status = run->sinks[i].resume(run->sinks[i].user, step, evaluated, error);
-        run->sink_states[i].is_open = !status;
+    for (size_t i = 0; i < sinks->count && !status; i++) {
+        eitp__sink *sink = &sinks->all[i];
+        if (sink->calls.resume)
+            status = sink->calls.resume(sink->calls.user, step, evaluated, error);
+        sink->is_open = !status;
     }
     return status;
 }
 
 EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp_value *values,
                                       size_t count) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
     eitp_record record;
     record.kind = kind;
     record.step = step;
     record.time = eitp__time_of_day();
     record.values = values;
     record.count = count;
-    for (size_t i = 0; i < run->sink_count; i++) {
+    for (size_t i = 0; i < sinks->count; i++) {
+        eitp__sink *sink = &sinks->all[i];
         eitp_error error = EITP__ZERO;
         eitp_status status;
-        if (!run->sink_states[i].is_open)
+        if (!sink->is_open)
             continue;
-        status = run->sinks[i].record(run->sinks[i].user, &record, &error);
-        run->sink_states[i].lost += status != EITP_OK;
-        eitp__watch_sink(run, i, status, &error);
+        status = sink->calls.record(sink->calls.user, &record, &error);
+        sink->lost += status != EITP_OK;
+        eitp__watch_sink(run, sink, status, &error);
     }
 }
 
 EITP__PRIVATE void eitp__sinks_sync(eitp_run *run) {
-    for (size_t i = 0; i < run->sink_count; i++) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    for (size_t i = 0; i < sinks->count; i++) {
+        eitp__sink *sink = &sinks->all[i];
         eitp_error error = EITP__ZERO;
-        const eitp_status status = run->sinks[i].sync ? run->sinks[i].sync(run->sinks[i].user, &error) : EITP_OK;
+        const eitp_status status = sink->calls.sync ? sink->calls.sync(sink->calls.user, &error) : EITP_OK;
         /* A sink that does not keep records has stored nothing by this. */
-        if (status || run->sinks[i].lost)
-            eitp__watch_sink(run, i, status, &error);
+        if (status || sink->calls.lost)
+            eitp__watch_sink(run, sink, status, &error);
     }
     eitp__count_lost(run);
 }
 
 EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run) {
+    const eitp__sinks *sinks = eitp__sinks_of(run);
     int is_failing = 0;
-    for (size_t i = 0; i < run->sink_count; i++)
-        is_failing |= run->sink_states[i].is_failing;
+    for (size_t i = 0; i < sinks->count; i++)
+        is_failing |= sinks->all[i].is_failing;
     return is_failing;
 }
 /* <<src/run/sinks.c */
+
+/* >>src/run/observer.c */
+EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run) {
+    eitp__judgement worst = EITP__ZERO;
+    EITP__EACH_OBSERVER (run, i, judge) {
+        eitp__judgement one = EITP__ZERO;
+        run->observers[i].judge(run, run->states[i], &one);
+        worst = one.verdict > worst.verdict ? one : worst;
+    }
+    return worst;
+}
+
+EITP__PRIVATE int eitp__run_is_good(const eitp_run *run) {
+    return eitp__run_judge(run).verdict == EITP__MODEL_GOOD;
+}
+
+EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
+    int count = 0;
+    EITP__EACH_OBSERVER (run, i, keeps) {
+        kept[count++] = run->observers[i].keeps(run, run->states[i]);
+    }
+    while (count < EITP__KEPT_STEPS)
+        kept[count++] = run->report.saved_step;
+}
+
+EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *error) {
+    if (run->decision.fails.status)
+        *error = run->decision.fails;
+    return run->decision.fails.status;
+}
+
+EITP__PRIVATE void eitp__run_settle(eitp_run *run) {
+    /* What is in progress looks like a leftover; this follows when it is complete. */
+    if (run->saves.save)
+        return;
+    EITP__EACH_OBSERVER (run, i, settle) {
+        run->observers[i].settle(run, run->states[i]);
+    }
+}
+/* <<src/run/observer.c */
 
 /* >>src/run/events.c */
 static const char *const eitp__event_names[] = {
@@ -56696,19 +56850,20 @@ static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_l
 }
 
 EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
-    for (size_t i = 0; i < run->sink_count; i++) {
-        eitp__sink_state *state = &run->sink_states[i];
+    const eitp__sinks *sinks = eitp__sinks_of(run);
+    for (size_t i = 0; i < sinks->count; i++) {
+        eitp__sink *sink = &sinks->all[i];
         char message[300];
-        if (!state->has_changed)
+        if (!sink->has_changed)
             continue;
-        state->has_changed = 0;
-        if (state->is_failing)
+        sink->has_changed = 0;
+        if (sink->is_failing)
             snprintf(message, sizeof message, "records cannot be stored, and the run continues without them: %s",
-                     state->why);
+                     sink->why);
         else
             snprintf(message, sizeof message, "records are stored again (lost so far: %lld)",
                      (long long)run->report.lost_records);
-        eitp__send_event(run, EITP_EVENT_RECORDS, state->is_failing ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message, 1);
+        eitp__send_event(run, EITP_EVENT_RECORDS, sink->is_failing ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message, 1);
     }
 }
 
@@ -56742,6 +56897,8 @@ typedef struct eitp__values {
     char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME_SIZE + 16]; /* for names composed of parts */
     size_t count;
 } eitp__values;
+
+/* ---- Values ---- */
 
 static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_value_kind kind) {
     eitp_value *value = &list->values[list->count < EITP__RECORD_VALUES ? list->count++ : EITP__RECORD_VALUES - 1];
@@ -56804,7 +56961,7 @@ static int64_t eitp__run_resident_bytes(const eitp_host *host) {
     return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
-EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds) {
+static void eitp__record_step(eitp_run *run) {
     const eitp_step_report *report = &run->report.step;
     const char *unit = eitp__run_unit(run);
     eitp__values list;
@@ -56818,8 +56975,8 @@ EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds) {
     eitp__add_number(&list, "parameter_norm", report->parameter_norm);
     eitp__add_number(&list, "loss_scale", report->loss_scale);
     eitp__add_integer(&list, unit, report->items);
-    eitp__add_named(&list, "", unit, "_per_s", seconds > 0 ? (double)report->items / seconds : 0);
-    eitp__add_number(&list, "step_time_s", seconds);
+    eitp__add_named(&list, "", unit, "_per_s", run->seconds > 0 ? (double)report->items / run->seconds : 0);
+    eitp__add_number(&list, "step_time_s", run->seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
     if (report->spike)
         eitp__add_text(&list, "spike",
@@ -56840,7 +56997,7 @@ static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluat
     }
 }
 
-EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds) {
+static void eitp__record_evaluation(eitp_run *run) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const char *unit = eitp__run_unit(run);
     eitp__values list;
@@ -56852,7 +57009,7 @@ EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds) {
     eitp__add_metrics(&list, evaluation);
     eitp__name_value(&list, eitp__add_value(&list, "", EITP_VALUE_INTEGER), "val_", unit, "")->integer =
         evaluation->items;
-    eitp__add_number(&list, "val_time_s", seconds);
+    eitp__add_number(&list, "val_time_s", run->seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
     eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step, &list);
 }
@@ -56872,15 +57029,88 @@ EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     eitp__record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), &list);
 }
 
-EITP__PRIVATE void eitp__records_sync(eitp_run *run) {
+/* ---- Messages ---- */
+
+static void eitp__notify_step(eitp_run *run) {
+    const eitp_step_report *step = &run->report.step;
+    char all[32] = "";
+    if (run->report.steps)
+        snprintf(all, sizeof all, "/%lld", (long long)run->report.steps);
+    eitp__run_notify(run, EITP_EVENT_STEP, EITP_LOG_DEBUG, run->seconds,
+                     "step %lld%s  loss %.4f  lr %.3g  norm %.3g  %.0f %s/s", (long long)step->step, all, step->loss,
+                     step->learning_rate, step->grad_norm, run->seconds > 0 ? (double)step->items / run->seconds : 0,
+                     eitp__run_unit(run));
+}
+
+/* ", accuracy 0.8264, macro_f1 0.8218": the first metrics that are not loss terms. */
+static void eitp__describe_metrics(const eitp_evaluation *evaluation, char *text, size_t size) {
+    enum { SHOWN = 2 };
+    size_t used = 0;
+    *text = 0;
+    for (int i = 0; i < SHOWN && evaluation->term_count + i < evaluation->metric_count && used < size; i++) {
+        const eitp_metric *metric = &evaluation->metrics[evaluation->term_count + i];
+        used += (size_t)snprintf(text + used, size - used, ", %s %.4f", metric->name, metric->mean);
+    }
+}
+
+static void eitp__notify_evaluation(eitp_run *run) {
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
+    char perplexity[40] = "", metrics[2 * (EITP_QUANTITY_NAME_SIZE + 24)];
+    eitp__describe_metrics(evaluation, metrics, sizeof metrics);
+    if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
+        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
+    eitp__run_notify(run, EITP_EVENT_EVALUATION, level, run->seconds,
+                     "validation after step %lld: loss %.4f (standard error %.4f)%s%s, %lld %s",
+                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity, metrics,
+                     (long long)evaluation->items, eitp__run_unit(run));
+}
+
+/* ---- The observer ---- */
+
+static eitp_status eitp__records_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__sinks *sinks = (eitp__sinks *)state;
+    const int64_t done = run->report.start_step;
+    int evaluated = 0;
+    const eitp_status status = eitp__sinks_resume(run, run->checkpoint ? done : -1, &evaluated, error);
+    sinks->recorded_step = run->report.evaluated_step = evaluated ? done : -1;
+    return status;
+}
+
+static void eitp__records_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    (void)state, (void)decision;
+    eitp__record_step(run);
+    eitp__notify_step(run);
+}
+
+static void eitp__records_after_evaluation(eitp_run *run, void *state, eitp__decision *decision) {
+    (void)decision;
+    eitp__notify_evaluation(run);
+    if (((const eitp__sinks *)state)->recorded_step != run->report.evaluated_step)
+        eitp__record_evaluation(run);
+}
+
+/* Before the checkpoint: unless that fails, a checkpoint has no steps and evaluations that the sinks lack. */
+static void eitp__records_before_save(eitp_run *run, void *state) {
+    (void)state;
     eitp__sinks_sync(run);
     eitp__run_report_sinks(run);
 }
 
-EITP__PRIVATE void eitp__records_finish(eitp_run *run) {
+/* Stores what failed before, if it can be stored now, and reports what is lost. */
+static void eitp__records_end(eitp_run *run, void *state) {
     if (eitp__sinks_are_failing(run))
-        eitp__records_sync(run);
+        eitp__records_before_save(run, state);
     eitp__run_report_lost(run);
+}
+
+EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__sinks);
+    observer->begin = eitp__records_begin;
+    observer->after_step = eitp__records_after_step;
+    observer->after_evaluation = eitp__records_after_evaluation;
+    observer->before_save = eitp__records_before_save;
+    observer->end = eitp__records_end;
 }
 /* <<src/run/records.c */
 
@@ -57360,41 +57590,85 @@ EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__js
 }
 /* <<src/run/health.c */
 
+/* >>src/run/run_schedule.c */
+EITP__PRIVATE int eitp__run_validates(const eitp_run *run) {
+    return eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION] > 0;
+}
+
+EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
+    return run->keep_best || run->config.patience > 0;
+}
+
+EITP__PRIVATE int eitp__steps_follow(const eitp_run *run) {
+    return !run->report.steps || eitp_trainer_steps_done(run->trainer) < run->report.steps;
+}
+
+static int eitp__steps_are_due(int64_t interval, int64_t step) {
+    return interval > 0 && step % interval == 0;
+}
+
+/* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
+static int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
+    const double samples = (double)shape.batch_size * (double)shape.grad_accum;
+    const double parts = samples / (double)eitp__trainer_task(run->trainer)->samples[EITP_TRAINING] / epochs;
+    /* 10 steps of 0.1 epochs are 1, however they are rounded. */
+    const double rounding = 1e-9;
+    if (!(epochs > 0))
+        return 0;
+    return step == 0 || floor((double)step * parts + rounding) > floor((double)(step - 1) * parts + rounding);
+}
+
+/* That after the last step comes before its save, so that the last checkpoint has it. */
+EITP__PRIVATE int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
+    return (step > 0 && step == run->report.steps) || eitp__steps_are_due(run->config.eval_steps, step) ||
+           eitp__epochs_are_due(run, run->config.eval_epochs, step);
+}
+
+/* True if the run saves after this step in any case. */
+static int eitp__save_is_scheduled(const eitp_run *run, int64_t step) {
+    return eitp__steps_are_due(run->config.save_steps, step) ||
+           eitp__epochs_are_due(run, run->config.save_epochs, step);
+}
+
+EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run) {
+    return run->saves.save ? eitp__save_step(run->saves.save) : run->report.saved_step;
+}
+
+EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
+    return run->report.saved_step == step || (run->saves.save && eitp__save_step(run->saves.save) == step);
+}
+
+EITP__PRIVATE int eitp__save_is_due(const eitp_run *run, int64_t step) {
+    const double seconds = run->config.save_seconds;
+    if (eitp__run_has_saved(run, step))
+        return 0;
+    return run->save || eitp__save_is_scheduled(run, step) || (seconds > 0 && eitp__clock() - run->saves.at >= seconds);
+}
+
+EITP__PRIVATE int eitp__save_is_counted(const eitp_run *run, int64_t step) {
+    return eitp__save_is_scheduled(run, step) || step == run->report.steps;
+}
+/* <<src/run/run_schedule.c */
+
 /* >>src/run/run_state.c */
 #define EITP__RUN_STATE_FILE "run_state.json"
 #define EITP__RUN_STATE_FORMAT "eitp run"
 #define EITP__RUN_STATE_VERSION 1
 #define EITP__RUN_STATE_LIMIT ((size_t)1 << 22)
 
-EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
-    return run->keep_best || run->config.patience > 0;
-}
-
-EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
-    return run->keep_best ? run->keep_best : "loss";
-}
-
-EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
-    kept[0] = run->keep_best ? run->best.saved.step : -1;
-    kept[1] = run->kept_step;
-    kept[2] = run->report.saved_step;
-}
-
 /* ---- Writing ---- */
 
 static void eitp__run_state_format(const eitp_run *run, int is_counted, eitp__buffer *text) {
-    eitp__health health = run->health;
-    eitp__buffer_format(text, "{\n\"format\": \"%s\",\n\"version\": %d,\n", EITP__RUN_STATE_FORMAT,
+    eitp__buffer_format(text, "{\n\"format\": \"%s\",\n\"version\": %d", EITP__RUN_STATE_FORMAT,
                         EITP__RUN_STATE_VERSION);
-    /* A resume from this checkpoint compares losses with it. An undisturbed run does not write one that is not
-       counted. */
-    if (is_counted)
-        eitp__health_saved(&health);
-    eitp__buffer_add_text(text, "\"health\": ");
-    eitp__health_write(&health, text);
-    if (eitp__run_follows_best(run)) {
-        eitp__buffer_add_text(text, ",\n\"best\": ");
-        eitp__best_format(&run->best, &run->best.now, eitp__run_metric_name(run), run->keep_best != NULL, text);
+    EITP__EACH_OBSERVER (run, i, write) {
+        const size_t before = text->size;
+        size_t named;
+        eitp__buffer_format(text, ",\n\"%s\": ", run->observers[i].name);
+        named = text->size;
+        run->observers[i].write(run, run->states[i], is_counted, text);
+        text->size = text->size == named ? before : text->size; /* it has nothing to write */
     }
     eitp__buffer_add_text(text, "\n}\n");
 }
@@ -57450,19 +57724,18 @@ static eitp_status eitp__run_state_check(const eitp__json *root, eitp_error *err
 }
 
 static eitp_status eitp__run_state_parse(eitp_run *run, const eitp__json *root, eitp_error *error) {
-    const eitp__json *best = eitp__json_member(root, "best");
     eitp_status status = eitp__run_state_check(root, error);
-    if (!status)
-        status = eitp__health_read(&run->health, eitp__json_member(root, "health"), error);
-    if (!status && best && eitp__run_follows_best(run))
-        status = eitp__best_parse(&run->best, best, eitp__run_metric_name(run), run->checkpoint_step, error);
+    EITP__EACH_OBSERVER (run, i, read) {
+        const eitp__observer *observer = &run->observers[i];
+        if (!status)
+            status = observer->read(run, run->states[i], eitp__json_member(root, observer->name), error);
+    }
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, int *found, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, eitp_error *error) {
     eitp__json_document *document;
     eitp_status status = eitp__run_state_open(&run->host, run->checkpoint, &document, error);
-    *found = document != NULL;
     if (!status && document) {
         status = eitp__run_state_parse(run, eitp__json_root(document), error);
         if (status)
@@ -57485,94 +57758,6 @@ EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *ch
     return step;
 }
 /* <<src/run/run_state.c */
-
-/* >>src/run/run_best.c */
-EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step) {
-    eitp_path_info info = EITP__ZERO;
-    char name[64], *path;
-    int is_missing;
-    if (step < 0)
-        return 0;
-    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
-    path = eitp__join_path(&run->host, run->directory, name);
-    is_missing = path && !eitp__path_info(&run->host, path, &info, NULL) && info.kind != EITP_PATH_DIRECTORY;
-    eitp__release_text(&run->host, path);
-    return !is_missing;
-}
-
-/* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. */
-EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
-    eitp_error error;
-    if (!eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), run->keep_best != NULL,
-                          &error)) {
-        run->best_is_behind = 0;
-        return;
-    }
-    run->best_is_behind = 1;
-    if (!run->best_has_failed)
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; the run continues, and tries again with each checkpoint", error.message);
-    run->best_has_failed = 1;
-}
-
-EITP__PRIVATE void eitp__run_report_best(eitp_run *run) {
-    const eitp__best_state *best = run->keep_best ? &run->best.saved : &run->best.now;
-    run->report.best_step = best->step;
-    run->report.best_value = best->value;
-    run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
-}
-
-EITP__PRIVATE void eitp__run_confirm_best(eitp_run *run, int64_t step) {
-    if (!run->keep_best || run->best.now.step != step || run->best.saved.step == step)
-        return;
-    run->best.saved = run->best.now;
-    eitp__run_report_best(run);
-    eitp__run_write_best(run);
-}
-
-/* Marks evaluations as lost until the best one has a checkpoint, or can have one. */
-static void eitp__run_find_best(eitp_run *run, int64_t open) {
-    eitp__best *best = &run->best;
-    while (best->now.step >= 0 && best->now.step != open && !eitp__run_has_checkpoint(run, best->now.step))
-        eitp__best_lose(best, best->now.step);
-    if (best->now.step != open)
-        best->saved = best->now;
-    else if (!eitp__run_has_checkpoint(run, best->saved.step))
-        best->saved = best->now, best->saved.step = -1, best->saved.value = (double)NAN;
-    run->best_is_behind = 1;
-    eitp__run_report_best(run);
-}
-
-static void eitp__notify_lost_best(eitp_run *run, int64_t step, const char *why) {
-    const eitp__best_state *best = &run->best.now;
-    char next[80] = "the next evaluation is the best so far";
-    if (best->step >= 0)
-        snprintf(next, sizeof next, "the best is now that of step %lld", (long long)best->step);
-    eitp__run_notify(run, EITP_EVENT_NOT_KEPT, EITP_LOG_WARNING, 0,
-                     "checkpoint-%lld, of the best evaluation so far, is not kept: %s; %s", (long long)step, why, next);
-}
-
-EITP__PRIVATE void eitp__run_lose_best(eitp_run *run, int64_t step, const char *why) {
-    const int is_best = run->keep_best && run->best.now.step == step;
-    if (!run->keep_best)
-        return;
-    eitp__best_lose(&run->best, step);
-    eitp__run_find_best(run, eitp_trainer_steps_done(run->trainer));
-    if (!is_best)
-        return;
-    eitp__notify_lost_best(run, step, why);
-    eitp__run_write_best(run);
-}
-
-EITP__PRIVATE void eitp__run_check_best(eitp_run *run, int64_t open) {
-    const int64_t step = run->best.now.step;
-    if (!run->keep_best)
-        return;
-    eitp__run_find_best(run, open);
-    if (run->best.now.step != step)
-        eitp__notify_lost_best(run, step, "the directory does not have it");
-}
-/* <<src/run/run_best.c */
 
 /* >>src/run/disk.c */
 /* The disk of a run. */
@@ -57646,7 +57831,9 @@ static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, c
                      eitp_format_bytes(size, each, sizeof each), (long long)use->count);
 }
 
-EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
+/* EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of file sizes is below its
+   largest file, or too few files can be open at once. Warns if there is less room than the checkpoints will need. */
+static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     eitp__checkpoint_use use;
     uint64_t size, largest, free_bytes, limit, room;
     int64_t kept[EITP__KEPT_STEPS];
@@ -57693,7 +57880,7 @@ static int eitp__disk_make_room(eitp_run *run) {
     char size[32];
     eitp__run_list_kept(run, kept);
     /* What looks like a leftover may be the copy that is written again. */
-    if (!run->async.save)
+    if (!run->saves.save)
         eitp__checkpoint_clean(&run->host, run->directory, NULL);
     if (eitp__checkpoint_measure(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, &use, NULL) ||
         !use.prunable || eitp__checkpoint_prune(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, NULL))
@@ -57777,9 +57964,38 @@ EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eit
     } while (status && eitp__disk_tries_again(run, error, &waits));
     return status;
 }
+
+/* ---- The observer ---- */
+
+static eitp_status eitp__disk_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp_status status;
+    (void)state;
+    if (!eitp__steps_follow(run))
+        return EITP_OK;
+    status = eitp__disk_check(run, error);
+    run->stage = status ? EITP__RUN_REFUSED : run->stage;
+    return status;
+}
+
+EITP__PRIVATE void eitp__disk_observer(eitp__observer *observer) {
+    observer->begin = eitp__disk_begin;
+}
 /* <<src/run/disk.c */
 
 /* >>src/run/run_links.c */
+EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step) {
+    eitp_path_info info = EITP__ZERO;
+    char name[64], *path;
+    int is_missing;
+    if (step < 0)
+        return 0;
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
+    path = eitp__join_path(&run->host, run->directory, name);
+    is_missing = path && !eitp__path_info(&run->host, path, &info, NULL) && info.kind != EITP_PATH_DIRECTORY;
+    eitp__release_text(&run->host, path);
+    return !is_missing;
+}
+
 /* What is at a path, found without failing: a link to nothing is missing, as what cannot be looked up. */
 static eitp_path_kind eitp__kind_of(const eitp_run *run, const char *path) {
     eitp_path_info info = EITP__ZERO;
@@ -57823,21 +58039,22 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
 
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
     const eitp_files *files = &run->host.files;
+    int *have_failed = (int *)run->states[EITP__OBSERVER_LINKS]; /* which was reported */
     int code, best_code;
     if (!files->link)
         return;
     code = eitp__link_checkpoint(run, EITP__LATEST_LINK, "." EITP__LATEST_LINK ".partial", run->report.saved_step);
     best_code = eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial",
-                                      run->keep_best ? run->best.saved.step : -1);
+                                      run->keep_best ? run->report.best_step : -1);
     code = code ? code : best_code;
     /* Before what they referred to is removed: otherwise a power failure may leave links to nothing. */
     if (!code)
         code = files->sync_directory(files->user, run->directory);
-    if (code && !run->links_have_failed)
+    if (code && !*have_failed)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "the links %s and %s in '%s' cannot be made: %s; the run continues without them",
                          EITP__LATEST_LINK, EITP__BEST_LINK, run->directory, strerror(code));
-    run->links_have_failed |= code != 0;
+    *have_failed |= code != 0;
 }
 
 /* The links that are there, and lead to nothing. */
@@ -57870,42 +58087,61 @@ EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest) {
     if (found.best && eitp__leads_to_nothing(run, EITP__BEST_LINK))
         eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial", -1);
 }
+
+/* ---- The observer ---- */
+
+static eitp_status eitp__links_begin(eitp_run *run, void *state, eitp_error *error) {
+    (void)state, (void)error;
+    if (run->checkpoint)
+        eitp__run_update_links(run);
+    return EITP_OK;
+}
+
+static void eitp__links_settle(eitp_run *run, void *state) {
+    (void)state;
+    eitp__run_update_links(run);
+}
+
+EITP__PRIVATE void eitp__links_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(int);
+    observer->begin = eitp__links_begin;
+    observer->settle = eitp__links_settle;
+}
 /* <<src/run/run_links.c */
 
 /* >>src/run/run_prune.c */
-EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
-    const int has_failed = run->prune_has_failed;
+/* Removes the checkpoints that a run does not keep. A failure is reported and ends nothing. */
+
+/* The last save of a run that was asked to stop removes no other: it should not take long. */
+static void eitp__prune_settle(eitp_run *run, void *state) {
+    int *has_failed = (int *)state; /* which was reported */
     int64_t kept[EITP__KEPT_STEPS];
     eitp_error error;
     eitp_status status;
-    if (run->async.save) /* which looks like a leftover; pruning follows when it is complete */
+    if (run->report.end == EITP_RUN_STOPPED)
         return;
     eitp__run_list_kept(run, kept);
-    eitp__run_update_links(run);
     status = eitp__checkpoint_clean(&run->host, run->directory, &error);
     if (!status)
         status = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
                                         EITP__KEPT_STEPS, &error);
-    run->prune_has_failed = run->prune_is_due = status != EITP_OK;
-    if (run->prune_has_failed && !has_failed)
+    if (status && !*has_failed)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "%s; old checkpoints stay, and the run tries again after the next save", error.message);
+    *has_failed = run->prune_is_due = status != EITP_OK;
+}
+
+EITP__PRIVATE void eitp__prune_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(int);
+    observer->settle = eitp__prune_settle;
 }
 /* <<src/run/run_prune.c */
 
 /* >>src/run/async_save.c */
-EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run) {
-    return run->async.save ? eitp__save_step(run->async.save) : run->report.saved_step;
-}
-
-EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
-    return run->report.saved_step == step || (run->async.save && eitp__save_step(run->async.save) == step);
-}
-
 /* Memory for a copy is there, or is left without becoming short. */
 static int eitp__copy_has_memory(const eitp_run *run, uint64_t bytes) {
     eitp_memory_info info;
-    if (run->async.queue || run->config.memory_check_seconds < 0)
+    if (run->saves.queue || run->config.memory_check_seconds < 0)
         return 1;
     return !eitp_memory_info_read(&run->host, &info, NULL) &&
            (!info.usable || info.left > bytes + eitp_memory_floor(&info));
@@ -57914,7 +58150,7 @@ static int eitp__copy_has_memory(const eitp_run *run, uint64_t bytes) {
 EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run) {
     const int is_last = run->is_ending || eitp_trainer_steps_done(run->trainer) == run->report.steps;
     uint64_t bytes, largest, free_bytes, limit;
-    if (!run->config.async_save_bytes || is_last || run->async.has_failed)
+    if (!run->config.async_save_bytes || is_last || run->saves.async_has_failed)
         return 0;
     eitp__checkpoint_size(eitp__trainer_task(run->trainer), &bytes, &largest);
     if (bytes > run->config.async_save_bytes || !eitp__copy_has_memory(run, bytes))
@@ -57933,400 +58169,108 @@ static int eitp__async_save_is_used(const eitp_run *run) {
 
 EITP__PRIVATE void eitp__async_save_prepare(eitp_run *run) {
     if (eitp__async_save_is_used(run) && eitp__async_save_fits(run))
-        eitp__save_create_queue(run->trainer, &run->async.queue, NULL);
+        eitp__save_create_queue(run->trainer, &run->saves.queue, NULL);
 }
 
 EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
                                                  eitp_error *error) {
-    eitp__async_save *async = &run->async;
+    eitp__run_saves *saves = &run->saves;
     eitp_status status = EITP_OK;
-    if (!async->queue) /* it was released because memory was short */
-        status = eitp__save_create_queue(run->trainer, &async->queue, error);
+    if (!saves->queue) /* it was released because memory was short */
+        status = eitp__save_create_queue(run->trainer, &saves->queue, error);
     if (!status)
-        status = eitp__save_begin(run->trainer, run->directory, options, async->queue, &async->save, error);
+        status = eitp__save_begin(run->trainer, run->directory, options, saves->queue, &saves->save, error);
     if (status)
         return status;
-    async->began = began;
-    async->stalled = eitp__clock() - began;
-    run->saved_at = eitp__clock();
+    saves->began = began;
+    saves->stalled = eitp__clock() - began;
+    saves->at = eitp__clock();
     return EITP_OK;
 }
 
 static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_from) {
-    eitp__async_save *async = &run->async;
-    async->save = NULL;
-    async->has_failed = run->cannot_save = 0;
+    eitp__run_saves *saves = &run->saves;
+    saves->save = NULL;
+    saves->async_has_failed = saves->has_failed = 0;
     run->report.saved_step = step;
-    run->saved_at = eitp__clock();
-    async->stalled += run->saved_at - waited_from;
-    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
+    saves->at = eitp__clock();
+    saves->stalled += saves->at - waited_from;
+    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, saves->at - saves->began,
                      "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
-                     run->saved_at - async->began, async->stalled);
-    eitp__run_confirm_best(run, step);
-    eitp__run_prune(run);
+                     saves->at - saves->began, saves->stalled);
+    EITP__EACH_OBSERVER (run, i, complete) {
+        run->observers[i].complete(run, run->states[i], step);
+    }
+    eitp__run_settle(run);
 }
 
 /* Drops the save. Its step can still be saved if it was the last one. */
 static void eitp__async_save_drop(eitp_run *run, const char *why) {
-    const int64_t step = eitp__save_step(run->async.save);
-    eitp__save_abandon(run->async.save);
-    run->async.save = NULL;
-    if (step != eitp_trainer_steps_done(run->trainer))
-        eitp__run_lose_best(run, step, why);
+    const int64_t step = eitp__save_step(run->saves.save);
+    eitp__save_abandon(run->saves.save);
+    run->saves.save = NULL;
+    if (step == eitp_trainer_steps_done(run->trainer))
+        return;
+    EITP__EACH_OBSERVER (run, i, lost) {
+        run->observers[i].lost(run, run->states[i], step, why);
+    }
 }
 
 /* A failure does not end the run: the copy is written again, and if that fails too the steps done are saved, both while
    the run waits, with several attempts. */
 static void eitp__async_save_complete(eitp_run *run) {
-    eitp__async_save *async = &run->async;
+    eitp__run_saves *saves = &run->saves;
     const double now = eitp__clock();
-    const int64_t step = eitp__save_step(async->save);
+    const int64_t step = eitp__save_step(saves->save);
     eitp_error error;
-    eitp_status status = eitp__save_commit(async->save, &error);
-    if (status && eitp__save_can_repeat(async->save)) {
+    eitp_status status = eitp__save_commit(saves->save, &error);
+    if (status && eitp__save_can_repeat(saves->save)) {
         eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
                          "checkpoint-%lld could not be written beside the steps: %s; writing it again", (long long)step,
                          error.message);
-        status = eitp__disk_repeat(run, async->save, &error);
+        status = eitp__disk_repeat(run, saves->save, &error);
     }
     if (!status) {
         eitp__async_save_succeed(run, step, now);
         return;
     }
-    async->has_failed = run->save = 1;
+    saves->async_has_failed = run->save = 1;
     eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
                      "checkpoint-%lld could not be written: %s; saving the steps done", (long long)step, error.message);
     eitp__async_save_drop(run, "it could not be written");
 }
 
-EITP__PRIVATE void eitp__async_save_poll(eitp_run *run) {
-    if (run->async.save && eitp__save_is_written(run->async.save))
-        eitp__async_save_complete(run);
-}
-
 EITP__PRIVATE void eitp__async_save_finish(eitp_run *run) {
-    if (run->async.save)
+    if (run->saves.save)
         eitp__async_save_complete(run);
 }
 
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run) {
-    eitp__async_save *async = &run->async;
+    eitp__run_saves *saves = &run->saves;
     /* Without further attempts: they would keep the memory for long. */
-    if (async->save && eitp__save_is_written(async->save)) {
-        const int64_t step = eitp__save_step(async->save);
-        if (!eitp__save_commit(async->save, NULL))
+    if (saves->save && eitp__save_is_written(saves->save)) {
+        const int64_t step = eitp__save_step(saves->save);
+        if (!eitp__save_commit(saves->save, NULL))
             eitp__async_save_succeed(run, step, eitp__clock());
     }
-    if (async->save)
+    if (saves->save)
         eitp__async_save_drop(run, "memory was short before it was written");
-    eitp__write_behind_destroy(async->queue);
-    async->queue = NULL;
+    eitp__write_behind_destroy(saves->queue);
+    saves->queue = NULL;
+}
+
+/* ---- The observer ---- */
+
+static void eitp__async_save_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    (void)state, (void)decision;
+    if (run->saves.save && eitp__save_is_written(run->saves.save))
+        eitp__async_save_complete(run);
+}
+
+EITP__PRIVATE void eitp__async_save_observer(eitp__observer *observer) {
+    observer->after_step = eitp__async_save_after_step;
 }
 /* <<src/run/async_save.c */
-
-/* >>src/run/run_withdraw.c */
-/* Steps between a checkpoint that is withdrawn and the one before it, at most. */
-#define EITP__WITHDRAWN_STEPS 10
-
-EITP__PRIVATE void eitp__run_judge_checkpoint(eitp_run *run) {
-    const eitp_run_report *report = &run->report;
-    const int64_t newest = eitp__run_newest_save(run);
-    const double limit = eitp__health_limit(&run->health, eitp__trainer_task(run->trainer)->guess_loss);
-    if (run->judged_step != newest)
-        run->bad_losses = 0;
-    run->judged_step = newest;
-    run->bad_losses += !(report->step.loss <= limit) && report->step.step <= newest + EITP__HEALTH_LAST;
-}
-
-/* "<directory>/checkpoint-<step><suffix>", or NULL without memory. */
-static char *eitp__run_checkpoint_path(const eitp_run *run, int64_t step, const char *suffix) {
-    char name[64];
-    snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)step, suffix);
-    return eitp__join_path(&run->host, run->directory, name);
-}
-
-/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`, or -1. */
-static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
-    for (int64_t older = step - 1; older > 0 && older >= step - EITP__WITHDRAWN_STEPS; older--) {
-        char *path = eitp__run_checkpoint_path(run, older, "");
-        eitp_path_info info = EITP__ZERO;
-        const int is_whole = path && !eitp__path_info(&run->host, path, &info, NULL) &&
-                             info.kind == EITP_PATH_DIRECTORY && !eitp_checkpoint_verify(&run->host, path, NULL);
-        eitp__release_text(&run->host, path);
-        if (is_whole)
-            return older;
-    }
-    return -1;
-}
-
-/* Renames it, over one of an earlier attempt. */
-static eitp_status eitp__run_rename_ruined(const eitp_run *run, int64_t step, eitp_error *error) {
-    const eitp_host *host = &run->host;
-    char *path = eitp__run_checkpoint_path(run, step, ""), *ruined = eitp__run_checkpoint_path(run, step, ".diverged");
-    eitp_status status = path && ruined ? eitp__remove_tree(host, ruined, error)
-                                        : eitp__fail_memory(error, strlen(run->directory), "a path");
-    if (!status)
-        status = eitp__rename_path(host, path, ruined, error);
-    if (!status)
-        status = eitp__sync_directory(host, run->directory, error);
-    eitp__release_text(host, path);
-    eitp__release_text(host, ruined);
-    return status;
-}
-
-EITP__PRIVATE void eitp__run_withdraw(eitp_run *run) {
-    eitp_run_report *report = &run->report;
-    const int64_t step = report->saved_step;
-    int64_t before;
-    eitp_error error;
-    /* An evaluation that found it the best, and a copy of it in progress, are reasons to keep it. */
-    if (step < 0 || step != run->judged_step || run->bad_losses < EITP__HEALTH_LAST || step == run->kept_step ||
-        (run->keep_best && step == run->best.now.step))
-        return;
-    before = eitp__run_find_before(run, step);
-    if (before < 0)
-        return;
-    if (eitp__run_rename_ruined(run, step, &error)) {
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a ruined checkpoint keeps its name: %s",
-                         error.message);
-        return;
-    }
-    report->saved_step = before;
-    eitp__run_update_links(run);
-    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                     "the model was ruined when checkpoint-%lld was saved, as the steps after it show: renamed it "
-                     "checkpoint-%lld.diverged",
-                     (long long)step, (long long)step);
-}
-/* <<src/run/run_withdraw.c */
-
-/* >>src/run/run_health.c */
-/* Steps after a reported spike in which further ones are only counted. */
-#define EITP__SPIKE_INTERVAL 20
-
-/* Squares of numbers below are finite in F32. */
-#define EITP__LARGEST_SQUARED 1e19
-
-typedef enum eitp__verdict {
-    EITP__MODEL_GOOD,
-    EITP__MODEL_UNKNOWN, /* the loss of the next step tells */
-    EITP__MODEL_NOT_FINITE,
-    EITP__MODEL_OVERFLOWED,
-    EITP__STEPS_NOT_FINITE,
-    EITP__LOSS_DIVERGED
-} eitp__verdict;
-
-static double eitp__run_guess(const eitp_run *run) {
-    return eitp__trainer_task(run->trainer)->guess_loss;
-}
-
-/*
- * A step's loss is that of the model before its update. So a single bad loss, and an update as large as the weights,
- * which may have ruined them, prove nothing: the next step does, or an evaluation of the model.
- */
-static eitp__verdict eitp__health_unproven(const eitp_run *run, double limit) {
-    const eitp_run_report *report = &run->report;
-    if (report->step.loss <= limit && !(report->step.update_norm > 0.5 * report->step.parameter_norm))
-        return EITP__MODEL_GOOD;
-    if (report->evaluations && report->evaluated_step == report->step.step)
-        return report->evaluation.loss <= limit ? EITP__MODEL_GOOD
-               : run->is_ending                 ? EITP__LOSS_DIVERGED
-                                                : EITP__MODEL_UNKNOWN;
-    return run->is_ending ? EITP__MODEL_GOOD : EITP__MODEL_UNKNOWN;
-}
-
-static eitp__verdict eitp__health_verdict(const eitp_run *run) {
-    const eitp__health *health = &run->health;
-    const double guess = eitp__run_guess(run);
-    if (!run->report.step.step)
-        return EITP__MODEL_GOOD;
-    if (health->nonfinite)
-        return EITP__STEPS_NOT_FINITE;
-    if (!eitp__health_has_finite_weights(run))
-        return EITP__MODEL_NOT_FINITE;
-    if (health->overflowed)
-        return EITP__MODEL_OVERFLOWED;
-    if (eitp__health_has_diverged(health, guess))
-        return EITP__LOSS_DIVERGED;
-    return eitp__health_unproven(run, eitp__health_limit(health, guess));
-}
-
-EITP__PRIVATE int eitp__health_has_finite_weights(const eitp_run *run) {
-    return isfinite(run->report.step.parameter_norm) != 0;
-}
-
-EITP__PRIVATE int eitp__health_is_good(const eitp_run *run) {
-    return eitp__health_verdict(run) == EITP__MODEL_GOOD;
-}
-
-EITP__PRIVATE int eitp__health_is_ruined(const eitp_run *run) {
-    return eitp__health_verdict(run) > EITP__MODEL_UNKNOWN;
-}
-
-/* ---- Words ---- */
-
-/* "57.52 after step 2, up from 5.551 (a uniform guess: 5.549)" */
-static void eitp__describe_loss(const eitp_run *run, char *text, size_t size) {
-    const eitp__health *health = &run->health;
-    const double guess = eitp__run_guess(run);
-    char uniform[48] = "";
-    if (guess > 0 && isfinite(guess))
-        snprintf(uniform, sizeof uniform, " (a uniform guess: %.4g)", guess);
-    snprintf(text, size, "%.4g after step %lld, up from %.4g%s", eitp__health_loss(health),
-             (long long)run->report.step.step, health->has_saved ? health->saved_loss : health->first[0], uniform);
-}
-
-static void eitp__describe_verdict(const eitp_run *run, eitp__verdict verdict, char *text, size_t size) {
-    const long long step = (long long)run->report.step.step;
-    char loss[160];
-    eitp__describe_loss(run, loss, sizeof loss);
-    if (verdict == EITP__MODEL_NOT_FINITE)
-        snprintf(text, size, "weights are not finite after step %lld", step);
-    else if (verdict == EITP__MODEL_OVERFLOWED)
-        snprintf(text, size, "the optimizer's state has overflowed: a gradient norm was above %g",
-                 EITP__LARGEST_SQUARED);
-    else if (verdict == EITP__STEPS_NOT_FINITE)
-        snprintf(text, size, "%lld step%s skipped because the gradient is not finite, up to step %lld%s",
-                 (long long)run->health.nonfinite, run->health.nonfinite > 1 ? "s in a row were" : " was", step,
-                 eitp__health_has_finite_weights(run) ? "" : "; weights are not finite");
-    else
-        snprintf(text, size, "the loss diverged: %s", loss);
-}
-
-/* The checkpoint that a resume takes. */
-static void eitp__describe_last_good(const eitp_run *run, char *text, size_t size) {
-    const eitp_run_report *report = &run->report;
-    if (report->saved_step < 0)
-        snprintf(text, size, "there is no checkpoint to resume from");
-    else if (run->checkpoint && report->saved_step == report->start_step)
-        snprintf(text, size, "the last good checkpoint is %s", run->checkpoint);
-    else
-        snprintf(text, size, "the last good checkpoint is %s/checkpoint-%lld", run->directory,
-                 (long long)report->saved_step);
-}
-
-/* ---- After each step ---- */
-
-/* True if numbers of the last step are not finite and that says something about the model. In fp16 a gradient that
-   overflows at a loss scale above 1 does not: the next step has a smaller scale. A loss does not depend on the scale.
-   */
-static int eitp__step_is_nonfinite(const eitp_step_report *step) {
-    return !step->applied && !isfinite(step->grad_norm) && (step->loss_scale <= 1 || !isfinite(step->loss));
-}
-
-/* True if the loss is well above what it was: on the way from a good model to a uniform guess. */
-static int eitp__health_is_leaving(const eitp__health *health, double guess) {
-    const double first = health->first[0], loss = eitp__health_loss(health);
-    return guess > 0 && isfinite(guess) && health->losses > EITP__HEALTH_LAST && loss > first + 1 &&
-           loss > 1.5 * first && loss > guess / 2;
-}
-
-/* Warns when the loss explodes, once until it has recovered. */
-static void eitp__health_watch_loss(eitp_run *run) {
-    eitp__health *health = &run->health;
-    const double guess = eitp__run_guess(run);
-    const int diverges = eitp__health_has_diverged(health, guess) || eitp__health_is_leaving(health, guess);
-    char loss[160];
-    if (diverges && !health->has_warned) {
-        eitp__describe_loss(run, loss, sizeof loss);
-        eitp__run_notify(run, EITP_EVENT_DIVERGING, EITP_LOG_WARNING, 0,
-                         "the loss diverges: %s; lower the learning rate (now %.3g), or raise the warm-up", loss,
-                         run->report.step.learning_rate);
-    }
-    health->has_warned = diverges;
-}
-
-/* The norm of the gradient bounds each of its elements, whose squares the optimizer averages. */
-static void eitp__health_watch_state(eitp_run *run) {
-    const eitp_step_report *step = &run->report.step;
-    const double limit = eitp__trainer_config(run->trainer)->max_grad_norm;
-    const double norm = limit > 0 && limit < step->grad_norm ? limit : step->grad_norm;
-    if (step->applied && norm >= EITP__LARGEST_SQUARED)
-        run->health.overflowed = 1;
-}
-
-/* Reports a spike, unless one was reported a few steps before. */
-static void eitp__health_watch_spikes(eitp_run *run) {
-    const eitp_step_report *step = &run->report.step;
-    eitp__health *health = &run->health;
-    char loss[80] = "", norm[80] = "", more[48] = "";
-    if (!step->spike)
-        return;
-    if (health->spike_step && step->step - health->spike_step < EITP__SPIKE_INTERVAL) {
-        health->unreported_spikes++;
-        return;
-    }
-    if (step->spike & EITP_SPIKE_LOSS)
-        snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->loss, step->usual_loss);
-    if (step->spike & EITP_SPIKE_GRADIENT)
-        snprintf(norm, sizeof norm, "gradient norm %.3g (usually %.3g)", step->grad_norm, step->usual_grad_norm);
-    if (health->unreported_spikes)
-        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->unreported_spikes,
-                 (long long)health->spike_step);
-    health->spike_step = step->step;
-    health->unreported_spikes = 0;
-    eitp__run_notify(run, EITP_EVENT_SPIKE, EITP_LOG_WARNING, 0, "spike in step %lld: %s%s%s%s%s",
-                     (long long)step->step, loss, *loss && *norm ? ", " : "", norm,
-                     step->applied ? "" : "; the step was skipped", more);
-}
-
-EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
-    const eitp_step_report *step = &run->report.step;
-    eitp__health *health = &run->health;
-    char cause[500];
-    eitp__health_add_loss(health, step->loss);
-    eitp__health_watch_state(run);
-    eitp__health_watch_loss(run);
-    eitp__health_watch_spikes(run);
-    if (!eitp__step_is_nonfinite(step)) {
-        health->nonfinite = 0;
-        return EITP_OK;
-    }
-    health->nonfinite++;
-    if (run->config.check_finite == EITP_CHECK_FINITE_NO)
-        return EITP_OK;
-    eitp_nonfinite_format(&run->nonfinite, cause, sizeof cause);
-    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0,
-                     "step %lld skipped: the gradient is not finite%s%s", (long long)step->step, *cause ? ": " : "",
-                     cause);
-    if (health->nonfinite < run->config.max_nonfinite)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
-                      "%lld steps were skipped because the gradient is not finite, up to step %lld",
-                      (long long)health->nonfinite, (long long)step->step);
-}
-
-/* ---- Before each save, and at the end ---- */
-
-EITP__PRIVATE int eitp__health_may_save(eitp_run *run) {
-    const eitp__verdict verdict = eitp__health_verdict(run);
-    char reason[240], good[400];
-    if (verdict == EITP__MODEL_GOOD) {
-        run->health.has_refused = 0;
-        return 1;
-    }
-    if (verdict == EITP__MODEL_UNKNOWN || run->health.has_refused)
-        return 0;
-    run->health.has_refused = 1;
-    if (run->is_ending) /* the error says it */
-        return 0;
-    eitp__describe_verdict(run, verdict, reason, sizeof reason);
-    eitp__describe_last_good(run, good, sizeof good);
-    eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_WARNING, 0,
-                     "no checkpoint is written until the model recovers: %s; %s", reason, good);
-    return 0;
-}
-
-EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eitp_error *error) {
-    const eitp__verdict verdict = eitp__health_verdict(run);
-    char reason[240], good[200];
-    run->report.end = verdict == EITP__LOSS_DIVERGED ? EITP_RUN_DIVERGED : EITP_RUN_NOT_FINITE;
-    eitp__describe_verdict(run, verdict, reason, sizeof reason);
-    eitp__describe_last_good(run, good, sizeof good);
-    return eitp__fail(error, EITP_ERROR_NOT_FINITE, "%s; %s; lower the learning rate (now %.3g)%s%s", reason, good,
-                      run->report.step.learning_rate, kept ? "; the model is kept as " : "", kept ? kept : "");
-}
-/* <<src/run/run_health.c */
 
 /* >>src/run/run_directory.c */
 #define EITP__WRITE_TEST ".eitp.partial"
@@ -58335,15 +58279,15 @@ EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eit
 /* ---- Creating it ---- */
 
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
-    eitp__remove_directories(&run->host, run->directory, run->created_directories);
-    run->created_directories = 0;
+    eitp__remove_directories(&run->host, run->directory, run->lock.created);
+    run->lock.created = 0;
 }
 
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     int missing = 0;
     eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
     if (!status) {
-        run->created_directories = missing;
+        run->lock.created = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
     /* A process that was killed may have created it without syncing its name. */
@@ -58357,21 +58301,21 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
 EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
     eitp_path_info info = EITP__ZERO;
-    int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
-    run->has_lock = files->lock && !code;
-    run->identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
+    int code = files->lock ? files->lock(files->user, run->directory, &run->lock.handle) : 0;
+    run->lock.is_held = files->lock && !code;
+    run->lock.identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
     if (code != EWOULDBLOCK)
         return EITP_OK;
-    run->created_directories = 0; /* it belongs to the other process */
+    run->lock.created = 0; /* it belongs to the other process */
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "another process is training in '%s'; wait for it, or choose another directory", run->directory);
 }
 
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
     const eitp_files *files = &run->host.files;
-    if (run->has_lock && files->unlock)
-        files->unlock(files->user, run->lock);
-    run->has_lock = 0;
+    if (run->lock.is_held && files->unlock)
+        files->unlock(files->user, run->lock.handle);
+    run->lock.is_held = 0;
 }
 
 /*
@@ -58585,49 +58529,12 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
         run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
     return status;
 }
-
-/* ---- metrics.jsonl ---- */
-
-EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run) {
-    eitp_jsonl_destroy(run->metrics);
-    if (run->metrics && (!run->started || run->stopped_before_step_1) && run->created_metrics)
-        run->host.files.remove(run->host.files.user, run->metrics_path);
-    eitp__release_text(&run->host, run->metrics_path);
-    run->metrics = NULL;
-    run->metrics_path = NULL;
-}
-
-EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
-    eitp_status status;
-    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
-    if (!run->metrics_path)
-        return eitp__fail_memory(error, strlen(run->directory), "a path");
-    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
-    if (!status)
-        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
-    run->created_metrics = !status && info.kind == EITP_PATH_MISSING;
-    return status;
-}
 /* <<src/run/run_directory.c */
 
 /* >>src/run/run_restore.c */
-/* The old metrics.jsonl has no name any more. Its sink is the last. */
-static eitp_status eitp__run_replace_metrics(eitp_run *run, eitp_error *error) {
-    eitp_status status;
-    if (!run->metrics)
-        return EITP_OK;
-    run->sink_count--;
-    eitp__run_close_metrics(run);
-    status = eitp__run_open_metrics(run, error);
-    if (!status)
-        run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
-    return status;
-}
-
 /* The directory that is locked is still open, so its identity is not given to another one. */
 static int eitp__is_replaced(const eitp_run *run, const eitp_path_info *info) {
-    return info->identity && run->identity && info->identity != run->identity;
+    return info->identity && run->lock.identity && info->identity != run->lock.identity;
 }
 
 EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error) {
@@ -58641,10 +58548,9 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
     eitp__run_unlock(run);
     status = eitp__run_lock(run, error);
     if (!status)
-        status = eitp__run_replace_metrics(run, error);
+        status = eitp__sinks_replace_metrics(run, error);
     if (status)
         return status;
-    run->best_is_behind = eitp__run_follows_best(run);
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                      info.kind == EITP_PATH_MISSING
                          ? "'%s' was removed, with its checkpoints and records; it is created again, and the run "
@@ -58652,73 +58558,694 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
                          : "'%s' was replaced by another directory, without the run's checkpoints and records; the run "
                            "continues in it",
                      run->directory);
-    eitp__run_check_best(run, eitp_trainer_steps_done(run->trainer));
+    EITP__EACH_OBSERVER (run, i, directory_replaced) {
+        run->observers[i].directory_replaced(run, run->states[i]);
+    }
     return EITP_OK;
 }
 /* <<src/run/run_restore.c */
 
+/* >>src/run/run_best.c */
+/* The best checkpoint of a run, and early stopping. */
+
+typedef struct eitp__best_checkpoint {
+    eitp__best best;
+    int was_read;   /* from the checkpoint's run_state.json */
+    int is_behind;  /* best.json lacks an evaluation */
+    int has_failed; /* it could not be written, which was reported */
+} eitp__best_checkpoint;
+
+static eitp__best_checkpoint *eitp__best_of(const eitp_run *run) {
+    return (eitp__best_checkpoint *)run->states[EITP__OBSERVER_BEST];
+}
+
+/* The metric that decides. */
+static const char *eitp__run_metric_name(const eitp_run *run) {
+    return run->keep_best ? run->keep_best : "loss";
+}
+
+/* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. A failure is
+   reported once, and the next save tries again. */
+static void eitp__write_best(eitp_run *run) {
+    eitp__best_checkpoint *kept = eitp__best_of(run);
+    eitp_error error;
+    if (!eitp__best_write(&kept->best, &run->host, run->directory, eitp__run_metric_name(run), run->keep_best != NULL,
+                          &error)) {
+        kept->is_behind = 0;
+        return;
+    }
+    kept->is_behind = 1;
+    if (!kept->has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; the run continues, and tries again with each checkpoint", error.message);
+    kept->has_failed = 1;
+}
+
+static void eitp__report_best(eitp_run *run) {
+    const eitp__best *best = &eitp__best_of(run)->best;
+    const eitp__best_state *reported = run->keep_best ? &best->saved : &best->now;
+    run->report.best_step = reported->step;
+    run->report.best_value = reported->value;
+}
+
+static void eitp__best_complete(eitp_run *run, void *state, int64_t step) {
+    eitp__best *best = &((eitp__best_checkpoint *)state)->best;
+    if (!run->keep_best || best->now.step != step || best->saved.step == step)
+        return;
+    best->saved = best->now;
+    eitp__report_best(run);
+    eitp__write_best(run);
+}
+
+/* ---- Checkpoints that are gone ---- */
+
+/* Marks evaluations as lost until the best one has a checkpoint, or can have one. */
+static void eitp__choose_best(eitp_run *run, int64_t open) {
+    eitp__best_checkpoint *kept = eitp__best_of(run);
+    eitp__best *best = &kept->best;
+    while (best->now.step >= 0 && best->now.step != open && !eitp__run_has_checkpoint(run, best->now.step))
+        eitp__best_lose(best, best->now.step);
+    if (best->now.step != open)
+        best->saved = best->now;
+    else if (!eitp__run_has_checkpoint(run, best->saved.step))
+        best->saved = best->now, best->saved.step = -1, best->saved.value = (double)NAN;
+    kept->is_behind = 1;
+    eitp__report_best(run);
+}
+
+static void eitp__notify_lost_best(eitp_run *run, int64_t step, const char *why) {
+    const eitp__best_state *best = &eitp__best_of(run)->best.now;
+    char next[80] = "the next evaluation is the best so far";
+    if (best->step >= 0)
+        snprintf(next, sizeof next, "the best is now that of step %lld", (long long)best->step);
+    eitp__run_notify(run, EITP_EVENT_NOT_KEPT, EITP_LOG_WARNING, 0,
+                     "checkpoint-%lld, of the best evaluation so far, is not kept: %s; %s", (long long)step, why, next);
+}
+
+static void eitp__best_lost(eitp_run *run, void *state, int64_t step, const char *why) {
+    eitp__best *best = &((eitp__best_checkpoint *)state)->best;
+    const int is_best = best->now.step == step;
+    if (!run->keep_best)
+        return;
+    eitp__best_lose(best, step);
+    eitp__choose_best(run, eitp_trainer_steps_done(run->trainer));
+    if (!is_best)
+        return;
+    eitp__notify_lost_best(run, step, why);
+    eitp__write_best(run);
+}
+
+/* Chooses the best of the evaluations whose checkpoints are in the directory, and reports it if that is another one.
+   `open`: a step whose checkpoint can still be written; -1: none. */
+static void eitp__check_best(eitp_run *run, int64_t open) {
+    const eitp__best *best = &eitp__best_of(run)->best;
+    const int64_t step = best->now.step;
+    if (!run->keep_best)
+        return;
+    eitp__choose_best(run, open);
+    if (best->now.step != step)
+        eitp__notify_lost_best(run, step, "the directory does not have it");
+}
+
+static void eitp__best_directory_replaced(eitp_run *run, void *state) {
+    ((eitp__best_checkpoint *)state)->is_behind = eitp__run_follows_best(run);
+    eitp__check_best(run, eitp_trainer_steps_done(run->trainer));
+}
+
+/* ---- After an evaluation ---- */
+
+/* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
+static double eitp__metric_value(const eitp_evaluation *evaluation, const char *name) {
+    for (int i = 0; i < evaluation->metric_count && strcmp(name, "loss"); i++) {
+        if (!strcmp(name, evaluation->metrics[i].name))
+            return evaluation->metrics[i].mean;
+    }
+    return evaluation->loss;
+}
+
+/* Adds the last evaluation to those that decide. That of a model that may not be saved never is the best. */
+static double eitp__add_best(eitp_run *run, eitp__best_checkpoint *kept) {
+    const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double value = run->keep_best && !eitp__run_is_good(run) ? (double)NAN : metric;
+    eitp__best_add(&kept->best, run->report.evaluated_step, value);
+    eitp__report_best(run);
+    kept->is_behind = 1;
+    return value;
+}
+
+/* An evaluation that is second to one whose checkpoint is being written is the best if that fails. */
+static void eitp__await_best(eitp_run *run, const eitp__best *best, double value) {
+    if (run->keep_best && best->now.step != run->report.evaluated_step && best->now.step != best->saved.step &&
+        eitp__best_is_better(best, value, best->saved.value))
+        eitp__async_save_finish(run);
+}
+
+static void eitp__best_after_evaluation(eitp_run *run, void *state, eitp__decision *decision) {
+    eitp__best_checkpoint *kept = (eitp__best_checkpoint *)state;
+    const int64_t step = run->report.evaluated_step;
+    eitp_error error;
+    if (!eitp__run_follows_best(run) || step == 0)
+        return;
+    eitp__await_best(run, &kept->best, eitp__add_best(run, kept));
+    if (eitp__run_restore_directory(run, &error)) {
+        decision->fails = decision->fails.status ? decision->fails : error;
+        return;
+    }
+    eitp__write_best(run);
+    if (!run->keep_best || kept->best.now.step != step)
+        return;
+    decision->saves = 1;
+    if (run->report.saved_step == step && !run->saves.is_early)
+        eitp__best_complete(run, state, step);
+}
+
+/* ---- The observer ---- */
+
+static int eitp__prefers_higher(const eitp_run *run) {
+    return eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run)) == EITP_HIGHER_IS_BETTER;
+}
+
+/* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
+static eitp_status eitp__read_best(eitp_run *run, eitp__best *best, eitp_error *error) {
+    char *parent = eitp__parent_directory(&run->host, run->checkpoint);
+    eitp_status status = parent ? EITP_OK : eitp__fail_memory(error, strlen(run->checkpoint), "a path");
+    if (!status)
+        status = eitp__best_read(best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
+    if (status == EITP_ERROR_FORMAT) {
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; the evaluations before step %lld do not count for the best or for stopping early",
+                         error->message, (long long)run->checkpoint_step + 1);
+        eitp__best_init(best, eitp__prefers_higher(run));
+        status = EITP_OK;
+    }
+    eitp__release_text(&run->host, parent);
+    return status;
+}
+
+/* True if the evaluation after the checkpoint's step is missing from those that decide: it was written before it. */
+static int eitp__lacks_evaluation(const eitp_run *run, const eitp__best *best) {
+    const int64_t step = run->report.start_step;
+    return step > 0 && eitp__run_validates(run) && eitp__evaluation_is_due(run, step) && !eitp__best_has(best, step);
+}
+
+/* Chooses the best of the evaluations up to the checkpoint. */
+static eitp_status eitp__resume_best(eitp_run *run, eitp__best_checkpoint *kept, eitp_error *error) {
+    const eitp_status status = kept->was_read ? EITP_OK : eitp__read_best(run, &kept->best, error);
+    eitp__report_best(run);
+    if (status)
+        return status;
+    eitp__check_best(run, -1);
+    eitp__write_best(run);
+    return EITP_OK;
+}
+
+static eitp_status eitp__best_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__best_checkpoint *kept = (eitp__best_checkpoint *)state;
+    eitp_status status = EITP_OK;
+    if (!kept->was_read)
+        eitp__best_init(&kept->best, eitp__prefers_higher(run));
+    if (!run->checkpoint)
+        status = eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
+    else if (eitp__run_follows_best(run))
+        status = eitp__resume_best(run, kept, error);
+    if (!status && eitp__run_follows_best(run) && eitp__lacks_evaluation(run, &kept->best)) {
+        run->saves.is_early = 1;
+        run->report.evaluated_step = -1;
+    }
+    return status;
+}
+
+static void eitp__best_before_save(eitp_run *run, void *state) {
+    if (((const eitp__best_checkpoint *)state)->is_behind)
+        eitp__write_best(run);
+}
+
+static void eitp__best_write_state(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {
+    const eitp__best *best = &((const eitp__best_checkpoint *)state)->best;
+    (void)is_counted;
+    if (eitp__run_follows_best(run))
+        eitp__best_format(best, &best->now, eitp__run_metric_name(run), run->keep_best != NULL, text);
+}
+
+static eitp_status eitp__best_read_state(eitp_run *run, void *state, const eitp__json *value, eitp_error *error) {
+    eitp__best_checkpoint *kept = (eitp__best_checkpoint *)state;
+    kept->was_read = 1;
+    eitp__best_init(&kept->best, eitp__prefers_higher(run));
+    return value && eitp__run_follows_best(run)
+               ? eitp__best_parse(&kept->best, value, eitp__run_metric_name(run), run->checkpoint_step, error)
+               : EITP_OK;
+}
+
+static int64_t eitp__best_keeps(const eitp_run *run, const void *state) {
+    return run->keep_best ? ((const eitp__best_checkpoint *)state)->best.saved.step : -1;
+}
+
+static void eitp__best_end(eitp_run *run, void *state) {
+    if (((const eitp__best_checkpoint *)state)->is_behind && eitp__run_follows_best(run))
+        eitp__write_best(run);
+}
+
+EITP__PRIVATE void eitp__best_observer(eitp__observer *observer) {
+    observer->name = "best";
+    observer->state_size = sizeof(eitp__best_checkpoint);
+    observer->begin = eitp__best_begin;
+    observer->after_evaluation = eitp__best_after_evaluation;
+    observer->before_save = eitp__best_before_save;
+    observer->write = eitp__best_write_state;
+    observer->read = eitp__best_read_state;
+    observer->complete = eitp__best_complete;
+    observer->lost = eitp__best_lost;
+    observer->keeps = eitp__best_keeps;
+    observer->directory_replaced = eitp__best_directory_replaced;
+    observer->end = eitp__best_end;
+}
+
+/* ---- Early stopping ---- */
+
+static void eitp__patience_after_evaluation(eitp_run *run, void *state, eitp__decision *decision) {
+    const eitp__best_state *best = &eitp__best_of(run)->best.now;
+    char found[80] = "no finite value so far";
+    (void)state;
+    if (run->config.patience <= 0 || best->since < run->config.patience)
+        return;
+    if (best->step >= 0)
+        snprintf(found, sizeof found, "best %.6g at step %lld", best->value, (long long)best->step);
+    decision->stops = 1;
+    snprintf(decision->why, sizeof decision->why,
+             "early stop: no improvement of the validation %s in %lld evaluations (%s)", eitp__run_metric_name(run),
+             (long long)best->since, found);
+}
+
+/* That of a run that is resumed may be exhausted. */
+static eitp_status eitp__patience_begin(eitp_run *run, void *state, eitp_error *error) {
+    (void)error;
+    eitp__patience_after_evaluation(run, state, &run->decision);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__patience_observer(eitp__observer *observer) {
+    observer->begin = eitp__patience_begin;
+    observer->after_evaluation = eitp__patience_after_evaluation;
+}
+/* <<src/run/run_best.c */
+
+/* >>src/run/run_health.c */
+/* The health of the model: what the last steps say about it, and what becomes of it when it is ruined. */
+
+/* Steps after a reported spike in which further ones are only counted. */
+#define EITP__SPIKE_INTERVAL 20
+
+/* Squares of numbers below are finite in F32. */
+#define EITP__LARGEST_SQUARED 1e19
+
+/* Steps between a checkpoint that is withdrawn and the one before it, at most. */
+#define EITP__WITHDRAWN_STEPS 10
+
+typedef struct eitp__model_health {
+    eitp__health health;
+    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
+    int64_t judged_step;      /* the newest checkpoint at the last step */
+    int bad_losses;           /* number of them in the first three steps after it */
+} eitp__model_health;
+
+typedef enum eitp__diagnosis {
+    EITP__HEALTHY,
+    EITP__UNPROVEN, /* the loss of the next step tells */
+    EITP__WEIGHTS_NOT_FINITE,
+    EITP__STATE_OVERFLOWED,
+    EITP__STEPS_NOT_FINITE,
+    EITP__LOSS_DIVERGED
+} eitp__diagnosis;
+
+static double eitp__run_guess(const eitp_run *run) {
+    return eitp__trainer_task(run->trainer)->guess_loss;
+}
+
+/*
+ * A step's loss is that of the model before its update. So a single bad loss, and an update as large as the weights,
+ * which may have ruined them, prove nothing: the next step does, or an evaluation of the model.
+ */
+static eitp__diagnosis eitp__health_unproven(const eitp_run *run, double limit) {
+    const eitp_run_report *report = &run->report;
+    if (report->step.loss <= limit && !(report->step.update_norm > 0.5 * report->step.parameter_norm))
+        return EITP__HEALTHY;
+    if (report->evaluations && report->evaluated_step == report->step.step)
+        return report->evaluation.loss <= limit ? EITP__HEALTHY : run->is_ending ? EITP__LOSS_DIVERGED : EITP__UNPROVEN;
+    return run->is_ending ? EITP__HEALTHY : EITP__UNPROVEN;
+}
+
+static eitp__diagnosis eitp__diagnose(const eitp_run *run, const eitp__health *health) {
+    const double guess = eitp__run_guess(run);
+    if (!run->report.step.step)
+        return EITP__HEALTHY;
+    if (health->nonfinite)
+        return EITP__STEPS_NOT_FINITE;
+    if (!isfinite(run->report.step.parameter_norm))
+        return EITP__WEIGHTS_NOT_FINITE;
+    if (health->overflowed)
+        return EITP__STATE_OVERFLOWED;
+    if (eitp__health_has_diverged(health, guess))
+        return EITP__LOSS_DIVERGED;
+    return eitp__health_unproven(run, eitp__health_limit(health, guess));
+}
+
+/* ---- Words ---- */
+
+/* "57.52 after step 2, up from 5.551 (a uniform guess: 5.549)" */
+static void eitp__describe_loss(const eitp_run *run, const eitp__health *health, char *text, size_t size) {
+    const double guess = eitp__run_guess(run);
+    char uniform[48] = "";
+    if (guess > 0 && isfinite(guess))
+        snprintf(uniform, sizeof uniform, " (a uniform guess: %.4g)", guess);
+    snprintf(text, size, "%.4g after step %lld, up from %.4g%s", eitp__health_loss(health),
+             (long long)run->report.step.step, health->has_saved ? health->saved_loss : health->first[0], uniform);
+}
+
+static void eitp__describe_diagnosis(const eitp_run *run, const eitp__health *health, eitp__diagnosis diagnosis,
+                                     char *text, size_t size) {
+    const long long step = (long long)run->report.step.step;
+    char loss[160];
+    eitp__describe_loss(run, health, loss, sizeof loss);
+    if (diagnosis == EITP__WEIGHTS_NOT_FINITE)
+        snprintf(text, size, "weights are not finite after step %lld", step);
+    else if (diagnosis == EITP__STATE_OVERFLOWED)
+        snprintf(text, size, "the optimizer's state has overflowed: a gradient norm was above %g",
+                 EITP__LARGEST_SQUARED);
+    else if (diagnosis == EITP__STEPS_NOT_FINITE)
+        snprintf(text, size, "%lld step%s skipped because the gradient is not finite, up to step %lld%s",
+                 (long long)health->nonfinite, health->nonfinite > 1 ? "s in a row were" : " was", step,
+                 isfinite(run->report.step.parameter_norm) ? "" : "; weights are not finite");
+    else
+        snprintf(text, size, "the loss diverged: %s", loss);
+}
+
+/* ---- After each step ---- */
+
+/* True if numbers of the last step are not finite and that says something about the model. In fp16 a gradient that
+   overflows at a loss scale above 1 does not: the next step has a smaller scale. A loss does not depend on the scale.
+   */
+static int eitp__step_is_nonfinite(const eitp_step_report *step) {
+    return !step->applied && !isfinite(step->grad_norm) && (step->loss_scale <= 1 || !isfinite(step->loss));
+}
+
+/* True if the loss is well above what it was: on the way from a good model to a uniform guess. */
+static int eitp__health_is_leaving(const eitp__health *health, double guess) {
+    const double first = health->first[0], loss = eitp__health_loss(health);
+    return guess > 0 && isfinite(guess) && health->losses > EITP__HEALTH_LAST && loss > first + 1 &&
+           loss > 1.5 * first && loss > guess / 2;
+}
+
+/* Warns when the loss explodes, once until it has recovered. */
+static void eitp__health_watch_loss(eitp_run *run, eitp__health *health) {
+    const double guess = eitp__run_guess(run);
+    const int diverges = eitp__health_has_diverged(health, guess) || eitp__health_is_leaving(health, guess);
+    char loss[160];
+    if (diverges && !health->has_warned) {
+        eitp__describe_loss(run, health, loss, sizeof loss);
+        eitp__run_notify(run, EITP_EVENT_DIVERGING, EITP_LOG_WARNING, 0,
+                         "the loss diverges: %s; lower the learning rate (now %.3g), or raise the warm-up", loss,
+                         run->report.step.learning_rate);
+    }
+    health->has_warned = diverges;
+}
+
+/* The norm of the gradient bounds each of its elements, whose squares the optimizer averages. */
+static void eitp__health_watch_state(const eitp_run *run, eitp__health *health) {
+    const eitp_step_report *step = &run->report.step;
+    const double limit = eitp__trainer_config(run->trainer)->max_grad_norm;
+    const double norm = limit > 0 && limit < step->grad_norm ? limit : step->grad_norm;
+    if (step->applied && norm >= EITP__LARGEST_SQUARED)
+        health->overflowed = 1;
+}
+
+/* Reports a spike, unless one was reported a few steps before. */
+static void eitp__health_watch_spikes(eitp_run *run, eitp__health *health) {
+    const eitp_step_report *step = &run->report.step;
+    char loss[80] = "", norm[80] = "", more[48] = "";
+    if (!step->spike)
+        return;
+    if (health->spike_step && step->step - health->spike_step < EITP__SPIKE_INTERVAL) {
+        health->unreported_spikes++;
+        return;
+    }
+    if (step->spike & EITP_SPIKE_LOSS)
+        snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->loss, step->usual_loss);
+    if (step->spike & EITP_SPIKE_GRADIENT)
+        snprintf(norm, sizeof norm, "gradient norm %.3g (usually %.3g)", step->grad_norm, step->usual_grad_norm);
+    if (health->unreported_spikes)
+        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->unreported_spikes,
+                 (long long)health->spike_step);
+    health->spike_step = step->step;
+    health->unreported_spikes = 0;
+    eitp__run_notify(run, EITP_EVENT_SPIKE, EITP_LOG_WARNING, 0, "spike in step %lld: %s%s%s%s%s",
+                     (long long)step->step, loss, *loss && *norm ? ", " : "", norm,
+                     step->applied ? "" : "; the step was skipped", more);
+}
+
+/* Counts the steps of the first three after the newest checkpoint whose loss is bad. */
+static void eitp__judge_checkpoint(const eitp_run *run, eitp__model_health *model) {
+    const eitp_run_report *report = &run->report;
+    const int64_t newest = eitp__run_newest_save(run);
+    const double limit = eitp__health_limit(&model->health, eitp__trainer_task(run->trainer)->guess_loss);
+    if (model->judged_step != newest)
+        model->bad_losses = 0;
+    model->judged_step = newest;
+    model->bad_losses += !(report->step.loss <= limit) && report->step.step <= newest + EITP__HEALTH_LAST;
+}
+
+/* Votes to end the run after max_nonfinite steps in a row whose numbers were not finite. */
+static void eitp__health_watch_finite(eitp_run *run, eitp__model_health *model, eitp__decision *decision) {
+    const eitp_step_report *step = &run->report.step;
+    eitp__health *health = &model->health;
+    char cause[500];
+    health->nonfinite = eitp__step_is_nonfinite(step) ? health->nonfinite + 1 : 0;
+    if (!health->nonfinite || run->config.check_finite == EITP_CHECK_FINITE_NO)
+        return;
+    eitp_nonfinite_format(&model->nonfinite, cause, sizeof cause);
+    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0,
+                     "step %lld skipped: the gradient is not finite%s%s", (long long)step->step, *cause ? ": " : "",
+                     cause);
+    if (health->nonfinite >= run->config.max_nonfinite && !decision->fails.status)
+        eitp__fail(&decision->fails, EITP_ERROR_NOT_FINITE,
+                   "%lld steps were skipped because the gradient is not finite, up to step %lld",
+                   (long long)health->nonfinite, (long long)step->step);
+}
+
+static void eitp__health_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    eitp__model_health *model = (eitp__model_health *)state;
+    eitp__judge_checkpoint(run, model);
+    eitp__health_add_loss(&model->health, run->report.step.loss);
+    eitp__health_watch_state(run, &model->health);
+    eitp__health_watch_loss(run, &model->health);
+    eitp__health_watch_spikes(run, &model->health);
+    eitp__health_watch_finite(run, model, decision);
+}
+
+/* ---- A ruined model ---- */
+
+static void eitp__health_judge(const eitp_run *run, const void *state, eitp__judgement *judgement) {
+    const eitp__health *health = &((const eitp__model_health *)state)->health;
+    const eitp__diagnosis diagnosis = eitp__diagnose(run, health);
+    if (diagnosis == EITP__HEALTHY)
+        return;
+    judgement->verdict = diagnosis == EITP__UNPROVEN ? EITP__MODEL_UNKNOWN : EITP__MODEL_RUINED;
+    judgement->end = diagnosis == EITP__LOSS_DIVERGED ? EITP_RUN_DIVERGED : EITP_RUN_NOT_FINITE;
+    eitp__describe_diagnosis(run, health, diagnosis, judgement->why, sizeof judgement->why);
+}
+
+/* "<directory>/checkpoint-<step><suffix>", or NULL without memory. */
+static char *eitp__run_checkpoint_path(const eitp_run *run, int64_t step, const char *suffix) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)step, suffix);
+    return eitp__join_path(&run->host, run->directory, name);
+}
+
+/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`, or -1. */
+static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
+    for (int64_t older = step - 1; older > 0 && older >= step - EITP__WITHDRAWN_STEPS; older--) {
+        char *path = eitp__run_checkpoint_path(run, older, "");
+        eitp_path_info info = EITP__ZERO;
+        const int is_whole = path && !eitp__path_info(&run->host, path, &info, NULL) &&
+                             info.kind == EITP_PATH_DIRECTORY && !eitp_checkpoint_verify(&run->host, path, NULL);
+        eitp__release_text(&run->host, path);
+        if (is_whole)
+            return older;
+    }
+    return -1;
+}
+
+/* Renames it, over one of an earlier attempt. */
+static eitp_status eitp__run_rename_ruined(const eitp_run *run, int64_t step, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    char *path = eitp__run_checkpoint_path(run, step, ""), *ruined = eitp__run_checkpoint_path(run, step, ".diverged");
+    eitp_status status = path && ruined ? eitp__remove_tree(host, ruined, error)
+                                        : eitp__fail_memory(error, strlen(run->directory), "a path");
+    if (!status)
+        status = eitp__rename_path(host, path, ruined, error);
+    if (!status)
+        status = eitp__sync_directory(host, run->directory, error);
+    eitp__release_text(host, path);
+    eitp__release_text(host, ruined);
+    return status;
+}
+
+/* True if an observer keeps the checkpoint of a step, as an evaluation that found it the best is a reason to. */
+static int eitp__run_keeps(const eitp_run *run, int64_t step) {
+    EITP__EACH_OBSERVER (run, i, keeps) {
+        if (run->observers[i].keeps(run, run->states[i]) == step)
+            return 1;
+    }
+    return 0;
+}
+
+/*
+ * A step's loss is that of the model before its update, so only the steps after a save show what was saved. If the
+ * losses of the first three are above the limit of health.h, or not finite, the newest checkpoint is renamed
+ * checkpoint-<step>.diverged, and report.saved_step is the one before. Not if that is more than ten steps older: losses
+ * of other samples are no proof, and so a mistake costs a few steps.
+ */
+static void eitp__health_ruined(eitp_run *run, void *state) {
+    const eitp__model_health *model = (const eitp__model_health *)state;
+    eitp_run_report *report = &run->report;
+    const int64_t step = report->saved_step;
+    int64_t before;
+    eitp_error error;
+    if (step < 0 || step != model->judged_step || model->bad_losses < EITP__HEALTH_LAST || eitp__run_keeps(run, step))
+        return;
+    before = eitp__run_find_before(run, step);
+    if (before < 0)
+        return;
+    if (eitp__run_rename_ruined(run, step, &error)) {
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a ruined checkpoint keeps its name: %s",
+                         error.message);
+        return;
+    }
+    report->saved_step = before;
+    eitp__run_update_links(run);
+    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                     "the model was ruined when checkpoint-%lld was saved, as the steps after it show: renamed it "
+                     "checkpoint-%lld.diverged",
+                     (long long)step, (long long)step);
+}
+
+/* ---- The observer ---- */
+
+static eitp_status eitp__health_begin(eitp_run *run, void *state, eitp_error *error) {
+    (void)error;
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(eitp__trainer_task(run->trainer)->context, &((eitp__model_health *)state)->nonfinite);
+    return EITP_OK;
+}
+
+static eitp_status eitp__health_before_step(eitp_run *run, void *state, eitp_error *error) {
+    (void)run, (void)error;
+    ((eitp__model_health *)state)->nonfinite.op = NULL;
+    return EITP_OK;
+}
+
+static void eitp__health_saved_model(eitp_run *run, void *state, int is_counted, double waited) {
+    (void)run, (void)waited;
+    if (is_counted)
+        eitp__health_saved(&((eitp__model_health *)state)->health);
+}
+
+/* A resume from this checkpoint compares losses with it. An undisturbed run does not write one that is not counted. */
+static void eitp__health_write_state(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {
+    eitp__health health = ((const eitp__model_health *)state)->health;
+    (void)run;
+    if (is_counted)
+        eitp__health_saved(&health);
+    eitp__health_write(&health, text);
+}
+
+static eitp_status eitp__health_read_state(eitp_run *run, void *state, const eitp__json *value, eitp_error *error) {
+    (void)run;
+    return eitp__health_read(&((eitp__model_health *)state)->health, value, error);
+}
+
+static void eitp__health_end(eitp_run *run, void *state) {
+    (void)state;
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(eitp__trainer_task(run->trainer)->context, NULL);
+}
+
+EITP__PRIVATE void eitp__health_observer(eitp__observer *observer) {
+    observer->name = "health";
+    observer->state_size = sizeof(eitp__model_health);
+    observer->begin = eitp__health_begin;
+    observer->before_step = eitp__health_before_step;
+    observer->after_step = eitp__health_after_step;
+    observer->judge = eitp__health_judge;
+    observer->saved = eitp__health_saved_model;
+    observer->write = eitp__health_write_state;
+    observer->read = eitp__health_read_state;
+    observer->ruined = eitp__health_ruined;
+    observer->end = eitp__health_end;
+}
+/* <<src/run/run_health.c */
+
+/* >>src/run/run_program.c */
+/* What the program itself asks of a run. */
+
+static eitp_status eitp__program_write_files(const eitp_run *run, const void *state, const char *directory,
+                                             eitp_error *error) {
+    (void)state;
+    return run->config.save ? run->config.save(run->config.save_user, directory, error) : EITP_OK;
+}
+
+static int64_t eitp__program_keeps(const eitp_run *run, const void *state) {
+    (void)state;
+    return run->kept_step;
+}
+
+EITP__PRIVATE void eitp__program_observer(eitp__observer *observer) {
+    observer->write_files = eitp__program_write_files;
+    observer->keeps = eitp__program_keeps;
+}
+/* <<src/run/run_program.c */
+
 /* >>src/run/run_save.c */
-/* ---- When ---- */
-
-EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step) {
-    return interval > 0 && step % interval == 0;
-}
-
-EITP__PRIVATE int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
-    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
-    const double samples = (double)shape.batch_size * (double)shape.grad_accum;
-    const double parts = samples / (double)eitp__trainer_task(run->trainer)->samples[EITP_TRAINING] / epochs;
-    /* 10 steps of 0.1 epochs are 1, however they are rounded. */
-    const double rounding = 1e-9;
-    if (!(epochs > 0))
-        return 0;
-    return step == 0 || floor((double)step * parts + rounding) > floor((double)(step - 1) * parts + rounding);
-}
-
-EITP__PRIVATE int eitp__run_schedules_save(const eitp_run *run, int64_t step) {
-    return eitp__steps_are_due(run->config.save_steps, step) ||
-           eitp__epochs_are_due(run, run->config.save_epochs, step);
-}
-
-/* The limit counts the checkpoint of a disturbed run if one without disturbance saves after this step too. So both keep
-   the same checkpoints in the end. */
-static int eitp__run_counts(const eitp_run *run, int64_t step) {
-    return eitp__run_schedules_save(run, step) || step == run->report.steps;
-}
-
-/* ---- Saving ---- */
-
 /* A checkpoint of a run. */
 typedef struct eitp__run_checkpoint {
     const eitp_run *run;
     int is_counted;
 } eitp__run_checkpoint;
 
-/* Writes the files of the run and of the program into a checkpoint. */
+/* Writes the files of the run into a checkpoint. */
 static eitp_status eitp__run_fill(void *user, const char *directory, eitp_error *error) {
     const eitp__run_checkpoint *checkpoint = (const eitp__run_checkpoint *)user;
     const eitp_run *run = checkpoint->run;
     eitp_status status = eitp__run_state_write(run, checkpoint->is_counted, directory, error);
-    if (!status && run->config.save)
-        status = run->config.save(run->config.save_user, directory, error);
+    EITP__EACH_OBSERVER (run, i, write_files) {
+        if (!status)
+            status = run->observers[i].write_files(run, run->states[i], directory, error);
+    }
     return status;
+}
+
+static void eitp__run_before_save(eitp_run *run) {
+    EITP__EACH_OBSERVER (run, i, before_save) {
+        run->observers[i].before_save(run, run->states[i]);
+    }
 }
 
 /* Writes it while the run waits. */
 static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_options *options, double began,
-                                           eitp_error *error) {
+                                           double *waited, eitp_error *error) {
     eitp_status status;
-    run->cannot_save = 1;
+    run->saves.has_failed = 1;
     status = eitp__disk_save(run, options, error);
     if (status)
         return status;
-    run->cannot_save = run->async.has_failed = 0;
+    run->saves.has_failed = run->saves.async_has_failed = 0;
     run->report.saved_step = eitp_trainer_steps_done(run->trainer);
-    run->saved_at = eitp__clock();
-    eitp__pressure_saved(&run->guard.pressure, run->saved_at - began);
-    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
-                     run->directory, (long long)run->report.saved_step, run->saved_at - began);
-    eitp__run_confirm_best(run, run->report.saved_step);
+    run->saves.at = eitp__clock();
+    *waited = run->saves.at - began;
+    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, *waited, "saved %s/checkpoint-%lld in %.1f s",
+                     run->directory, (long long)run->report.saved_step, *waited);
+    EITP__EACH_OBSERVER (run, i, complete) {
+        run->observers[i].complete(run, run->states[i], run->report.saved_step);
+    }
     return EITP_OK;
 }
 
@@ -58727,6 +59254,7 @@ static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int
     eitp__run_checkpoint checkpoint;
     eitp__save_options options = {"", !is_counted, eitp__run_fill, NULL};
     const double began = eitp__clock();
+    double waited = 0;
     eitp_status status;
     eitp__async_save_finish(run);
     run->save = 0;
@@ -58736,37 +59264,66 @@ static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int
     status = eitp__run_restore_directory(run, error);
     if (status)
         return status;
-    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
-    eitp__records_sync(run);
-    if (run->best_is_behind)
-        eitp__run_write_best(run);
+    eitp__run_before_save(run);
     /* What cannot begin is written while the run waits, with its attempts. */
     if (!may_be_async || !eitp__async_save_fits(run) || eitp__async_save_begin(run, &options, began, error))
-        status = eitp__run_write_waiting(run, &options, began, error);
-    if (!status && is_counted)
-        eitp__health_saved(&run->health);
-    return status;
+        status = eitp__run_write_waiting(run, &options, began, &waited, error);
+    if (status)
+        return status;
+    EITP__EACH_OBSERVER (run, i, saved) {
+        run->observers[i].saved(run, run->states[i], is_counted, waited);
+    }
+    return EITP_OK;
+}
+
+/* The checkpoint that a resume takes. */
+static void eitp__describe_last_good(const eitp_run *run, char *text, size_t size) {
+    const eitp_run_report *report = &run->report;
+    if (report->saved_step < 0)
+        snprintf(text, size, "there is no checkpoint to resume from");
+    else if (run->checkpoint && report->saved_step == report->start_step)
+        snprintf(text, size, "the last good checkpoint is %s", run->checkpoint);
+    else
+        snprintf(text, size, "the last good checkpoint is %s/checkpoint-%lld", run->directory,
+                 (long long)report->saved_step);
+}
+
+/* True if the model may be saved under a name that a resume takes. If it is ruined, says so once, until it may again;
+   at the end, the error says it. */
+static int eitp__run_may_save(eitp_run *run) {
+    const eitp__judgement judgement = eitp__run_judge(run);
+    const int is_reported = run->saves.was_refused || run->is_ending;
+    char good[400];
+    if (judgement.verdict == EITP__MODEL_RUINED && !is_reported) {
+        eitp__describe_last_good(run, good, sizeof good);
+        eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_WARNING, 0,
+                         "no checkpoint is written until the model recovers: %s; %s", judgement.why, good);
+    }
+    if (judgement.verdict != EITP__MODEL_UNKNOWN)
+        run->saves.was_refused = judgement.verdict == EITP__MODEL_RUINED;
+    return judgement.verdict == EITP__MODEL_GOOD;
 }
 
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     eitp_status status;
-    run->save = !eitp__health_may_save(run);
+    run->save = !eitp__run_may_save(run);
     if (run->save) /* after the next step, if it may be then */
         return EITP_OK;
     status = eitp__run_write_checkpoint(run, 1, 1, error);
     if (!status)
-        eitp__run_prune(run);
+        eitp__run_settle(run);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    eitp_status status =
-        eitp__health_may_save(run) ? eitp__run_write_checkpoint(run, eitp__run_counts(run, done), 0, error) : EITP_OK;
-    run->saved_early =
+    eitp_status status = EITP_OK;
+    if (eitp__run_may_save(run))
+        status = eitp__run_write_checkpoint(run, eitp__save_is_counted(run, done), 0, error);
+    run->saves.is_early =
         run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
     if (!status)
-        eitp__run_prune(run);
+        eitp__run_settle(run);
     return status;
 }
 
@@ -58775,8 +59332,8 @@ EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *erro
     eitp_status status;
     if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
-    status = eitp__run_write_checkpoint(run, eitp__run_counts(run, done), 0, error);
-    eitp__run_update_links(run);
+    status = eitp__run_write_checkpoint(run, eitp__save_is_counted(run, done), 0, error);
+    eitp__run_settle(run);
     return status;
 }
 
@@ -58789,7 +59346,7 @@ static eitp_status eitp__run_keep_ruined(eitp_run *run, const char *name, const 
     eitp_status status =
         path ? eitp__remove_tree(&run->host, path, error) : eitp__fail_memory(error, strlen(run->directory), "a path");
     eitp__release_text(&run->host, path);
-    eitp__records_sync(run);
+    eitp__run_before_save(run);
     checkpoint.run = run;
     checkpoint.is_counted = 0;
     options.user = &checkpoint;
@@ -58798,21 +59355,32 @@ static eitp_status eitp__run_keep_ruined(eitp_run *run, const char *name, const 
 
 EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error) {
     static const char suffix[] = ".diverged";
-    char name[64];
+    const eitp__judgement judgement = eitp__run_judge(run);
+    int is_kept = isfinite(run->report.step.parameter_norm) != 0;
+    char name[64], good[200];
     eitp_error second;
-    int is_kept = eitp__health_has_finite_weights(run);
-    eitp__run_withdraw(run);
+    EITP__EACH_OBSERVER (run, i, ruined) {
+        run->observers[i].ruined(run, run->states[i]);
+    }
     snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)eitp_trainer_steps_done(run->trainer), suffix);
     if (is_kept && eitp__run_keep_ruined(run, name, suffix, &second)) {
         is_kept = 0;
         eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_WARNING, 0, "%s could not be written: %s", name,
                          second.message);
     }
-    return eitp__health_fail(run, is_kept ? name : NULL, error);
+    run->report.end = judgement.end;
+    eitp__describe_last_good(run, good, sizeof good);
+    return eitp__fail(error, EITP_ERROR_NOT_FINITE, "%s; %s; lower the learning rate (now %.3g)%s%s", judgement.why,
+                      good, run->report.step.learning_rate, is_kept ? "; the model is kept as " : "",
+                      is_kept ? name : "");
 }
 /* <<src/run/run_save.c */
 
 /* >>src/run/guard.c */
+static eitp__guard *eitp__guard_of(const eitp_run *run) {
+    return (eitp__guard *)run->states[EITP__OBSERVER_GUARD];
+}
+
 /* ---- Looking ---- */
 
 /* The shortest interval between looks within a step, in seconds; and how many times their cost it is at least. */
@@ -58834,19 +59402,21 @@ static eitp__arena_use eitp__run_arena(const eitp_run *run) {
 }
 
 static eitp__shortage eitp__guard_judge(const eitp_run *run) {
+    const eitp__guard *guard = eitp__guard_of(run);
     const eitp__arena_use arena = eitp__run_arena(run);
-    return eitp__pressure_judge(&run->guard.pressure, &run->guard.memory, &arena);
+    return eitp__pressure_judge(&guard->pressure, &guard->memory, &arena);
 }
 
 /* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
 static double eitp__guard_quiet_seconds(const eitp_run *run) {
-    const double least = 10, saves = 20 * run->guard.pressure.save;
+    const eitp__guard *guard = eitp__guard_of(run);
+    const double least = 10, saves = 20 * guard->pressure.save;
     return saves > least ? saves : least;
 }
 
 /* True if the run should react: it has not yet reacted to this shortage, or that did not suffice. */
-static int eitp__guard_is_news(eitp_run *run, eitp__shortage found, double now) {
-    eitp__guard *guard = &run->guard;
+static int eitp__guard_should_react(eitp_run *run, eitp__shortage found, double now) {
+    eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
     if (!found || guard->ignores)
         return 0;
@@ -58860,19 +59430,20 @@ static int eitp__guard_is_news(eitp_run *run, eitp__shortage found, double now) 
 }
 
 static double eitp__look_interval(const eitp_run *run) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
+    const eitp__guard *guard = eitp__guard_of(run);
+    const eitp_memory_info *memory = &guard->memory.info;
     const uint64_t least = eitp_memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
     double interval = (double)room / EITP__FASTEST_LOSS;
     interval = interval < 1 ? interval : 1;
     interval = interval > EITP__LOOK_INTERVAL ? interval : EITP__LOOK_INTERVAL;
-    interval = interval > EITP__LOOK_COST * run->guard.look_cost ? interval : EITP__LOOK_COST * run->guard.look_cost;
+    interval = interval > EITP__LOOK_COST * guard->look_cost ? interval : EITP__LOOK_COST * guard->look_cost;
     return interval > run->config.memory_check_seconds ? interval : run->config.memory_check_seconds;
 }
 
 /* Reads what is left. `busy`: the seconds before in which a step could not. Without memory to read it, the last look
    remains. */
 static void eitp__guard_look(eitp_run *run, double busy) {
-    eitp__guard *guard = &run->guard;
+    eitp__guard *guard = eitp__guard_of(run);
     const double now = eitp__clock();
     double after;
     if (!eitp__memory_read(&run->host, &guard->memory, NULL))
@@ -58886,15 +59457,17 @@ static void eitp__guard_look(eitp_run *run, double busy) {
 }
 
 static void eitp__guard_watch(eitp_run *run, double now, double busy) {
+    eitp__guard *guard = eitp__guard_of(run);
     eitp__shortage found;
     eitp__guard_look(run, busy);
     found = eitp__guard_judge(run);
-    if (eitp__guard_is_news(run, found, now))
-        run->guard.alarm = found;
+    if (eitp__guard_should_react(run, found, now))
+        guard->alarm = found;
 }
 
-EITP__PRIVATE int eitp__guard_poll(eitp_run *run) {
-    eitp__guard *guard = &run->guard;
+/* Usually a few instructions. */
+static int eitp__guard_poll(eitp_run *run, void *state) {
+    eitp__guard *guard = (eitp__guard *)state;
     double now;
     if (guard->alarm)
         return 1;
@@ -58906,22 +59479,25 @@ EITP__PRIVATE int eitp__guard_poll(eitp_run *run) {
     return guard->alarm != EITP__MEMORY_AMPLE;
 }
 
-EITP__PRIVATE void eitp__guard_step_done(eitp_run *run) {
-    eitp__guard *guard = &run->guard;
+static void eitp__guard_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    eitp__guard *guard = (eitp__guard *)state;
     const double now = eitp__clock();
+    (void)decision;
     guard->ignores = 0;
     if (run->config.memory_check_seconds >= 0 && now >= guard->look_at)
         eitp__guard_watch(run, now, now - guard->busy_from);
     eitp__pressure_step_done(&guard->pressure);
 }
 
-EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
+static eitp_status eitp__guard_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__guard *guard = (eitp__guard *)state;
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
-    memset(&run->guard, 0, sizeof run->guard);
-    eitp__pressure_init(&run->guard.pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
-                                                  eitp_context_variable_bytes(context, EITP_OPTIMIZER));
-    run->guard.watches = 1;
-    run->guard.busy_from = eitp__clock();
+    (void)error;
+    eitp__pressure_init(&guard->pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
+                                              eitp_context_variable_bytes(context, EITP_OPTIMIZER));
+    guard->watches = 1;
+    guard->busy_from = eitp__clock();
+    return EITP_OK;
 }
 
 /* ---- Reacting ---- */
@@ -58929,7 +59505,7 @@ EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
 /* "18.9 MB left (cgroup)": what the shortage was judged by. If enough is left now, that is without the memory that the
    run itself will take. */
 static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
-    const eitp__guard *guard = &run->guard;
+    const eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
     const eitp__arena_use arena = eitp__run_arena(run);
     const uint64_t left = eitp__pressure_left(&guard->pressure, &guard->memory, &arena);
@@ -58940,8 +59516,9 @@ static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
 }
 
 static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
-    const double amount = found == EITP__MEMORY_RUNS_OUT ? run->guard.pressure.loss : (double)eitp_memory_floor(memory);
+    const eitp__guard *guard = eitp__guard_of(run);
+    const eitp_memory_info *memory = &guard->memory.info;
+    const double amount = found == EITP__MEMORY_RUNS_OUT ? guard->pressure.loss : (double)eitp_memory_floor(memory);
     char left[120], other[32];
     run->report.memory = *memory;
     eitp__guard_describe(run, left, sizeof left);
@@ -58954,11 +59531,12 @@ static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *ac
 
 /* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
 static void eitp__guard_release_arena(eitp_run *run) {
+    eitp__guard *guard = eitp__guard_of(run);
     eitp__arena_use arena;
     eitp__arena_release(eitp__trainer_task(run->trainer)->context);
     arena = eitp__run_arena(run);
     eitp__guard_look(run, 0);
-    eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
+    eitp__pressure_released(&guard->pressure, &guard->memory, &arena);
 }
 
 /* True if there are steps that the newest checkpoint lacks. */
@@ -58975,31 +59553,32 @@ static int eitp__guard_is_short(eitp_run *run) {
 
 /* Shrinks the run; *shrunk is 0 if that fails or is not possible. */
 static void eitp__guard_shrink(eitp_run *run, int *shrunk) {
+    eitp__guard *guard = eitp__guard_of(run);
     const double began = eitp__clock();
     eitp_shrink_report report;
     eitp_error second;
     eitp_status status = eitp_trainer_shrink(run->trainer, &report, &second);
     *shrunk = !status && report.shrunk;
-    eitp__pressure_shrunk(&run->guard.pressure, eitp__clock() - began);
+    eitp__pressure_shrunk(&guard->pressure, eitp__clock() - began);
     if (*shrunk) {
         const eitp__arena_use arena = eitp__run_arena(run);
         eitp__guard_look(run, 0);
-        eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
-        run->guard.quiet_until = 0; /* the next shortage needs another checkpoint */
+        eitp__pressure_released(&guard->pressure, &guard->memory, &arena);
+        guard->quiet_until = 0; /* the next shortage needs another checkpoint */
     } else if (status) {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
                          "cannot reduce the memory of the run, which stays as it is: %s", second.message);
     } else {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
                          "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
-        run->guard.is_smallest = 1;
+        guard->is_smallest = 1;
     }
     eitp__record_memory(run, *shrunk);
 }
 
 /* True if memory would run out while the run shrinks. */
 static int eitp__guard_has_no_time(const eitp_run *run) {
-    const eitp__guard *guard = &run->guard;
+    const eitp__guard *guard = eitp__guard_of(run);
     return eitp__pressure_seconds(&guard->pressure, &guard->memory) < 3 * guard->pressure.shrink;
 }
 
@@ -59009,7 +59588,7 @@ static int eitp__guard_has_no_time(const eitp_run *run) {
  */
 static int eitp__guard_wait(eitp_run *run, int can_shrink) {
     const double patience = 2, alert = 0.4; /* seconds */
-    const eitp__guard *guard = &run->guard;
+    const eitp__guard *guard = eitp__guard_of(run);
     for (double waited = 0; !run->stop; waited += EITP__LOOK_INTERVAL) {
         const uint64_t left = guard->memory.left_physical;
         eitp__wait(&run->host, EITP__LOOK_INTERVAL);
@@ -59024,7 +59603,8 @@ static int eitp__guard_wait(eitp_run *run, int can_shrink) {
 }
 
 static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
+    eitp__guard *guard = eitp__guard_of(run);
+    const eitp_memory_info *memory = &guard->memory.info;
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     const double soon = 5; /* seconds */
     char left[120];
@@ -59032,24 +59612,25 @@ static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
     eitp__guard_describe(run, left, sizeof left);
     if (done > 0)
         return eitp__fail(error, EITP_ERROR_PRESSURE,
-                          run->guard.is_smallest
+                          guard->is_smallest
                               ? "memory stays short: %s, and no configuration uses less; stopped after step "
                                 "%lld"
                               : "memory stays short: %s, and other programs take more; stopped after step "
                                 "%lld",
                           left, (long long)done);
     /* Before step 1 there is nothing to lose, unless others go on taking memory. */
-    run->guard.ignores = 1;
-    return eitp__pressure_seconds(&run->guard.pressure, &run->guard.memory) > soon
+    guard->ignores = 1;
+    return eitp__pressure_seconds(&guard->pressure, &guard->memory) > soon
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_MEMORY,
                             "other programs use up the memory before step 1: %s; nothing was trained", left);
 }
 
 static const char *eitp__guard_action(const eitp_run *run) {
+    const eitp__guard *guard = eitp__guard_of(run);
     if (!run->config.auto_shrink)
         return eitp__guard_can_save(run) ? "saving; then the run continues unchanged" : "the run continues unchanged";
-    if (run->guard.is_smallest)
+    if (guard->is_smallest)
         return eitp__guard_can_save(run) ? "saving" : "waiting";
     return eitp__guard_can_save(run) ? "saving; then looking for a configuration that uses less"
                                      : "looking for a configuration that uses less";
@@ -59057,15 +59638,17 @@ static const char *eitp__guard_action(const eitp_run *run) {
 
 /* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
 static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
+    const eitp__guard *guard = eitp__guard_of(run);
     eitp__async_save_release(run);
-    eitp__guard_warn(run, run->guard.alarm, eitp__guard_action(run));
+    eitp__guard_warn(run, guard->alarm, eitp__guard_action(run));
     eitp__guard_release_arena(run);
     return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;
 }
 
 /* Shrinks until memory is no longer short. Fails if it stays short and no configuration uses less. */
 static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
-    int can_shrink = !run->guard.is_smallest, shrinks = 0;
+    const eitp__guard *guard = eitp__guard_of(run);
+    int can_shrink = !guard->is_smallest, shrinks = 0;
     for (;;) {
         if (!can_shrink || eitp__guard_has_no_time(run)) {
             if (eitp__guard_wait(run, can_shrink)) {
@@ -59084,7 +59667,7 @@ static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
 }
 
 static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
-    eitp__guard *guard = &run->guard;
+    eitp__guard *guard = eitp__guard_of(run);
     const int again = eitp__clock() < guard->quiet_until && !guard->is_smallest;
     eitp_status status = eitp__guard_secure(run, error);
     guard->alarm = EITP__MEMORY_AMPLE;
@@ -59097,8 +59680,10 @@ static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
-    eitp__guard *guard = &run->guard;
+/* Looks first, if it is time to. EITP_ERROR_PRESSURE if memory stays short and no configuration uses less;
+   EITP_ERROR_MEMORY if that is so before there are steps to save. */
+static eitp_status eitp__guard_before_step(eitp_run *run, void *state, eitp_error *error) {
+    eitp__guard *guard = (eitp__guard *)state;
     const double now = eitp__clock(), interval = run->config.memory_check_seconds;
     eitp_status status = EITP_OK;
     if (interval < 0)
@@ -59111,95 +59696,23 @@ EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
-                                             eitp_error *error) {
-    eitp_status status = work(run, error);
-    while (status == EITP_ERROR_INTERRUPTED && run->guard.alarm && !run->stop) {
-        status = eitp__guard_check(run, error);
-        if (!status)
-            status = work(run, error);
-    }
-    return status;
+static void eitp__guard_saved(eitp_run *run, void *state, int is_counted, double waited) {
+    (void)run, (void)is_counted;
+    if (waited > 0)
+        eitp__pressure_saved(&((eitp__guard *)state)->pressure, waited);
+}
+
+EITP__PRIVATE void eitp__guard_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__guard);
+    observer->begin = eitp__guard_begin;
+    observer->poll = eitp__guard_poll;
+    observer->before_step = eitp__guard_before_step;
+    observer->after_step = eitp__guard_after_step;
+    observer->saved = eitp__guard_saved;
 }
 /* <<src/run/guard.c */
 
 /* >>src/run/run_evaluate.c */
-/* Evaluation during a run, its best checkpoint, and early stopping. */
-
-EITP__PRIVATE int eitp__run_validates(const eitp_run *run) {
-    return eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION] > 0;
-}
-
-/* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
-static double eitp__metric_value(const eitp_evaluation *evaluation, const char *name) {
-    for (int i = 0; i < evaluation->metric_count && strcmp(name, "loss"); i++) {
-        if (!strcmp(name, evaluation->metrics[i].name))
-            return evaluation->metrics[i].mean;
-    }
-    return evaluation->loss;
-}
-
-/* ", accuracy 0.8264, macro_f1 0.8218": the first metrics that are not loss terms. */
-static void eitp__describe_metrics(const eitp_evaluation *evaluation, char *text, size_t size) {
-    enum { SHOWN = 2 };
-    size_t used = 0;
-    *text = 0;
-    for (int i = 0; i < SHOWN && evaluation->term_count + i < evaluation->metric_count && used < size; i++) {
-        const eitp_metric *metric = &evaluation->metrics[evaluation->term_count + i];
-        used += (size_t)snprintf(text + used, size - used, ", %s %.4f", metric->name, metric->mean);
-    }
-}
-
-static void eitp__notify_evaluation(eitp_run *run, double seconds) {
-    const eitp_evaluation *evaluation = &run->report.evaluation;
-    eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
-    char perplexity[40] = "", metrics[2 * (EITP_QUANTITY_NAME_SIZE + 24)];
-    eitp__describe_metrics(evaluation, metrics, sizeof metrics);
-    if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
-        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
-    eitp__run_notify(run, EITP_EVENT_EVALUATION, level, seconds,
-                     "validation after step %lld: loss %.4f (standard error %.4f)%s%s, %lld %s",
-                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity, metrics,
-                     (long long)evaluation->items, eitp__run_unit(run));
-}
-
-/* Adds the last evaluation to those that decide. That of a model that may not be saved never is the best. */
-static double eitp__run_add_best(eitp_run *run) {
-    const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
-    const double value = run->keep_best && !eitp__health_is_good(run) ? (double)NAN : metric;
-    eitp__best_add(&run->best, run->report.evaluated_step, value);
-    eitp__run_report_best(run);
-    run->best_is_behind = 1;
-    return value;
-}
-
-/* An evaluation that is second to one whose checkpoint is being written is the best if that fails. */
-static void eitp__run_await_best(eitp_run *run, double value) {
-    const eitp__best *best = &run->best;
-    if (run->keep_best && best->now.step != run->report.evaluated_step && best->now.step != best->saved.step &&
-        eitp__best_is_better(best, value, best->saved.value))
-        eitp__async_save_finish(run);
-}
-
-static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
-    const int64_t step = run->report.evaluated_step;
-    eitp_status status;
-    eitp__run_await_best(run, eitp__run_add_best(run));
-    status = eitp__run_restore_directory(run, error);
-    if (!status)
-        eitp__run_write_best(run);
-    if (status || !run->keep_best || run->best.now.step != step)
-        return status;
-    if (!eitp__run_has_saved(run, step) || run->saved_early) {
-        run->saved_early = 0;
-        return eitp__run_save(run, error);
-    }
-    if (run->report.saved_step == step)
-        eitp__run_confirm_best(run, step);
-    eitp__run_prune(run);
-    return EITP_OK;
-}
-
 /* Validation samples of an evaluation; 0: all. */
 static int64_t eitp__run_eval_samples(const eitp_run *run) {
     const double samples = (double)eitp__trainer_task(run->trainer)->samples[EITP_VALIDATION];
@@ -59207,68 +59720,47 @@ static int64_t eitp__run_eval_samples(const eitp_run *run) {
                                          : run->config.eval_samples;
 }
 
+/* Saves a model that is to be kept with its evaluation, unless its checkpoint has it. */
+static eitp_status eitp__save_evaluated(eitp_run *run, eitp_error *error) {
+    if (!run->decision.saves)
+        return EITP_OK;
+    if (eitp__run_has_saved(run, run->report.evaluated_step) && !run->saves.is_early) {
+        eitp__run_settle(run);
+        return EITP_OK;
+    }
+    run->saves.is_early = 0;
+    return eitp__run_save(run, error);
+}
+
 EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
-    double seconds, began = eitp__clock();
+    const double began = eitp__clock();
     eitp_status status =
         eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
     if (status)
         return status;
-    seconds = eitp__clock() - began;
+    run->seconds = eitp__clock() - began;
     run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
-    eitp__notify_evaluation(run, seconds);
-    if (run->recorded_step != run->report.evaluated_step)
-        eitp__record_evaluation(run, seconds);
-    if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
-        return EITP_OK;
-    return eitp__run_follow_best(run, error);
-}
-
-static int eitp__run_prefers_higher(const eitp_run *run) {
-    return eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run)) == EITP_HIGHER_IS_BETTER;
-}
-
-/* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
-static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
-    char *parent = eitp__parent_directory(&run->host, run->checkpoint);
-    eitp_status status = parent ? EITP_OK : eitp__fail_memory(error, strlen(run->checkpoint), "a path");
-    if (!status)
-        status =
-            eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
-    if (status == EITP_ERROR_FORMAT) {
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; the evaluations before step %lld do not count for the best or for stopping early",
-                         error->message, (long long)run->checkpoint_step + 1);
-        eitp__best_init(&run->best, eitp__run_prefers_higher(run));
-        status = EITP_OK;
+    run->decision.saves = 0;
+    EITP__EACH_OBSERVER (run, i, after_evaluation) {
+        run->observers[i].after_evaluation(run, run->states[i], &run->decision);
     }
-    eitp__release_text(&run->host, parent);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error) {
-    int found;
-    eitp_status status;
-    eitp__best_init(&run->best, eitp__run_prefers_higher(run));
-    if (!run->checkpoint)
-        return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
-    status = eitp__run_state_read(run, &found, error);
-    if (status || !eitp__run_follows_best(run))
-        return status;
-    if (!found)
-        status = eitp__run_read_best(run, error);
-    eitp__run_report_best(run);
-    if (status)
-        return status;
-    eitp__run_check_best(run, -1);
-    eitp__run_write_best(run);
-    return EITP_OK;
+    status = eitp__run_decided(run, error);
+    return status ? status : eitp__save_evaluated(run, error);
 }
 /* <<src/run/run_evaluate.c */
 
 /* >>src/run/poll.c */
+EITP__PRIVATE int eitp__run_is_disturbed(eitp_run *run) {
+    EITP__EACH_OBSERVER (run, i, poll) {
+        if (run->observers[i].poll(run, run->states[i]))
+            return 1;
+    }
+    return 0;
+}
+
 EITP__PRIVATE int eitp__run_poll(void *run) {
-    return ((const eitp_run *)run)->stop || eitp__guard_poll((eitp_run *)run);
+    return ((const eitp_run *)run)->stop || eitp__run_is_disturbed((eitp_run *)run);
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
@@ -59285,55 +59777,50 @@ EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
 /* >>src/run/run_loop.c */
 /* ---- A step ---- */
 
-static void eitp__notify_step(eitp_run *run, double seconds) {
-    const eitp_step_report *step = &run->report.step;
-    char all[32] = "";
-    if (run->report.steps)
-        snprintf(all, sizeof all, "/%lld", (long long)run->report.steps);
-    eitp__run_notify(run, EITP_EVENT_STEP, EITP_LOG_DEBUG, seconds,
-                     "step %lld%s  loss %.4f  lr %.3g  norm %.3g  %.0f %s/s", (long long)step->step, all, step->loss,
-                     step->learning_rate, step->grad_norm, seconds > 0 ? (double)step->items / seconds : 0,
-                     eitp__run_unit(run));
+static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    EITP__EACH_OBSERVER (run, i, before_step) {
+        if (!status)
+            status = run->observers[i].before_step(run, run->states[i], error);
+    }
+    return status;
 }
 
-/* That after the last step comes before its save, so that the last checkpoint has it. */
-static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
-    return (step > 0 && step == run->report.steps) || eitp__steps_are_due(run->config.eval_steps, step) ||
-           eitp__epochs_are_due(run, run->config.eval_epochs, step);
-}
-
-static int eitp__save_is_due(const eitp_run *run, int64_t step) {
-    const double seconds = run->config.save_seconds;
-    if (eitp__run_has_saved(run, step))
-        return 0;
-    return run->save || eitp__run_schedules_save(run, step) ||
-           (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
+/* Does something that observers may interrupt, and repeats it after they have reacted. */
+static eitp_status eitp__run_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
+                                    eitp_error *error) {
+    eitp_status status = work(run, error);
+    while (status == EITP_ERROR_INTERRUPTED && !run->stop && eitp__run_is_disturbed(run)) {
+        status = eitp__run_before_step(run, error);
+        if (!status)
+            status = work(run, error);
+    }
+    return status;
 }
 
 /* Evaluates, and saves again a checkpoint that was written before the evaluation of its step. */
 static eitp_status eitp__run_evaluate_step(eitp_run *run, eitp_error *error) {
-    eitp_status status = eitp__guard_repeat(run, eitp__run_evaluate, error);
-    return status || !run->saved_early ? status : eitp__run_save_early(run, error);
+    eitp_status status = eitp__run_repeat(run, eitp__run_evaluate, error);
+    return status || !run->saves.is_early ? status : eitp__run_save_early(run, error);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
-    double seconds, began = eitp__clock();
+    const double began = eitp__clock();
     eitp_run_report *report = &run->report;
-    eitp_status status;
-    run->nonfinite.op = NULL;
-    status = eitp_trainer_step(run->trainer, &report->step, error);
+    eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
     if (status)
         return status;
-    run->saved_early = 0;
-    eitp__guard_step_done(run);
-    seconds = eitp__clock() - began;
+    run->saves.is_early = 0;
+    run->seconds = eitp__clock() - began;
     report->items += report->step.items;
-    report->seconds += seconds;
-    eitp__record_step(run, seconds);
-    eitp__notify_step(run, seconds);
-    eitp__async_save_poll(run);
-    eitp__run_judge_checkpoint(run);
-    status = eitp__health_check(run, error);
+    report->seconds += run->seconds;
+    memset(&run->decision, 0, sizeof run->decision);
+    EITP__EACH_OBSERVER (run, i, after_step) {
+        run->observers[i].after_step(run, run->states[i], &run->decision);
+    }
+    if (run->decision.saves)
+        run->save = 1;
+    status = eitp__run_decided(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate_step(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
@@ -59375,52 +59862,38 @@ static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-static int64_t eitp__run_last_step(const eitp_run *run) {
-    return run->report.steps ? run->report.steps : INT64_MAX;
-}
-
-/* True if the evaluation after the checkpoint's step is missing from those that decide: it was written before it. */
-static int eitp__run_lacks_evaluation(const eitp_run *run, int64_t step) {
-    return step > 0 && eitp__run_follows_best(run) && eitp__run_validates(run) && eitp__evaluation_is_due(run, step) &&
-           !eitp__best_has(&run->best, step);
+/* Reads the states of the observers, and lets them begin. */
+static eitp_status eitp__run_begin_observers(eitp_run *run, eitp_error *error) {
+    eitp_status status = run->checkpoint ? eitp__run_state_read(run, error) : EITP_OK;
+    EITP__EACH_OBSERVER (run, i, begin) {
+        if (!status)
+            status = run->observers[i].begin(run, run->states[i], error);
+    }
+    return status ? status : eitp__run_decided(run, error);
 }
 
 /* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and is missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
     eitp__run_end_prefetch(run);
     done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
-    run->saved_at = eitp__clock();
-    eitp__guard_begin(run);
+    run->saves.at = eitp__clock();
     if (!status)
         status = eitp__run_check_config(run, error);
     if (!status)
-        status = eitp__sinks_resume(run, run->checkpoint ? done : -1, &evaluated, error);
-    if (!status)
-        status = eitp__run_resume_state(run, error);
-    if (!status && run->checkpoint)
-        eitp__run_update_links(run);
-    run->recorded_step = evaluated ? done : -1;
-    run->saved_early = !status && eitp__run_lacks_evaluation(run, done);
-    report->evaluated_step = run->saved_early ? -1 : run->recorded_step;
-    if (!status && done < eitp__run_last_step(run)) {
-        status = eitp__disk_check(run, error);
-        run->is_refused = status != EITP_OK;
-        if (!status) {
-            eitp__async_save_prepare(run);
-            eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
-                             (long long)done + 1);
-        }
-    }
-    if (!status && eitp__run_validates(run) && report->evaluated_step != done && done < eitp__run_last_step(run) &&
-        eitp__evaluation_is_due(run, done))
-        status = eitp__run_evaluate_step(run, error);
-    return status;
+        status = eitp__run_begin_observers(run, error);
+    if (status || !eitp__steps_follow(run))
+        return status;
+    eitp__async_save_prepare(run);
+    eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld", (long long)done + 1);
+    if (!eitp__run_validates(run) || report->evaluated_step == done || !eitp__evaluation_is_due(run, done))
+        return EITP_OK;
+    run->decision.stops = 0; /* this evaluation decides */
+    return eitp__run_evaluate_step(run, error);
 }
 
 /* ---- The loop and its end ---- */
@@ -59428,11 +59901,10 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
 static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     eitp_status status = eitp__run_begin(run, error);
-    while (!status && !run->stop && !run->stops_early &&
-           eitp_trainer_steps_done(run->trainer) < eitp__run_last_step(run)) {
-        status = eitp__guard_check(run, error);
+    while (!status && !run->stop && !run->decision.stops && eitp__steps_follow(run)) {
+        status = eitp__run_before_step(run, error);
         if (!status)
-            status = eitp__guard_repeat(run, eitp__run_step, error);
+            status = eitp__run_repeat(run, eitp__run_step, error);
         /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
         if (status == EITP_ERROR_FORMAT)
             status = error->status = EITP_ERROR_IO;
@@ -59459,7 +59931,7 @@ static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
         return EITP_RUN_STOPPED;
     if (run->report.end == EITP_RUN_END_OF_DATA)
         return EITP_RUN_END_OF_DATA;
-    return run->stops_early ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
+    return run->decision.stops ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
 }
 
 /* A ruined model decides about the end, unless something else has failed. */
@@ -59472,6 +59944,10 @@ static eitp_status eitp__run_finish_ruined(eitp_run *run, eitp_status status, ei
     return is_end ? EITP_ERROR_NOT_FINITE : status;
 }
 
+static int eitp__run_is_ruined(const eitp_run *run) {
+    return eitp__run_judge(run).verdict == EITP__MODEL_RUINED;
+}
+
 /* Saves the steps before a failure: the failed step has changed nothing. */
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
@@ -59479,9 +59955,9 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
     if (eitp_trainer_is_torn(run->trainer))
         return status;
-    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+    if (run->report.saved_step != done && eitp__run_is_ruined(run))
         return eitp__run_finish_ruined(run, status, error);
-    if (run->report.saved_step != done && done > run->report.start_step && !run->cannot_save)
+    if (run->report.saved_step != done && done > run->report.start_step && !run->saves.has_failed)
         eitp__run_save(run, &second);
     if (status != EITP_ERROR_PRESSURE || run->report.saved_step == done)
         return status;
@@ -59493,19 +59969,9 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
 
 static eitp_status eitp__run_finish_stopped(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+    if (run->report.saved_step != done && eitp__run_is_ruined(run))
         return eitp__run_save_ruined(run, error);
     return eitp__run_save_stopped(run, error);
-}
-
-static void eitp__notify_early_stop(eitp_run *run) {
-    const eitp__best_state *best = &run->best.now;
-    char found[80] = "no finite value so far";
-    if (best->step >= 0)
-        snprintf(found, sizeof found, "best %.6g at step %lld", best->value, (long long)best->step);
-    eitp__run_notify(run, EITP_EVENT_EARLY_STOP, EITP_LOG_INFO, 0,
-                     "early stop: no improvement of the validation %s in %lld evaluations (%s)",
-                     eitp__run_metric_name(run), (long long)best->since, found);
 }
 
 static void eitp__run_finish_idle(eitp_run *run) {
@@ -59516,39 +59982,39 @@ static void eitp__run_finish_idle(eitp_run *run) {
                      done, steps);
     /* The last save may have left what it could not remove. */
     if (run->config.resume == EITP_RESUME_NEWEST)
-        eitp__run_prune(run);
+        eitp__run_settle(run);
+}
+
+/* Saves what is not saved, and says why the run ends if it is not done. */
+static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_error *error) {
+    eitp_run_report *report = &run->report;
+    if (report->end == EITP_RUN_EARLY_STOP)
+        eitp__run_notify(run, EITP_EVENT_EARLY_STOP, EITP_LOG_INFO, 0, "%s", run->decision.why);
+    if (status)
+        return eitp__run_finish_failed(run, status, error);
+    if (report->end == EITP_RUN_STOPPED)
+        return eitp__run_finish_stopped(run, error);
+    if (report->saved_step != eitp_trainer_steps_done(run->trainer))
+        return eitp__run_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
+    if (report->start_step == report->saved_step && !report->evaluations)
+        eitp__run_finish_idle(run);
+    else
+        eitp__run_settle(run); /* it may have failed after the last save */
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_context *context = eitp__trainer_task(run->trainer)->context;
-    eitp_status status;
-    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
-        eitp_context_check_finite(context, &run->nonfinite);
-    status = eitp__run_all_steps(run, error);
-    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
-        eitp_context_check_finite(context, NULL);
+    eitp_status status = eitp__run_all_steps(run, error);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     run->is_ending = 1;
     eitp__async_save_finish(run);
     eitp__async_save_release(run);
-    if (report->end == EITP_RUN_EARLY_STOP)
-        eitp__notify_early_stop(run);
-    if (status) {
-        status = eitp__run_finish_failed(run, status, error);
-    } else if (report->end == EITP_RUN_STOPPED) {
-        status = eitp__run_finish_stopped(run, error);
-    } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
-        status = eitp__health_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
-    } else if (report->start_step == report->saved_step && !report->evaluations) {
-        eitp__run_finish_idle(run);
-    } else {
-        eitp__run_prune(run); /* it may have failed after the last save */
+    status = eitp__run_finish(run, status, error);
+    EITP__EACH_OBSERVER (run, i, end) {
+        run->observers[i].end(run, run->states[i]);
     }
-    if (run->best_is_behind && eitp__run_follows_best(run))
-        eitp__run_write_best(run);
-    eitp__records_finish(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
     if (!eitp_trainer_is_torn(run->trainer))
@@ -59830,87 +60296,67 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
     return EITP_OK;
 }
 
-/* What a run owns of its configuration: copies, so that the program need not keep the originals. */
-typedef struct eitp__run_copies {
-    char *keep_best;
-    eitp_record_sink *sinks; /* with room for one more */
-    eitp__sink_state *sink_states;
-    size_t sink_count;
-} eitp__run_copies;
+/* ---- Observers ---- */
 
-static void eitp__run_release_copies(const eitp_host *host, eitp__run_copies *copies) {
-    if (copies->sinks)
-        eitp__release(host, copies->sinks, (copies->sink_count + 1) * sizeof *copies->sinks);
-    if (copies->sink_states)
-        eitp__release(host, copies->sink_states, (copies->sink_count + 1) * sizeof *copies->sink_states);
-    eitp__release_text(host, copies->keep_best);
+/* Fills in their rows and allocates their states. */
+static eitp_status eitp__create_observers(eitp_run *run, eitp_error *error) {
+#define EITP__FILL_OBSERVER(NAME, name) eitp__##name##_observer(&run->observers[EITP__OBSERVER_##NAME]);
+    EITP__OBSERVERS(EITP__FILL_OBSERVER)
+#undef EITP__FILL_OBSERVER
+    for (int i = 0; i < EITP__OBSERVER_COUNT; i++) {
+        const size_t size = run->observers[i].state_size;
+        if (size && !(run->states[i] = eitp__allocate(&run->host, size)))
+            return eitp__fail_memory(error, size, "a run");
+    }
+    return EITP_OK;
 }
 
-static eitp_status eitp__run_copy(const eitp_host *host, const eitp_run_config *config, eitp__run_copies *copies,
-                                  eitp_error *error) {
-    const size_t bytes = (config->sink_count + 1) * sizeof *copies->sinks;
-    copies->sink_count = config->sink_count;
-    copies->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
-    copies->sinks = (eitp_record_sink *)eitp__allocate(host, bytes);
-    copies->sink_states =
-        (eitp__sink_state *)eitp__allocate(host, (config->sink_count + 1) * sizeof *copies->sink_states);
-    if (!copies->sinks || !copies->sink_states || (config->keep_best && !copies->keep_best)) {
-        eitp__run_release_copies(host, copies);
-        return eitp__fail_memory(error, bytes, "a run");
+static void eitp__release_observers(eitp_run *run) {
+    for (int i = 0; i < EITP__OBSERVER_COUNT; i++) {
+        if (run->states[i])
+            eitp__release(&run->host, run->states[i], run->observers[i].state_size);
+        run->states[i] = NULL;
     }
-    if (config->sink_count)
-        memcpy(copies->sinks, config->sinks, config->sink_count * sizeof *copies->sinks);
-    return EITP_OK;
+}
+
+static int eitp__run_has_started(const eitp_run *run) {
+    return run->stage >= EITP__RUN_STARTED;
 }
 
 /* ---- Creating and configuring ---- */
 
-/* Replaces what the run owns of its configuration. */
-static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, const eitp__run_copies *copies) {
+/* Copies what the run owns of its configuration, so that the program need not keep it. */
+static eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     const eitp_run_resume resume = run->config.resume;
-    eitp__run_copies old;
-    old.keep_best = run->keep_best;
-    old.sinks = run->sinks;
-    old.sink_states = run->sink_states;
-    old.sink_count = run->config.sink_count;
-    eitp__run_release_copies(&run->host, &old);
+    char *keep_best = config->keep_best ? eitp__copy_text(&run->host, config->keep_best) : NULL;
+    eitp_status status = EITP_OK;
+    if (config->keep_best && !keep_best)
+        status = eitp__fail_memory(error, strlen(config->keep_best), "a run");
+    if (!status)
+        status = eitp__sinks_configure(run, config, error);
+    eitp__release_text(&run->host, status ? keep_best : run->keep_best);
+    if (status)
+        return status;
+    run->keep_best = keep_best;
     run->config = *config;
     run->config.resume = resume;
-    run->keep_best = copies->keep_best;
-    run->sinks = copies->sinks;
-    run->sink_states = copies->sink_states;
-    run->sink_count = copies->sink_count;
-    if (run->metrics)
-        run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
-    /* Only the copies outlive the program's configuration. */
     run->config.directory = run->directory;
     run->config.checkpoint = run->checkpoint;
     run->config.keep_best = run->keep_best;
-    run->config.sinks = run->sinks;
+    run->config.sinks = NULL;
+    run->config.sink_count = 0;
+    return EITP_OK;
 }
 
 eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
-    eitp__run_copies copies;
     eitp_status status;
     if (!run || !config)
         return eitp__fail_null(error, "eitp_run_set_config", "run and config");
     status = eitp__run_check(config, error);
-    if (!status && run->started)
+    if (!status && eitp__run_has_started(run))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' was trained already; create another run",
                             run->directory);
-    if (!status)
-        status = eitp__run_copy(&run->host, config, &copies, error);
-    if (status)
-        return status;
-    if (config->metrics && !run->metrics)
-        status = eitp__run_open_metrics(run, error);
-    if (status || !config->metrics)
-        eitp__run_close_metrics(run);
-    if (status)
-        eitp__run_release_copies(&run->host, &copies);
-    else
-        eitp__run_take_config(run, config, &copies);
-    return status;
+    return status ? status : eitp__run_take_config(run, config, error);
 }
 
 eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
@@ -59933,8 +60379,10 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     created->checkpoint_step = created->kept_step = -1;
     created->config.resume = config->resume;
     created->directory = eitp__copy_text(host, config->directory);
-    status = created->directory ? eitp__run_prepare_directory(created, config, error)
+    status = created->directory ? eitp__create_observers(created, error)
                                 : eitp__fail_memory(error, strlen(config->directory), "a run");
+    if (!status)
+        status = eitp__run_prepare_directory(created, config, error);
     if (!status)
         status = eitp_run_set_config(created, config, error);
     if (status)
@@ -59952,27 +60400,21 @@ static void eitp__run_prune_released(const eitp_run *run) {
 }
 
 void eitp_run_destroy(eitp_run *run) {
-    eitp__run_copies copies;
     eitp_host host;
-    int is_unused;
     if (!run)
         return;
     host = run->host;
     eitp__run_end_prefetch(run);
-    is_unused = !run->started || run->stopped_before_step_1;
-    if (run->started && run->prune_is_due)
+    if (eitp__run_has_started(run) && run->prune_is_due)
         eitp__run_prune_released(run);
-    if (run->started)
+    if (eitp__run_has_started(run))
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
-    eitp__run_close_metrics(run);
-    if (is_unused && run->directory)
+    eitp__sinks_close(run);
+    if (run->stage != EITP__RUN_STARTED && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
-    copies.keep_best = run->keep_best;
-    copies.sinks = run->sinks;
-    copies.sink_states = run->sink_states;
-    copies.sink_count = run->config.sink_count;
-    eitp__run_release_copies(&host, &copies);
+    eitp__release_observers(run);
+    eitp__release_text(&host, run->keep_best);
     eitp__release_text(&host, run->checkpoint);
     eitp__release_text(&host, run->directory);
     eitp__release(&host, run, sizeof *run);
@@ -60008,19 +60450,21 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     if (run->config.steps < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of the run are %lld; they must be 0 or more",
                           (long long)run->config.steps);
-    if (run->started)
+    if (eitp__run_has_started(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the run in '%s' was trained already; create another run to resume", run->directory);
-    run->started = 1;
+    run->stage = EITP__RUN_STARTED;
     run->trainer = trainer;
     memset(&run->report, 0, sizeof run->report);
+    memset(&run->saves, 0, sizeof run->saves);
+    memset(&run->decision, 0, sizeof run->decision);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
     eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
     eitp__run_end_polling(run);
-    run->stopped_before_step_1 = run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint;
-    run->started = !run->is_refused;
+    if (run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint)
+        run->stage = EITP__RUN_EMPTY;
     if (report)
         *report = run->report;
     return status;

@@ -151,7 +151,7 @@ static void notice(void *user, const eitp_run_event *event) {
         CHECK(!f->opens_at || f->is_open || event->report->saved_step < 0);
         if (step == f->opens_at)
             __atomic_store_n(&f->is_open, 1, __ATOMIC_RELEASE);
-        while (step == f->waits_at && f->run->async.save && !eitp__save_is_written(f->run->async.save))
+        while (step == f->waits_at && f->run->saves.save && !eitp__save_is_written(f->run->saves.save))
             sched_yield();
         if (step == f->stop_at)
             eitp_run_request_stop(f->run, 15);

@@ -77,7 +77,7 @@ static eitp_status take_and_read(void *user, eitp_split split, uint64_t number, 
         CHECK(set_available(f, SHORT));
     /* The next poll looks. */
     if (begins != NEVER && read >= begins)
-        f->made->guard.look_at = 0;
+        ((eitp__guard *)f->made->states[EITP__OBSERVER_GUARD])->look_at = 0;
     return f->task.read(f->task.user, split, number, sample, error);
 }
 

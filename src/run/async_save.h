@@ -18,9 +18,6 @@ EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run);
 EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
                                                  eitp_error *error);
 
-/* After a step: completes the save if it is written. */
-EITP__PRIVATE void eitp__async_save_poll(eitp_run *run);
-
 /* Waits for the save, if there is one, and completes it; if that fails, the copy is written again. If that fails too,
    the steps done are to be saved at once, and the best evaluation may be lost (run/run_best.h). */
 EITP__PRIVATE void eitp__async_save_finish(eitp_run *run);
@@ -28,11 +25,5 @@ EITP__PRIVATE void eitp__async_save_finish(eitp_run *run);
 /* Returns the memory of the copy: completes a save that is written, and drops any other. The best evaluation may be
    lost with it. */
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run);
-
-/* The step of the newest checkpoint, complete or being written; -1: none. */
-EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run);
-
-/* True if the checkpoint of a step is complete, or being written. */
-EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "io/checkpoint.h"
 #include "run/events.h"
-#include "run/run_state.h"
+#include "run/run_schedule.h"
 
 /* Number of files that a save, and what a program does beside it, open at once. Those of data are open already. */
 #define EITP__DISK_FILES 4
@@ -76,7 +76,9 @@ static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, c
                      eitp_format_bytes(size, each, sizeof each), (long long)use->count);
 }
 
-EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
+/* EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of file sizes is below its
+   largest file, or too few files can be open at once. Warns if there is less room than the checkpoints will need. */
+static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     eitp__checkpoint_use use;
     uint64_t size, largest, free_bytes, limit, room;
     int64_t kept[EITP__KEPT_STEPS];
@@ -123,7 +125,7 @@ static int eitp__disk_make_room(eitp_run *run) {
     char size[32];
     eitp__run_list_kept(run, kept);
     /* What looks like a leftover may be the copy that is written again. */
-    if (!run->async.save)
+    if (!run->saves.save)
         eitp__checkpoint_clean(&run->host, run->directory, NULL);
     if (eitp__checkpoint_measure(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, &use, NULL) ||
         !use.prunable || eitp__checkpoint_prune(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, NULL))
@@ -206,4 +208,20 @@ EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eit
             status = eitp__save_commit(save, error);
     } while (status && eitp__disk_tries_again(run, error, &waits));
     return status;
+}
+
+/* ---- The observer ---- */
+
+static eitp_status eitp__disk_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp_status status;
+    (void)state;
+    if (!eitp__steps_follow(run))
+        return EITP_OK;
+    status = eitp__disk_check(run, error);
+    run->stage = status ? EITP__RUN_REFUSED : run->stage;
+    return status;
+}
+
+EITP__PRIVATE void eitp__disk_observer(eitp__observer *observer) {
+    observer->begin = eitp__disk_begin;
 }

@@ -6,13 +6,6 @@
 #include "train/trainer.h"
 
 /*
- * Called before the first step. EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of
- * file sizes is below its largest file, or too few files can be open at once. Warns if there is less room than the
- * checkpoints of the run will need.
- */
-EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error);
-
-/*
  * Saves a checkpoint. If the disk is full, removes the checkpoints that the limit would remove afterwards. Then, and
  * after failures that may pass, tries again for about a minute, or until a request to stop.
  */

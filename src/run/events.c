@@ -65,19 +65,20 @@ static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_l
 }
 
 EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
-    for (size_t i = 0; i < run->sink_count; i++) {
-        eitp__sink_state *state = &run->sink_states[i];
+    const eitp__sinks *sinks = eitp__sinks_of(run);
+    for (size_t i = 0; i < sinks->count; i++) {
+        eitp__sink *sink = &sinks->all[i];
         char message[300];
-        if (!state->has_changed)
+        if (!sink->has_changed)
             continue;
-        state->has_changed = 0;
-        if (state->is_failing)
+        sink->has_changed = 0;
+        if (sink->is_failing)
             snprintf(message, sizeof message, "records cannot be stored, and the run continues without them: %s",
-                     state->why);
+                     sink->why);
         else
             snprintf(message, sizeof message, "records are stored again (lost so far: %lld)",
                      (long long)run->report.lost_records);
-        eitp__send_event(run, EITP_EVENT_RECORDS, state->is_failing ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message, 1);
+        eitp__send_event(run, EITP_EVENT_RECORDS, sink->is_failing ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message, 1);
     }
 }
 

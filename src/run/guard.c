@@ -1,4 +1,4 @@
-#include "run/run_loop.h"
+#include "run/guard.h"
 
 #include "base/clock.h"
 #include "base/files.h"
@@ -7,8 +7,13 @@
 #include "run/events.h"
 #include "run/records.h"
 #include "run/run_save.h"
+#include "run/run_schedule.h"
 #include "tensor/context.h"
 #include "train/trainer.h"
+
+static eitp__guard *eitp__guard_of(const eitp_run *run) {
+    return (eitp__guard *)run->states[EITP__OBSERVER_GUARD];
+}
 
 /* ---- Looking ---- */
 
@@ -31,19 +36,21 @@ static eitp__arena_use eitp__run_arena(const eitp_run *run) {
 }
 
 static eitp__shortage eitp__guard_judge(const eitp_run *run) {
+    const eitp__guard *guard = eitp__guard_of(run);
     const eitp__arena_use arena = eitp__run_arena(run);
-    return eitp__pressure_judge(&run->guard.pressure, &run->guard.memory, &arena);
+    return eitp__pressure_judge(&guard->pressure, &guard->memory, &arena);
 }
 
 /* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
 static double eitp__guard_quiet_seconds(const eitp_run *run) {
-    const double least = 10, saves = 20 * run->guard.pressure.save;
+    const eitp__guard *guard = eitp__guard_of(run);
+    const double least = 10, saves = 20 * guard->pressure.save;
     return saves > least ? saves : least;
 }
 
 /* True if the run should react: it has not yet reacted to this shortage, or that did not suffice. */
-static int eitp__guard_is_news(eitp_run *run, eitp__shortage found, double now) {
-    eitp__guard *guard = &run->guard;
+static int eitp__guard_should_react(eitp_run *run, eitp__shortage found, double now) {
+    eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
     if (!found || guard->ignores)
         return 0;
@@ -57,19 +64,20 @@ static int eitp__guard_is_news(eitp_run *run, eitp__shortage found, double now) 
 }
 
 static double eitp__look_interval(const eitp_run *run) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
+    const eitp__guard *guard = eitp__guard_of(run);
+    const eitp_memory_info *memory = &guard->memory.info;
     const uint64_t least = eitp_memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
     double interval = (double)room / EITP__FASTEST_LOSS;
     interval = interval < 1 ? interval : 1;
     interval = interval > EITP__LOOK_INTERVAL ? interval : EITP__LOOK_INTERVAL;
-    interval = interval > EITP__LOOK_COST * run->guard.look_cost ? interval : EITP__LOOK_COST * run->guard.look_cost;
+    interval = interval > EITP__LOOK_COST * guard->look_cost ? interval : EITP__LOOK_COST * guard->look_cost;
     return interval > run->config.memory_check_seconds ? interval : run->config.memory_check_seconds;
 }
 
 /* Reads what is left. `busy`: the seconds before in which a step could not. Without memory to read it, the last look
    remains. */
 static void eitp__guard_look(eitp_run *run, double busy) {
-    eitp__guard *guard = &run->guard;
+    eitp__guard *guard = eitp__guard_of(run);
     const double now = eitp__clock();
     double after;
     if (!eitp__memory_read(&run->host, &guard->memory, NULL))
@@ -83,15 +91,17 @@ static void eitp__guard_look(eitp_run *run, double busy) {
 }
 
 static void eitp__guard_watch(eitp_run *run, double now, double busy) {
+    eitp__guard *guard = eitp__guard_of(run);
     eitp__shortage found;
     eitp__guard_look(run, busy);
     found = eitp__guard_judge(run);
-    if (eitp__guard_is_news(run, found, now))
-        run->guard.alarm = found;
+    if (eitp__guard_should_react(run, found, now))
+        guard->alarm = found;
 }
 
-EITP__PRIVATE int eitp__guard_poll(eitp_run *run) {
-    eitp__guard *guard = &run->guard;
+/* Usually a few instructions. */
+static int eitp__guard_poll(eitp_run *run, void *state) {
+    eitp__guard *guard = (eitp__guard *)state;
     double now;
     if (guard->alarm)
         return 1;
@@ -103,22 +113,25 @@ EITP__PRIVATE int eitp__guard_poll(eitp_run *run) {
     return guard->alarm != EITP__MEMORY_AMPLE;
 }
 
-EITP__PRIVATE void eitp__guard_step_done(eitp_run *run) {
-    eitp__guard *guard = &run->guard;
+static void eitp__guard_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    eitp__guard *guard = (eitp__guard *)state;
     const double now = eitp__clock();
+    (void)decision;
     guard->ignores = 0;
     if (run->config.memory_check_seconds >= 0 && now >= guard->look_at)
         eitp__guard_watch(run, now, now - guard->busy_from);
     eitp__pressure_step_done(&guard->pressure);
 }
 
-EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
+static eitp_status eitp__guard_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__guard *guard = (eitp__guard *)state;
     const eitp_context *context = eitp__trainer_task(run->trainer)->context;
-    memset(&run->guard, 0, sizeof run->guard);
-    eitp__pressure_init(&run->guard.pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
-                                                  eitp_context_variable_bytes(context, EITP_OPTIMIZER));
-    run->guard.watches = 1;
-    run->guard.busy_from = eitp__clock();
+    (void)error;
+    eitp__pressure_init(&guard->pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
+                                              eitp_context_variable_bytes(context, EITP_OPTIMIZER));
+    guard->watches = 1;
+    guard->busy_from = eitp__clock();
+    return EITP_OK;
 }
 
 /* ---- Reacting ---- */
@@ -126,7 +139,7 @@ EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
 /* "18.9 MB left (cgroup)": what the shortage was judged by. If enough is left now, that is without the memory that the
    run itself will take. */
 static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
-    const eitp__guard *guard = &run->guard;
+    const eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
     const eitp__arena_use arena = eitp__run_arena(run);
     const uint64_t left = eitp__pressure_left(&guard->pressure, &guard->memory, &arena);
@@ -137,8 +150,9 @@ static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
 }
 
 static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
-    const double amount = found == EITP__MEMORY_RUNS_OUT ? run->guard.pressure.loss : (double)eitp_memory_floor(memory);
+    const eitp__guard *guard = eitp__guard_of(run);
+    const eitp_memory_info *memory = &guard->memory.info;
+    const double amount = found == EITP__MEMORY_RUNS_OUT ? guard->pressure.loss : (double)eitp_memory_floor(memory);
     char left[120], other[32];
     run->report.memory = *memory;
     eitp__guard_describe(run, left, sizeof left);
@@ -151,11 +165,12 @@ static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *ac
 
 /* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
 static void eitp__guard_release_arena(eitp_run *run) {
+    eitp__guard *guard = eitp__guard_of(run);
     eitp__arena_use arena;
     eitp__arena_release(eitp__trainer_task(run->trainer)->context);
     arena = eitp__run_arena(run);
     eitp__guard_look(run, 0);
-    eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
+    eitp__pressure_released(&guard->pressure, &guard->memory, &arena);
 }
 
 /* True if there are steps that the newest checkpoint lacks. */
@@ -172,31 +187,32 @@ static int eitp__guard_is_short(eitp_run *run) {
 
 /* Shrinks the run; *shrunk is 0 if that fails or is not possible. */
 static void eitp__guard_shrink(eitp_run *run, int *shrunk) {
+    eitp__guard *guard = eitp__guard_of(run);
     const double began = eitp__clock();
     eitp_shrink_report report;
     eitp_error second;
     eitp_status status = eitp_trainer_shrink(run->trainer, &report, &second);
     *shrunk = !status && report.shrunk;
-    eitp__pressure_shrunk(&run->guard.pressure, eitp__clock() - began);
+    eitp__pressure_shrunk(&guard->pressure, eitp__clock() - began);
     if (*shrunk) {
         const eitp__arena_use arena = eitp__run_arena(run);
         eitp__guard_look(run, 0);
-        eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
-        run->guard.quiet_until = 0; /* the next shortage needs another checkpoint */
+        eitp__pressure_released(&guard->pressure, &guard->memory, &arena);
+        guard->quiet_until = 0; /* the next shortage needs another checkpoint */
     } else if (status) {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
                          "cannot reduce the memory of the run, which stays as it is: %s", second.message);
     } else {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
                          "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
-        run->guard.is_smallest = 1;
+        guard->is_smallest = 1;
     }
     eitp__record_memory(run, *shrunk);
 }
 
 /* True if memory would run out while the run shrinks. */
 static int eitp__guard_has_no_time(const eitp_run *run) {
-    const eitp__guard *guard = &run->guard;
+    const eitp__guard *guard = eitp__guard_of(run);
     return eitp__pressure_seconds(&guard->pressure, &guard->memory) < 3 * guard->pressure.shrink;
 }
 
@@ -206,7 +222,7 @@ static int eitp__guard_has_no_time(const eitp_run *run) {
  */
 static int eitp__guard_wait(eitp_run *run, int can_shrink) {
     const double patience = 2, alert = 0.4; /* seconds */
-    const eitp__guard *guard = &run->guard;
+    const eitp__guard *guard = eitp__guard_of(run);
     for (double waited = 0; !run->stop; waited += EITP__LOOK_INTERVAL) {
         const uint64_t left = guard->memory.left_physical;
         eitp__wait(&run->host, EITP__LOOK_INTERVAL);
@@ -221,7 +237,8 @@ static int eitp__guard_wait(eitp_run *run, int can_shrink) {
 }
 
 static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
-    const eitp_memory_info *memory = &run->guard.memory.info;
+    eitp__guard *guard = eitp__guard_of(run);
+    const eitp_memory_info *memory = &guard->memory.info;
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     const double soon = 5; /* seconds */
     char left[120];
@@ -229,24 +246,25 @@ static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
     eitp__guard_describe(run, left, sizeof left);
     if (done > 0)
         return eitp__fail(error, EITP_ERROR_PRESSURE,
-                          run->guard.is_smallest
+                          guard->is_smallest
                               ? "memory stays short: %s, and no configuration uses less; stopped after step "
                                 "%lld"
                               : "memory stays short: %s, and other programs take more; stopped after step "
                                 "%lld",
                           left, (long long)done);
     /* Before step 1 there is nothing to lose, unless others go on taking memory. */
-    run->guard.ignores = 1;
-    return eitp__pressure_seconds(&run->guard.pressure, &run->guard.memory) > soon
+    guard->ignores = 1;
+    return eitp__pressure_seconds(&guard->pressure, &guard->memory) > soon
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_MEMORY,
                             "other programs use up the memory before step 1: %s; nothing was trained", left);
 }
 
 static const char *eitp__guard_action(const eitp_run *run) {
+    const eitp__guard *guard = eitp__guard_of(run);
     if (!run->config.auto_shrink)
         return eitp__guard_can_save(run) ? "saving; then the run continues unchanged" : "the run continues unchanged";
-    if (run->guard.is_smallest)
+    if (guard->is_smallest)
         return eitp__guard_can_save(run) ? "saving" : "waiting";
     return eitp__guard_can_save(run) ? "saving; then looking for a configuration that uses less"
                                      : "looking for a configuration that uses less";
@@ -254,15 +272,17 @@ static const char *eitp__guard_action(const eitp_run *run) {
 
 /* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
 static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
+    const eitp__guard *guard = eitp__guard_of(run);
     eitp__async_save_release(run);
-    eitp__guard_warn(run, run->guard.alarm, eitp__guard_action(run));
+    eitp__guard_warn(run, guard->alarm, eitp__guard_action(run));
     eitp__guard_release_arena(run);
     return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;
 }
 
 /* Shrinks until memory is no longer short. Fails if it stays short and no configuration uses less. */
 static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
-    int can_shrink = !run->guard.is_smallest, shrinks = 0;
+    const eitp__guard *guard = eitp__guard_of(run);
+    int can_shrink = !guard->is_smallest, shrinks = 0;
     for (;;) {
         if (!can_shrink || eitp__guard_has_no_time(run)) {
             if (eitp__guard_wait(run, can_shrink)) {
@@ -281,7 +301,7 @@ static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
 }
 
 static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
-    eitp__guard *guard = &run->guard;
+    eitp__guard *guard = eitp__guard_of(run);
     const int again = eitp__clock() < guard->quiet_until && !guard->is_smallest;
     eitp_status status = eitp__guard_secure(run, error);
     guard->alarm = EITP__MEMORY_AMPLE;
@@ -294,8 +314,10 @@ static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
-    eitp__guard *guard = &run->guard;
+/* Looks first, if it is time to. EITP_ERROR_PRESSURE if memory stays short and no configuration uses less;
+   EITP_ERROR_MEMORY if that is so before there are steps to save. */
+static eitp_status eitp__guard_before_step(eitp_run *run, void *state, eitp_error *error) {
+    eitp__guard *guard = (eitp__guard *)state;
     const double now = eitp__clock(), interval = run->config.memory_check_seconds;
     eitp_status status = EITP_OK;
     if (interval < 0)
@@ -308,13 +330,17 @@ EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
-                                             eitp_error *error) {
-    eitp_status status = work(run, error);
-    while (status == EITP_ERROR_INTERRUPTED && run->guard.alarm && !run->stop) {
-        status = eitp__guard_check(run, error);
-        if (!status)
-            status = work(run, error);
-    }
-    return status;
+static void eitp__guard_saved(eitp_run *run, void *state, int is_counted, double waited) {
+    (void)run, (void)is_counted;
+    if (waited > 0)
+        eitp__pressure_saved(&((eitp__guard *)state)->pressure, waited);
+}
+
+EITP__PRIVATE void eitp__guard_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__guard);
+    observer->begin = eitp__guard_begin;
+    observer->poll = eitp__guard_poll;
+    observer->before_step = eitp__guard_before_step;
+    observer->after_step = eitp__guard_after_step;
+    observer->saved = eitp__guard_saved;
 }

@@ -3,8 +3,8 @@
 #define EITP_GUARD_H
 
 #include "run/pressure.h"
-#include "run/run.h"
 
+/* Its state. */
 typedef struct eitp__guard {
     eitp__pressure pressure;
     eitp__memory_state memory; /* the last look */
@@ -18,26 +18,5 @@ typedef struct eitp__guard {
     int is_smallest;      /* no configuration uses less memory */
     int ignores;          /* until a step is done, since there is nothing to save or to shrink */
 } eitp__guard;
-
-/* Begins to watch memory: call it before the first step. */
-EITP__PRIVATE void eitp__guard_begin(eitp_run *run);
-
-/* Returns 1 if the step in progress should be dropped because memory is short. Usually a few instructions. */
-EITP__PRIVATE int eitp__guard_poll(eitp_run *run);
-
-/* Looks after a step. */
-EITP__PRIVATE void eitp__guard_step_done(eitp_run *run);
-
-/*
- * Reacts to short memory, if a look found it, between steps: releases the arena, saves the steps done, and with
- * auto_shrink shrinks the run. Looks first, if it is time to.
- * EITP_ERROR_PRESSURE if memory stays short and no configuration uses less; EITP_ERROR_MEMORY if that is so before
- * there are steps to save.
- */
-EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error);
-
-/* Does something that the guard may interrupt, and repeats it after eitp__guard_check. */
-EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
-                                             eitp_error *error);
 
 #endif

@@ -2,8 +2,16 @@
 
 #include "train/trainer.h"
 
+EITP__PRIVATE int eitp__run_is_disturbed(eitp_run *run) {
+    EITP__EACH_OBSERVER (run, i, poll) {
+        if (run->observers[i].poll(run, run->states[i]))
+            return 1;
+    }
+    return 0;
+}
+
 EITP__PRIVATE int eitp__run_poll(void *run) {
-    return ((const eitp_run *)run)->stop || eitp__guard_poll((eitp_run *)run);
+    return ((const eitp_run *)run)->stop || eitp__run_is_disturbed((eitp_run *)run);
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {

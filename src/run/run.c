@@ -4,7 +4,7 @@
 #include "run/poll.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
-#include "run/run_state.h"
+#include "run/sinks.h"
 #include "train/trainer.h"
 
 eitp_run_config eitp_run_config_default(void) {
@@ -45,87 +45,67 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
     return EITP_OK;
 }
 
-/* What a run owns of its configuration: copies, so that the program need not keep the originals. */
-typedef struct eitp__run_copies {
-    char *keep_best;
-    eitp_record_sink *sinks; /* with room for one more */
-    eitp__sink_state *sink_states;
-    size_t sink_count;
-} eitp__run_copies;
+/* ---- Observers ---- */
 
-static void eitp__run_release_copies(const eitp_host *host, eitp__run_copies *copies) {
-    if (copies->sinks)
-        eitp__release(host, copies->sinks, (copies->sink_count + 1) * sizeof *copies->sinks);
-    if (copies->sink_states)
-        eitp__release(host, copies->sink_states, (copies->sink_count + 1) * sizeof *copies->sink_states);
-    eitp__release_text(host, copies->keep_best);
+/* Fills in their rows and allocates their states. */
+static eitp_status eitp__create_observers(eitp_run *run, eitp_error *error) {
+#define EITP__FILL_OBSERVER(NAME, name) eitp__##name##_observer(&run->observers[EITP__OBSERVER_##NAME]);
+    EITP__OBSERVERS(EITP__FILL_OBSERVER)
+#undef EITP__FILL_OBSERVER
+    for (int i = 0; i < EITP__OBSERVER_COUNT; i++) {
+        const size_t size = run->observers[i].state_size;
+        if (size && !(run->states[i] = eitp__allocate(&run->host, size)))
+            return eitp__fail_memory(error, size, "a run");
+    }
+    return EITP_OK;
 }
 
-static eitp_status eitp__run_copy(const eitp_host *host, const eitp_run_config *config, eitp__run_copies *copies,
-                                  eitp_error *error) {
-    const size_t bytes = (config->sink_count + 1) * sizeof *copies->sinks;
-    copies->sink_count = config->sink_count;
-    copies->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
-    copies->sinks = (eitp_record_sink *)eitp__allocate(host, bytes);
-    copies->sink_states =
-        (eitp__sink_state *)eitp__allocate(host, (config->sink_count + 1) * sizeof *copies->sink_states);
-    if (!copies->sinks || !copies->sink_states || (config->keep_best && !copies->keep_best)) {
-        eitp__run_release_copies(host, copies);
-        return eitp__fail_memory(error, bytes, "a run");
+static void eitp__release_observers(eitp_run *run) {
+    for (int i = 0; i < EITP__OBSERVER_COUNT; i++) {
+        if (run->states[i])
+            eitp__release(&run->host, run->states[i], run->observers[i].state_size);
+        run->states[i] = NULL;
     }
-    if (config->sink_count)
-        memcpy(copies->sinks, config->sinks, config->sink_count * sizeof *copies->sinks);
-    return EITP_OK;
+}
+
+static int eitp__run_has_started(const eitp_run *run) {
+    return run->stage >= EITP__RUN_STARTED;
 }
 
 /* ---- Creating and configuring ---- */
 
-/* Replaces what the run owns of its configuration. */
-static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, const eitp__run_copies *copies) {
+/* Copies what the run owns of its configuration, so that the program need not keep it. */
+static eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     const eitp_run_resume resume = run->config.resume;
-    eitp__run_copies old;
-    old.keep_best = run->keep_best;
-    old.sinks = run->sinks;
-    old.sink_states = run->sink_states;
-    old.sink_count = run->config.sink_count;
-    eitp__run_release_copies(&run->host, &old);
+    char *keep_best = config->keep_best ? eitp__copy_text(&run->host, config->keep_best) : NULL;
+    eitp_status status = EITP_OK;
+    if (config->keep_best && !keep_best)
+        status = eitp__fail_memory(error, strlen(config->keep_best), "a run");
+    if (!status)
+        status = eitp__sinks_configure(run, config, error);
+    eitp__release_text(&run->host, status ? keep_best : run->keep_best);
+    if (status)
+        return status;
+    run->keep_best = keep_best;
     run->config = *config;
     run->config.resume = resume;
-    run->keep_best = copies->keep_best;
-    run->sinks = copies->sinks;
-    run->sink_states = copies->sink_states;
-    run->sink_count = copies->sink_count;
-    if (run->metrics)
-        run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
-    /* Only the copies outlive the program's configuration. */
     run->config.directory = run->directory;
     run->config.checkpoint = run->checkpoint;
     run->config.keep_best = run->keep_best;
-    run->config.sinks = run->sinks;
+    run->config.sinks = NULL;
+    run->config.sink_count = 0;
+    return EITP_OK;
 }
 
 eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
-    eitp__run_copies copies;
     eitp_status status;
     if (!run || !config)
         return eitp__fail_null(error, "eitp_run_set_config", "run and config");
     status = eitp__run_check(config, error);
-    if (!status && run->started)
+    if (!status && eitp__run_has_started(run))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' was trained already; create another run",
                             run->directory);
-    if (!status)
-        status = eitp__run_copy(&run->host, config, &copies, error);
-    if (status)
-        return status;
-    if (config->metrics && !run->metrics)
-        status = eitp__run_open_metrics(run, error);
-    if (status || !config->metrics)
-        eitp__run_close_metrics(run);
-    if (status)
-        eitp__run_release_copies(&run->host, &copies);
-    else
-        eitp__run_take_config(run, config, &copies);
-    return status;
+    return status ? status : eitp__run_take_config(run, config, error);
 }
 
 eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
@@ -148,8 +128,10 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     created->checkpoint_step = created->kept_step = -1;
     created->config.resume = config->resume;
     created->directory = eitp__copy_text(host, config->directory);
-    status = created->directory ? eitp__run_prepare_directory(created, config, error)
+    status = created->directory ? eitp__create_observers(created, error)
                                 : eitp__fail_memory(error, strlen(config->directory), "a run");
+    if (!status)
+        status = eitp__run_prepare_directory(created, config, error);
     if (!status)
         status = eitp_run_set_config(created, config, error);
     if (status)
@@ -167,27 +149,21 @@ static void eitp__run_prune_released(const eitp_run *run) {
 }
 
 void eitp_run_destroy(eitp_run *run) {
-    eitp__run_copies copies;
     eitp_host host;
-    int is_unused;
     if (!run)
         return;
     host = run->host;
     eitp__run_end_prefetch(run);
-    is_unused = !run->started || run->stopped_before_step_1;
-    if (run->started && run->prune_is_due)
+    if (eitp__run_has_started(run) && run->prune_is_due)
         eitp__run_prune_released(run);
-    if (run->started)
+    if (eitp__run_has_started(run))
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
-    eitp__run_close_metrics(run);
-    if (is_unused && run->directory)
+    eitp__sinks_close(run);
+    if (run->stage != EITP__RUN_STARTED && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
-    copies.keep_best = run->keep_best;
-    copies.sinks = run->sinks;
-    copies.sink_states = run->sink_states;
-    copies.sink_count = run->config.sink_count;
-    eitp__run_release_copies(&host, &copies);
+    eitp__release_observers(run);
+    eitp__release_text(&host, run->keep_best);
     eitp__release_text(&host, run->checkpoint);
     eitp__release_text(&host, run->directory);
     eitp__release(&host, run, sizeof *run);
@@ -223,19 +199,21 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     if (run->config.steps < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of the run are %lld; they must be 0 or more",
                           (long long)run->config.steps);
-    if (run->started)
+    if (eitp__run_has_started(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the run in '%s' was trained already; create another run to resume", run->directory);
-    run->started = 1;
+    run->stage = EITP__RUN_STARTED;
     run->trainer = trainer;
     memset(&run->report, 0, sizeof run->report);
+    memset(&run->saves, 0, sizeof run->saves);
+    memset(&run->decision, 0, sizeof run->decision);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
     eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
     eitp__run_end_polling(run);
-    run->stopped_before_step_1 = run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint;
-    run->started = !run->is_refused;
+    if (run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint)
+        run->stage = EITP__RUN_EMPTY;
     if (report)
         *report = run->report;
     return status;

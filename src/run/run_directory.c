@@ -12,15 +12,15 @@
 /* ---- Creating it ---- */
 
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
-    eitp__remove_directories(&run->host, run->directory, run->created_directories);
-    run->created_directories = 0;
+    eitp__remove_directories(&run->host, run->directory, run->lock.created);
+    run->lock.created = 0;
 }
 
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     int missing = 0;
     eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
     if (!status) {
-        run->created_directories = missing;
+        run->lock.created = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
     /* A process that was killed may have created it without syncing its name. */
@@ -34,21 +34,21 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
 EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
     eitp_path_info info = EITP__ZERO;
-    int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
-    run->has_lock = files->lock && !code;
-    run->identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
+    int code = files->lock ? files->lock(files->user, run->directory, &run->lock.handle) : 0;
+    run->lock.is_held = files->lock && !code;
+    run->lock.identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
     if (code != EWOULDBLOCK)
         return EITP_OK;
-    run->created_directories = 0; /* it belongs to the other process */
+    run->lock.created = 0; /* it belongs to the other process */
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "another process is training in '%s'; wait for it, or choose another directory", run->directory);
 }
 
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
     const eitp_files *files = &run->host.files;
-    if (run->has_lock && files->unlock)
-        files->unlock(files->user, run->lock);
-    run->has_lock = 0;
+    if (run->lock.is_held && files->unlock)
+        files->unlock(files->user, run->lock.handle);
+    run->lock.is_held = 0;
 }
 
 /*
@@ -260,29 +260,5 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
         status = eitp__run_clean(run, error);
     if (!status && run->checkpoint)
         run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
-    return status;
-}
-
-/* ---- metrics.jsonl ---- */
-
-EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run) {
-    eitp_jsonl_destroy(run->metrics);
-    if (run->metrics && (!run->started || run->stopped_before_step_1) && run->created_metrics)
-        run->host.files.remove(run->host.files.user, run->metrics_path);
-    eitp__release_text(&run->host, run->metrics_path);
-    run->metrics = NULL;
-    run->metrics_path = NULL;
-}
-
-EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
-    eitp_status status;
-    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
-    if (!run->metrics_path)
-        return eitp__fail_memory(error, strlen(run->directory), "a path");
-    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
-    if (!status)
-        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
-    run->created_metrics = !status && info.kind == EITP_PATH_MISSING;
     return status;
 }

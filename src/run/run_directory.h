@@ -30,10 +30,4 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run);
 EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error);
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
 
-/* Opens metrics.jsonl; the caller adds it to the sinks. */
-EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error);
-
-/* Closes it if it is open; removes it if this run created it and did not train. */
-EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run);
-
 #endif

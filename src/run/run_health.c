@@ -1,7 +1,11 @@
-#include "run/run_health.h"
-
+/* The health of the model: what the last steps say about it, and what becomes of it when it is ruined. */
+#include "base/files.h"
 #include "base/status.h"
+#include "io/io.h"
 #include "run/events.h"
+#include "run/health.h"
+#include "run/run_links.h"
+#include "run/run_schedule.h"
 #include "train/trainer.h"
 
 /* Steps after a reported spike in which further ones are only counted. */
@@ -10,14 +14,24 @@
 /* Squares of numbers below are finite in F32. */
 #define EITP__LARGEST_SQUARED 1e19
 
-typedef enum eitp__verdict {
-    EITP__MODEL_GOOD,
-    EITP__MODEL_UNKNOWN, /* the loss of the next step tells */
-    EITP__MODEL_NOT_FINITE,
-    EITP__MODEL_OVERFLOWED,
+/* Steps between a checkpoint that is withdrawn and the one before it, at most. */
+#define EITP__WITHDRAWN_STEPS 10
+
+typedef struct eitp__model_health {
+    eitp__health health;
+    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
+    int64_t judged_step;      /* the newest checkpoint at the last step */
+    int bad_losses;           /* number of them in the first three steps after it */
+} eitp__model_health;
+
+typedef enum eitp__diagnosis {
+    EITP__HEALTHY,
+    EITP__UNPROVEN, /* the loss of the next step tells */
+    EITP__WEIGHTS_NOT_FINITE,
+    EITP__STATE_OVERFLOWED,
     EITP__STEPS_NOT_FINITE,
     EITP__LOSS_DIVERGED
-} eitp__verdict;
+} eitp__diagnosis;
 
 static double eitp__run_guess(const eitp_run *run) {
     return eitp__trainer_task(run->trainer)->guess_loss;
@@ -27,50 +41,34 @@ static double eitp__run_guess(const eitp_run *run) {
  * A step's loss is that of the model before its update. So a single bad loss, and an update as large as the weights,
  * which may have ruined them, prove nothing: the next step does, or an evaluation of the model.
  */
-static eitp__verdict eitp__health_unproven(const eitp_run *run, double limit) {
+static eitp__diagnosis eitp__health_unproven(const eitp_run *run, double limit) {
     const eitp_run_report *report = &run->report;
     if (report->step.loss <= limit && !(report->step.update_norm > 0.5 * report->step.parameter_norm))
-        return EITP__MODEL_GOOD;
+        return EITP__HEALTHY;
     if (report->evaluations && report->evaluated_step == report->step.step)
-        return report->evaluation.loss <= limit ? EITP__MODEL_GOOD
-               : run->is_ending                 ? EITP__LOSS_DIVERGED
-                                                : EITP__MODEL_UNKNOWN;
-    return run->is_ending ? EITP__MODEL_GOOD : EITP__MODEL_UNKNOWN;
+        return report->evaluation.loss <= limit ? EITP__HEALTHY : run->is_ending ? EITP__LOSS_DIVERGED : EITP__UNPROVEN;
+    return run->is_ending ? EITP__HEALTHY : EITP__UNPROVEN;
 }
 
-static eitp__verdict eitp__health_verdict(const eitp_run *run) {
-    const eitp__health *health = &run->health;
+static eitp__diagnosis eitp__diagnose(const eitp_run *run, const eitp__health *health) {
     const double guess = eitp__run_guess(run);
     if (!run->report.step.step)
-        return EITP__MODEL_GOOD;
+        return EITP__HEALTHY;
     if (health->nonfinite)
         return EITP__STEPS_NOT_FINITE;
-    if (!eitp__health_has_finite_weights(run))
-        return EITP__MODEL_NOT_FINITE;
+    if (!isfinite(run->report.step.parameter_norm))
+        return EITP__WEIGHTS_NOT_FINITE;
     if (health->overflowed)
-        return EITP__MODEL_OVERFLOWED;
+        return EITP__STATE_OVERFLOWED;
     if (eitp__health_has_diverged(health, guess))
         return EITP__LOSS_DIVERGED;
     return eitp__health_unproven(run, eitp__health_limit(health, guess));
 }
 
-EITP__PRIVATE int eitp__health_has_finite_weights(const eitp_run *run) {
-    return isfinite(run->report.step.parameter_norm) != 0;
-}
-
-EITP__PRIVATE int eitp__health_is_good(const eitp_run *run) {
-    return eitp__health_verdict(run) == EITP__MODEL_GOOD;
-}
-
-EITP__PRIVATE int eitp__health_is_ruined(const eitp_run *run) {
-    return eitp__health_verdict(run) > EITP__MODEL_UNKNOWN;
-}
-
 /* ---- Words ---- */
 
 /* "57.52 after step 2, up from 5.551 (a uniform guess: 5.549)" */
-static void eitp__describe_loss(const eitp_run *run, char *text, size_t size) {
-    const eitp__health *health = &run->health;
+static void eitp__describe_loss(const eitp_run *run, const eitp__health *health, char *text, size_t size) {
     const double guess = eitp__run_guess(run);
     char uniform[48] = "";
     if (guess > 0 && isfinite(guess))
@@ -79,33 +77,22 @@ static void eitp__describe_loss(const eitp_run *run, char *text, size_t size) {
              (long long)run->report.step.step, health->has_saved ? health->saved_loss : health->first[0], uniform);
 }
 
-static void eitp__describe_verdict(const eitp_run *run, eitp__verdict verdict, char *text, size_t size) {
+static void eitp__describe_diagnosis(const eitp_run *run, const eitp__health *health, eitp__diagnosis diagnosis,
+                                     char *text, size_t size) {
     const long long step = (long long)run->report.step.step;
     char loss[160];
-    eitp__describe_loss(run, loss, sizeof loss);
-    if (verdict == EITP__MODEL_NOT_FINITE)
+    eitp__describe_loss(run, health, loss, sizeof loss);
+    if (diagnosis == EITP__WEIGHTS_NOT_FINITE)
         snprintf(text, size, "weights are not finite after step %lld", step);
-    else if (verdict == EITP__MODEL_OVERFLOWED)
+    else if (diagnosis == EITP__STATE_OVERFLOWED)
         snprintf(text, size, "the optimizer's state has overflowed: a gradient norm was above %g",
                  EITP__LARGEST_SQUARED);
-    else if (verdict == EITP__STEPS_NOT_FINITE)
+    else if (diagnosis == EITP__STEPS_NOT_FINITE)
         snprintf(text, size, "%lld step%s skipped because the gradient is not finite, up to step %lld%s",
-                 (long long)run->health.nonfinite, run->health.nonfinite > 1 ? "s in a row were" : " was", step,
-                 eitp__health_has_finite_weights(run) ? "" : "; weights are not finite");
+                 (long long)health->nonfinite, health->nonfinite > 1 ? "s in a row were" : " was", step,
+                 isfinite(run->report.step.parameter_norm) ? "" : "; weights are not finite");
     else
         snprintf(text, size, "the loss diverged: %s", loss);
-}
-
-/* The checkpoint that a resume takes. */
-static void eitp__describe_last_good(const eitp_run *run, char *text, size_t size) {
-    const eitp_run_report *report = &run->report;
-    if (report->saved_step < 0)
-        snprintf(text, size, "there is no checkpoint to resume from");
-    else if (run->checkpoint && report->saved_step == report->start_step)
-        snprintf(text, size, "the last good checkpoint is %s", run->checkpoint);
-    else
-        snprintf(text, size, "the last good checkpoint is %s/checkpoint-%lld", run->directory,
-                 (long long)report->saved_step);
 }
 
 /* ---- After each step ---- */
@@ -125,13 +112,12 @@ static int eitp__health_is_leaving(const eitp__health *health, double guess) {
 }
 
 /* Warns when the loss explodes, once until it has recovered. */
-static void eitp__health_watch_loss(eitp_run *run) {
-    eitp__health *health = &run->health;
+static void eitp__health_watch_loss(eitp_run *run, eitp__health *health) {
     const double guess = eitp__run_guess(run);
     const int diverges = eitp__health_has_diverged(health, guess) || eitp__health_is_leaving(health, guess);
     char loss[160];
     if (diverges && !health->has_warned) {
-        eitp__describe_loss(run, loss, sizeof loss);
+        eitp__describe_loss(run, health, loss, sizeof loss);
         eitp__run_notify(run, EITP_EVENT_DIVERGING, EITP_LOG_WARNING, 0,
                          "the loss diverges: %s; lower the learning rate (now %.3g), or raise the warm-up", loss,
                          run->report.step.learning_rate);
@@ -140,18 +126,17 @@ static void eitp__health_watch_loss(eitp_run *run) {
 }
 
 /* The norm of the gradient bounds each of its elements, whose squares the optimizer averages. */
-static void eitp__health_watch_state(eitp_run *run) {
+static void eitp__health_watch_state(const eitp_run *run, eitp__health *health) {
     const eitp_step_report *step = &run->report.step;
     const double limit = eitp__trainer_config(run->trainer)->max_grad_norm;
     const double norm = limit > 0 && limit < step->grad_norm ? limit : step->grad_norm;
     if (step->applied && norm >= EITP__LARGEST_SQUARED)
-        run->health.overflowed = 1;
+        health->overflowed = 1;
 }
 
 /* Reports a spike, unless one was reported a few steps before. */
-static void eitp__health_watch_spikes(eitp_run *run) {
+static void eitp__health_watch_spikes(eitp_run *run, eitp__health *health) {
     const eitp_step_report *step = &run->report.step;
-    eitp__health *health = &run->health;
     char loss[80] = "", norm[80] = "", more[48] = "";
     if (!step->spike)
         return;
@@ -173,59 +158,183 @@ static void eitp__health_watch_spikes(eitp_run *run) {
                      step->applied ? "" : "; the step was skipped", more);
 }
 
-EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
+/* Counts the steps of the first three after the newest checkpoint whose loss is bad. */
+static void eitp__judge_checkpoint(const eitp_run *run, eitp__model_health *model) {
+    const eitp_run_report *report = &run->report;
+    const int64_t newest = eitp__run_newest_save(run);
+    const double limit = eitp__health_limit(&model->health, eitp__trainer_task(run->trainer)->guess_loss);
+    if (model->judged_step != newest)
+        model->bad_losses = 0;
+    model->judged_step = newest;
+    model->bad_losses += !(report->step.loss <= limit) && report->step.step <= newest + EITP__HEALTH_LAST;
+}
+
+/* Votes to end the run after max_nonfinite steps in a row whose numbers were not finite. */
+static void eitp__health_watch_finite(eitp_run *run, eitp__model_health *model, eitp__decision *decision) {
     const eitp_step_report *step = &run->report.step;
-    eitp__health *health = &run->health;
+    eitp__health *health = &model->health;
     char cause[500];
-    eitp__health_add_loss(health, step->loss);
-    eitp__health_watch_state(run);
-    eitp__health_watch_loss(run);
-    eitp__health_watch_spikes(run);
-    if (!eitp__step_is_nonfinite(step)) {
-        health->nonfinite = 0;
-        return EITP_OK;
-    }
-    health->nonfinite++;
-    if (run->config.check_finite == EITP_CHECK_FINITE_NO)
-        return EITP_OK;
-    eitp_nonfinite_format(&run->nonfinite, cause, sizeof cause);
+    health->nonfinite = eitp__step_is_nonfinite(step) ? health->nonfinite + 1 : 0;
+    if (!health->nonfinite || run->config.check_finite == EITP_CHECK_FINITE_NO)
+        return;
+    eitp_nonfinite_format(&model->nonfinite, cause, sizeof cause);
     eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0,
                      "step %lld skipped: the gradient is not finite%s%s", (long long)step->step, *cause ? ": " : "",
                      cause);
-    if (health->nonfinite < run->config.max_nonfinite)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
-                      "%lld steps were skipped because the gradient is not finite, up to step %lld",
-                      (long long)health->nonfinite, (long long)step->step);
+    if (health->nonfinite >= run->config.max_nonfinite && !decision->fails.status)
+        eitp__fail(&decision->fails, EITP_ERROR_NOT_FINITE,
+                   "%lld steps were skipped because the gradient is not finite, up to step %lld",
+                   (long long)health->nonfinite, (long long)step->step);
 }
 
-/* ---- Before each save, and at the end ---- */
+static void eitp__health_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    eitp__model_health *model = (eitp__model_health *)state;
+    eitp__judge_checkpoint(run, model);
+    eitp__health_add_loss(&model->health, run->report.step.loss);
+    eitp__health_watch_state(run, &model->health);
+    eitp__health_watch_loss(run, &model->health);
+    eitp__health_watch_spikes(run, &model->health);
+    eitp__health_watch_finite(run, model, decision);
+}
 
-EITP__PRIVATE int eitp__health_may_save(eitp_run *run) {
-    const eitp__verdict verdict = eitp__health_verdict(run);
-    char reason[240], good[400];
-    if (verdict == EITP__MODEL_GOOD) {
-        run->health.has_refused = 0;
-        return 1;
+/* ---- A ruined model ---- */
+
+static void eitp__health_judge(const eitp_run *run, const void *state, eitp__judgement *judgement) {
+    const eitp__health *health = &((const eitp__model_health *)state)->health;
+    const eitp__diagnosis diagnosis = eitp__diagnose(run, health);
+    if (diagnosis == EITP__HEALTHY)
+        return;
+    judgement->verdict = diagnosis == EITP__UNPROVEN ? EITP__MODEL_UNKNOWN : EITP__MODEL_RUINED;
+    judgement->end = diagnosis == EITP__LOSS_DIVERGED ? EITP_RUN_DIVERGED : EITP_RUN_NOT_FINITE;
+    eitp__describe_diagnosis(run, health, diagnosis, judgement->why, sizeof judgement->why);
+}
+
+/* "<directory>/checkpoint-<step><suffix>", or NULL without memory. */
+static char *eitp__run_checkpoint_path(const eitp_run *run, int64_t step, const char *suffix) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)step, suffix);
+    return eitp__join_path(&run->host, run->directory, name);
+}
+
+/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`, or -1. */
+static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
+    for (int64_t older = step - 1; older > 0 && older >= step - EITP__WITHDRAWN_STEPS; older--) {
+        char *path = eitp__run_checkpoint_path(run, older, "");
+        eitp_path_info info = EITP__ZERO;
+        const int is_whole = path && !eitp__path_info(&run->host, path, &info, NULL) &&
+                             info.kind == EITP_PATH_DIRECTORY && !eitp_checkpoint_verify(&run->host, path, NULL);
+        eitp__release_text(&run->host, path);
+        if (is_whole)
+            return older;
     }
-    if (verdict == EITP__MODEL_UNKNOWN || run->health.has_refused)
-        return 0;
-    run->health.has_refused = 1;
-    if (run->is_ending) /* the error says it */
-        return 0;
-    eitp__describe_verdict(run, verdict, reason, sizeof reason);
-    eitp__describe_last_good(run, good, sizeof good);
-    eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_WARNING, 0,
-                     "no checkpoint is written until the model recovers: %s; %s", reason, good);
+    return -1;
+}
+
+/* Renames it, over one of an earlier attempt. */
+static eitp_status eitp__run_rename_ruined(const eitp_run *run, int64_t step, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    char *path = eitp__run_checkpoint_path(run, step, ""), *ruined = eitp__run_checkpoint_path(run, step, ".diverged");
+    eitp_status status = path && ruined ? eitp__remove_tree(host, ruined, error)
+                                        : eitp__fail_memory(error, strlen(run->directory), "a path");
+    if (!status)
+        status = eitp__rename_path(host, path, ruined, error);
+    if (!status)
+        status = eitp__sync_directory(host, run->directory, error);
+    eitp__release_text(host, path);
+    eitp__release_text(host, ruined);
+    return status;
+}
+
+/* True if an observer keeps the checkpoint of a step, as an evaluation that found it the best is a reason to. */
+static int eitp__run_keeps(const eitp_run *run, int64_t step) {
+    EITP__EACH_OBSERVER (run, i, keeps) {
+        if (run->observers[i].keeps(run, run->states[i]) == step)
+            return 1;
+    }
     return 0;
 }
 
-EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eitp_error *error) {
-    const eitp__verdict verdict = eitp__health_verdict(run);
-    char reason[240], good[200];
-    run->report.end = verdict == EITP__LOSS_DIVERGED ? EITP_RUN_DIVERGED : EITP_RUN_NOT_FINITE;
-    eitp__describe_verdict(run, verdict, reason, sizeof reason);
-    eitp__describe_last_good(run, good, sizeof good);
-    return eitp__fail(error, EITP_ERROR_NOT_FINITE, "%s; %s; lower the learning rate (now %.3g)%s%s", reason, good,
-                      run->report.step.learning_rate, kept ? "; the model is kept as " : "", kept ? kept : "");
+/*
+ * A step's loss is that of the model before its update, so only the steps after a save show what was saved. If the
+ * losses of the first three are above the limit of health.h, or not finite, the newest checkpoint is renamed
+ * checkpoint-<step>.diverged, and report.saved_step is the one before. Not if that is more than ten steps older: losses
+ * of other samples are no proof, and so a mistake costs a few steps.
+ */
+static void eitp__health_ruined(eitp_run *run, void *state) {
+    const eitp__model_health *model = (const eitp__model_health *)state;
+    eitp_run_report *report = &run->report;
+    const int64_t step = report->saved_step;
+    int64_t before;
+    eitp_error error;
+    if (step < 0 || step != model->judged_step || model->bad_losses < EITP__HEALTH_LAST || eitp__run_keeps(run, step))
+        return;
+    before = eitp__run_find_before(run, step);
+    if (before < 0)
+        return;
+    if (eitp__run_rename_ruined(run, step, &error)) {
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a ruined checkpoint keeps its name: %s",
+                         error.message);
+        return;
+    }
+    report->saved_step = before;
+    eitp__run_update_links(run);
+    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                     "the model was ruined when checkpoint-%lld was saved, as the steps after it show: renamed it "
+                     "checkpoint-%lld.diverged",
+                     (long long)step, (long long)step);
+}
+
+/* ---- The observer ---- */
+
+static eitp_status eitp__health_begin(eitp_run *run, void *state, eitp_error *error) {
+    (void)error;
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(eitp__trainer_task(run->trainer)->context, &((eitp__model_health *)state)->nonfinite);
+    return EITP_OK;
+}
+
+static eitp_status eitp__health_before_step(eitp_run *run, void *state, eitp_error *error) {
+    (void)run, (void)error;
+    ((eitp__model_health *)state)->nonfinite.op = NULL;
+    return EITP_OK;
+}
+
+static void eitp__health_saved_model(eitp_run *run, void *state, int is_counted, double waited) {
+    (void)run, (void)waited;
+    if (is_counted)
+        eitp__health_saved(&((eitp__model_health *)state)->health);
+}
+
+/* A resume from this checkpoint compares losses with it. An undisturbed run does not write one that is not counted. */
+static void eitp__health_write_state(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {
+    eitp__health health = ((const eitp__model_health *)state)->health;
+    (void)run;
+    if (is_counted)
+        eitp__health_saved(&health);
+    eitp__health_write(&health, text);
+}
+
+static eitp_status eitp__health_read_state(eitp_run *run, void *state, const eitp__json *value, eitp_error *error) {
+    (void)run;
+    return eitp__health_read(&((eitp__model_health *)state)->health, value, error);
+}
+
+static void eitp__health_end(eitp_run *run, void *state) {
+    (void)state;
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(eitp__trainer_task(run->trainer)->context, NULL);
+}
+
+EITP__PRIVATE void eitp__health_observer(eitp__observer *observer) {
+    observer->name = "health";
+    observer->state_size = sizeof(eitp__model_health);
+    observer->begin = eitp__health_begin;
+    observer->before_step = eitp__health_before_step;
+    observer->after_step = eitp__health_after_step;
+    observer->judge = eitp__health_judge;
+    observer->saved = eitp__health_saved_model;
+    observer->write = eitp__health_write_state;
+    observer->read = eitp__health_read_state;
+    observer->ruined = eitp__health_ruined;
+    observer->end = eitp__health_end;
 }

@@ -2,7 +2,19 @@
 
 #include "base/files.h"
 #include "run/events.h"
-#include "run/run_best.h"
+
+EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step) {
+    eitp_path_info info = EITP__ZERO;
+    char name[64], *path;
+    int is_missing;
+    if (step < 0)
+        return 0;
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
+    path = eitp__join_path(&run->host, run->directory, name);
+    is_missing = path && !eitp__path_info(&run->host, path, &info, NULL) && info.kind != EITP_PATH_DIRECTORY;
+    eitp__release_text(&run->host, path);
+    return !is_missing;
+}
 
 /* What is at a path, found without failing: a link to nothing is missing, as what cannot be looked up. */
 static eitp_path_kind eitp__kind_of(const eitp_run *run, const char *path) {
@@ -47,21 +59,22 @@ static int eitp__link_checkpoint(const eitp_run *run, const char *name, const ch
 
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
     const eitp_files *files = &run->host.files;
+    int *have_failed = (int *)run->states[EITP__OBSERVER_LINKS]; /* which was reported */
     int code, best_code;
     if (!files->link)
         return;
     code = eitp__link_checkpoint(run, EITP__LATEST_LINK, "." EITP__LATEST_LINK ".partial", run->report.saved_step);
     best_code = eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial",
-                                      run->keep_best ? run->best.saved.step : -1);
+                                      run->keep_best ? run->report.best_step : -1);
     code = code ? code : best_code;
     /* Before what they referred to is removed: otherwise a power failure may leave links to nothing. */
     if (!code)
         code = files->sync_directory(files->user, run->directory);
-    if (code && !run->links_have_failed)
+    if (code && !*have_failed)
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "the links %s and %s in '%s' cannot be made: %s; the run continues without them",
                          EITP__LATEST_LINK, EITP__BEST_LINK, run->directory, strerror(code));
-    run->links_have_failed |= code != 0;
+    *have_failed |= code != 0;
 }
 
 /* The links that are there, and lead to nothing. */
@@ -93,4 +106,24 @@ EITP__PRIVATE void eitp__run_repair_links(const eitp_run *run, int64_t newest) {
         eitp__link_checkpoint(run, EITP__LATEST_LINK, "." EITP__LATEST_LINK ".partial", newest);
     if (found.best && eitp__leads_to_nothing(run, EITP__BEST_LINK))
         eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial", -1);
+}
+
+/* ---- The observer ---- */
+
+static eitp_status eitp__links_begin(eitp_run *run, void *state, eitp_error *error) {
+    (void)state, (void)error;
+    if (run->checkpoint)
+        eitp__run_update_links(run);
+    return EITP_OK;
+}
+
+static void eitp__links_settle(eitp_run *run, void *state) {
+    (void)state;
+    eitp__run_update_links(run);
+}
+
+EITP__PRIVATE void eitp__links_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(int);
+    observer->begin = eitp__links_begin;
+    observer->settle = eitp__links_settle;
 }

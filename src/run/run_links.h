@@ -7,6 +7,9 @@
 #define EITP__LATEST_LINK "latest_model"
 #define EITP__BEST_LINK "best_model"
 
+/* True if the directory of the run has a checkpoint of a step, or cannot be looked up. */
+EITP__PRIVATE int eitp__run_has_checkpoint(const eitp_run *run, int64_t step);
+
 /*
  * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist, by
  * one rename each. A link to nothing is removed, and so is one that cannot be replaced. Call it after a save, before

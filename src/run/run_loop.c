@@ -1,74 +1,62 @@
 #include "run/run_loop.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "run/async_save.h"
-#include "run/disk.h"
 #include "run/events.h"
-#include "run/records.h"
-#include "run/run_best.h"
+#include "run/poll.h"
 #include "run/run_directory.h"
 #include "run/run_evaluate.h"
-#include "run/run_links.h"
-#include "run/run_health.h"
-#include "run/run_prune.h"
 #include "run/run_save.h"
+#include "run/run_schedule.h"
 #include "run/run_state.h"
-#include "run/run_withdraw.h"
-#include "run/sinks.h"
 #include "train/trainer.h"
 
 /* ---- A step ---- */
 
-static void eitp__notify_step(eitp_run *run, double seconds) {
-    const eitp_step_report *step = &run->report.step;
-    char all[32] = "";
-    if (run->report.steps)
-        snprintf(all, sizeof all, "/%lld", (long long)run->report.steps);
-    eitp__run_notify(run, EITP_EVENT_STEP, EITP_LOG_DEBUG, seconds,
-                     "step %lld%s  loss %.4f  lr %.3g  norm %.3g  %.0f %s/s", (long long)step->step, all, step->loss,
-                     step->learning_rate, step->grad_norm, seconds > 0 ? (double)step->items / seconds : 0,
-                     eitp__run_unit(run));
+static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    EITP__EACH_OBSERVER (run, i, before_step) {
+        if (!status)
+            status = run->observers[i].before_step(run, run->states[i], error);
+    }
+    return status;
 }
 
-/* That after the last step comes before its save, so that the last checkpoint has it. */
-static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
-    return (step > 0 && step == run->report.steps) || eitp__steps_are_due(run->config.eval_steps, step) ||
-           eitp__epochs_are_due(run, run->config.eval_epochs, step);
-}
-
-static int eitp__save_is_due(const eitp_run *run, int64_t step) {
-    const double seconds = run->config.save_seconds;
-    if (eitp__run_has_saved(run, step))
-        return 0;
-    return run->save || eitp__run_schedules_save(run, step) ||
-           (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
+/* Does something that observers may interrupt, and repeats it after they have reacted. */
+static eitp_status eitp__run_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
+                                    eitp_error *error) {
+    eitp_status status = work(run, error);
+    while (status == EITP_ERROR_INTERRUPTED && !run->stop && eitp__run_is_disturbed(run)) {
+        status = eitp__run_before_step(run, error);
+        if (!status)
+            status = work(run, error);
+    }
+    return status;
 }
 
 /* Evaluates, and saves again a checkpoint that was written before the evaluation of its step. */
 static eitp_status eitp__run_evaluate_step(eitp_run *run, eitp_error *error) {
-    eitp_status status = eitp__guard_repeat(run, eitp__run_evaluate, error);
-    return status || !run->saved_early ? status : eitp__run_save_early(run, error);
+    eitp_status status = eitp__run_repeat(run, eitp__run_evaluate, error);
+    return status || !run->saves.is_early ? status : eitp__run_save_early(run, error);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
-    double seconds, began = eitp__clock();
+    const double began = eitp__clock();
     eitp_run_report *report = &run->report;
-    eitp_status status;
-    run->nonfinite.op = NULL;
-    status = eitp_trainer_step(run->trainer, &report->step, error);
+    eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
     if (status)
         return status;
-    run->saved_early = 0;
-    eitp__guard_step_done(run);
-    seconds = eitp__clock() - began;
+    run->saves.is_early = 0;
+    run->seconds = eitp__clock() - began;
     report->items += report->step.items;
-    report->seconds += seconds;
-    eitp__record_step(run, seconds);
-    eitp__notify_step(run, seconds);
-    eitp__async_save_poll(run);
-    eitp__run_judge_checkpoint(run);
-    status = eitp__health_check(run, error);
+    report->seconds += run->seconds;
+    memset(&run->decision, 0, sizeof run->decision);
+    EITP__EACH_OBSERVER (run, i, after_step) {
+        run->observers[i].after_step(run, run->states[i], &run->decision);
+    }
+    if (run->decision.saves)
+        run->save = 1;
+    status = eitp__run_decided(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate_step(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
@@ -110,52 +98,38 @@ static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-static int64_t eitp__run_last_step(const eitp_run *run) {
-    return run->report.steps ? run->report.steps : INT64_MAX;
-}
-
-/* True if the evaluation after the checkpoint's step is missing from those that decide: it was written before it. */
-static int eitp__run_lacks_evaluation(const eitp_run *run, int64_t step) {
-    return step > 0 && eitp__run_follows_best(run) && eitp__run_validates(run) && eitp__evaluation_is_due(run, step) &&
-           !eitp__best_has(&run->best, step);
+/* Reads the states of the observers, and lets them begin. */
+static eitp_status eitp__run_begin_observers(eitp_run *run, eitp_error *error) {
+    eitp_status status = run->checkpoint ? eitp__run_state_read(run, error) : EITP_OK;
+    EITP__EACH_OBSERVER (run, i, begin) {
+        if (!status)
+            status = run->observers[i].begin(run, run->states[i], error);
+    }
+    return status ? status : eitp__run_decided(run, error);
 }
 
 /* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and is missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
     eitp__run_end_prefetch(run);
     done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
-    run->saved_at = eitp__clock();
-    eitp__guard_begin(run);
+    run->saves.at = eitp__clock();
     if (!status)
         status = eitp__run_check_config(run, error);
     if (!status)
-        status = eitp__sinks_resume(run, run->checkpoint ? done : -1, &evaluated, error);
-    if (!status)
-        status = eitp__run_resume_state(run, error);
-    if (!status && run->checkpoint)
-        eitp__run_update_links(run);
-    run->recorded_step = evaluated ? done : -1;
-    run->saved_early = !status && eitp__run_lacks_evaluation(run, done);
-    report->evaluated_step = run->saved_early ? -1 : run->recorded_step;
-    if (!status && done < eitp__run_last_step(run)) {
-        status = eitp__disk_check(run, error);
-        run->is_refused = status != EITP_OK;
-        if (!status) {
-            eitp__async_save_prepare(run);
-            eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
-                             (long long)done + 1);
-        }
-    }
-    if (!status && eitp__run_validates(run) && report->evaluated_step != done && done < eitp__run_last_step(run) &&
-        eitp__evaluation_is_due(run, done))
-        status = eitp__run_evaluate_step(run, error);
-    return status;
+        status = eitp__run_begin_observers(run, error);
+    if (status || !eitp__steps_follow(run))
+        return status;
+    eitp__async_save_prepare(run);
+    eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld", (long long)done + 1);
+    if (!eitp__run_validates(run) || report->evaluated_step == done || !eitp__evaluation_is_due(run, done))
+        return EITP_OK;
+    run->decision.stops = 0; /* this evaluation decides */
+    return eitp__run_evaluate_step(run, error);
 }
 
 /* ---- The loop and its end ---- */
@@ -163,11 +137,10 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
 static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     eitp_status status = eitp__run_begin(run, error);
-    while (!status && !run->stop && !run->stops_early &&
-           eitp_trainer_steps_done(run->trainer) < eitp__run_last_step(run)) {
-        status = eitp__guard_check(run, error);
+    while (!status && !run->stop && !run->decision.stops && eitp__steps_follow(run)) {
+        status = eitp__run_before_step(run, error);
         if (!status)
-            status = eitp__guard_repeat(run, eitp__run_step, error);
+            status = eitp__run_repeat(run, eitp__run_step, error);
         /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
         if (status == EITP_ERROR_FORMAT)
             status = error->status = EITP_ERROR_IO;
@@ -194,7 +167,7 @@ static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
         return EITP_RUN_STOPPED;
     if (run->report.end == EITP_RUN_END_OF_DATA)
         return EITP_RUN_END_OF_DATA;
-    return run->stops_early ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
+    return run->decision.stops ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
 }
 
 /* A ruined model decides about the end, unless something else has failed. */
@@ -207,6 +180,10 @@ static eitp_status eitp__run_finish_ruined(eitp_run *run, eitp_status status, ei
     return is_end ? EITP_ERROR_NOT_FINITE : status;
 }
 
+static int eitp__run_is_ruined(const eitp_run *run) {
+    return eitp__run_judge(run).verdict == EITP__MODEL_RUINED;
+}
+
 /* Saves the steps before a failure: the failed step has changed nothing. */
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
@@ -214,9 +191,9 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
     if (eitp_trainer_is_torn(run->trainer))
         return status;
-    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+    if (run->report.saved_step != done && eitp__run_is_ruined(run))
         return eitp__run_finish_ruined(run, status, error);
-    if (run->report.saved_step != done && done > run->report.start_step && !run->cannot_save)
+    if (run->report.saved_step != done && done > run->report.start_step && !run->saves.has_failed)
         eitp__run_save(run, &second);
     if (status != EITP_ERROR_PRESSURE || run->report.saved_step == done)
         return status;
@@ -228,19 +205,9 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
 
 static eitp_status eitp__run_finish_stopped(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+    if (run->report.saved_step != done && eitp__run_is_ruined(run))
         return eitp__run_save_ruined(run, error);
     return eitp__run_save_stopped(run, error);
-}
-
-static void eitp__notify_early_stop(eitp_run *run) {
-    const eitp__best_state *best = &run->best.now;
-    char found[80] = "no finite value so far";
-    if (best->step >= 0)
-        snprintf(found, sizeof found, "best %.6g at step %lld", best->value, (long long)best->step);
-    eitp__run_notify(run, EITP_EVENT_EARLY_STOP, EITP_LOG_INFO, 0,
-                     "early stop: no improvement of the validation %s in %lld evaluations (%s)",
-                     eitp__run_metric_name(run), (long long)best->since, found);
 }
 
 static void eitp__run_finish_idle(eitp_run *run) {
@@ -251,39 +218,39 @@ static void eitp__run_finish_idle(eitp_run *run) {
                      done, steps);
     /* The last save may have left what it could not remove. */
     if (run->config.resume == EITP_RESUME_NEWEST)
-        eitp__run_prune(run);
+        eitp__run_settle(run);
+}
+
+/* Saves what is not saved, and says why the run ends if it is not done. */
+static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_error *error) {
+    eitp_run_report *report = &run->report;
+    if (report->end == EITP_RUN_EARLY_STOP)
+        eitp__run_notify(run, EITP_EVENT_EARLY_STOP, EITP_LOG_INFO, 0, "%s", run->decision.why);
+    if (status)
+        return eitp__run_finish_failed(run, status, error);
+    if (report->end == EITP_RUN_STOPPED)
+        return eitp__run_finish_stopped(run, error);
+    if (report->saved_step != eitp_trainer_steps_done(run->trainer))
+        return eitp__run_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
+    if (report->start_step == report->saved_step && !report->evaluations)
+        eitp__run_finish_idle(run);
+    else
+        eitp__run_settle(run); /* it may have failed after the last save */
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_context *context = eitp__trainer_task(run->trainer)->context;
-    eitp_status status;
-    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
-        eitp_context_check_finite(context, &run->nonfinite);
-    status = eitp__run_all_steps(run, error);
-    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
-        eitp_context_check_finite(context, NULL);
+    eitp_status status = eitp__run_all_steps(run, error);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     run->is_ending = 1;
     eitp__async_save_finish(run);
     eitp__async_save_release(run);
-    if (report->end == EITP_RUN_EARLY_STOP)
-        eitp__notify_early_stop(run);
-    if (status) {
-        status = eitp__run_finish_failed(run, status, error);
-    } else if (report->end == EITP_RUN_STOPPED) {
-        status = eitp__run_finish_stopped(run, error);
-    } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
-        status = eitp__health_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
-    } else if (report->start_step == report->saved_step && !report->evaluations) {
-        eitp__run_finish_idle(run);
-    } else {
-        eitp__run_prune(run); /* it may have failed after the last save */
+    status = eitp__run_finish(run, status, error);
+    EITP__EACH_OBSERVER (run, i, end) {
+        run->observers[i].end(run, run->states[i]);
     }
-    if (run->best_is_behind && eitp__run_follows_best(run))
-        eitp__run_write_best(run);
-    eitp__records_finish(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
     if (!eitp_trainer_is_torn(run->trainer))

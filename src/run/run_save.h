@@ -4,15 +4,6 @@
 
 #include "run/run_loop.h"
 
-/* True if `step` is a multiple of `interval`. */
-EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step);
-
-/* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
-EITP__PRIVATE int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step);
-
-/* True if the run saves after this step in any case. */
-EITP__PRIVATE int eitp__run_schedules_save(const eitp_run *run, int64_t step);
-
 /*
  * Writes a checkpoint when the run was asked to stop, unless there is one of the last step, or no step was done. It
  * removes no other. The limit counts it if an undisturbed run saves after this step too.

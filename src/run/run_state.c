@@ -2,41 +2,25 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "run/best.h"
 
 #define EITP__RUN_STATE_FILE "run_state.json"
 #define EITP__RUN_STATE_FORMAT "eitp run"
 #define EITP__RUN_STATE_VERSION 1
 #define EITP__RUN_STATE_LIMIT ((size_t)1 << 22)
 
-EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
-    return run->keep_best || run->config.patience > 0;
-}
-
-EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
-    return run->keep_best ? run->keep_best : "loss";
-}
-
-EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
-    kept[0] = run->keep_best ? run->best.saved.step : -1;
-    kept[1] = run->kept_step;
-    kept[2] = run->report.saved_step;
-}
-
 /* ---- Writing ---- */
 
 static void eitp__run_state_format(const eitp_run *run, int is_counted, eitp__buffer *text) {
-    eitp__health health = run->health;
-    eitp__buffer_format(text, "{\n\"format\": \"%s\",\n\"version\": %d,\n", EITP__RUN_STATE_FORMAT,
+    eitp__buffer_format(text, "{\n\"format\": \"%s\",\n\"version\": %d", EITP__RUN_STATE_FORMAT,
                         EITP__RUN_STATE_VERSION);
-    /* A resume from this checkpoint compares losses with it. An undisturbed run does not write one that is not
-       counted. */
-    if (is_counted)
-        eitp__health_saved(&health);
-    eitp__buffer_add_text(text, "\"health\": ");
-    eitp__health_write(&health, text);
-    if (eitp__run_follows_best(run)) {
-        eitp__buffer_add_text(text, ",\n\"best\": ");
-        eitp__best_format(&run->best, &run->best.now, eitp__run_metric_name(run), run->keep_best != NULL, text);
+    EITP__EACH_OBSERVER (run, i, write) {
+        const size_t before = text->size;
+        size_t named;
+        eitp__buffer_format(text, ",\n\"%s\": ", run->observers[i].name);
+        named = text->size;
+        run->observers[i].write(run, run->states[i], is_counted, text);
+        text->size = text->size == named ? before : text->size; /* it has nothing to write */
     }
     eitp__buffer_add_text(text, "\n}\n");
 }
@@ -92,19 +76,18 @@ static eitp_status eitp__run_state_check(const eitp__json *root, eitp_error *err
 }
 
 static eitp_status eitp__run_state_parse(eitp_run *run, const eitp__json *root, eitp_error *error) {
-    const eitp__json *best = eitp__json_member(root, "best");
     eitp_status status = eitp__run_state_check(root, error);
-    if (!status)
-        status = eitp__health_read(&run->health, eitp__json_member(root, "health"), error);
-    if (!status && best && eitp__run_follows_best(run))
-        status = eitp__best_parse(&run->best, best, eitp__run_metric_name(run), run->checkpoint_step, error);
+    EITP__EACH_OBSERVER (run, i, read) {
+        const eitp__observer *observer = &run->observers[i];
+        if (!status)
+            status = observer->read(run, run->states[i], eitp__json_member(root, observer->name), error);
+    }
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, int *found, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, eitp_error *error) {
     eitp__json_document *document;
     eitp_status status = eitp__run_state_open(&run->host, run->checkpoint, &document, error);
-    *found = document != NULL;
     if (!status && document) {
         status = eitp__run_state_parse(run, eitp__json_root(document), error);
         if (status)

@@ -1,8 +1,38 @@
-/* The sinks of a run: what they are given, and what they could not store. */
+/* The sinks of a run: what its records are given to. They belong to the records' observer. */
 #ifndef EITP_SINKS_H
 #define EITP_SINKS_H
 
 #include "run/run_loop.h"
+
+typedef struct eitp__sink {
+    eitp_record_sink calls;
+    int is_open;     /* it was resumed, and gets records */
+    int is_failing;  /* its last call failed */
+    int has_changed; /* is_failing did, and that was not reported yet */
+    int64_t lost;    /* number of records, unless the sink counts them */
+    char why[200];   /* it fails */
+} eitp__sink;
+
+typedef struct eitp__sinks {
+    eitp__sink *all; /* the program's, then that of metrics.jsonl */
+    size_t count, capacity;
+    eitp_jsonl *metrics;
+    char *metrics_path;
+    int created_metrics;   /* the file did not exist before */
+    int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
+} eitp__sinks;
+
+EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run);
+
+/* Replaces the sinks by those of a configuration, and metrics.jsonl if it has that. After a failure they are as they
+   were. */
+EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error);
+
+/* Replaces metrics.jsonl, whose directory is another one now. */
+EITP__PRIVATE eitp_status eitp__sinks_replace_metrics(eitp_run *run, eitp_error *error);
+
+/* Closes metrics.jsonl, and removes it if this run created it and did not train. */
+EITP__PRIVATE void eitp__sinks_close(eitp_run *run);
 
 /* Calls resume of all sinks, which get records from then on; see eitp_record_sink. */
 EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);

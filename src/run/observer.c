@@ -1,0 +1,41 @@
+#include "run/observer.h"
+
+#include "run/run_loop.h"
+
+EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run) {
+    eitp__judgement worst = EITP__ZERO;
+    EITP__EACH_OBSERVER (run, i, judge) {
+        eitp__judgement one = EITP__ZERO;
+        run->observers[i].judge(run, run->states[i], &one);
+        worst = one.verdict > worst.verdict ? one : worst;
+    }
+    return worst;
+}
+
+EITP__PRIVATE int eitp__run_is_good(const eitp_run *run) {
+    return eitp__run_judge(run).verdict == EITP__MODEL_GOOD;
+}
+
+EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
+    int count = 0;
+    EITP__EACH_OBSERVER (run, i, keeps) {
+        kept[count++] = run->observers[i].keeps(run, run->states[i]);
+    }
+    while (count < EITP__KEPT_STEPS)
+        kept[count++] = run->report.saved_step;
+}
+
+EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *error) {
+    if (run->decision.fails.status)
+        *error = run->decision.fails;
+    return run->decision.fails.status;
+}
+
+EITP__PRIVATE void eitp__run_settle(eitp_run *run) {
+    /* What is in progress looks like a leftover; this follows when it is complete. */
+    if (run->saves.save)
+        return;
+    EITP__EACH_OBSERVER (run, i, settle) {
+        run->observers[i].settle(run, run->states[i]);
+    }
+}
