@@ -38,6 +38,7 @@ report = json.load(open("out"))
 assert report["processor"]["usable"] >= 1 and report["processor"]["kernels"] in report["processor"]["instruction_sets"]
 assert report["memory"]["usable"] >= report["memory"]["budget"] > 0
 assert isinstance(report["gpus"], list) and isinstance(report["temperatures"], list)
+assert all(0 <= share <= 1 for share in report["pressure"].values()) and report.get("load", 0) >= 0
 assert {"tiny", "distilgpt2", "gpt2", "gpt2-medium", "minilm", "bert-base", "roberta-large"} <= {
     model["model"] for model in report["models"]}
 assert report["fits"] is True and report["command"]

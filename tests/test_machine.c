@@ -1,64 +1,11 @@
 /* Memory of machine and process, with simulated /proc and control groups of both versions. */
 #include "tests/everything.h"
 
-#include "tests/faults.h"
+#include "tests/prepared_files.h"
 
 #include <sys/resource.h>
 
 #define MIB ((uint64_t)1 << 20)
-
-/* A read-only file system in memory; ends with a NULL path. As in /proc, every size is 0. */
-typedef struct prepared {
-    const char *path, *text;
-} prepared;
-
-static int prepared_open(void *user, const char *path, eitp_file_mode mode, void **file) {
-    const prepared *files = (const prepared *)user;
-    CHECK(mode == EITP_FILE_READ);
-    for (; files->path; files++) {
-        if (!strcmp(files->path, path)) {
-            *file = (void *)(uintptr_t)files->text;
-            return files->text ? 0 : EACCES;
-        }
-    }
-    return ENOENT;
-}
-
-static int prepared_close(void *user, void *file) {
-    (void)user;
-    (void)file;
-    return 0;
-}
-
-static int prepared_size(void *user, void *file, uint64_t *size) {
-    (void)user;
-    (void)file;
-    *size = 0;
-    return 0;
-}
-
-/* Reads at most 700 bytes at a time. */
-static int prepared_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
-    const char *text = (const char *)file;
-    size_t left = strlen(text) - (size_t)offset;
-    (void)user;
-    *done = left < size ? left : size;
-    if (*done > 700)
-        *done = 700;
-    memcpy(data, text + offset, *done);
-    return 0;
-}
-
-static eitp_files prepared_table(const prepared *files) {
-    eitp_files table;
-    memset(&table, 0, sizeof table);
-    table.user = (void *)(uintptr_t)files;
-    table.open = prepared_open;
-    table.close = prepared_close;
-    table.size = prepared_size;
-    table.read = prepared_read;
-    return table;
-}
 
 /* The memory info of a machine with these files. */
 static eitp_memory_info read_prepared(const prepared *files) {

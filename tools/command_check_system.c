@@ -54,20 +54,41 @@ static void add_gpus(text_buffer *t, const system_report *r) {
         text_format(t, "GPU          none found; eitp computes on the processor\n");
 }
 
-static void add_surroundings(text_buffer *t, const system_report *r) {
-    double hottest = 0;
-    const char *name = "";
+/* The hottest sensor, or NULL. */
+static const eitp_sensor *find_hottest(const system_report *r) {
+    const eitp_sensor *hottest = NULL;
     for (size_t i = 0; i < r->sensor_count; i++) {
-        name = r->sensors[i].celsius > hottest ? r->sensors[i].name : name;
-        hottest = r->sensors[i].celsius > hottest ? r->sensors[i].celsius : hottest;
+        const eitp_sensor *sensor = &r->sensors[i];
+        if (sensor->kind == EITP_SENSOR_TEMPERATURE && (!hottest || sensor->value > hottest->value))
+            hottest = sensor;
     }
+    return hottest;
+}
+
+static void add_load(text_buffer *t, const system_report *r) {
+    int pressures = 0;
+    for (size_t i = 0; i < r->sensor_count; i++) {
+        if (r->sensors[i].kind == EITP_SENSOR_LOAD)
+            text_format(t, "load         %.2f tasks, the mean of the last minute\n", r->sensors[i].value);
+    }
+    for (size_t i = 0; i < r->sensor_count; i++) {
+        if (r->sensors[i].kind == EITP_SENSOR_PRESSURE)
+            text_format(t, "%s %s %.0f %%", pressures++ ? "," : "pressure     of the last 10 seconds, tasks waited for",
+                        r->sensors[i].name, 100 * r->sensors[i].value);
+    }
+    text_format(t, pressures ? "\n" : "");
+}
+
+static void add_surroundings(text_buffer *t, const system_report *r) {
+    const eitp_sensor *hottest = find_hottest(r);
     text_format(t, "disk         %s free in '%s'%s\n",
                 r->disk_free == UINT64_MAX ? "an unknown size" : output_bytes((double)r->disk_free), r->disk,
                 r->is_writable ? "" : ", which cannot be written");
-    if (r->sensor_count)
-        text_format(t, "temperature  %.0f C (%s)\n", hottest, name);
+    if (hottest)
+        text_format(t, "temperature  %.0f C (%s)\n", hottest->value, hottest->name);
     else
         text_format(t, "temperature  unknown: this machine has no sensor that can be read\n");
+    add_load(t, r);
 }
 
 static void add_models(text_buffer *t, const system_report *r) {
@@ -205,6 +226,32 @@ static void add_json_memory(text_buffer *t, const system_report *r) {
     text_format(t, "}");
 }
 
+static void add_json_sensors(text_buffer *t, const system_report *r) {
+    int temperatures = 0;
+    text_json_name(t, "temperatures");
+    text_format(t, "[");
+    for (size_t i = 0; i < r->sensor_count; i++) {
+        if (r->sensors[i].kind != EITP_SENSOR_TEMPERATURE)
+            continue;
+        text_format(t, temperatures++ ? ", {" : "{");
+        text_json_member_string(t, "name", r->sensors[i].name);
+        text_json_member_number(t, "celsius", r->sensors[i].value);
+        text_format(t, "}");
+    }
+    text_format(t, "]");
+    text_json_name(t, "pressure");
+    text_format(t, "{");
+    for (size_t i = 0; i < r->sensor_count; i++) {
+        if (r->sensors[i].kind == EITP_SENSOR_PRESSURE)
+            text_json_member_number(t, r->sensors[i].name, r->sensors[i].value);
+    }
+    text_format(t, "}");
+    for (size_t i = 0; i < r->sensor_count; i++) {
+        if (r->sensors[i].kind == EITP_SENSOR_LOAD)
+            text_json_member_number(t, "load", r->sensors[i].value);
+    }
+}
+
 static void add_json_devices(text_buffer *t, const system_report *r) {
     text_json_name(t, "gpus");
     text_format(t, "[");
@@ -224,15 +271,7 @@ static void add_json_devices(text_buffer *t, const system_report *r) {
     add_size(t, "free", r->disk_free, r->disk_free != UINT64_MAX);
     add_boolean(t, "writable", r->is_writable);
     text_format(t, "}");
-    text_json_name(t, "temperatures");
-    text_format(t, "[");
-    for (size_t i = 0; i < r->sensor_count; i++) {
-        text_format(t, i ? ", {" : "{");
-        text_json_member_string(t, "name", r->sensors[i].name);
-        text_json_member_number(t, "celsius", r->sensors[i].celsius);
-        text_format(t, "}");
-    }
-    text_format(t, "]");
+    add_json_sensors(t, r);
 }
 
 static void add_json_model(text_buffer *t, const system_model *model) {

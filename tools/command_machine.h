@@ -1,4 +1,4 @@
-/* The machine: processor, caches, GPUs, temperature. What the system does not say is empty or 0. */
+/* The machine: processor, caches, GPUs. What the system does not say is empty or 0. */
 #ifndef COMMAND_MACHINE_H
 #define COMMAND_MACHINE_H
 
@@ -15,7 +15,7 @@ typedef struct machine_cache {
     int64_t bytes;
 } machine_cache;
 
-enum { MACHINE_CACHES = 8, MACHINE_GPUS = 16, MACHINE_SENSORS = 64 };
+enum { MACHINE_CACHES = 8, MACHINE_GPUS = 16 };
 
 /* The caches of the first processor; returns how many. */
 size_t machine_caches(machine_cache caches[MACHINE_CACHES]);
@@ -28,14 +28,6 @@ typedef struct machine_gpu {
 
 /* The GPUs for computing (NVIDIA, AMD, Intel), from /proc and /sys; returns how many. */
 size_t machine_gpus(machine_gpu gpus[MACHINE_GPUS]);
-
-typedef struct machine_sensor {
-    char name[100]; /* "coretemp Package id 0" */
-    double celsius;
-} machine_sensor;
-
-/* The temperatures of /sys/class/hwmon and /sys/class/thermal; returns how many. */
-size_t machine_sensors(machine_sensor sensors[MACHINE_SENSORS]);
 
 EITP_END_DECLARATIONS
 

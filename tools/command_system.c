@@ -227,7 +227,8 @@ eitp_status system_examine(option_set *o, system_report *report, eitp_error *err
     machine_processor_name(report->processor, sizeof report->processor);
     report->cache_count = machine_caches(report->caches);
     report->gpu_count = machine_gpus(report->gpus);
-    report->sensor_count = machine_sensors(report->sensors);
+    if (!status)
+        status = eitp_sensors_read(&host, report->sensors, SYSTEM_SENSORS, &report->sensor_count, error);
     if (!status)
         status = examine_device(o, report, error);
     if (!status)

@@ -17,7 +17,7 @@ typedef struct system_model {
 } system_model;
 
 /* Checkpoints that a run has at a time with its default --save-total-limit. */
-enum { SYSTEM_CHECKPOINTS = 3, SYSTEM_MODELS = 12, SYSTEM_SETS = 8 };
+enum { SYSTEM_CHECKPOINTS = 3, SYSTEM_MODELS = 12, SYSTEM_SETS = 8, SYSTEM_SENSORS = 64 };
 
 typedef struct system_report {
     char processor[100];
@@ -34,7 +34,7 @@ typedef struct system_report {
     size_t budget; /* --memory-budget, else the default */
     machine_gpu gpus[MACHINE_GPUS];
     size_t gpu_count;
-    machine_sensor sensors[MACHINE_SENSORS];
+    eitp_sensor sensors[SYSTEM_SENSORS];
     size_t sensor_count;
     char *disk; /* the output directory, or the first of its parents that exists */
     int is_writable;

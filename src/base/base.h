@@ -264,6 +264,33 @@ EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
  */
 EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
 
+/* What a sensor of the machine measures. */
+typedef enum eitp_sensor_kind {
+    EITP_SENSOR_TEMPERATURE = 0, /* in degrees Celsius, from /sys/class/hwmon and /sys/class/thermal */
+    EITP_SENSOR_POWER = 1,       /* in watts, from /sys/class/hwmon */
+    EITP_SENSOR_ENERGY = 2,      /* in joules, counted up to `range`, then from 0; from /sys/class/powercap (RAPL) */
+    EITP_SENSOR_PRESSURE = 3,    /* "cpu", "memory" or "io": the share of the last 10 seconds in which some task waited
+                                    for it, 0 to 1; from /proc/pressure */
+    EITP_SENSOR_LOAD = 4         /* tasks that compute or wait for a disk, the mean of the last minute; from
+                                    /proc/loadavg */
+} eitp_sensor_kind;
+
+typedef struct eitp_sensor {
+    eitp_sensor_kind kind;
+    char name[100]; /* "coretemp Package id 0"; of the load "" */
+    double value;
+    double range; /* of energy; otherwise, or if unknown, 0 */
+} eitp_sensor;
+
+/*
+ * Reads the sensors of the machine through host->files, so that a folder of made-up files may stand for it. Stores the
+ * first `capacity` of them in `sensors` and their number in *count. `host` must be complete. A sensor that may not be
+ * read, or shows what no running machine has, is left out: besides NULL arguments, only EITP_ERROR_MEMORY can happen.
+ * For memory and disks see eitp_memory_info_read and eitp_files.space.
+ */
+EITP_API eitp_status eitp_sensors_read(const eitp_host *host, eitp_sensor *sensors, size_t capacity, size_t *count,
+                                       eitp_error *error);
+
 /* 1 if `left` is below eitp_memory_floor; else 0, also if `usable` is unknown or info is NULL. */
 EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 
