@@ -240,6 +240,16 @@ $(BUILD)/sanitized/tests/test_%_emulated: $(BUILD)/sanitized/tests/test_%_emulat
 	$(call say,LINK,$@)
 	$(link_sanitized)
 
+# Tests on the test device: of the library, the list of devices is another one.
+$(BUILD)/device/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(SANITIZED) -DEITP__WITH_TEST_BACKEND -MMD -MP -c $< -o $@
+$(BUILD)/device/tests/test_%: $(BUILD)/sanitized/tests/test_%.o $(BUILD)/device/backends/backend.o \
+	$(BUILD)/device/tests/device.o $(BUILD)/sanitized/libeitp.a
+	$(call say,LINK,$@)
+	$(link_sanitized)
+
 $(BUILD)/sanitized/command/%.o: tools/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -5587,6 +5587,7 @@ typedef struct eitp__operand {
     int rank;
     int64_t elements;
     int64_t shape[EITP_MAX_RANK];
+    int64_t row_elements; /* of a program: elements of each of its rows, if shape[0] is their number; otherwise 0 */
 } eitp__operand;
 
 /* A call of a kernel: everything that its items share. */
@@ -6148,13 +6149,16 @@ EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call
  * support.
  */
 
-#define EITP__BACKEND_API_VERSION 4
+#define EITP__BACKEND_API_VERSION 5
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
+
+/* Calls that were prepared. A backend has its own struct for them. */
+typedef struct eitp__program eitp__program;
 
 /* A question whether to stop, asked while calls are executed: nonzero stops. */
 typedef struct eitp__poll {
@@ -6227,12 +6231,29 @@ struct eitp__backend_interface {
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
     /*
-     * Executes the calls in order. `workspace` has the bytes that the most demanding call needs. Until the first
-     * `stoppable` calls are done, `poll` is asked about once for each of them, and within long ones. If the
-     * answer is nonzero and no later call has begun, the rest is dropped: EITP_ERROR_INTERRUPTED.
+     * Prepares the calls for any number of executions. `calls`, `rows` and `workspace`, which has the bytes that the
+     * most demanding call needs, stay where they are until `discard`. With `rows`, an int64_t in device memory, each
+     * execution has as many rows as it says then: of operands with `row_elements`, `shape[0]` and `elements` are the
+     * most, and the backend may change these two.
      */
-    eitp_status (*execute)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+    eitp_status (*prepare)(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows, void *workspace,
+                           eitp__program **program, eitp_error *error);
+
+    /* Releases a program whose executions were waited for. */
+    void (*discard)(eitp__backend *backend, eitp__program *program);
+
+    /*
+     * Executes the calls [first, end) in order, after what was begun before; or begins to, and returns. From then until
+     * `wait` no other function that has device memory is called, but `execute`. `poll` is asked before the calls below
+     * `stoppable` begin: by a backend whose calls are done on return about once for each, and within long ones; by
+     * others once. If the answer is nonzero and no call from `stoppable` on has begun, the rest is dropped:
+     * EITP_ERROR_INTERRUPTED.
+     */
+    eitp_status (*execute)(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                            const eitp__poll *poll, size_t stoppable, eitp_error *error);
+
+    /* Waits until all executions are done. Fails with the error of one that `execute` could not know of. */
+    eitp_status (*wait)(eitp__backend *backend, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
@@ -6245,6 +6266,10 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error) {
     return eitp__fail(error, EITP_ERROR_INTERRUPTED, "stopped by request");
 }
+
+#ifdef EITP__WITH_TEST_BACKEND
+EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void); /* tests/device.c */
+#endif
 
 /* The number of calls that the null backend has executed. */
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
@@ -6417,6 +6442,8 @@ struct eitp_context {
     /* The values of inputs and outputs in the arena are valid while this number stays the same. It is incremented by
      * every execution, when the arena moves, and when a plan writes after another plan used the arena. */
     uint64_t arena_epoch;
+    int is_busy;                 /* an execution may be in progress */
+    eitp_error late;             /* of one that nobody has asked for yet; status EITP_OK: none */
     const eitp_plan *arena_user; /* the plan that was written or executed last */
     eitp_plan *plans;            /* a list */
     eitp_dtype precision;
@@ -6445,6 +6472,12 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
 
 /* Shrinks the arena to `size` bytes if it is larger. Its contents are then lost. */
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error);
+
+/* Waits until all executions are done: device memory may be read, written and released. Returns their late errors. */
+EITP__PRIVATE eitp_status eitp__context_wait(eitp_context *context, eitp_error *error);
+
+/* The same for callers that cannot fail: an error waits for the next call of eitp__context_wait. */
+EITP__PRIVATE void eitp__context_finish(eitp_context *context);
 
 /* Returns the arena's memory to the system, until an execution needs it. Its contents are lost. */
 EITP__PRIVATE void eitp__arena_release(eitp_context *context);
@@ -7069,8 +7102,10 @@ struct eitp_plan {
     size_t first_change;    /* the first step that changes parameters, their remainders or optimizer state */
     size_t begun_steps;     /* of the last execution */
     int64_t rows;           /* how many rows of the capacity are in use */
-    uint64_t bound_generation;
-    int64_t bound_rows;
+    void *device_rows;      /* that number in device memory; NULL: the graph has no capacity */
+    int64_t uploaded_rows;  /* what is there */
+    eitp__program *program; /* of the calls, or NULL */
+    uint64_t program_generation;
     eitp_plan_stats stats;
     eitp__plan_visits visits;
     eitp_plan *next; /* in the context's list */
@@ -7184,8 +7219,11 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
 /* The address of a location, or NULL. */
 EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *location);
 
-/* Fills in addresses and row counts of all calls, if they changed since the last execution. */
-EITP__PRIVATE void eitp__bind(eitp_plan *plan);
+/* Prepares the calls, with their addresses, if these have changed since the last execution. */
+EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error);
+
+/* The elements of an operand in the rows that are in use. */
+EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand);
 
 /* ---- plan_execute.c ---- */
 
@@ -7194,12 +7232,6 @@ EITP__PRIVATE void eitp__bind(eitp_plan *plan);
  * save. Gradients are overwritten by the next execution.
  */
 EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
-
-/* The number of steps of [first, end) that an execution may leave out: those before the first change. */
-static inline EITP__UNUSED size_t eitp__stoppable_steps(const eitp_plan *plan, size_t first, size_t end) {
-    const size_t last = end < plan->first_change ? end : plan->first_change;
-    return last > first ? last - first : 0;
-}
 
 /* ---- plan_offload.c ---- */
 
@@ -7215,12 +7247,11 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 /* Lists the transfers of the final windows. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
 
-/* Executes all steps, with the transfers between them. `execute` executes the steps [first, end). An execution that the
-   context's poll stops has begun none of the steps that change state. */
-EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *workspace,
-                                                       eitp_status (*execute)(eitp_plan *plan, size_t first, size_t end,
-                                                                              void *workspace, eitp_error *error),
-                                                       eitp_error *error);
+/* Begins or ends a transfer. The steps before it have begun, those from transfer->step on have not. */
+EITP__PRIVATE eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error);
+
+/* Waits for what transfers have begun. */
+EITP__PRIVATE eitp_status eitp__finish_transfers(const eitp_plan *plan, eitp_error *error);
 /* <<src/tensor/plan.h */
 
 /* >>src/tensor/plan_recompute.h */
@@ -7353,22 +7384,27 @@ EITP__PRIVATE void eitp__restore_steps(eitp__recompute *r);
 /* <<src/tensor/plan_recompute.h */
 
 /* >>src/tensor/profile.h */
-/* Profiled execution of a plan. */
+/* What each step of a plan computes and moves. */
 
 /* The name in eitp_profile.variable. */
 EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const eitp__step *step);
 
-/* Executes the bound calls [first, end) of a plan one by one, and reports each to the context's profiler. */
-EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
-                                                       eitp_error *error);
+/* The profile of a step, except for its time. */
+EITP__PRIVATE eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s);
 /* <<src/tensor/profile.h */
 
 /* >>src/tensor/check_finite.h */
-/* Execution that looks for the first value that is not finite. */
+/* Looks at the operands of a step for the first value that is not finite, which it tells the context. */
 
-/* Executes the bound calls [first, end) of a plan one by one, and looks at the operands of each. */
-EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
-                                                      eitp_error *error);
+/* What the operands of a step held before it. */
+typedef struct eitp__nonfinite_inputs {
+    int nan, infinity;
+} eitp__nonfinite_inputs;
+
+EITP__PRIVATE eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp__nonfinite_inputs *inputs,
+                                                  eitp_error *error);
+EITP__PRIVATE eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s,
+                                                   const eitp__nonfinite_inputs *inputs, eitp_error *error);
 /* <<src/tensor/check_finite.h */
 
 /* >>src/model/architecture.h */
@@ -19561,15 +19597,31 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
     return 0;
 }
 
-static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+/* There is nothing to prepare. */
+static eitp_status eitp__null_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
+                                      void *workspace, eitp__program **program, eitp_error *error) {
+    (void)backend, (void)calls, (void)count, (void)rows, (void)workspace, (void)error;
+    *program = NULL;
+    return EITP_OK;
+}
+
+static void eitp__null_discard(eitp__backend *backend, eitp__program *program) {
+    (void)backend, (void)program;
+}
+
+static eitp_status eitp__null_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                                       const eitp__poll *poll, size_t stoppable, eitp_error *error) {
-    (void)calls;
-    (void)workspace;
-    for (size_t i = 0; i < count; i++) {
+    (void)program;
+    for (size_t i = first; i < end; i++) {
         if (i < stoppable && eitp__poll_ask(poll))
             return eitp__fail_interrupted(error);
         ((eitp__null *)backend)->calls++;
     }
+    return EITP_OK;
+}
+
+static eitp_status eitp__null_wait(eitp__backend *backend, eitp_error *error) {
+    (void)backend, (void)error;
     return EITP_OK;
 }
 
@@ -19592,7 +19644,10 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_copy,
         eitp__null_copy,
         eitp__null_workspace,
+        eitp__null_prepare,
+        eitp__null_discard,
         eitp__null_execute,
+        eitp__null_wait,
         NULL,
     };
     return &interface;
@@ -20466,17 +20521,73 @@ static void eitp__cpu_thread(void *argument, int thread) {
     }
 }
 
-static eitp_status eitp__cpu_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+/* The calls as they were given; the rows that their shapes have now. */
+typedef struct eitp__cpu_program {
+    eitp__call *calls;
+    size_t count;
+    const int64_t *rows; /* NULL: all shapes are fixed */
+    int64_t rows_now;
+    void *workspace;
+} eitp__cpu_program;
+
+static eitp_status eitp__cpu_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
+                                     void *workspace, eitp__program **program, eitp_error *error) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)eitp__allocate(&backend->host, sizeof *prepared);
+    if (!prepared)
+        return eitp__fail_memory(error, sizeof *prepared, "a program");
+    prepared->calls = calls;
+    prepared->count = count;
+    prepared->rows = (const int64_t *)rows;
+    prepared->rows_now = -1;
+    prepared->workspace = workspace;
+    *program = (eitp__program *)(void *)prepared;
+    return EITP_OK;
+}
+
+static void eitp__cpu_discard(eitp__backend *backend, eitp__program *program) {
+    eitp__release(&backend->host, program, sizeof(eitp__cpu_program));
+}
+
+static void eitp__set_rows(eitp__operand *operands, int count, int64_t rows) {
+    for (int i = 0; i < count; i++) {
+        if (!operands[i].row_elements)
+            continue;
+        operands[i].shape[0] = rows;
+        operands[i].elements = rows * operands[i].row_elements;
+    }
+}
+
+/* Lets shapes have as many rows as there are now. */
+static void eitp__cpu_set_rows(eitp__cpu_program *program) {
+    if (!program->rows || *program->rows == program->rows_now)
+        return;
+    program->rows_now = *program->rows;
+    for (size_t i = 0; i < program->count; i++) {
+        eitp__set_rows(program->calls[i].inputs, program->calls[i].input_count, program->rows_now);
+        eitp__set_rows(program->calls[i].outputs, program->calls[i].output_count, program->rows_now);
+    }
+}
+
+static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                                      const eitp__poll *poll, size_t stoppable, eitp_error *error) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
+    const size_t asked = stoppable < end ? stoppable : end;
     eitp__cpu_work work = EITP__ZERO;
+    eitp__cpu_set_rows(prepared);
     work.cpu = (const eitp__cpu *)(const void *)backend;
-    work.calls = calls;
-    work.count = count;
-    work.workspace = (char *)workspace;
+    work.calls = prepared->calls + first;
+    work.count = end - first;
+    work.workspace = (char *)prepared->workspace;
     work.poll = poll;
-    work.stoppable = poll->ask ? stoppable : 0;
+    work.stoppable = poll->ask && asked > first ? asked - first : 0;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
     return work.stopped ? eitp__fail_interrupted(error) : EITP_OK;
+}
+
+/* Everything is done when `execute` returns. */
+static eitp_status eitp__cpu_wait(eitp__backend *backend, eitp_error *error) {
+    (void)backend, (void)error;
+    return EITP_OK;
 }
 
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
@@ -20503,7 +20614,10 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_copy,
         eitp__cpu_copy,
         eitp__cpu_workspace,
+        eitp__cpu_prepare,
+        eitp__cpu_discard,
         eitp__cpu_execute,
+        eitp__cpu_wait,
         eitp__cpu_measure,
     };
     return &interface;
@@ -20512,7 +20626,13 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
 
 /* >>backends/backend.c */
 /* In order of preference; the null backend is never chosen automatically. */
-static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
+static const eitp__backend_interface *(*const eitp__backends[])(void) = {
+    eitp__cpu_backend,
+    eitp__null_backend,
+#ifdef EITP__WITH_TEST_BACKEND
+    eitp__test_backend,
+#endif
+};
 
 /* The reason why no CUDA device is used: this version has none, and an empty CUDA_VISIBLE_DEVICES hides them anyway. */
 static const char *eitp__no_cuda_reason(void) {
@@ -20537,6 +20657,11 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
         eitp_status status;
         if (strcmp(interface->name, name))
             continue;
+        if (interface->api_version != EITP__BACKEND_API_VERSION)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "device '%s' was built for version %u of the backend contract, and this is version %d; "
+                              "build both from the same source",
+                              name, (unsigned)interface->api_version, EITP__BACKEND_API_VERSION);
         status = interface->create(host, config, backend, error);
         if (status)
             return status;
@@ -20675,6 +20800,27 @@ EITP__PRIVATE int eitp__segments_are_shared(const eitp__segments *segments) {
     return __atomic_load_n(&segments->references, __ATOMIC_ACQUIRE) > 1;
 }
 /* <<src/tensor/segments.c */
+
+/* >>src/tensor/context_wait.c */
+/* Waiting for what a context executes. */
+
+EITP__PRIVATE void eitp__context_finish(eitp_context *context) {
+    eitp_error error;
+    if (context->is_busy && context->backend->interface->wait(context->backend, &error) && !context->late.status)
+        context->late = error;
+    context->is_busy = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__context_wait(eitp_context *context, eitp_error *error) {
+    eitp_status status;
+    eitp__context_finish(context);
+    status = context->late.status;
+    if (status && error)
+        *error = context->late;
+    context->late.status = EITP_OK;
+    return status;
+}
+/* <<src/tensor/context_wait.c */
 
 /* >>src/tensor/variable.c */
 /* Variables: their list, their memory or place in the file, and access to their bytes. */
@@ -20935,9 +21081,13 @@ EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const e
                                                   void *memory, size_t size, int writes, eitp_error *error) {
     const eitp__backend_interface *interface = context->backend->interface;
     char *data = (char *)variable->data + offset;
+    eitp_status status;
     if (variable->info.offloaded)
         return writes ? eitp__file_write(&context->offload_file.file, variable->offset + offset, memory, size, error)
                       : eitp__file_read(&context->offload_file.file, variable->offset + offset, memory, size, error);
+    status = eitp__context_wait(context, error);
+    if (status)
+        return status;
     return writes ? interface->upload(context->backend, data, memory, size, error)
                   : interface->download(context->backend, memory, data, size, error);
 }
@@ -20958,6 +21108,7 @@ static void eitp__drop_lenders(eitp_context *context) {
 }
 
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments) {
+    eitp__context_finish(context);
     while (context->variable_count > variables)
         eitp__variable_remove(context, context->variable_count - 1);
     eitp__drop_lenders(context);
@@ -21232,6 +21383,7 @@ void eitp_context_destroy(eitp_context *context) {
     if (!context)
         return;
     host = context->host;
+    eitp__context_finish(context);
     if (context->arena.memory)
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     for (size_t i = 0; i < context->variable_count; i++)
@@ -21287,6 +21439,8 @@ eitp_host eitp_context_host(const eitp_context *context) {
     return context ? context->host : none;
 }
 
+/* ---- The arena ---- */
+
 /* The arena's contents are lost. */
 static void eitp__arena_invalidate(eitp_context *context) {
     context->arena_generation++;
@@ -21296,6 +21450,7 @@ static void eitp__arena_invalidate(eitp_context *context) {
 EITP__PRIVATE void eitp__arena_release(eitp_context *context) {
     if (!context->arena.memory)
         return;
+    eitp__context_finish(context);
     context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     context->released_arena = context->arena.size;
     context->arena.memory = NULL;
@@ -21319,6 +21474,7 @@ EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, e
         context->released_arena = size;
     if (size >= context->arena.size)
         return EITP_OK;
+    eitp__context_finish(context);
     if (context->arena.memory)
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     context->arena.memory = NULL;
@@ -21336,6 +21492,7 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
         context->arena.size = size;
         return EITP_OK;
     }
+    eitp__context_finish(context);
     /* Its contents need not survive, so the old arena is released first: the two are never allocated together. */
     if (context->arena.memory)
         interface->release(context->backend, context->arena.memory, old);
@@ -26983,36 +27140,20 @@ static eitp_status eitp__transfer_window(void *argument, eitp_error *error) {
                                    transfer->kind == EITP__TRANSFER_BEGIN_WRITE, error);
 }
 
-static eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
+    eitp_context *context = transfer->plan->context;
     eitp__window *window = &transfer->plan->windows[transfer->window];
-    eitp__worker *worker = transfer->plan->context->offload_file.worker;
+    eitp_status status;
     if (transfer->kind == EITP__TRANSFER_END_WRITE || transfer->kind == EITP__TRANSFER_END_READ)
-        return eitp__worker_wait(worker, window->job, error);
-    window->job = eitp__worker_submit(worker, eitp__transfer_window, transfer);
-    return EITP_OK;
+        return eitp__worker_wait(context->offload_file.worker, window->job, error);
+    status = eitp__context_wait(context, error);
+    if (!status)
+        window->job = eitp__worker_submit(context->offload_file.worker, eitp__transfer_window, transfer);
+    return status;
 }
 
-EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *workspace,
-                                                       eitp_status (*execute)(eitp_plan *plan, size_t first, size_t end,
-                                                                              void *workspace, eitp_error *error),
-                                                       eitp_error *error) {
-    eitp_status status = EITP_OK, transferred;
-    for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
-        eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
-        size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;
-        if (end > first) {
-            plan->begun_steps = end;
-            status = execute(plan, first, end, workspace, error);
-        }
-        if (status == EITP_ERROR_INTERRUPTED)
-            plan->begun_steps = first;
-        if (!status && transfer)
-            status = eitp__do_transfer(transfer, error);
-    }
-    if (!plan->transfer_count)
-        return status;
-    transferred = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
-    return status ? status : transferred;
+EITP__PRIVATE eitp_status eitp__finish_transfers(const eitp_plan *plan, eitp_error *error) {
+    return plan->transfer_count ? eitp__worker_finish(plan->context->offload_file.worker, error) : EITP_OK;
 }
 /* <<src/tensor/plan_offload.c */
 
@@ -28503,18 +28644,30 @@ static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp
     for (int i = 0; i < step->input_count; i++) {
         eitp__set_operand(&call->inputs[i], step->inputs[i]);
         binding->inputs[i] = eitp__location_of(plan, step->inputs[i], s);
+        call->inputs[i].row_elements = binding->inputs[i].row_elements;
     }
     for (int i = 0; i < step->output_count; i++) {
         /* The node's shape: an accumulation may write to another view of the same memory. */
         eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
         binding->outputs[i] = eitp__location_of(plan, step->outputs[i], s);
+        call->outputs[i].row_elements = binding->outputs[i].row_elements;
     }
     binding->carry = eitp__location_of(plan, step->carry, s);
     call->accumulates = step->accumulates;
 }
 
+static void eitp__discard_program(eitp_plan *plan) {
+    eitp__backend *backend = plan->context->backend;
+    if (!plan->program)
+        return;
+    eitp__context_finish(plan->context);
+    backend->interface->discard(backend, plan->program);
+    plan->program = NULL;
+}
+
 EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     const eitp_host *host = &plan->context->host;
+    eitp__discard_program(plan);
     eitp__release(host, plan->calls, plan->call_count * sizeof *plan->calls);
     eitp__release(host, plan->bindings, plan->call_count * sizeof *plan->bindings);
     plan->calls = NULL;
@@ -28584,29 +28737,38 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
     return NULL;
 }
 
-static void eitp__bind_operand(const eitp_plan *plan, eitp__operand *operand, const eitp__location *location) {
-    operand->data = eitp__address(plan, location);
-    if (location->rows) {
-        operand->shape[0] = plan->rows;
-        operand->elements = plan->rows * location->row_elements;
-    }
-}
-
-EITP__PRIVATE void eitp__bind(eitp_plan *plan) {
-    uint64_t generation = plan->context->arena_generation + 1;
-    if (plan->bound_generation == generation && plan->bound_rows == plan->rows)
-        return;
+/* Fills in the addresses of all calls. */
+static void eitp__bind(eitp_plan *plan) {
     for (size_t s = 0; s < plan->step_count; s++) {
         eitp__call *call = &plan->calls[s];
         const eitp__binding *binding = &plan->bindings[s];
         for (int i = 0; i < call->input_count; i++)
-            eitp__bind_operand(plan, &call->inputs[i], &binding->inputs[i]);
+            call->inputs[i].data = eitp__address(plan, &binding->inputs[i]);
         for (int i = 0; i < call->output_count; i++)
-            eitp__bind_operand(plan, &call->outputs[i], &binding->outputs[i]);
+            call->outputs[i].data = eitp__address(plan, &binding->outputs[i]);
         call->carry = (const float *)eitp__address(plan, &binding->carry);
     }
-    plan->bound_generation = generation;
-    plan->bound_rows = plan->rows;
+}
+
+EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    const uint64_t generation = plan->context->arena_generation + 1;
+    void *workspace = NULL;
+    eitp_status status;
+    if (plan->program_generation == generation)
+        return EITP_OK;
+    eitp__discard_program(plan);
+    eitp__bind(plan);
+    if (plan->stats.workspace_bytes)
+        workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
+    status = backend->interface->prepare(backend, plan->calls, plan->step_count, plan->device_rows, workspace,
+                                         &plan->program, error);
+    plan->program_generation = status ? 0 : generation;
+    return status;
+}
+
+EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {
+    return operand->row_elements ? plan->rows * operand->row_elements : operand->elements;
 }
 /* <<src/tensor/plan_bind.c */
 
@@ -28661,7 +28823,7 @@ static void eitp__find_read_inputs(eitp_plan *plan) {
         eitp__mark_read(plan, plan->readable[t] ? plan->graph->tensors[t] : NULL);
 }
 
-/* Allocates the memory of kept inputs. */
+/* Allocates the memory of kept inputs, and of the number of rows. */
 static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
     for (size_t i = 0; i < plan->input_count && !plan->context->plans_only; i++) {
@@ -28673,7 +28835,12 @@ static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
         if (!input->memory)
             return eitp__fail_memory(error, size, "a kept input");
     }
-    return EITP_OK;
+    plan->uploaded_rows = -1;
+    if (plan->graph->capacity >= 0 && !plan->context->plans_only)
+        plan->device_rows = backend->interface->allocate(backend, sizeof plan->rows);
+    return plan->graph->capacity < 0 || plan->context->plans_only || plan->device_rows
+               ? EITP_OK
+               : eitp__fail_memory(error, sizeof plan->rows, "a number of rows");
 }
 
 static void eitp__release_inputs(eitp_plan *plan) {
@@ -28682,6 +28849,8 @@ static void eitp__release_inputs(eitp_plan *plan) {
         if (plan->inputs[i].memory)
             backend->interface->release(backend, plan->inputs[i].memory, eitp__tensor_bytes(plan->inputs[i].tensor));
     }
+    if (plan->device_rows)
+        backend->interface->release(backend, plan->device_rows, sizeof plan->rows);
     eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
 }
 
@@ -28837,6 +29006,8 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
         status = eitp__arena_reserve(graph->context, eitp__plan_bytes(*plan), error);
     if (!status)
         status = eitp__allocate_inputs(*plan, error);
+    if (!status && !graph->context->plans_only)
+        status = eitp__prepare_program(*plan, error);
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
@@ -28889,6 +29060,8 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__unlist_plan(plan);
     if (plan->context->arena_user == plan)
         plan->context->arena_user = NULL;
+    eitp__context_finish(plan->context);
+    eitp__release_calls(plan);
     eitp__release_inputs(plan);
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
@@ -28898,7 +29071,6 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__release(&host, plan->windows, plan->window_capacity * sizeof *plan->windows);
     eitp__release(&host, plan->latest_window, plan->latest_window_capacity * sizeof *plan->latest_window);
     eitp__release(&host, plan->transfers, plan->transfer_capacity * sizeof *plan->transfers);
-    eitp__release_calls(plan);
     eitp__release(&host, plan, sizeof *plan);
 }
 
@@ -28981,8 +29153,8 @@ static eitp_product eitp__profile_product(const eitp_plan *plan, size_t s) {
     return EITP_PRODUCT_FORWARD;
 }
 
-static double eitp__operand_bytes(const eitp__operand *operand) {
-    return operand->data ? (double)operand->elements * (double)eitp_dtype_size(operand->dtype) : 0;
+static double eitp__operand_bytes(const eitp_plan *plan, const eitp__operand *operand) {
+    return operand->data ? (double)eitp__used_elements(plan, operand) * (double)eitp_dtype_size(operand->dtype) : 0;
 }
 
 /* True if the call reads what it accumulates to: always without a carry, otherwise if the carry is not 0. */
@@ -28998,17 +29170,17 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
     int adds = eitp__profile_adds(plan, call);
     double rows;
     for (int i = 0; i < call->input_count; i++)
-        profile->bytes_read += eitp__operand_bytes(&call->inputs[i]);
+        profile->bytes_read += eitp__operand_bytes(plan, &call->inputs[i]);
     for (int i = 0; i < call->output_count; i++)
-        profile->bytes_written += eitp__operand_bytes(&call->outputs[i]);
+        profile->bytes_written += eitp__operand_bytes(plan, &call->outputs[i]);
     if (call->slot == EITP__SLOT_SLICE) {
         profile->bytes_read = profile->bytes_written;
     } else if (call->slot == EITP__SLOT_EMBEDDING || call->slot == EITP__SLOT_GATHER) {
-        rows = eitp__operand_bytes(&call->outputs[0]);
-        if (rows < eitp__operand_bytes(&call->inputs[0]))
-            profile->bytes_read += rows - eitp__operand_bytes(&call->inputs[0]);
+        rows = eitp__operand_bytes(plan, &call->outputs[0]);
+        if (rows < eitp__operand_bytes(plan, &call->inputs[0]))
+            profile->bytes_read += rows - eitp__operand_bytes(plan, &call->inputs[0]);
     } else if (call->slot == EITP__SLOT_EMBEDDING_BACKWARD && adds) {
-        rows = (double)call->inputs[1].elements * (double)eitp_dtype_size(call->outputs[0].dtype);
+        rows = (double)eitp__used_elements(plan, &call->inputs[1]) * (double)eitp_dtype_size(call->outputs[0].dtype);
         if (rows < profile->bytes_written)
             profile->bytes_written = rows;
     }
@@ -29028,8 +29200,7 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     return rows ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
 }
 
-/* The profile of a step, except for its time. */
-static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
+EITP__PRIVATE eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
     profile.op = eitp__op(plan->graph, plan->steps[s].node->op)->name;
     profile.work = eitp__op(plan->graph, plan->steps[s].node->op)->work;
@@ -29039,23 +29210,6 @@ static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     profile.flops = eitp__profile_flops(plan, s);
     eitp__profile_bytes(plan, &plan->calls[s], &profile);
     return profile;
-}
-
-EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
-                                                       eitp_error *error) {
-    eitp__backend *backend = plan->context->backend;
-    const eitp_profiler *profiler = &plan->context->profiler;
-    for (size_t s = first; s < end; s++) {
-        eitp_profile profile = eitp__profile_of(plan, s);
-        double began = eitp__clock();
-        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
-                                                         eitp__stoppable_steps(plan, s, s + 1), error);
-        profile.seconds = eitp__clock() - began;
-        if (status)
-            return status;
-        profiler->step(profiler->user, &profile);
-    }
-    return EITP_OK;
 }
 /* <<src/tensor/profile.c */
 
@@ -29116,19 +29270,20 @@ static void eitp__scan_bytes(const void *bytes, eitp_dtype dtype, int64_t first,
     }
 }
 
-static eitp_status eitp__scan_operand(eitp__backend *backend, const eitp__operand *operand, eitp__nonfinite_scan *scan,
+static eitp_status eitp__scan_operand(const eitp_plan *plan, const eitp__operand *operand, eitp__nonfinite_scan *scan,
                                       eitp_error *error) {
     union {
         double aligned;
         char bytes[EITP__CHECKED_BYTES];
     } part;
     const int64_t size = (int64_t)eitp_dtype_size(operand->dtype), most = EITP__CHECKED_BYTES / size;
+    const int64_t elements = eitp__used_elements(plan, operand);
+    eitp__backend *backend = plan->context->backend;
     eitp_status status = EITP_OK;
     scan->nan = scan->infinity = -1;
     scan->value = 0;
-    for (int64_t i = 0; operand->data && eitp__is_floating(operand->dtype) && i < operand->elements && !status;
-         i += most) {
-        const int64_t count = operand->elements - i < most ? operand->elements - i : most;
+    for (int64_t i = 0; operand->data && eitp__is_floating(operand->dtype) && i < elements && !status; i += most) {
+        const int64_t count = elements - i < most ? elements - i : most;
         status = backend->interface->download(backend, part.bytes, (const char *)operand->data + i * size,
                                               (size_t)(count * size), error);
         if (!status)
@@ -29169,13 +29324,8 @@ static const char *eitp__leaf_name(eitp_tensor *tensor, int *is_variable) {
     return owner && owner->leaf == EITP__INPUT ? owner->name : NULL;
 }
 
-/* What the operands of a step held before it. */
-typedef struct eitp__nonfinite_inputs {
-    int nan, infinity;
-} eitp__nonfinite_inputs;
-
-static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp__nonfinite_inputs *inputs,
-                                           eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp__nonfinite_inputs *inputs,
+                                                  eitp_error *error) {
     const eitp__call *call = &plan->calls[s];
     const eitp__step *step = &plan->steps[s];
     eitp_status status = EITP_OK;
@@ -29184,7 +29334,7 @@ static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp
         eitp__nonfinite_scan scan;
         int is_variable = 0;
         const char *name = i < step->input_count ? eitp__leaf_name(step->inputs[i], &is_variable) : NULL;
-        status = eitp__scan_operand(plan->context->backend, &call->inputs[i], &scan, error);
+        status = eitp__scan_operand(plan, &call->inputs[i], &scan, error);
         if (status)
             return status;
         inputs->nan |= scan.nan >= 0;
@@ -29195,8 +29345,8 @@ static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp
     return status;
 }
 
-static eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s, const eitp__nonfinite_inputs *inputs,
-                                            eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s,
+                                                   const eitp__nonfinite_inputs *inputs, eitp_error *error) {
     const eitp__call *call = &plan->calls[s];
     const eitp__op_info *op = eitp__op(plan->graph, plan->steps[s].node->op);
     eitp_status status = EITP_OK;
@@ -29204,30 +29354,12 @@ static eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s, con
         eitp__nonfinite_scan scan;
         if (op->partly_written >> i & 1)
             continue;
-        status = eitp__scan_operand(plan->context->backend, &call->outputs[i], &scan, error);
+        status = eitp__scan_operand(plan, &call->outputs[i], &scan, error);
         if (status)
             return status;
         if ((scan.nan >= 0 && !inputs->nan && !op->is_constant) ||
             (scan.infinity >= 0 && !inputs->nan && !inputs->infinity && !op->is_constant))
             eitp__report_nonfinite(plan, s, &call->outputs[i], "", &scan);
-    }
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
-                                                      eitp_error *error) {
-    eitp__backend *backend = plan->context->backend;
-    eitp_status status = EITP_OK;
-    for (size_t s = first; s < end && !status; s++) {
-        const int searches = !plan->context->nonfinite->op;
-        eitp__nonfinite_inputs inputs;
-        if (searches)
-            status = eitp__check_step_inputs(plan, s, &inputs, error);
-        if (!status)
-            status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
-                                                 eitp__stoppable_steps(plan, s, s + 1), error);
-        if (!status && searches)
-            status = eitp__check_step_outputs(plan, s, &inputs, error);
     }
     return status;
 }
@@ -29371,7 +29503,9 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
     target->written = 0;
     if (!target->is_kept)
         eitp__begin_epoch(plan);
-    status = plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    status = eitp__context_wait(plan->context, error);
+    if (!status)
+        status = plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
     if (status)
         return status;
     target->written = target->is_kept ? 1 : plan->context->arena_epoch;
@@ -29403,6 +29537,8 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
     status = eitp__check_readable(plan, output, error);
+    if (!status)
+        status = eitp__context_wait(plan->context, error);
     if (status)
         return status;
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
@@ -29412,11 +29548,80 @@ EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
     return plan->begun_steps > plan->first_change;
 }
 
-/* Executes the steps [first, end); there is at least one. */
-static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
-    eitp__backend *backend = plan->context->backend;
-    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, &plan->context->poll,
-                                       eitp__stoppable_steps(plan, first, end), error);
+static eitp_status eitp__begin_steps(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
+    eitp_context *context = plan->context;
+    context->is_busy = 1;
+    return context->backend->interface->execute(context->backend, plan->program, first, end, &context->poll,
+                                                plan->first_change, error);
+}
+
+/* Executes a step, and shows it to the profiler and to the search for values that are not finite. */
+static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t s, eitp_error *error) {
+    eitp_context *context = plan->context;
+    const int searches = context->nonfinite && !context->nonfinite->op;
+    eitp__nonfinite_inputs inputs;
+    eitp_profile profile = EITP__ZERO;
+    double began;
+    eitp_status status = eitp__context_wait(context, error);
+    if (!status && searches)
+        status = eitp__check_step_inputs(plan, s, &inputs, error);
+    if (status)
+        return status;
+    if (context->profiler.step)
+        profile = eitp__profile_of(plan, s);
+    began = eitp__clock();
+    status = eitp__begin_steps(plan, s, s + 1, error);
+    if (!status)
+        status = eitp__context_wait(context, error);
+    profile.seconds = eitp__clock() - began;
+    if (!status && context->profiler.step)
+        context->profiler.step(context->profiler.user, &profile);
+    return status || !searches ? status : eitp__check_step_outputs(plan, s, &inputs, error);
+}
+
+/* Executes the steps [first, end), or begins to. */
+static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
+    const int is_observed = plan->context->profiler.step || plan->context->nonfinite;
+    eitp_status status = EITP_OK;
+    if (end <= first)
+        return EITP_OK;
+    if (!is_observed)
+        return eitp__begin_steps(plan, first, end, error);
+    for (size_t s = first; s < end && !status; s++)
+        status = eitp__execute_observed_step(plan, s, error);
+    return status;
+}
+
+/* Executes all steps, with the transfers between them. What the context's poll stops has begun none of the steps that
+   change state. */
+static eitp_status eitp__execute_program(eitp_plan *plan, eitp_error *error) {
+    eitp_status status = EITP_OK, transferred;
+    for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
+        eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
+        const size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;
+        plan->begun_steps = end > first ? end : first;
+        status = eitp__execute_steps(plan, first, end, error);
+        if (status == EITP_ERROR_INTERRUPTED)
+            plan->begun_steps = first;
+        if (!status && transfer)
+            status = eitp__do_transfer(transfer, error);
+    }
+    transferred = eitp__finish_transfers(plan, status ? NULL : error);
+    return status ? status : transferred;
+}
+
+/* Uploads the number of rows, if the device has another one. */
+static eitp_status eitp__upload_rows(eitp_plan *plan, eitp_error *error) {
+    eitp_context *context = plan->context;
+    eitp_status status;
+    if (!plan->device_rows || plan->uploaded_rows == plan->rows)
+        return EITP_OK;
+    status = eitp__context_wait(context, error);
+    if (!status)
+        status = context->backend->interface->upload(context->backend, plan->device_rows, &plan->rows,
+                                                     sizeof plan->rows, error);
+    plan->uploaded_rows = status ? -1 : plan->rows;
+    return status;
 }
 
 /* Checks that every input that is read was written, with at least as many rows as are in use. */
@@ -29460,23 +29665,19 @@ static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error)
 eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
-    void *workspace = NULL;
-    eitp_status (*execute)(eitp_plan * plan, size_t first, size_t end, void *workspace, eitp_error *error);
     eitp_status status = eitp__check_arena(plan, error);
     plan->begun_steps = 0;
     if (!status)
         status = eitp__check_written(plan, error);
     if (!status)
         status = eitp__check_changes(plan, error);
+    if (!status)
+        status = eitp__prepare_program(plan, error);
+    if (!status)
+        status = eitp__upload_rows(plan, error);
     if (status)
         return status;
-    eitp__bind(plan);
-    execute = plan->context->profiler.step ? eitp__execute_profiled_steps
-              : plan->context->nonfinite   ? eitp__execute_checked_steps
-                                           : eitp__execute_steps;
-    if (plan->stats.workspace_bytes)
-        workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = eitp__execute_with_transfers(plan, workspace, execute, error);
+    status = eitp__execute_program(plan, error);
     eitp__end_epoch(plan, !status);
     return status;
 }

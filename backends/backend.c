@@ -3,7 +3,13 @@
 #include "base/log.h"
 
 /* In order of preference; the null backend is never chosen automatically. */
-static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
+static const eitp__backend_interface *(*const eitp__backends[])(void) = {
+    eitp__cpu_backend,
+    eitp__null_backend,
+#ifdef EITP__WITH_TEST_BACKEND
+    eitp__test_backend,
+#endif
+};
 
 /* The reason why no CUDA device is used: this version has none, and an empty CUDA_VISIBLE_DEVICES hides them anyway. */
 static const char *eitp__no_cuda_reason(void) {
@@ -28,6 +34,11 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
         eitp_status status;
         if (strcmp(interface->name, name))
             continue;
+        if (interface->api_version != EITP__BACKEND_API_VERSION)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "device '%s' was built for version %u of the backend contract, and this is version %d; "
+                              "build both from the same source",
+                              name, (unsigned)interface->api_version, EITP__BACKEND_API_VERSION);
         status = interface->create(host, config, backend, error);
         if (status)
             return status;

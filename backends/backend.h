@@ -11,13 +11,16 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 4
+#define EITP__BACKEND_API_VERSION 5
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
+
+/* Calls that were prepared. A backend has its own struct for them. */
+typedef struct eitp__program eitp__program;
 
 /* A question whether to stop, asked while calls are executed: nonzero stops. */
 typedef struct eitp__poll {
@@ -90,12 +93,29 @@ struct eitp__backend_interface {
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
     /*
-     * Executes the calls in order. `workspace` has the bytes that the most demanding call needs. Until the first
-     * `stoppable` calls are done, `poll` is asked about once for each of them, and within long ones. If the
-     * answer is nonzero and no later call has begun, the rest is dropped: EITP_ERROR_INTERRUPTED.
+     * Prepares the calls for any number of executions. `calls`, `rows` and `workspace`, which has the bytes that the
+     * most demanding call needs, stay where they are until `discard`. With `rows`, an int64_t in device memory, each
+     * execution has as many rows as it says then: of operands with `row_elements`, `shape[0]` and `elements` are the
+     * most, and the backend may change these two.
      */
-    eitp_status (*execute)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+    eitp_status (*prepare)(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows, void *workspace,
+                           eitp__program **program, eitp_error *error);
+
+    /* Releases a program whose executions were waited for. */
+    void (*discard)(eitp__backend *backend, eitp__program *program);
+
+    /*
+     * Executes the calls [first, end) in order, after what was begun before; or begins to, and returns. From then until
+     * `wait` no other function that has device memory is called, but `execute`. `poll` is asked before the calls below
+     * `stoppable` begin: by a backend whose calls are done on return about once for each, and within long ones; by
+     * others once. If the answer is nonzero and no call from `stoppable` on has begun, the rest is dropped:
+     * EITP_ERROR_INTERRUPTED.
+     */
+    eitp_status (*execute)(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                            const eitp__poll *poll, size_t stoppable, eitp_error *error);
+
+    /* Waits until all executions are done. Fails with the error of one that `execute` could not know of. */
+    eitp_status (*wait)(eitp__backend *backend, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
@@ -108,6 +128,10 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error) {
     return eitp__fail(error, EITP_ERROR_INTERRUPTED, "stopped by request");
 }
+
+#ifdef EITP__WITH_TEST_BACKEND
+EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void); /* tests/device.c */
+#endif
 
 /* The number of calls that the null backend has executed. */
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);

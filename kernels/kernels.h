@@ -305,6 +305,7 @@ typedef struct eitp__operand {
     int rank;
     int64_t elements;
     int64_t shape[EITP_MAX_RANK];
+    int64_t row_elements; /* of a program: elements of each of its rows, if shape[0] is their number; otherwise 0 */
 } eitp__operand;
 
 /* A call of a kernel: everything that its items share. */

@@ -15,13 +15,28 @@ enum { KERNEL_SETS = 5, BUILD_LEAVES = 200, BUILD_OUTPUTS = 48 };
 
 static const char *const kernel_sets[KERNEL_SETS] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
 
-/* A context with that kernel set on the CPU, in "fp32", "bf16", ...; NULL if this machine lacks the set. */
+/* Fills the arena, which the host may not reach. */
+static GRAPHS_UNUSED void fill_arena(eitp_context *context, int byte) {
+    void *bytes = malloc(context->arena.size);
+    eitp_error error;
+    CHECK(bytes || !context->arena.size);
+    if (!bytes)
+        return;
+    memset(bytes, byte, context->arena.size);
+    if (context->arena.memory)
+        CHECK(!eitp__context_wait(context, &error) &&
+              !context->backend->interface->upload(context->backend, context->arena.memory, bytes, context->arena.size,
+                                                   &error));
+    free(bytes);
+}
+
+/* A context with that kernel set, in "fp32", "bf16", ...; NULL if this machine lacks the set. */
 static GRAPHS_UNUSED eitp_context *open_context_in(const char *precision, const char *set, int threads) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
     eitp_error error = EITP__ZERO;
     eitp_status status;
-    config.device = "cpu";
+    config.device = "auto"; /* that of EITP_BACKEND */
     config.threads = threads;
     config.isa = set;
     config.precision = precision;
@@ -287,8 +302,7 @@ static GRAPHS_UNUSED void read_values(eitp_plan *plan, eitp_tensor *output, doub
 
 /* Fills the arena with NaN, so that values read before they are written show. */
 static GRAPHS_UNUSED void poison(eitp_context *context) {
-    if (context->arena.memory)
-        memset(context->arena.memory, 0xff, context->arena.size);
+    fill_arena(context, 0xff);
 }
 
 /* Poisons the arena, writes all leaves, and executes. */

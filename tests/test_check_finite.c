@@ -13,7 +13,7 @@ static const char *finding_of(eitp_tensor *(*build)(eitp_tensor *x), const float
     eitp_plan *plan = NULL;
     eitp_tensor *input;
     eitp_status status;
-    config.device = "cpu";
+    config.device = "auto";
     config.threads = 1;
     status = eitp_context_create(&config, &context, &error_);
     if (!status)
@@ -201,7 +201,7 @@ static void the_backward_pass_is_searched(void) {
     eitp_step_report report;
     eitp_nonfinite found;
     char text[500];
-    config.device = "cpu";
+    config.device = "auto";
     config.threads = 1;
     REQUIRE_OK(eitp_context_create(&config, &task.context, &error_), error_);
     task.rows = 1;

@@ -744,7 +744,7 @@ static void execution_allocates_nothing(void) {
         eitp_context_destroy(context);
         faults_begin(&f);
         config.host = f.host;
-        config.device = "cpu";
+        config.device = "auto";
         config.threads = 2;
         config.isa = kernel_sets[set];
         REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
@@ -1125,7 +1125,7 @@ static void polls_stop_profiled_executions(void) {
     eitp_context_destroy(context);
 }
 
-/* A large call asks while it is executed. */
+/* A large call asks while it is executed; but not a device, which asks between executions. */
 static void polls_stop_within_a_call(void) {
     const int64_t shape[] = {1 << 20};
     eitp_context *context = open_context("ref", 1);
@@ -1143,7 +1143,7 @@ static void polls_stop_within_a_call(void) {
     eitp_context_set_poll(context, ask_stopper, &asked);
     REQUIRE_OK(eitp_plan_write(plan, x, values, (size_t)shape[0] * sizeof *values, &error), error);
     REQUIRE_OK(eitp_plan_execute(plan, &error), error);
-    CHECK_THAT(asked.asked > 4, "%d questions", asked.asked);
+    CHECK_THAT(asked.asked > (context->backend->interface->is_host_memory ? 4 : 0), "%d questions", asked.asked);
     REQUIRE_OK(eitp_plan_read(plan, y, values, (size_t)shape[0] * sizeof *values, &error), error);
     CHECK(values[shape[0] - 1] == 1);
     free(values);

@@ -520,7 +520,7 @@ static eitp_status train_once(const eitp_host *host, const char *set) {
     eitp_status status;
     eitp_error error = EITP__ZERO;
     config.host = *host;
-    config.device = "cpu";
+    config.device = "auto";
     config.threads = 1;
     config.isa = set;
     status = eitp_context_create(&config, &context, &error);
@@ -597,7 +597,7 @@ static eitp_status plan_second_derivative(const eitp_host *host, int composed) {
     eitp_status status;
     eitp_error error = EITP__ZERO;
     config.host = *host;
-    config.device = "cpu";
+    config.device = "auto";
     config.threads = 1;
     config.isa = "ref";
     status = eitp_context_create(&config, &context, &error);

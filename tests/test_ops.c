@@ -825,7 +825,7 @@ static void sgd_of_a_stochastically_rounded_parameter(void) {
     eitp_update update;
     eitp_error error = EITP__ZERO;
     float values[FORM_ROWS * FORM_COLUMNS];
-    settings.device = "cpu";
+    settings.device = "auto";
     settings.precision = "bf16";
     settings.parameters = EITP_PARAMETERS_ROUNDED;
     config.optimizer = EITP_SGD;
@@ -863,7 +863,7 @@ static void round_two(eitp_optimizer optimizer, int is_reversed, float values[2]
     eitp_tensor *x[2] = {NULL, NULL}, *loss;
     eitp_update update;
     eitp_error error = EITP__ZERO;
-    settings.device = "cpu";
+    settings.device = "auto";
     settings.isa = "ref";
     settings.precision = "bf16";
     settings.parameters = EITP_PARAMETERS_ROUNDED;
@@ -925,7 +925,7 @@ static void update_in_pieces(eitp_optimizer optimizer, size_t piece_bytes, float
     eitp_tensor *x;
     eitp_update update;
     eitp_error error = EITP__ZERO;
-    settings.device = "cpu";
+    settings.device = "auto";
     config.optimizer = optimizer;
     config.piece_bytes = piece_bytes;
     REQUIRE(!eitp_context_create(&settings, &context, &error) && !eitp_graph_create(context, &graph, &error));

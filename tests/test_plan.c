@@ -191,7 +191,7 @@ static double *transformer_gradients(eitp_context *context, int keep_all, unsign
         check_layout(plan);
         *stats = eitp_plan_statistics(plan);
         transformer_initialize(context);
-        memset(context->arena.memory, filling, context->arena.size);
+        fill_arena(context, filling);
         transformer_write(&t, plan, t.config.rows, 3);
         CHECK(eitp_plan_execute(plan, &error) == EITP_OK);
         values = (double *)calloc((size_t)*total, sizeof *values);
@@ -320,7 +320,7 @@ static void failure_to_grow_the_arena(void) {
         config.host.allocator.user = &limit;
         config.host.allocator.allocate = limited_allocate;
         config.host.allocator.release = limited_release;
-        config.device = "cpu";
+        config.device = "auto";
         config.threads = 1;
         REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
         REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);

@@ -14,7 +14,7 @@ static eitp_fit small_fit(const char *precision) {
     eitp_fit fit;
     memset(&fit, 0, sizeof fit);
     fit.context = eitp_context_config_default();
-    fit.context.device = "cpu";
+    fit.context.device = "auto";
     fit.context.isa = "ref";
     fit.context.threads = 1;
     fit.context.precision = precision;
@@ -272,7 +272,7 @@ static void a_context_for_plans_executes_nothing(void) {
     eitp_context *context = NULL;
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
-    config.device = "cpu";
+    config.device = "auto";
     config.plans_only = 1;
     REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);

@@ -144,7 +144,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     memset(&pack, 0, sizeof pack);
     snprintf(r->directory, sizeof r->directory, "%s", directory);
     context.host = *host;
-    context.device = "cpu";
+    context.device = v->offload ? "cpu" : "auto"; /* where the host reads memory, files can take its place */
     context.threads = v->threads;
     context.isa = v->isa;
     context.products = v->products;

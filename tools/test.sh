@@ -52,8 +52,18 @@ file_of() {
 programs() { # kind, real or emulated kernel sets, prefix of the command, suffix of the name
     for source in tests/test_*.c; do
         test=$(basename "$source" .c)
-        case $test in *_emulated) sets=emulated ;; *) sets=real ;; esac
+        case $test in *_emulated) sets=emulated ;; test_device) sets=device ;; *) sets=real ;; esac
         [ $sets = "$2" ] && echo "$1/$test$4 $BUILD/$1/tests/$test $3$BUILD/$1/tests/$test"
+    done
+}
+
+# Tests on the test device (tests/device.c).
+on_device() { # prefix of the command, names of tests
+    prefix=$1
+    shift
+    for test in "$@"; do
+        program=$BUILD/device/tests/test_$test
+        echo "device/test_$test $program env EITP_BACKEND=test $prefix$program"
     done
 }
 
@@ -105,6 +115,8 @@ list_test() {
     programs packed real
     programs packed emulated
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
+    [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device graph ops autograd plan execute trainer micro_batches \
+        encoder_training classification masked lora planner shrinking resume_changed
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
@@ -147,6 +159,9 @@ list_nightly() {
     programs packed real
     [ "$sanitizers" = 0 ] || programs sanitized real
     [ "$sanitizers" = 0 ] || programs sanitized emulated
+    # All but those of what only the CPU has: limits that it measures, memory that contexts share, questions within calls.
+    [ "$sanitizers" = 0 ] || on_device "" $(echo tests/test_*.c | tr ' ' '\n' |
+        sed -n 's/^tests\/test_\(.*\)\.c$/\1/p' | grep -v -e _emulated -e '^measure$' -e '^predictor$' -e '^share$' -e '^stop$')
     for set in $(instruction_sets); do
         programs split real "env EITP_ISA=$set " "@$set"
         for precision in fp32 bf16; do

@@ -405,17 +405,73 @@ static void eitp__cpu_thread(void *argument, int thread) {
     }
 }
 
-static eitp_status eitp__cpu_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+/* The calls as they were given; the rows that their shapes have now. */
+typedef struct eitp__cpu_program {
+    eitp__call *calls;
+    size_t count;
+    const int64_t *rows; /* NULL: all shapes are fixed */
+    int64_t rows_now;
+    void *workspace;
+} eitp__cpu_program;
+
+static eitp_status eitp__cpu_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
+                                     void *workspace, eitp__program **program, eitp_error *error) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)eitp__allocate(&backend->host, sizeof *prepared);
+    if (!prepared)
+        return eitp__fail_memory(error, sizeof *prepared, "a program");
+    prepared->calls = calls;
+    prepared->count = count;
+    prepared->rows = (const int64_t *)rows;
+    prepared->rows_now = -1;
+    prepared->workspace = workspace;
+    *program = (eitp__program *)(void *)prepared;
+    return EITP_OK;
+}
+
+static void eitp__cpu_discard(eitp__backend *backend, eitp__program *program) {
+    eitp__release(&backend->host, program, sizeof(eitp__cpu_program));
+}
+
+static void eitp__set_rows(eitp__operand *operands, int count, int64_t rows) {
+    for (int i = 0; i < count; i++) {
+        if (!operands[i].row_elements)
+            continue;
+        operands[i].shape[0] = rows;
+        operands[i].elements = rows * operands[i].row_elements;
+    }
+}
+
+/* Lets shapes have as many rows as there are now. */
+static void eitp__cpu_set_rows(eitp__cpu_program *program) {
+    if (!program->rows || *program->rows == program->rows_now)
+        return;
+    program->rows_now = *program->rows;
+    for (size_t i = 0; i < program->count; i++) {
+        eitp__set_rows(program->calls[i].inputs, program->calls[i].input_count, program->rows_now);
+        eitp__set_rows(program->calls[i].outputs, program->calls[i].output_count, program->rows_now);
+    }
+}
+
+static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                                      const eitp__poll *poll, size_t stoppable, eitp_error *error) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
+    const size_t asked = stoppable < end ? stoppable : end;
     eitp__cpu_work work = EITP__ZERO;
+    eitp__cpu_set_rows(prepared);
     work.cpu = (const eitp__cpu *)(const void *)backend;
-    work.calls = calls;
-    work.count = count;
-    work.workspace = (char *)workspace;
+    work.calls = prepared->calls + first;
+    work.count = end - first;
+    work.workspace = (char *)prepared->workspace;
     work.poll = poll;
-    work.stoppable = poll->ask ? stoppable : 0;
+    work.stoppable = poll->ask && asked > first ? asked - first : 0;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
     return work.stopped ? eitp__fail_interrupted(error) : EITP_OK;
+}
+
+/* Everything is done when `execute` returns. */
+static eitp_status eitp__cpu_wait(eitp__backend *backend, eitp_error *error) {
+    (void)backend, (void)error;
+    return EITP_OK;
 }
 
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
@@ -442,7 +498,10 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_copy,
         eitp__cpu_copy,
         eitp__cpu_workspace,
+        eitp__cpu_prepare,
+        eitp__cpu_discard,
         eitp__cpu_execute,
+        eitp__cpu_wait,
         eitp__cpu_measure,
     };
     return &interface;

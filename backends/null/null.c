@@ -87,15 +87,31 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
     return 0;
 }
 
-static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+/* There is nothing to prepare. */
+static eitp_status eitp__null_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
+                                      void *workspace, eitp__program **program, eitp_error *error) {
+    (void)backend, (void)calls, (void)count, (void)rows, (void)workspace, (void)error;
+    *program = NULL;
+    return EITP_OK;
+}
+
+static void eitp__null_discard(eitp__backend *backend, eitp__program *program) {
+    (void)backend, (void)program;
+}
+
+static eitp_status eitp__null_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                                       const eitp__poll *poll, size_t stoppable, eitp_error *error) {
-    (void)calls;
-    (void)workspace;
-    for (size_t i = 0; i < count; i++) {
+    (void)program;
+    for (size_t i = first; i < end; i++) {
         if (i < stoppable && eitp__poll_ask(poll))
             return eitp__fail_interrupted(error);
         ((eitp__null *)backend)->calls++;
     }
+    return EITP_OK;
+}
+
+static eitp_status eitp__null_wait(eitp__backend *backend, eitp_error *error) {
+    (void)backend, (void)error;
     return EITP_OK;
 }
 
@@ -118,7 +134,10 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_copy,
         eitp__null_copy,
         eitp__null_workspace,
+        eitp__null_prepare,
+        eitp__null_discard,
         eitp__null_execute,
+        eitp__null_wait,
         NULL,
     };
     return &interface;

@@ -57,19 +57,20 @@ static void eitp__scan_bytes(const void *bytes, eitp_dtype dtype, int64_t first,
     }
 }
 
-static eitp_status eitp__scan_operand(eitp__backend *backend, const eitp__operand *operand, eitp__nonfinite_scan *scan,
+static eitp_status eitp__scan_operand(const eitp_plan *plan, const eitp__operand *operand, eitp__nonfinite_scan *scan,
                                       eitp_error *error) {
     union {
         double aligned;
         char bytes[EITP__CHECKED_BYTES];
     } part;
     const int64_t size = (int64_t)eitp_dtype_size(operand->dtype), most = EITP__CHECKED_BYTES / size;
+    const int64_t elements = eitp__used_elements(plan, operand);
+    eitp__backend *backend = plan->context->backend;
     eitp_status status = EITP_OK;
     scan->nan = scan->infinity = -1;
     scan->value = 0;
-    for (int64_t i = 0; operand->data && eitp__is_floating(operand->dtype) && i < operand->elements && !status;
-         i += most) {
-        const int64_t count = operand->elements - i < most ? operand->elements - i : most;
+    for (int64_t i = 0; operand->data && eitp__is_floating(operand->dtype) && i < elements && !status; i += most) {
+        const int64_t count = elements - i < most ? elements - i : most;
         status = backend->interface->download(backend, part.bytes, (const char *)operand->data + i * size,
                                               (size_t)(count * size), error);
         if (!status)
@@ -110,13 +111,8 @@ static const char *eitp__leaf_name(eitp_tensor *tensor, int *is_variable) {
     return owner && owner->leaf == EITP__INPUT ? owner->name : NULL;
 }
 
-/* What the operands of a step held before it. */
-typedef struct eitp__nonfinite_inputs {
-    int nan, infinity;
-} eitp__nonfinite_inputs;
-
-static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp__nonfinite_inputs *inputs,
-                                           eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp__nonfinite_inputs *inputs,
+                                                  eitp_error *error) {
     const eitp__call *call = &plan->calls[s];
     const eitp__step *step = &plan->steps[s];
     eitp_status status = EITP_OK;
@@ -125,7 +121,7 @@ static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp
         eitp__nonfinite_scan scan;
         int is_variable = 0;
         const char *name = i < step->input_count ? eitp__leaf_name(step->inputs[i], &is_variable) : NULL;
-        status = eitp__scan_operand(plan->context->backend, &call->inputs[i], &scan, error);
+        status = eitp__scan_operand(plan, &call->inputs[i], &scan, error);
         if (status)
             return status;
         inputs->nan |= scan.nan >= 0;
@@ -136,8 +132,8 @@ static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp
     return status;
 }
 
-static eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s, const eitp__nonfinite_inputs *inputs,
-                                            eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s,
+                                                   const eitp__nonfinite_inputs *inputs, eitp_error *error) {
     const eitp__call *call = &plan->calls[s];
     const eitp__op_info *op = eitp__op(plan->graph, plan->steps[s].node->op);
     eitp_status status = EITP_OK;
@@ -145,30 +141,12 @@ static eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s, con
         eitp__nonfinite_scan scan;
         if (op->partly_written >> i & 1)
             continue;
-        status = eitp__scan_operand(plan->context->backend, &call->outputs[i], &scan, error);
+        status = eitp__scan_operand(plan, &call->outputs[i], &scan, error);
         if (status)
             return status;
         if ((scan.nan >= 0 && !inputs->nan && !op->is_constant) ||
             (scan.infinity >= 0 && !inputs->nan && !inputs->infinity && !op->is_constant))
             eitp__report_nonfinite(plan, s, &call->outputs[i], "", &scan);
-    }
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
-                                                      eitp_error *error) {
-    eitp__backend *backend = plan->context->backend;
-    eitp_status status = EITP_OK;
-    for (size_t s = first; s < end && !status; s++) {
-        const int searches = !plan->context->nonfinite->op;
-        eitp__nonfinite_inputs inputs;
-        if (searches)
-            status = eitp__check_step_inputs(plan, s, &inputs, error);
-        if (!status)
-            status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
-                                                 eitp__stoppable_steps(plan, s, s + 1), error);
-        if (!status && searches)
-            status = eitp__check_step_outputs(plan, s, &inputs, error);
     }
     return status;
 }

@@ -1,11 +1,17 @@
-/* Execution that looks for the first value that is not finite. */
+/* Looks at the operands of a step for the first value that is not finite, which it tells the context. */
 #ifndef EITP_CHECK_FINITE_H
 #define EITP_CHECK_FINITE_H
 
 #include "tensor/plan.h"
 
-/* Executes the bound calls [first, end) of a plan one by one, and looks at the operands of each. */
-EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
-                                                      eitp_error *error);
+/* What the operands of a step held before it. */
+typedef struct eitp__nonfinite_inputs {
+    int nan, infinity;
+} eitp__nonfinite_inputs;
+
+EITP__PRIVATE eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp__nonfinite_inputs *inputs,
+                                                  eitp_error *error);
+EITP__PRIVATE eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s,
+                                                   const eitp__nonfinite_inputs *inputs, eitp_error *error);
 
 #endif

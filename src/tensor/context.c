@@ -144,6 +144,7 @@ void eitp_context_destroy(eitp_context *context) {
     if (!context)
         return;
     host = context->host;
+    eitp__context_finish(context);
     if (context->arena.memory)
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     for (size_t i = 0; i < context->variable_count; i++)
@@ -199,6 +200,8 @@ eitp_host eitp_context_host(const eitp_context *context) {
     return context ? context->host : none;
 }
 
+/* ---- The arena ---- */
+
 /* The arena's contents are lost. */
 static void eitp__arena_invalidate(eitp_context *context) {
     context->arena_generation++;
@@ -208,6 +211,7 @@ static void eitp__arena_invalidate(eitp_context *context) {
 EITP__PRIVATE void eitp__arena_release(eitp_context *context) {
     if (!context->arena.memory)
         return;
+    eitp__context_finish(context);
     context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     context->released_arena = context->arena.size;
     context->arena.memory = NULL;
@@ -231,6 +235,7 @@ EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, e
         context->released_arena = size;
     if (size >= context->arena.size)
         return EITP_OK;
+    eitp__context_finish(context);
     if (context->arena.memory)
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     context->arena.memory = NULL;
@@ -248,6 +253,7 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
         context->arena.size = size;
         return EITP_OK;
     }
+    eitp__context_finish(context);
     /* Its contents need not survive, so the old arena is released first: the two are never allocated together. */
     if (context->arena.memory)
         interface->release(context->backend, context->arena.memory, old);

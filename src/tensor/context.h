@@ -36,6 +36,8 @@ struct eitp_context {
     /* The values of inputs and outputs in the arena are valid while this number stays the same. It is incremented by
      * every execution, when the arena moves, and when a plan writes after another plan used the arena. */
     uint64_t arena_epoch;
+    int is_busy;                 /* an execution may be in progress */
+    eitp_error late;             /* of one that nobody has asked for yet; status EITP_OK: none */
     const eitp_plan *arena_user; /* the plan that was written or executed last */
     eitp_plan *plans;            /* a list */
     eitp_dtype precision;
@@ -64,6 +66,12 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
 
 /* Shrinks the arena to `size` bytes if it is larger. Its contents are then lost. */
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error);
+
+/* Waits until all executions are done: device memory may be read, written and released. Returns their late errors. */
+EITP__PRIVATE eitp_status eitp__context_wait(eitp_context *context, eitp_error *error);
+
+/* The same for callers that cannot fail: an error waits for the next call of eitp__context_wait. */
+EITP__PRIVATE void eitp__context_finish(eitp_context *context);
 
 /* Returns the arena's memory to the system, until an execution needs it. Its contents are lost. */
 EITP__PRIVATE void eitp__arena_release(eitp_context *context);

@@ -50,7 +50,7 @@ static void eitp__find_read_inputs(eitp_plan *plan) {
         eitp__mark_read(plan, plan->readable[t] ? plan->graph->tensors[t] : NULL);
 }
 
-/* Allocates the memory of kept inputs. */
+/* Allocates the memory of kept inputs, and of the number of rows. */
 static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
     for (size_t i = 0; i < plan->input_count && !plan->context->plans_only; i++) {
@@ -62,7 +62,12 @@ static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
         if (!input->memory)
             return eitp__fail_memory(error, size, "a kept input");
     }
-    return EITP_OK;
+    plan->uploaded_rows = -1;
+    if (plan->graph->capacity >= 0 && !plan->context->plans_only)
+        plan->device_rows = backend->interface->allocate(backend, sizeof plan->rows);
+    return plan->graph->capacity < 0 || plan->context->plans_only || plan->device_rows
+               ? EITP_OK
+               : eitp__fail_memory(error, sizeof plan->rows, "a number of rows");
 }
 
 static void eitp__release_inputs(eitp_plan *plan) {
@@ -71,6 +76,8 @@ static void eitp__release_inputs(eitp_plan *plan) {
         if (plan->inputs[i].memory)
             backend->interface->release(backend, plan->inputs[i].memory, eitp__tensor_bytes(plan->inputs[i].tensor));
     }
+    if (plan->device_rows)
+        backend->interface->release(backend, plan->device_rows, sizeof plan->rows);
     eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
 }
 
@@ -226,6 +233,8 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
         status = eitp__arena_reserve(graph->context, eitp__plan_bytes(*plan), error);
     if (!status)
         status = eitp__allocate_inputs(*plan, error);
+    if (!status && !graph->context->plans_only)
+        status = eitp__prepare_program(*plan, error);
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
@@ -278,6 +287,8 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__unlist_plan(plan);
     if (plan->context->arena_user == plan)
         plan->context->arena_user = NULL;
+    eitp__context_finish(plan->context);
+    eitp__release_calls(plan);
     eitp__release_inputs(plan);
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
@@ -287,7 +298,6 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__release(&host, plan->windows, plan->window_capacity * sizeof *plan->windows);
     eitp__release(&host, plan->latest_window, plan->latest_window_capacity * sizeof *plan->latest_window);
     eitp__release(&host, plan->transfers, plan->transfer_capacity * sizeof *plan->transfers);
-    eitp__release_calls(plan);
     eitp__release(&host, plan, sizeof *plan);
 }
 

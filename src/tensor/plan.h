@@ -132,8 +132,10 @@ struct eitp_plan {
     size_t first_change;    /* the first step that changes parameters, their remainders or optimizer state */
     size_t begun_steps;     /* of the last execution */
     int64_t rows;           /* how many rows of the capacity are in use */
-    uint64_t bound_generation;
-    int64_t bound_rows;
+    void *device_rows;      /* that number in device memory; NULL: the graph has no capacity */
+    int64_t uploaded_rows;  /* what is there */
+    eitp__program *program; /* of the calls, or NULL */
+    uint64_t program_generation;
     eitp_plan_stats stats;
     eitp__plan_visits visits;
     eitp_plan *next; /* in the context's list */
@@ -247,8 +249,11 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
 /* The address of a location, or NULL. */
 EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *location);
 
-/* Fills in addresses and row counts of all calls, if they changed since the last execution. */
-EITP__PRIVATE void eitp__bind(eitp_plan *plan);
+/* Prepares the calls, with their addresses, if these have changed since the last execution. */
+EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error);
+
+/* The elements of an operand in the rows that are in use. */
+EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand);
 
 /* ---- plan_execute.c ---- */
 
@@ -257,12 +262,6 @@ EITP__PRIVATE void eitp__bind(eitp_plan *plan);
  * save. Gradients are overwritten by the next execution.
  */
 EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
-
-/* The number of steps of [first, end) that an execution may leave out: those before the first change. */
-static inline EITP__UNUSED size_t eitp__stoppable_steps(const eitp_plan *plan, size_t first, size_t end) {
-    const size_t last = end < plan->first_change ? end : plan->first_change;
-    return last > first ? last - first : 0;
-}
 
 /* ---- plan_offload.c ---- */
 
@@ -278,11 +277,10 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 /* Lists the transfers of the final windows. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
 
-/* Executes all steps, with the transfers between them. `execute` executes the steps [first, end). An execution that the
-   context's poll stops has begun none of the steps that change state. */
-EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *workspace,
-                                                       eitp_status (*execute)(eitp_plan *plan, size_t first, size_t end,
-                                                                              void *workspace, eitp_error *error),
-                                                       eitp_error *error);
+/* Begins or ends a transfer. The steps before it have begun, those from transfer->step on have not. */
+EITP__PRIVATE eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error);
+
+/* Waits for what transfers have begun. */
+EITP__PRIVATE eitp_status eitp__finish_transfers(const eitp_plan *plan, eitp_error *error);
 
 #endif

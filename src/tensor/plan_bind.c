@@ -67,18 +67,30 @@ static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp
     for (int i = 0; i < step->input_count; i++) {
         eitp__set_operand(&call->inputs[i], step->inputs[i]);
         binding->inputs[i] = eitp__location_of(plan, step->inputs[i], s);
+        call->inputs[i].row_elements = binding->inputs[i].row_elements;
     }
     for (int i = 0; i < step->output_count; i++) {
         /* The node's shape: an accumulation may write to another view of the same memory. */
         eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
         binding->outputs[i] = eitp__location_of(plan, step->outputs[i], s);
+        call->outputs[i].row_elements = binding->outputs[i].row_elements;
     }
     binding->carry = eitp__location_of(plan, step->carry, s);
     call->accumulates = step->accumulates;
 }
 
+static void eitp__discard_program(eitp_plan *plan) {
+    eitp__backend *backend = plan->context->backend;
+    if (!plan->program)
+        return;
+    eitp__context_finish(plan->context);
+    backend->interface->discard(backend, plan->program);
+    plan->program = NULL;
+}
+
 EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     const eitp_host *host = &plan->context->host;
+    eitp__discard_program(plan);
     eitp__release(host, plan->calls, plan->call_count * sizeof *plan->calls);
     eitp__release(host, plan->bindings, plan->call_count * sizeof *plan->bindings);
     plan->calls = NULL;
@@ -148,27 +160,36 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
     return NULL;
 }
 
-static void eitp__bind_operand(const eitp_plan *plan, eitp__operand *operand, const eitp__location *location) {
-    operand->data = eitp__address(plan, location);
-    if (location->rows) {
-        operand->shape[0] = plan->rows;
-        operand->elements = plan->rows * location->row_elements;
-    }
-}
-
-EITP__PRIVATE void eitp__bind(eitp_plan *plan) {
-    uint64_t generation = plan->context->arena_generation + 1;
-    if (plan->bound_generation == generation && plan->bound_rows == plan->rows)
-        return;
+/* Fills in the addresses of all calls. */
+static void eitp__bind(eitp_plan *plan) {
     for (size_t s = 0; s < plan->step_count; s++) {
         eitp__call *call = &plan->calls[s];
         const eitp__binding *binding = &plan->bindings[s];
         for (int i = 0; i < call->input_count; i++)
-            eitp__bind_operand(plan, &call->inputs[i], &binding->inputs[i]);
+            call->inputs[i].data = eitp__address(plan, &binding->inputs[i]);
         for (int i = 0; i < call->output_count; i++)
-            eitp__bind_operand(plan, &call->outputs[i], &binding->outputs[i]);
+            call->outputs[i].data = eitp__address(plan, &binding->outputs[i]);
         call->carry = (const float *)eitp__address(plan, &binding->carry);
     }
-    plan->bound_generation = generation;
-    plan->bound_rows = plan->rows;
+}
+
+EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    const uint64_t generation = plan->context->arena_generation + 1;
+    void *workspace = NULL;
+    eitp_status status;
+    if (plan->program_generation == generation)
+        return EITP_OK;
+    eitp__discard_program(plan);
+    eitp__bind(plan);
+    if (plan->stats.workspace_bytes)
+        workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
+    status = backend->interface->prepare(backend, plan->calls, plan->step_count, plan->device_rows, workspace,
+                                         &plan->program, error);
+    plan->program_generation = status ? 0 : generation;
+    return status;
+}
+
+EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {
+    return operand->row_elements ? plan->rows * operand->row_elements : operand->elements;
 }

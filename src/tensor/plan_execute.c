@@ -1,4 +1,5 @@
 /* Execution of plans: inputs are written, steps executed, outputs read. */
+#include "base/clock.h"
 #include "tensor/check_finite.h"
 #include "tensor/profile.h"
 #include "tensor/variable.h"
@@ -110,7 +111,9 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
     target->written = 0;
     if (!target->is_kept)
         eitp__begin_epoch(plan);
-    status = plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    status = eitp__context_wait(plan->context, error);
+    if (!status)
+        status = plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
     if (status)
         return status;
     target->written = target->is_kept ? 1 : plan->context->arena_epoch;
@@ -142,6 +145,8 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
     status = eitp__check_readable(plan, output, error);
+    if (!status)
+        status = eitp__context_wait(plan->context, error);
     if (status)
         return status;
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
@@ -151,11 +156,80 @@ EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
     return plan->begun_steps > plan->first_change;
 }
 
-/* Executes the steps [first, end); there is at least one. */
-static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
-    eitp__backend *backend = plan->context->backend;
-    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, &plan->context->poll,
-                                       eitp__stoppable_steps(plan, first, end), error);
+static eitp_status eitp__begin_steps(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
+    eitp_context *context = plan->context;
+    context->is_busy = 1;
+    return context->backend->interface->execute(context->backend, plan->program, first, end, &context->poll,
+                                                plan->first_change, error);
+}
+
+/* Executes a step, and shows it to the profiler and to the search for values that are not finite. */
+static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t s, eitp_error *error) {
+    eitp_context *context = plan->context;
+    const int searches = context->nonfinite && !context->nonfinite->op;
+    eitp__nonfinite_inputs inputs;
+    eitp_profile profile = EITP__ZERO;
+    double began;
+    eitp_status status = eitp__context_wait(context, error);
+    if (!status && searches)
+        status = eitp__check_step_inputs(plan, s, &inputs, error);
+    if (status)
+        return status;
+    if (context->profiler.step)
+        profile = eitp__profile_of(plan, s);
+    began = eitp__clock();
+    status = eitp__begin_steps(plan, s, s + 1, error);
+    if (!status)
+        status = eitp__context_wait(context, error);
+    profile.seconds = eitp__clock() - began;
+    if (!status && context->profiler.step)
+        context->profiler.step(context->profiler.user, &profile);
+    return status || !searches ? status : eitp__check_step_outputs(plan, s, &inputs, error);
+}
+
+/* Executes the steps [first, end), or begins to. */
+static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
+    const int is_observed = plan->context->profiler.step || plan->context->nonfinite;
+    eitp_status status = EITP_OK;
+    if (end <= first)
+        return EITP_OK;
+    if (!is_observed)
+        return eitp__begin_steps(plan, first, end, error);
+    for (size_t s = first; s < end && !status; s++)
+        status = eitp__execute_observed_step(plan, s, error);
+    return status;
+}
+
+/* Executes all steps, with the transfers between them. What the context's poll stops has begun none of the steps that
+   change state. */
+static eitp_status eitp__execute_program(eitp_plan *plan, eitp_error *error) {
+    eitp_status status = EITP_OK, transferred;
+    for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
+        eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
+        const size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;
+        plan->begun_steps = end > first ? end : first;
+        status = eitp__execute_steps(plan, first, end, error);
+        if (status == EITP_ERROR_INTERRUPTED)
+            plan->begun_steps = first;
+        if (!status && transfer)
+            status = eitp__do_transfer(transfer, error);
+    }
+    transferred = eitp__finish_transfers(plan, status ? NULL : error);
+    return status ? status : transferred;
+}
+
+/* Uploads the number of rows, if the device has another one. */
+static eitp_status eitp__upload_rows(eitp_plan *plan, eitp_error *error) {
+    eitp_context *context = plan->context;
+    eitp_status status;
+    if (!plan->device_rows || plan->uploaded_rows == plan->rows)
+        return EITP_OK;
+    status = eitp__context_wait(context, error);
+    if (!status)
+        status = context->backend->interface->upload(context->backend, plan->device_rows, &plan->rows,
+                                                     sizeof plan->rows, error);
+    plan->uploaded_rows = status ? -1 : plan->rows;
+    return status;
 }
 
 /* Checks that every input that is read was written, with at least as many rows as are in use. */
@@ -199,23 +273,19 @@ static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error)
 eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
-    void *workspace = NULL;
-    eitp_status (*execute)(eitp_plan * plan, size_t first, size_t end, void *workspace, eitp_error *error);
     eitp_status status = eitp__check_arena(plan, error);
     plan->begun_steps = 0;
     if (!status)
         status = eitp__check_written(plan, error);
     if (!status)
         status = eitp__check_changes(plan, error);
+    if (!status)
+        status = eitp__prepare_program(plan, error);
+    if (!status)
+        status = eitp__upload_rows(plan, error);
     if (status)
         return status;
-    eitp__bind(plan);
-    execute = plan->context->profiler.step ? eitp__execute_profiled_steps
-              : plan->context->nonfinite   ? eitp__execute_checked_steps
-                                           : eitp__execute_steps;
-    if (plan->stats.workspace_bytes)
-        workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = eitp__execute_with_transfers(plan, workspace, execute, error);
+    status = eitp__execute_program(plan, error);
     eitp__end_epoch(plan, !status);
     return status;
 }

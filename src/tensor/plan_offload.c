@@ -198,34 +198,18 @@ static eitp_status eitp__transfer_window(void *argument, eitp_error *error) {
                                    transfer->kind == EITP__TRANSFER_BEGIN_WRITE, error);
 }
 
-static eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
+    eitp_context *context = transfer->plan->context;
     eitp__window *window = &transfer->plan->windows[transfer->window];
-    eitp__worker *worker = transfer->plan->context->offload_file.worker;
+    eitp_status status;
     if (transfer->kind == EITP__TRANSFER_END_WRITE || transfer->kind == EITP__TRANSFER_END_READ)
-        return eitp__worker_wait(worker, window->job, error);
-    window->job = eitp__worker_submit(worker, eitp__transfer_window, transfer);
-    return EITP_OK;
+        return eitp__worker_wait(context->offload_file.worker, window->job, error);
+    status = eitp__context_wait(context, error);
+    if (!status)
+        window->job = eitp__worker_submit(context->offload_file.worker, eitp__transfer_window, transfer);
+    return status;
 }
 
-EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *workspace,
-                                                       eitp_status (*execute)(eitp_plan *plan, size_t first, size_t end,
-                                                                              void *workspace, eitp_error *error),
-                                                       eitp_error *error) {
-    eitp_status status = EITP_OK, transferred;
-    for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
-        eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
-        size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;
-        if (end > first) {
-            plan->begun_steps = end;
-            status = execute(plan, first, end, workspace, error);
-        }
-        if (status == EITP_ERROR_INTERRUPTED)
-            plan->begun_steps = first;
-        if (!status && transfer)
-            status = eitp__do_transfer(transfer, error);
-    }
-    if (!plan->transfer_count)
-        return status;
-    transferred = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
-    return status ? status : transferred;
+EITP__PRIVATE eitp_status eitp__finish_transfers(const eitp_plan *plan, eitp_error *error) {
+    return plan->transfer_count ? eitp__worker_finish(plan->context->offload_file.worker, error) : EITP_OK;
 }

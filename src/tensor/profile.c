@@ -1,8 +1,6 @@
 /* Profiled execution: what each step of a plan computes, moves and takes. */
 #include "tensor/profile.h"
 
-#include "base/clock.h"
-
 void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) {
     if (!context)
         return;
@@ -73,8 +71,8 @@ static eitp_product eitp__profile_product(const eitp_plan *plan, size_t s) {
     return EITP_PRODUCT_FORWARD;
 }
 
-static double eitp__operand_bytes(const eitp__operand *operand) {
-    return operand->data ? (double)operand->elements * (double)eitp_dtype_size(operand->dtype) : 0;
+static double eitp__operand_bytes(const eitp_plan *plan, const eitp__operand *operand) {
+    return operand->data ? (double)eitp__used_elements(plan, operand) * (double)eitp_dtype_size(operand->dtype) : 0;
 }
 
 /* True if the call reads what it accumulates to: always without a carry, otherwise if the carry is not 0. */
@@ -90,17 +88,17 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
     int adds = eitp__profile_adds(plan, call);
     double rows;
     for (int i = 0; i < call->input_count; i++)
-        profile->bytes_read += eitp__operand_bytes(&call->inputs[i]);
+        profile->bytes_read += eitp__operand_bytes(plan, &call->inputs[i]);
     for (int i = 0; i < call->output_count; i++)
-        profile->bytes_written += eitp__operand_bytes(&call->outputs[i]);
+        profile->bytes_written += eitp__operand_bytes(plan, &call->outputs[i]);
     if (call->slot == EITP__SLOT_SLICE) {
         profile->bytes_read = profile->bytes_written;
     } else if (call->slot == EITP__SLOT_EMBEDDING || call->slot == EITP__SLOT_GATHER) {
-        rows = eitp__operand_bytes(&call->outputs[0]);
-        if (rows < eitp__operand_bytes(&call->inputs[0]))
-            profile->bytes_read += rows - eitp__operand_bytes(&call->inputs[0]);
+        rows = eitp__operand_bytes(plan, &call->outputs[0]);
+        if (rows < eitp__operand_bytes(plan, &call->inputs[0]))
+            profile->bytes_read += rows - eitp__operand_bytes(plan, &call->inputs[0]);
     } else if (call->slot == EITP__SLOT_EMBEDDING_BACKWARD && adds) {
-        rows = (double)call->inputs[1].elements * (double)eitp_dtype_size(call->outputs[0].dtype);
+        rows = (double)eitp__used_elements(plan, &call->inputs[1]) * (double)eitp_dtype_size(call->outputs[0].dtype);
         if (rows < profile->bytes_written)
             profile->bytes_written = rows;
     }
@@ -120,8 +118,7 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     return rows ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
 }
 
-/* The profile of a step, except for its time. */
-static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
+EITP__PRIVATE eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
     profile.op = eitp__op(plan->graph, plan->steps[s].node->op)->name;
     profile.work = eitp__op(plan->graph, plan->steps[s].node->op)->work;
@@ -131,21 +128,4 @@ static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     profile.flops = eitp__profile_flops(plan, s);
     eitp__profile_bytes(plan, &plan->calls[s], &profile);
     return profile;
-}
-
-EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
-                                                       eitp_error *error) {
-    eitp__backend *backend = plan->context->backend;
-    const eitp_profiler *profiler = &plan->context->profiler;
-    for (size_t s = first; s < end; s++) {
-        eitp_profile profile = eitp__profile_of(plan, s);
-        double began = eitp__clock();
-        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
-                                                         eitp__stoppable_steps(plan, s, s + 1), error);
-        profile.seconds = eitp__clock() - began;
-        if (status)
-            return status;
-        profiler->step(profiler->user, &profile);
-    }
-    return EITP_OK;
 }

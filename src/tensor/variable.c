@@ -260,9 +260,13 @@ EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const e
                                                   void *memory, size_t size, int writes, eitp_error *error) {
     const eitp__backend_interface *interface = context->backend->interface;
     char *data = (char *)variable->data + offset;
+    eitp_status status;
     if (variable->info.offloaded)
         return writes ? eitp__file_write(&context->offload_file.file, variable->offset + offset, memory, size, error)
                       : eitp__file_read(&context->offload_file.file, variable->offset + offset, memory, size, error);
+    status = eitp__context_wait(context, error);
+    if (status)
+        return status;
     return writes ? interface->upload(context->backend, data, memory, size, error)
                   : interface->download(context->backend, memory, data, size, error);
 }
@@ -283,6 +287,7 @@ static void eitp__drop_lenders(eitp_context *context) {
 }
 
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments) {
+    eitp__context_finish(context);
     while (context->variable_count > variables)
         eitp__variable_remove(context, context->variable_count - 1);
     eitp__drop_lenders(context);
