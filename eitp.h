@@ -4933,15 +4933,26 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
 EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
-/* A number that changes with the size and the time of a file; 0: unknown. */
-EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file);
+/*
+ * What tells whether the content of a file may have changed. The system sets the time of a file before it copies what
+ * is written, and a file that is written twice within milliseconds has the same time: so the content is compared once
+ * more a while after a new time was seen. Both members are atomic.
+ */
+typedef struct eitp__file_stamp {
+    uint64_t value; /* changes with the size and the time of the file; 0: unknown */
+    uint64_t
+        settles; /* time of eitp__clock in milliseconds from which on the content is compared once more; 0: it was */
+} eitp__file_stamp;
+
+/* The stamp of a file whose content is known. */
+EITP__PRIVATE eitp__file_stamp eitp__file_stamp_of(const eitp__file *file);
 
 /*
- * Calls compare(owner) if the file's stamp differs from *stamp: its content may differ. If the content is the same,
- * *stamp becomes the new one. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
- * threads may call it with the same *stamp.
+ * Calls compare(owner) if the content of the file may differ from what it was when it had this stamp, and updates the
+ * stamp if it is the same. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
+ * threads may call it with the same stamp.
  */
-EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, uint64_t *stamp,
+EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__file_stamp *stamp,
                                                  eitp_status (*compare)(const void *owner, eitp_error *error),
                                                  const void *owner, eitp_error *error);
 
@@ -9258,8 +9269,8 @@ struct eitp_labelled_file {
     uint32_t limit;      /* ids must be below it */
     const char **labels; /* label_count names, which are in `names`; NULL: none */
     char *names;
-    uint64_t stamp;  /* of the file when its content was last known; atomic */
-    eitp__poll poll; /* see eitp_token_file_set_poll */
+    eitp__file_stamp stamp; /* of the file when its content was last known */
+    eitp__poll poll;        /* see eitp_token_file_set_poll */
 };
 
 enum { EITP__LABELLED_CHUNK = 8000 }; /* whole records and values */
@@ -13833,7 +13844,10 @@ EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp
     return EITP_OK;
 }
 
-EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file) {
+/* Milliseconds after which a write that had set the time of a file is done, even if it waited for a disk. */
+#define EITP__STAMP_SETTLES 2000
+
+static uint64_t eitp__read_stamp(const eitp__file *file) {
     const eitp_files *files = &file->host->files;
     eitp__failures failures = EITP__ZERO;
     eitp_path_info info;
@@ -13849,17 +13863,30 @@ EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file) {
     return eitp__fnv1a(EITP__FNV_START, values, sizeof values);
 }
 
-EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, uint64_t *stamp,
+EITP__PRIVATE eitp__file_stamp eitp__file_stamp_of(const eitp__file *file) {
+    eitp__file_stamp stamp = EITP__ZERO;
+    stamp.value = eitp__read_stamp(file);
+    return stamp;
+}
+
+static uint64_t eitp__milliseconds(void) {
+    return (uint64_t)(eitp__clock() * 1000) + 1;
+}
+
+EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__file_stamp *stamp,
                                                  eitp_status (*compare)(const void *owner, eitp_error *error),
                                                  const void *owner, eitp_error *error) {
     /* Taken before the content is read, so that a change meanwhile is seen by the next call. */
-    const uint64_t now = eitp__file_stamp(file);
+    const uint64_t now = eitp__read_stamp(file), settles = __atomic_load_n(&stamp->settles, __ATOMIC_RELAXED);
+    const int is_new = now != __atomic_load_n(&stamp->value, __ATOMIC_RELAXED);
     eitp_status status = EITP_OK;
-    if (now == __atomic_load_n(stamp, __ATOMIC_RELAXED))
+    if (!is_new && (!settles || eitp__milliseconds() < settles))
         return EITP_OK;
     status = compare(owner, error);
-    if (!status)
-        __atomic_store_n(stamp, now, __ATOMIC_RELAXED);
+    if (!status) {
+        __atomic_store_n(&stamp->settles, is_new ? eitp__milliseconds() + EITP__STAMP_SETTLES : 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&stamp->value, now, __ATOMIC_RELAXED);
+    }
     if (status == EITP_ERROR_FORMAT) {
         status = eitp__fail_prefix(error, EITP_ERROR_IO, "'%s' changed while it was read", file->path);
         if (error)
@@ -39775,7 +39802,7 @@ struct eitp_token_file {
     eitp_token_file_info info;
     uint64_t offset;        /* of the first id */
     uint32_t limit;         /* ids must be below it */
-    uint64_t stamp;         /* of the file when its content was last known; atomic */
+    eitp__file_stamp stamp; /* of the file when its content was last known */
     uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
     eitp__poll poll;        /* see eitp_token_file_set_poll */
 };
@@ -39814,7 +39841,7 @@ eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_
     opened->host = *host;
     eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
     if (status == EITP_OK) {
-        opened->stamp = eitp__file_stamp(&opened->file);
+        opened->stamp = eitp__file_stamp_of(&opened->file);
         status = eitp__token_file_begin(opened, vocabulary_size, error);
     }
     if (status != EITP_OK) {
@@ -42572,7 +42599,7 @@ eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int
     opened->host = *host;
     eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
     if (status == EITP_OK) {
-        opened->stamp = eitp__file_stamp(&opened->file);
+        opened->stamp = eitp__file_stamp_of(&opened->file);
         status = eitp__labelled_file_begin(opened, vocabulary_size, error);
     }
     if (status != EITP_OK) {

@@ -1221,6 +1221,31 @@ static void test_changes_are_found(void) {
     eitp_labelled_file_close(file);
 }
 
+/* The system sets the time of a file before it copies what is written: what is read in between is the old content. */
+static void test_change_after_its_time_is_found(void) {
+    eitp_labelled_file *file = packed(plain(), several, 4);
+    eitp_labelled_sample sample = EITP__ZERO;
+    eitp_error error;
+    eitp__file changed;
+    unsigned char byte = 0, other;
+    REQUIRE(file != NULL);
+    CHECK(!faults_set_time(at("a.lab"), 1000) && !eitp_labelled_file_read(file, 1, &sample, &error));
+    REQUIRE_OK(eitp__file_open(&changed, host, at("a.lab"), EITP_FILE_UPDATE, &error), error);
+    REQUIRE_OK(eitp__file_read(&changed, file->layout.values, &byte, 1, &error), error);
+    other = byte ^ 1;
+    REQUIRE_OK(eitp__file_write(&changed, file->layout.values, &other, 1, &error), error);
+    CHECK(!faults_set_time(at("a.lab"), 1000));
+    CHECK(file->stamp.settles > 1);
+    file->stamp.settles = 1; /* the time has passed */
+    CHECK(eitp_labelled_file_read(file, 1, &sample, &error) == EITP_ERROR_IO &&
+          has(&error, "changed while it was read"));
+    REQUIRE_OK(eitp__file_write(&changed, file->layout.values, &byte, 1, &error), error);
+    REQUIRE_OK(eitp__file_close(&changed, &error), error);
+    CHECK(!faults_set_time(at("a.lab"), 1000) && !eitp_labelled_file_read(file, 1, &sample, &error));
+    CHECK(!file->stamp.settles && !eitp_labelled_file_read(file, 1, &sample, &error));
+    eitp_labelled_file_close(file);
+}
+
 /* Counts the questions, and stops at the one that *user counts down to. */
 static int count_down(void *user) {
     return --*(int *)user == 0;
@@ -1351,6 +1376,7 @@ static const test_case tests[] = {
     TEST(test_record_that_changes),
     TEST(test_file_that_changes),
     TEST(test_changes_are_found),
+    TEST(test_change_after_its_time_is_found),
     TEST(test_a_comparison_can_be_stopped),
     TEST(test_unfinished_file),
     TEST(test_every_allocation_fails),

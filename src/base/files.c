@@ -1,6 +1,7 @@
 #include "base/files.h"
 
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/sort.h"
 
 /* The cause and what to do; NULL for other codes. */
@@ -138,7 +139,10 @@ EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp
     return EITP_OK;
 }
 
-EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file) {
+/* Milliseconds after which a write that had set the time of a file is done, even if it waited for a disk. */
+#define EITP__STAMP_SETTLES 2000
+
+static uint64_t eitp__read_stamp(const eitp__file *file) {
     const eitp_files *files = &file->host->files;
     eitp__failures failures = EITP__ZERO;
     eitp_path_info info;
@@ -154,17 +158,30 @@ EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file) {
     return eitp__fnv1a(EITP__FNV_START, values, sizeof values);
 }
 
-EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, uint64_t *stamp,
+EITP__PRIVATE eitp__file_stamp eitp__file_stamp_of(const eitp__file *file) {
+    eitp__file_stamp stamp = EITP__ZERO;
+    stamp.value = eitp__read_stamp(file);
+    return stamp;
+}
+
+static uint64_t eitp__milliseconds(void) {
+    return (uint64_t)(eitp__clock() * 1000) + 1;
+}
+
+EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__file_stamp *stamp,
                                                  eitp_status (*compare)(const void *owner, eitp_error *error),
                                                  const void *owner, eitp_error *error) {
     /* Taken before the content is read, so that a change meanwhile is seen by the next call. */
-    const uint64_t now = eitp__file_stamp(file);
+    const uint64_t now = eitp__read_stamp(file), settles = __atomic_load_n(&stamp->settles, __ATOMIC_RELAXED);
+    const int is_new = now != __atomic_load_n(&stamp->value, __ATOMIC_RELAXED);
     eitp_status status = EITP_OK;
-    if (now == __atomic_load_n(stamp, __ATOMIC_RELAXED))
+    if (!is_new && (!settles || eitp__milliseconds() < settles))
         return EITP_OK;
     status = compare(owner, error);
-    if (!status)
-        __atomic_store_n(stamp, now, __ATOMIC_RELAXED);
+    if (!status) {
+        __atomic_store_n(&stamp->settles, is_new ? eitp__milliseconds() + EITP__STAMP_SETTLES : 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&stamp->value, now, __ATOMIC_RELAXED);
+    }
     if (status == EITP_ERROR_FORMAT) {
         status = eitp__fail_prefix(error, EITP_ERROR_IO, "'%s' changed while it was read", file->path);
         if (error)

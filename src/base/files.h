@@ -25,15 +25,26 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
 EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
-/* A number that changes with the size and the time of a file; 0: unknown. */
-EITP__PRIVATE uint64_t eitp__file_stamp(const eitp__file *file);
+/*
+ * What tells whether the content of a file may have changed. The system sets the time of a file before it copies what
+ * is written, and a file that is written twice within milliseconds has the same time: so the content is compared once
+ * more a while after a new time was seen. Both members are atomic.
+ */
+typedef struct eitp__file_stamp {
+    uint64_t value; /* changes with the size and the time of the file; 0: unknown */
+    uint64_t
+        settles; /* time of eitp__clock in milliseconds from which on the content is compared once more; 0: it was */
+} eitp__file_stamp;
+
+/* The stamp of a file whose content is known. */
+EITP__PRIVATE eitp__file_stamp eitp__file_stamp_of(const eitp__file *file);
 
 /*
- * Calls compare(owner) if the file's stamp differs from *stamp: its content may differ. If the content is the same,
- * *stamp becomes the new one. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
- * threads may call it with the same *stamp.
+ * Calls compare(owner) if the content of the file may differ from what it was when it had this stamp, and updates the
+ * stamp if it is the same. An EITP_ERROR_FORMAT of `compare` is an EITP_ERROR_IO here: the file was valid. Several
+ * threads may call it with the same stamp.
  */
-EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, uint64_t *stamp,
+EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__file_stamp *stamp,
                                                  eitp_status (*compare)(const void *owner, eitp_error *error),
                                                  const void *owner, eitp_error *error);
 

@@ -203,7 +203,7 @@ eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int
     opened->host = *host;
     eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
     if (status == EITP_OK) {
-        opened->stamp = eitp__file_stamp(&opened->file);
+        opened->stamp = eitp__file_stamp_of(&opened->file);
         status = eitp__labelled_file_begin(opened, vocabulary_size, error);
     }
     if (status != EITP_OK) {

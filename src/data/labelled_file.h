@@ -13,8 +13,8 @@ struct eitp_labelled_file {
     uint32_t limit;      /* ids must be below it */
     const char **labels; /* label_count names, which are in `names`; NULL: none */
     char *names;
-    uint64_t stamp;  /* of the file when its content was last known; atomic */
-    eitp__poll poll; /* see eitp_token_file_set_poll */
+    eitp__file_stamp stamp; /* of the file when its content was last known */
+    eitp__poll poll;        /* see eitp_token_file_set_poll */
 };
 
 enum { EITP__LABELLED_CHUNK = 8000 }; /* whole records and values */

@@ -12,7 +12,7 @@ struct eitp_token_file {
     eitp_token_file_info info;
     uint64_t offset;        /* of the first id */
     uint32_t limit;         /* ids must be below it */
-    uint64_t stamp;         /* of the file when its content was last known; atomic */
+    eitp__file_stamp stamp; /* of the file when its content was last known */
     uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
     eitp__poll poll;        /* see eitp_token_file_set_poll */
 };
@@ -51,7 +51,7 @@ eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_
     opened->host = *host;
     eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
     if (status == EITP_OK) {
-        opened->stamp = eitp__file_stamp(&opened->file);
+        opened->stamp = eitp__file_stamp_of(&opened->file);
         status = eitp__token_file_begin(opened, vocabulary_size, error);
     }
     if (status != EITP_OK) {
