@@ -115,8 +115,8 @@ list_test() {
     programs packed real
     programs packed emulated
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
-    [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device graph ops autograd plan execute trainer micro_batches \
-        encoder_training classification masked lora planner shrinking resume_changed
+    [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device graph ops plan execute trainer micro_batches \
+        encoder_training classification masked lora planner
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
@@ -159,9 +159,10 @@ list_nightly() {
     programs packed real
     [ "$sanitizers" = 0 ] || programs sanitized real
     [ "$sanitizers" = 0 ] || programs sanitized emulated
-    # All but those of what only the CPU has: limits that it measures, memory that contexts share, questions within calls.
-    [ "$sanitizers" = 0 ] || on_device "" $(echo tests/test_*.c | tr ' ' '\n' |
-        sed -n 's/^tests\/test_\(.*\)\.c$/\1/p' | grep -v -e _emulated -e '^measure$' -e '^predictor$' -e '^share$' -e '^stop$')
+    # All but those of what only the CPU has: questions within calls, limits that it measures, memory that contexts
+    # share, and bytes of the host's allocator.
+    [ "$sanitizers" = 0 ] || on_device "" $(echo tests/test_*.c | tr ' ' '\n' | grep -v -e _emulated \
+        -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/^tests\/test_\(.*\)\.c$/\1/')
     for set in $(instruction_sets); do
         programs split real "env EITP_ISA=$set " "@$set"
         for precision in fp32 bf16; do
@@ -362,13 +363,13 @@ report() {
 add_up() {
     awk -v build="$build_used" '
         { part = "others" }
-        $2 ~ /^(packed|sanitized|split)\// { part = $2; sub(/\/.*/, "", part) }
+        $2 ~ /^(packed|sanitized|device|split)\// { part = $2; sub(/\/.*/, "", part) }
         $2 ~ /^test_command/ { part = "command" }
         $2 ~ /^fuzz_/ { part = "fuzzing" }
         { seconds[part] += $3; all += $3 }
         END {
             printf "== processor seconds: build %.0f", build
-            count = split("packed split sanitized command fuzzing others", parts, " ")
+            count = split("packed split sanitized device command fuzzing others", parts, " ")
             for (i = 1; i <= count; i++)
                 if (parts[i] in seconds)
                     printf ", %s %.0f", parts[i], seconds[parts[i]]
