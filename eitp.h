@@ -4934,14 +4934,13 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
 /*
- * What tells whether the content of a file may have changed. The system sets the time of a file before it copies what
- * is written, and a file that is written twice within milliseconds has the same time: so the content is compared once
- * more a while after a new time was seen. Both members are atomic.
+ * Detects that the content of a file may have changed. A write sets the file's time before it copies the data, and two
+ * writes within milliseconds leave the same time, so the content is compared again some time after a change of the
+ * file's time. Both members are accessed atomically.
  */
 typedef struct eitp__file_stamp {
-    uint64_t value; /* changes with the size and the time of the file; 0: unknown */
-    uint64_t
-        settles; /* time of eitp__clock in milliseconds from which on the content is compared once more; 0: it was */
+    uint64_t value;      /* hash of the file's size, time and identity; 0: unknown */
+    uint64_t recheck_at; /* when to compare the content again, in milliseconds of eitp__clock; 0: no need to */
 } eitp__file_stamp;
 
 /* The stamp of a file whose content is known. */
@@ -11134,11 +11133,12 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
 
 /* >>src/run/observer.h */
 /*
- * What watches a run. An observer is a row of functions, which the run calls at its moments in the order of
- * EITP__OBSERVERS, and a state of its own. It sees the run, and acts through its votes.
+ * Observers of a run: the guard, the records, the health of the model and their kin. An observer is a row of callbacks
+ * with a state of its own. The run calls the observers in the order of EITP__OBSERVERS. They may read the run, and
+ * influence it by their votes.
  */
 
-/* ENTRY(NAME, name) for each; eitp__<name>_observer fills in its row. */
+/* Calls ENTRY(NAME, name) for each observer; eitp__<name>_observer fills in its row. */
 #define EITP__OBSERVERS(ENTRY)                                                                                         \
     ENTRY(GUARD, guard)                                                                                                \
     ENTRY(RECORDS, records)                                                                                            \
@@ -11154,95 +11154,96 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
 #define EITP__OBSERVER_NAME(NAME, name) EITP__OBSERVER_##NAME,
 typedef enum eitp__observer_name { EITP__OBSERVERS(EITP__OBSERVER_NAME) EITP__OBSERVER_COUNT } eitp__observer_name;
 
-/* What follows a step, and the evaluation after it: zeros, then the votes of the observers. */
+/* The observers' votes on a step, and on the evaluation after it. Starts as zeros. */
 typedef struct eitp__decision {
-    int saves;        /* a checkpoint of the steps done; after an evaluation, one that has it */
-    int stops;        /* no step follows; `why` is one line of text */
-    eitp_error fails; /* the run ends with this error; the first vote decides. EITP_OK: it does not */
+    int saves;        /* save a checkpoint; after an evaluation, one that includes its result */
+    int stops;        /* this step is the last one; `why` is one line of text */
+    eitp_error fails; /* end the run with this error; the first vote counts. EITP_OK: go on */
     char why[200];
 } eitp__decision;
 
-/* What is known about the model, the worst last. */
+/* The state of the model, from best to worst. */
 typedef enum eitp__verdict {
     EITP__MODEL_GOOD,
-    EITP__MODEL_UNKNOWN, /* the next step tells: it is not saved before */
-    EITP__MODEL_RUINED   /* it is never saved under a name that a resume takes */
+    EITP__MODEL_UNKNOWN, /* the next step will tell: do not save before it */
+    EITP__MODEL_RUINED   /* never save it under a name that a resume would pick */
 } eitp__verdict;
 
 typedef struct eitp__judgement {
     eitp__verdict verdict;
-    eitp_run_end end; /* of a run whose model is ruined; `why` is one line of text */
+    eitp_run_end end; /* how the run ends if the model is ruined; `why` is one line of text */
     char why[240];
 } eitp__judgement;
 
-/* Any function may be NULL. Those that return nothing report what fails. */
+/* Any callback may be NULL. Callbacks that return nothing report their own failures. */
 typedef struct eitp__observer {
-    const char *name;  /* of its member of a checkpoint's run_state.json */
-    size_t state_size; /* zeros when the run is created */
+    const char *name;  /* of the observer's member in a checkpoint's run_state.json */
+    size_t state_size; /* in bytes; the state is zeros when the run is created */
 
-    /* Before the first step, when the trainer and the states are those of the checkpoint, if there is one. It votes by
-       run->decision. */
+    /* Before the first step, after the trainer was resumed and `read` was called. Votes go to run->decision. */
     eitp_status (*begin)(eitp_run *run, void *state, eitp_error *error);
-    /* Within steps, every few microseconds: 1 drops the step or evaluation in progress, which is repeated later. */
+    /* Every few microseconds within a step or evaluation. Returns 1 to drop it; it is repeated later. */
     int (*poll)(eitp_run *run, void *state);
-    /* Before each step, and before one is repeated. */
+    /* Before each step, and before a dropped step or evaluation is repeated. */
     eitp_status (*before_step)(eitp_run *run, void *state, eitp_error *error);
     void (*after_step)(eitp_run *run, void *state, eitp__decision *decision);
     void (*after_evaluation)(eitp_run *run, void *state, eitp__decision *decision);
-    /* Judges the model of the last step; *judgement is that of a good model. */
+    /* Judges the model after the last step. *judgement holds EITP__MODEL_GOOD at the call. */
     void (*judge)(const eitp_run *run, const void *state, eitp__judgement *judgement);
 
     void (*before_save)(eitp_run *run, void *state);
-    /* Adds a member's value to run_state.json, or nothing. `is_counted`: save_total_limit counts the checkpoint. */
+    /* Appends the value of the observer's member of run_state.json, or nothing. `is_counted` is 1 if save_total_limit
+       counts the checkpoint. */
     void (*write)(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text);
-    /* Reads it; NULL: there is none. Not called if the checkpoint has no run_state.json. */
+    /* Restores the state from the member's value, NULL if it is missing. Not called without a run_state.json. */
     eitp_status (*read)(eitp_run *run, void *state, const eitp__json *value, eitp_error *error);
-    /* Writes files into a checkpoint. */
+    /* Writes the observer's files into a checkpoint. */
     eitp_status (*write_files)(const eitp_run *run, const void *state, const char *directory, eitp_error *error);
-    /* A checkpoint is written, which took `waited` seconds between steps, or is being written beside them (0). */
+    /* After a checkpoint was written, or begun in the background. The training waited for `waited` seconds. */
     void (*saved)(eitp_run *run, void *state, int is_counted, double waited);
-    /* The checkpoint of a step is complete. */
-    void (*complete)(eitp_run *run, void *state, int64_t step);
-    /* The checkpoint of a step, after which others were made, is not written, for the reason `why`. */
-    void (*lost)(eitp_run *run, void *state, int64_t step, const char *why);
-    /* The step of a checkpoint that stays besides the newest; -1: none. */
+    /* The checkpoint of this step is complete on disk. */
+    void (*save_complete)(eitp_run *run, void *state, int64_t step);
+    /* The checkpoint of this step could not be written, and training has gone on. `why` is the error. */
+    void (*save_lost)(eitp_run *run, void *state, int64_t step, const char *why);
+    /* Returns the step of a checkpoint that must not be pruned, -1 if there is none. */
     int64_t (*keeps)(const eitp_run *run, const void *state);
-    /* What is saved and kept has changed, and no save is in progress. */
-    void (*settle)(eitp_run *run, void *state);
-    /* The directory was empty: it had been removed, or another one has its path. */
+    /* The set of checkpoints may have changed, and no save is in progress. */
+    void (*checkpoints_changed)(eitp_run *run, void *state);
+    /* The output directory was found empty: it was removed, or replaced by another one. */
     void (*directory_replaced)(eitp_run *run, void *state);
 
-    /* No step follows, since the model is ruined. */
+    /* The run stops because the model is ruined. */
     void (*ruined)(eitp_run *run, void *state);
     /* After the last save. */
     void (*end)(eitp_run *run, void *state);
 } eitp__observer;
 
-/* Fills in the row of zeros of an observer. */
+/* Each fills in its observer's row, which is zeros at the call. */
 #define EITP__OBSERVER_ROW(NAME, name) EITP__PRIVATE void eitp__##name##_observer(eitp__observer *observer);
 EITP__OBSERVERS(EITP__OBSERVER_ROW)
 
-/* `for` each observer that has a function: run->observers[at], with the state run->states[at]. */
+/* Loops over the observers that have this callback; `at` is the index into run->observers and run->states. */
 #define EITP__EACH_OBSERVER(run, at, function)                                                                         \
     for (int at = 0; at < EITP__OBSERVER_COUNT; at++)                                                                  \
         if ((run)->observers[at].function)
 
-/* What all of them say. */
+/* The worst judgement of all observers. */
 EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run);
 
-/* True if the model may be saved under a name that a resume takes. */
+/* True if the model may be saved under a name that a resume picks. */
 EITP__PRIVATE int eitp__run_is_good(const eitp_run *run);
 
-/* Steps whose checkpoints stay besides the newest: those that observers keep, and the last one that the run saved. -1:
-   none. */
+/* Lists the steps whose checkpoints must not be pruned: those that observers keep, and the last one that the run saved.
+   Entries may be -1. */
 enum { EITP__KEPT_STEPS = EITP__OBSERVER_COUNT + 1 };
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]);
 
 /* EITP_OK, or the error of run->decision. */
 EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *error);
 
-/* What is saved and kept may have changed. */
-EITP__PRIVATE void eitp__run_settle(eitp_run *run);
+/* Tell the observers. The second does nothing while a save is in progress. */
+EITP__PRIVATE void eitp__run_save_complete(eitp_run *run, int64_t step);
+EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run);
 /* <<src/run/observer.h */
 
 /* >>src/run/run_loop.h */
@@ -11318,8 +11319,8 @@ EITP__PRIVATE int eitp__run_validates(const eitp_run *run);
 /* True if evaluations decide about the best checkpoint or early stopping. */
 EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
 
-/* True if there are steps to do. */
-EITP__PRIVATE int eitp__steps_follow(const eitp_run *run);
+/* True if the run has steps left. */
+EITP__PRIVATE int eitp__steps_remain(const eitp_run *run);
 
 /* True if the run evaluates after this step; for 0, before the first. */
 EITP__PRIVATE int eitp__evaluation_is_due(const eitp_run *run, int64_t step);
@@ -11339,20 +11340,19 @@ EITP__PRIVATE int eitp__save_is_counted(const eitp_run *run, int64_t step);
 /* <<src/run/run_schedule.h */
 
 /* >>src/run/poll.h */
-/* What a run asks while it computes, reads or loads: whether to drop the step or evaluation in progress. */
+/* Polled while a run computes, reads or loads: should the step or evaluation in progress be dropped? */
 
 /*
- * Returns 1 if the step or evaluation in progress is to be dropped: the run was asked to stop, or an observer
- * reacts before it is repeated.
- * `run` is an eitp_run. It is called every few microseconds (eitp_context_set_poll), so it must usually be a few
- * instructions.
+ * Returns 1 if the step or evaluation in progress must be dropped, because the run was asked to stop or an observer
+ * must act before it is repeated. `run` is an eitp_run. Called every few microseconds (eitp_context_set_poll), so the
+ * usual path must be a few instructions.
  */
 EITP__PRIVATE int eitp__run_poll(void *run);
 
-/* True if an observer is to react before the next step. */
-EITP__PRIVATE int eitp__run_is_disturbed(eitp_run *run);
+/* True if an observer must act before the computation continues. */
+EITP__PRIVATE int eitp__run_is_interrupted(eitp_run *run);
 
-/* Replaces the poll of the trainer's context by the run's, and restores it. */
+/* Installs the run's poll in the trainer's context, and restores the previous one. */
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run);
 EITP__PRIVATE void eitp__run_end_polling(eitp_run *run);
 /* <<src/run/poll.h */
@@ -13844,8 +13844,8 @@ EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp
     return EITP_OK;
 }
 
-/* Milliseconds after which a write that had set the time of a file is done, even if it waited for a disk. */
-#define EITP__STAMP_SETTLES 2000
+/* Milliseconds after which a write that has set the file's time has also copied its data, even on a slow disk. */
+#define EITP__STAMP_RECHECK 2000
 
 static uint64_t eitp__read_stamp(const eitp__file *file) {
     const eitp_files *files = &file->host->files;
@@ -13877,14 +13877,14 @@ EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__f
                                                  eitp_status (*compare)(const void *owner, eitp_error *error),
                                                  const void *owner, eitp_error *error) {
     /* Taken before the content is read, so that a change meanwhile is seen by the next call. */
-    const uint64_t now = eitp__read_stamp(file), settles = __atomic_load_n(&stamp->settles, __ATOMIC_RELAXED);
+    const uint64_t now = eitp__read_stamp(file), recheck_at = __atomic_load_n(&stamp->recheck_at, __ATOMIC_RELAXED);
     const int is_new = now != __atomic_load_n(&stamp->value, __ATOMIC_RELAXED);
     eitp_status status = EITP_OK;
-    if (!is_new && (!settles || eitp__milliseconds() < settles))
+    if (!is_new && (!recheck_at || eitp__milliseconds() < recheck_at))
         return EITP_OK;
     status = compare(owner, error);
     if (!status) {
-        __atomic_store_n(&stamp->settles, is_new ? eitp__milliseconds() + EITP__STAMP_SETTLES : 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&stamp->recheck_at, is_new ? eitp__milliseconds() + EITP__STAMP_RECHECK : 0, __ATOMIC_RELAXED);
         __atomic_store_n(&stamp->value, now, __ATOMIC_RELAXED);
     }
     if (status == EITP_ERROR_FORMAT) {
@@ -15483,7 +15483,7 @@ typedef struct eitp__sensor_files {
     const char *class_directory;
     const char *name; /* the file in the directory that names the device */
     const char *prefix, *suffix;
-    const char *label, *range; /* suffixes of the files with the sensor's own name, and its range; "": there are none */
+    const char *label, *range; /* suffixes of the files with its label and its range; "" if there are none */
     double unit;               /* of the number */
     double above, most;        /* a running machine's values are above, and at most */
 } eitp__sensor_files;
@@ -15527,7 +15527,7 @@ static eitp_sensor *eitp__add_sensor(eitp__sensor_list *list, eitp_sensor_kind k
     return sensor;
 }
 
-/* The number in the text; NaN if there is none. */
+/* Parses the line that was read; NaN if it is not a number. */
 static double eitp__sensor_number(const eitp__sensor_list *list) {
     char *end;
     const double number = strtod(list->text.data, &end);
@@ -29087,7 +29087,6 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__unlist_plan(plan);
     if (plan->context->arena_user == plan)
         plan->context->arena_user = NULL;
-    eitp__context_finish(plan->context);
     eitp__release_calls(plan);
     eitp__release_inputs(plan);
     host = plan->context->host;
@@ -57230,12 +57229,18 @@ EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *err
     return run->decision.fails.status;
 }
 
-EITP__PRIVATE void eitp__run_settle(eitp_run *run) {
-    /* What is in progress looks like a leftover; this follows when it is complete. */
+EITP__PRIVATE void eitp__run_save_complete(eitp_run *run, int64_t step) {
+    EITP__EACH_OBSERVER (run, i, save_complete) {
+        run->observers[i].save_complete(run, run->states[i], step);
+    }
+}
+
+EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run) {
+    /* A save in progress looks like a leftover; observers are told when it is complete. */
     if (run->saves.save)
         return;
-    EITP__EACH_OBSERVER (run, i, settle) {
-        run->observers[i].settle(run, run->states[i]);
+    EITP__EACH_OBSERVER (run, i, checkpoints_changed) {
+        run->observers[i].checkpoints_changed(run, run->states[i]);
     }
 }
 /* <<src/run/observer.c */
@@ -58050,7 +58055,7 @@ EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
     return run->keep_best || run->config.patience > 0;
 }
 
-EITP__PRIVATE int eitp__steps_follow(const eitp_run *run) {
+EITP__PRIVATE int eitp__steps_remain(const eitp_run *run) {
     return !run->report.steps || eitp_trainer_steps_done(run->trainer) < run->report.steps;
 }
 
@@ -58282,8 +58287,8 @@ static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, c
                      eitp_format_bytes(size, each, sizeof each), (long long)use->count);
 }
 
-/* EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of file sizes is below its
-   largest file, or too few files can be open at once. Warns if there is less room than the checkpoints will need. */
+/* Fails with EITP_ERROR_IO if a checkpoint cannot be written: the disk has no room for one, the limit of file sizes is
+   below its largest file, or too few files can be open at once. Warns if later checkpoints will need more room. */
 static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     eitp__checkpoint_use use;
     uint64_t size, largest, free_bytes, limit, room;
@@ -58421,7 +58426,7 @@ EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eit
 static eitp_status eitp__disk_begin(eitp_run *run, void *state, eitp_error *error) {
     eitp_status status;
     (void)state;
-    if (!eitp__steps_follow(run))
+    if (!eitp__steps_remain(run))
         return EITP_OK;
     status = eitp__disk_check(run, error);
     run->stage = status ? EITP__RUN_REFUSED : run->stage;
@@ -58548,7 +58553,7 @@ static eitp_status eitp__links_begin(eitp_run *run, void *state, eitp_error *err
     return EITP_OK;
 }
 
-static void eitp__links_settle(eitp_run *run, void *state) {
+static void eitp__links_checkpoints_changed(eitp_run *run, void *state) {
     (void)state;
     eitp__run_update_links(run);
 }
@@ -58556,7 +58561,7 @@ static void eitp__links_settle(eitp_run *run, void *state) {
 EITP__PRIVATE void eitp__links_observer(eitp__observer *observer) {
     observer->state_size = sizeof(int);
     observer->begin = eitp__links_begin;
-    observer->settle = eitp__links_settle;
+    observer->checkpoints_changed = eitp__links_checkpoints_changed;
 }
 /* <<src/run/run_links.c */
 
@@ -58564,7 +58569,7 @@ EITP__PRIVATE void eitp__links_observer(eitp__observer *observer) {
 /* Removes the checkpoints that a run does not keep. A failure is reported and ends nothing. */
 
 /* The last save of a run that was asked to stop removes no other: it should not take long. */
-static void eitp__prune_settle(eitp_run *run, void *state) {
+static void eitp__prune_checkpoints_changed(eitp_run *run, void *state) {
     int *has_failed = (int *)state; /* which was reported */
     int64_t kept[EITP__KEPT_STEPS];
     eitp_error error;
@@ -58584,7 +58589,7 @@ static void eitp__prune_settle(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__prune_observer(eitp__observer *observer) {
     observer->state_size = sizeof(int);
-    observer->settle = eitp__prune_settle;
+    observer->checkpoints_changed = eitp__prune_checkpoints_changed;
 }
 /* <<src/run/run_prune.c */
 
@@ -58649,10 +58654,8 @@ static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, saves->at - saves->began,
                      "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
                      saves->at - saves->began, saves->stalled);
-    EITP__EACH_OBSERVER (run, i, complete) {
-        run->observers[i].complete(run, run->states[i], step);
-    }
-    eitp__run_settle(run);
+    eitp__run_save_complete(run, step);
+    eitp__run_checkpoints_changed(run);
 }
 
 /* Drops the save. Its step can still be saved if it was the last one. */
@@ -58662,8 +58665,8 @@ static void eitp__async_save_drop(eitp_run *run, const char *why) {
     run->saves.save = NULL;
     if (step == eitp_trainer_steps_done(run->trainer))
         return;
-    EITP__EACH_OBSERVER (run, i, lost) {
-        run->observers[i].lost(run, run->states[i], step, why);
+    EITP__EACH_OBSERVER (run, i, save_lost) {
+        run->observers[i].save_lost(run, run->states[i], step, why);
     }
 }
 
@@ -59059,7 +59062,7 @@ static void eitp__report_best(eitp_run *run) {
     run->report.best_value = reported->value;
 }
 
-static void eitp__best_complete(eitp_run *run, void *state, int64_t step) {
+static void eitp__best_save_complete(eitp_run *run, void *state, int64_t step) {
     eitp__best *best = &((eitp__best_checkpoint *)state)->best;
     if (!run->keep_best || best->now.step != step || best->saved.step == step)
         return;
@@ -59093,7 +59096,7 @@ static void eitp__notify_lost_best(eitp_run *run, int64_t step, const char *why)
                      "checkpoint-%lld, of the best evaluation so far, is not kept: %s; %s", (long long)step, why, next);
 }
 
-static void eitp__best_lost(eitp_run *run, void *state, int64_t step, const char *why) {
+static void eitp__best_save_lost(eitp_run *run, void *state, int64_t step, const char *why) {
     eitp__best *best = &((eitp__best_checkpoint *)state)->best;
     const int is_best = best->now.step == step;
     if (!run->keep_best)
@@ -59167,7 +59170,7 @@ static void eitp__best_after_evaluation(eitp_run *run, void *state, eitp__decisi
         return;
     decision->saves = 1;
     if (run->report.saved_step == step && !run->saves.is_early)
-        eitp__best_complete(run, state, step);
+        eitp__best_save_complete(run, state, step);
 }
 
 /* ---- The observer ---- */
@@ -59264,8 +59267,8 @@ EITP__PRIVATE void eitp__best_observer(eitp__observer *observer) {
     observer->before_save = eitp__best_before_save;
     observer->write = eitp__best_write_state;
     observer->read = eitp__best_read_state;
-    observer->complete = eitp__best_complete;
-    observer->lost = eitp__best_lost;
+    observer->save_complete = eitp__best_save_complete;
+    observer->save_lost = eitp__best_save_lost;
     observer->keeps = eitp__best_keeps;
     observer->directory_replaced = eitp__best_directory_replaced;
     observer->end = eitp__best_end;
@@ -59540,7 +59543,7 @@ static eitp_status eitp__run_rename_ruined(const eitp_run *run, int64_t step, ei
     return status;
 }
 
-/* True if an observer keeps the checkpoint of a step, as an evaluation that found it the best is a reason to. */
+/* True if an observer keeps the checkpoint of this step, for example because it is the best one. */
 static int eitp__run_keeps(const eitp_run *run, int64_t step) {
     EITP__EACH_OBSERVER (run, i, keeps) {
         if (run->observers[i].keeps(run, run->states[i]) == step)
@@ -59574,8 +59577,8 @@ static void eitp__health_ruined(eitp_run *run, void *state) {
     report->saved_step = before;
     eitp__run_update_links(run);
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                     "the model was ruined when checkpoint-%lld was saved, as the steps after it show: renamed it "
-                     "checkpoint-%lld.diverged",
+                     "the steps after checkpoint-%lld show that the model had already diverged when it was saved: "
+                     "renamed it checkpoint-%lld.diverged",
                      (long long)step, (long long)step);
 }
 
@@ -59694,9 +59697,7 @@ static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_optio
     *waited = run->saves.at - began;
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, *waited, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, *waited);
-    EITP__EACH_OBSERVER (run, i, complete) {
-        run->observers[i].complete(run, run->states[i], run->report.saved_step);
-    }
+    eitp__run_save_complete(run, run->report.saved_step);
     return EITP_OK;
 }
 
@@ -59762,7 +59763,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
         return EITP_OK;
     status = eitp__run_write_checkpoint(run, 1, 1, error);
     if (!status)
-        eitp__run_settle(run);
+        eitp__run_checkpoints_changed(run);
     return status;
 }
 
@@ -59774,7 +59775,7 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
     run->saves.is_early =
         run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
     if (!status)
-        eitp__run_settle(run);
+        eitp__run_checkpoints_changed(run);
     return status;
 }
 
@@ -59784,7 +59785,7 @@ EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *erro
     if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
     status = eitp__run_write_checkpoint(run, eitp__save_is_counted(run, done), 0, error);
-    eitp__run_settle(run);
+    eitp__run_checkpoints_changed(run);
     return status;
 }
 
@@ -60176,7 +60177,7 @@ static eitp_status eitp__save_evaluated(eitp_run *run, eitp_error *error) {
     if (!run->decision.saves)
         return EITP_OK;
     if (eitp__run_has_saved(run, run->report.evaluated_step) && !run->saves.is_early) {
-        eitp__run_settle(run);
+        eitp__run_checkpoints_changed(run);
         return EITP_OK;
     }
     run->saves.is_early = 0;
@@ -60202,7 +60203,7 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
 /* <<src/run/run_evaluate.c */
 
 /* >>src/run/poll.c */
-EITP__PRIVATE int eitp__run_is_disturbed(eitp_run *run) {
+EITP__PRIVATE int eitp__run_is_interrupted(eitp_run *run) {
     EITP__EACH_OBSERVER (run, i, poll) {
         if (run->observers[i].poll(run, run->states[i]))
             return 1;
@@ -60211,7 +60212,7 @@ EITP__PRIVATE int eitp__run_is_disturbed(eitp_run *run) {
 }
 
 EITP__PRIVATE int eitp__run_poll(void *run) {
-    return ((const eitp_run *)run)->stop || eitp__run_is_disturbed((eitp_run *)run);
+    return ((const eitp_run *)run)->stop || eitp__run_is_interrupted((eitp_run *)run);
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
@@ -60241,7 +60242,7 @@ static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
 static eitp_status eitp__run_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
                                     eitp_error *error) {
     eitp_status status = work(run, error);
-    while (status == EITP_ERROR_INTERRUPTED && !run->stop && eitp__run_is_disturbed(run)) {
+    while (status == EITP_ERROR_INTERRUPTED && !run->stop && eitp__run_is_interrupted(run)) {
         status = eitp__run_before_step(run, error);
         if (!status)
             status = work(run, error);
@@ -60337,7 +60338,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__run_check_config(run, error);
     if (!status)
         status = eitp__run_begin_observers(run, error);
-    if (status || !eitp__steps_follow(run))
+    if (status || !eitp__steps_remain(run))
         return status;
     eitp__async_save_prepare(run);
     eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld", (long long)done + 1);
@@ -60352,7 +60353,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
 static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     eitp_status status = eitp__run_begin(run, error);
-    while (!status && !run->stop && !run->decision.stops && eitp__steps_follow(run)) {
+    while (!status && !run->stop && !run->decision.stops && eitp__steps_remain(run)) {
         status = eitp__run_before_step(run, error);
         if (!status)
             status = eitp__run_repeat(run, eitp__run_step, error);
@@ -60433,10 +60434,10 @@ static void eitp__run_finish_idle(eitp_run *run) {
                      done, steps);
     /* The last save may have left what it could not remove. */
     if (run->config.resume == EITP_RESUME_NEWEST)
-        eitp__run_settle(run);
+        eitp__run_checkpoints_changed(run);
 }
 
-/* Saves what is not saved, and says why the run ends if it is not done. */
+/* Writes the last checkpoint unless it exists, and reports why the run ended before its last step, if it did. */
 static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_error *error) {
     eitp_run_report *report = &run->report;
     if (report->end == EITP_RUN_EARLY_STOP)
@@ -60450,7 +60451,7 @@ static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_erro
     if (report->start_step == report->saved_step && !report->evaluations)
         eitp__run_finish_idle(run);
     else
-        eitp__run_settle(run); /* it may have failed after the last save */
+        eitp__run_checkpoints_changed(run); /* it may have failed after the last save */
     return EITP_OK;
 }
 

@@ -1235,14 +1235,14 @@ static void test_change_after_its_time_is_found(void) {
     other = byte ^ 1;
     REQUIRE_OK(eitp__file_write(&changed, file->layout.values, &other, 1, &error), error);
     CHECK(!faults_set_time(at("a.lab"), 1000));
-    CHECK(file->stamp.settles > 1);
-    file->stamp.settles = 1; /* the time has passed */
+    CHECK(file->stamp.recheck_at > 1);
+    file->stamp.recheck_at = 1; /* the time has passed */
     CHECK(eitp_labelled_file_read(file, 1, &sample, &error) == EITP_ERROR_IO &&
           has(&error, "changed while it was read"));
     REQUIRE_OK(eitp__file_write(&changed, file->layout.values, &byte, 1, &error), error);
     REQUIRE_OK(eitp__file_close(&changed, &error), error);
     CHECK(!faults_set_time(at("a.lab"), 1000) && !eitp_labelled_file_read(file, 1, &sample, &error));
-    CHECK(!file->stamp.settles && !eitp_labelled_file_read(file, 1, &sample, &error));
+    CHECK(!file->stamp.recheck_at && !eitp_labelled_file_read(file, 1, &sample, &error));
     eitp_labelled_file_close(file);
 }
 

@@ -24,7 +24,7 @@ static struct observed {
     int64_t keeps;
     int drops;   /* steps to drop from step AT on */
     int is_told; /* a step was dropped */
-    int begun, before, steps, evaluations, saves, complete, settled, ended;
+    int begun, before, steps, evaluations, saves, complete, changes, ended;
 } seen_;
 
 static eitp_status observed_begin(eitp_run *trained, void *state, eitp_error *why) {
@@ -83,7 +83,7 @@ static void observed_before_save(eitp_run *trained, void *state) {
     seen_.saves++;
 }
 
-static void observed_complete(eitp_run *trained, void *state, int64_t step) {
+static void observed_save_complete(eitp_run *trained, void *state, int64_t step) {
     (void)state;
     CHECK(trained->report.saved_step == step);
     seen_.complete++;
@@ -94,9 +94,9 @@ static int64_t observed_keeps(const eitp_run *trained, const void *state) {
     return seen_.keeps;
 }
 
-static void observed_settle(eitp_run *trained, void *state) {
+static void observed_checkpoints_changed(eitp_run *trained, void *state) {
     (void)trained, (void)state;
-    seen_.settled++;
+    seen_.changes++;
 }
 
 static void observed_end(eitp_run *trained, void *state) {
@@ -138,9 +138,9 @@ static int begin(fixture *f) {
     row->after_evaluation = observed_after_evaluation;
     row->judge = observed_judge;
     row->before_save = observed_before_save;
-    row->complete = observed_complete;
+    row->save_complete = observed_save_complete;
     row->keeps = observed_keeps;
-    row->settle = observed_settle;
+    row->checkpoints_changed = observed_checkpoints_changed;
     row->end = observed_end;
     return 1;
 }
@@ -182,7 +182,7 @@ static void sees_the_moments_of_a_run(void) {
     CHECK_THAT(!train(&f), "%s", error.message);
     CHECK(f.report.end == EITP_RUN_FINISHED && seen_.begun == 1 && seen_.ended == 1);
     CHECK(seen_.before == STEPS && seen_.steps == STEPS && seen_.evaluations == 1);
-    CHECK(seen_.saves == 1 && seen_.complete == 1 && seen_.settled == 1);
+    CHECK(seen_.saves == 1 && seen_.complete == 1 && seen_.changes == 1);
     end(&f);
 }
 

@@ -139,8 +139,8 @@ EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp
     return EITP_OK;
 }
 
-/* Milliseconds after which a write that had set the time of a file is done, even if it waited for a disk. */
-#define EITP__STAMP_SETTLES 2000
+/* Milliseconds after which a write that has set the file's time has also copied its data, even on a slow disk. */
+#define EITP__STAMP_RECHECK 2000
 
 static uint64_t eitp__read_stamp(const eitp__file *file) {
     const eitp_files *files = &file->host->files;
@@ -172,14 +172,14 @@ EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__f
                                                  eitp_status (*compare)(const void *owner, eitp_error *error),
                                                  const void *owner, eitp_error *error) {
     /* Taken before the content is read, so that a change meanwhile is seen by the next call. */
-    const uint64_t now = eitp__read_stamp(file), settles = __atomic_load_n(&stamp->settles, __ATOMIC_RELAXED);
+    const uint64_t now = eitp__read_stamp(file), recheck_at = __atomic_load_n(&stamp->recheck_at, __ATOMIC_RELAXED);
     const int is_new = now != __atomic_load_n(&stamp->value, __ATOMIC_RELAXED);
     eitp_status status = EITP_OK;
-    if (!is_new && (!settles || eitp__milliseconds() < settles))
+    if (!is_new && (!recheck_at || eitp__milliseconds() < recheck_at))
         return EITP_OK;
     status = compare(owner, error);
     if (!status) {
-        __atomic_store_n(&stamp->settles, is_new ? eitp__milliseconds() + EITP__STAMP_SETTLES : 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&stamp->recheck_at, is_new ? eitp__milliseconds() + EITP__STAMP_RECHECK : 0, __ATOMIC_RELAXED);
         __atomic_store_n(&stamp->value, now, __ATOMIC_RELAXED);
     }
     if (status == EITP_ERROR_FORMAT) {

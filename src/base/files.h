@@ -26,14 +26,13 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
 /*
- * What tells whether the content of a file may have changed. The system sets the time of a file before it copies what
- * is written, and a file that is written twice within milliseconds has the same time: so the content is compared once
- * more a while after a new time was seen. Both members are atomic.
+ * Detects that the content of a file may have changed. A write sets the file's time before it copies the data, and two
+ * writes within milliseconds leave the same time, so the content is compared again some time after a change of the
+ * file's time. Both members are accessed atomically.
  */
 typedef struct eitp__file_stamp {
-    uint64_t value; /* changes with the size and the time of the file; 0: unknown */
-    uint64_t
-        settles; /* time of eitp__clock in milliseconds from which on the content is compared once more; 0: it was */
+    uint64_t value;      /* hash of the file's size, time and identity; 0: unknown */
+    uint64_t recheck_at; /* when to compare the content again, in milliseconds of eitp__clock; 0: no need to */
 } eitp__file_stamp;
 
 /* The stamp of a file whose content is known. */

@@ -8,7 +8,7 @@ typedef struct eitp__sensor_files {
     const char *class_directory;
     const char *name; /* the file in the directory that names the device */
     const char *prefix, *suffix;
-    const char *label, *range; /* suffixes of the files with the sensor's own name, and its range; "": there are none */
+    const char *label, *range; /* suffixes of the files with its label and its range; "" if there are none */
     double unit;               /* of the number */
     double above, most;        /* a running machine's values are above, and at most */
 } eitp__sensor_files;
@@ -52,7 +52,7 @@ static eitp_sensor *eitp__add_sensor(eitp__sensor_list *list, eitp_sensor_kind k
     return sensor;
 }
 
-/* The number in the text; NaN if there is none. */
+/* Parses the line that was read; NaN if it is not a number. */
 static double eitp__sensor_number(const eitp__sensor_list *list) {
     char *end;
     const double number = strtod(list->text.data, &end);

@@ -65,10 +65,8 @@ static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, saves->at - saves->began,
                      "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
                      saves->at - saves->began, saves->stalled);
-    EITP__EACH_OBSERVER (run, i, complete) {
-        run->observers[i].complete(run, run->states[i], step);
-    }
-    eitp__run_settle(run);
+    eitp__run_save_complete(run, step);
+    eitp__run_checkpoints_changed(run);
 }
 
 /* Drops the save. Its step can still be saved if it was the last one. */
@@ -78,8 +76,8 @@ static void eitp__async_save_drop(eitp_run *run, const char *why) {
     run->saves.save = NULL;
     if (step == eitp_trainer_steps_done(run->trainer))
         return;
-    EITP__EACH_OBSERVER (run, i, lost) {
-        run->observers[i].lost(run, run->states[i], step, why);
+    EITP__EACH_OBSERVER (run, i, save_lost) {
+        run->observers[i].save_lost(run, run->states[i], step, why);
     }
 }
 

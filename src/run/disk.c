@@ -76,8 +76,8 @@ static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, c
                      eitp_format_bytes(size, each, sizeof each), (long long)use->count);
 }
 
-/* EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of file sizes is below its
-   largest file, or too few files can be open at once. Warns if there is less room than the checkpoints will need. */
+/* Fails with EITP_ERROR_IO if a checkpoint cannot be written: the disk has no room for one, the limit of file sizes is
+   below its largest file, or too few files can be open at once. Warns if later checkpoints will need more room. */
 static eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     eitp__checkpoint_use use;
     uint64_t size, largest, free_bytes, limit, room;
@@ -215,7 +215,7 @@ EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eit
 static eitp_status eitp__disk_begin(eitp_run *run, void *state, eitp_error *error) {
     eitp_status status;
     (void)state;
-    if (!eitp__steps_follow(run))
+    if (!eitp__steps_remain(run))
         return EITP_OK;
     status = eitp__disk_check(run, error);
     run->stage = status ? EITP__RUN_REFUSED : run->stage;

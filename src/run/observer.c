@@ -31,11 +31,17 @@ EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *err
     return run->decision.fails.status;
 }
 
-EITP__PRIVATE void eitp__run_settle(eitp_run *run) {
-    /* What is in progress looks like a leftover; this follows when it is complete. */
+EITP__PRIVATE void eitp__run_save_complete(eitp_run *run, int64_t step) {
+    EITP__EACH_OBSERVER (run, i, save_complete) {
+        run->observers[i].save_complete(run, run->states[i], step);
+    }
+}
+
+EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run) {
+    /* A save in progress looks like a leftover; observers are told when it is complete. */
     if (run->saves.save)
         return;
-    EITP__EACH_OBSERVER (run, i, settle) {
-        run->observers[i].settle(run, run->states[i]);
+    EITP__EACH_OBSERVER (run, i, checkpoints_changed) {
+        run->observers[i].checkpoints_changed(run, run->states[i]);
     }
 }

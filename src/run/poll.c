@@ -2,7 +2,7 @@
 
 #include "train/trainer.h"
 
-EITP__PRIVATE int eitp__run_is_disturbed(eitp_run *run) {
+EITP__PRIVATE int eitp__run_is_interrupted(eitp_run *run) {
     EITP__EACH_OBSERVER (run, i, poll) {
         if (run->observers[i].poll(run, run->states[i]))
             return 1;
@@ -11,7 +11,7 @@ EITP__PRIVATE int eitp__run_is_disturbed(eitp_run *run) {
 }
 
 EITP__PRIVATE int eitp__run_poll(void *run) {
-    return ((const eitp_run *)run)->stop || eitp__run_is_disturbed((eitp_run *)run);
+    return ((const eitp_run *)run)->stop || eitp__run_is_interrupted((eitp_run *)run);
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {

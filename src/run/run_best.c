@@ -48,7 +48,7 @@ static void eitp__report_best(eitp_run *run) {
     run->report.best_value = reported->value;
 }
 
-static void eitp__best_complete(eitp_run *run, void *state, int64_t step) {
+static void eitp__best_save_complete(eitp_run *run, void *state, int64_t step) {
     eitp__best *best = &((eitp__best_checkpoint *)state)->best;
     if (!run->keep_best || best->now.step != step || best->saved.step == step)
         return;
@@ -82,7 +82,7 @@ static void eitp__notify_lost_best(eitp_run *run, int64_t step, const char *why)
                      "checkpoint-%lld, of the best evaluation so far, is not kept: %s; %s", (long long)step, why, next);
 }
 
-static void eitp__best_lost(eitp_run *run, void *state, int64_t step, const char *why) {
+static void eitp__best_save_lost(eitp_run *run, void *state, int64_t step, const char *why) {
     eitp__best *best = &((eitp__best_checkpoint *)state)->best;
     const int is_best = best->now.step == step;
     if (!run->keep_best)
@@ -156,7 +156,7 @@ static void eitp__best_after_evaluation(eitp_run *run, void *state, eitp__decisi
         return;
     decision->saves = 1;
     if (run->report.saved_step == step && !run->saves.is_early)
-        eitp__best_complete(run, state, step);
+        eitp__best_save_complete(run, state, step);
 }
 
 /* ---- The observer ---- */
@@ -253,8 +253,8 @@ EITP__PRIVATE void eitp__best_observer(eitp__observer *observer) {
     observer->before_save = eitp__best_before_save;
     observer->write = eitp__best_write_state;
     observer->read = eitp__best_read_state;
-    observer->complete = eitp__best_complete;
-    observer->lost = eitp__best_lost;
+    observer->save_complete = eitp__best_save_complete;
+    observer->save_lost = eitp__best_save_lost;
     observer->keeps = eitp__best_keeps;
     observer->directory_replaced = eitp__best_directory_replaced;
     observer->end = eitp__best_end;

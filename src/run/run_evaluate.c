@@ -17,7 +17,7 @@ static eitp_status eitp__save_evaluated(eitp_run *run, eitp_error *error) {
     if (!run->decision.saves)
         return EITP_OK;
     if (eitp__run_has_saved(run, run->report.evaluated_step) && !run->saves.is_early) {
-        eitp__run_settle(run);
+        eitp__run_checkpoints_changed(run);
         return EITP_OK;
     }
     run->saves.is_early = 0;

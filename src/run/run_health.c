@@ -245,7 +245,7 @@ static eitp_status eitp__run_rename_ruined(const eitp_run *run, int64_t step, ei
     return status;
 }
 
-/* True if an observer keeps the checkpoint of a step, as an evaluation that found it the best is a reason to. */
+/* True if an observer keeps the checkpoint of this step, for example because it is the best one. */
 static int eitp__run_keeps(const eitp_run *run, int64_t step) {
     EITP__EACH_OBSERVER (run, i, keeps) {
         if (run->observers[i].keeps(run, run->states[i]) == step)
@@ -279,8 +279,8 @@ static void eitp__health_ruined(eitp_run *run, void *state) {
     report->saved_step = before;
     eitp__run_update_links(run);
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                     "the model was ruined when checkpoint-%lld was saved, as the steps after it show: renamed it "
-                     "checkpoint-%lld.diverged",
+                     "the steps after checkpoint-%lld show that the model had already diverged when it was saved: "
+                     "renamed it checkpoint-%lld.diverged",
                      (long long)step, (long long)step);
 }
 

@@ -117,7 +117,7 @@ static eitp_status eitp__links_begin(eitp_run *run, void *state, eitp_error *err
     return EITP_OK;
 }
 
-static void eitp__links_settle(eitp_run *run, void *state) {
+static void eitp__links_checkpoints_changed(eitp_run *run, void *state) {
     (void)state;
     eitp__run_update_links(run);
 }
@@ -125,5 +125,5 @@ static void eitp__links_settle(eitp_run *run, void *state) {
 EITP__PRIVATE void eitp__links_observer(eitp__observer *observer) {
     observer->state_size = sizeof(int);
     observer->begin = eitp__links_begin;
-    observer->settle = eitp__links_settle;
+    observer->checkpoints_changed = eitp__links_checkpoints_changed;
 }

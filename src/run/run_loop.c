@@ -26,7 +26,7 @@ static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
 static eitp_status eitp__run_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
                                     eitp_error *error) {
     eitp_status status = work(run, error);
-    while (status == EITP_ERROR_INTERRUPTED && !run->stop && eitp__run_is_disturbed(run)) {
+    while (status == EITP_ERROR_INTERRUPTED && !run->stop && eitp__run_is_interrupted(run)) {
         status = eitp__run_before_step(run, error);
         if (!status)
             status = work(run, error);
@@ -122,7 +122,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__run_check_config(run, error);
     if (!status)
         status = eitp__run_begin_observers(run, error);
-    if (status || !eitp__steps_follow(run))
+    if (status || !eitp__steps_remain(run))
         return status;
     eitp__async_save_prepare(run);
     eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld", (long long)done + 1);
@@ -137,7 +137,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
 static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     eitp_status status = eitp__run_begin(run, error);
-    while (!status && !run->stop && !run->decision.stops && eitp__steps_follow(run)) {
+    while (!status && !run->stop && !run->decision.stops && eitp__steps_remain(run)) {
         status = eitp__run_before_step(run, error);
         if (!status)
             status = eitp__run_repeat(run, eitp__run_step, error);
@@ -218,10 +218,10 @@ static void eitp__run_finish_idle(eitp_run *run) {
                      done, steps);
     /* The last save may have left what it could not remove. */
     if (run->config.resume == EITP_RESUME_NEWEST)
-        eitp__run_settle(run);
+        eitp__run_checkpoints_changed(run);
 }
 
-/* Saves what is not saved, and says why the run ends if it is not done. */
+/* Writes the last checkpoint unless it exists, and reports why the run ended before its last step, if it did. */
 static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_error *error) {
     eitp_run_report *report = &run->report;
     if (report->end == EITP_RUN_EARLY_STOP)
@@ -235,7 +235,7 @@ static eitp_status eitp__run_finish(eitp_run *run, eitp_status status, eitp_erro
     if (report->start_step == report->saved_step && !report->evaluations)
         eitp__run_finish_idle(run);
     else
-        eitp__run_settle(run); /* it may have failed after the last save */
+        eitp__run_checkpoints_changed(run); /* it may have failed after the last save */
     return EITP_OK;
 }
 

@@ -4,7 +4,7 @@
 #include "run/run_loop.h"
 
 /* The last save of a run that was asked to stop removes no other: it should not take long. */
-static void eitp__prune_settle(eitp_run *run, void *state) {
+static void eitp__prune_checkpoints_changed(eitp_run *run, void *state) {
     int *has_failed = (int *)state; /* which was reported */
     int64_t kept[EITP__KEPT_STEPS];
     eitp_error error;
@@ -24,5 +24,5 @@ static void eitp__prune_settle(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__prune_observer(eitp__observer *observer) {
     observer->state_size = sizeof(int);
-    observer->settle = eitp__prune_settle;
+    observer->checkpoints_changed = eitp__prune_checkpoints_changed;
 }

@@ -48,9 +48,7 @@ static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_optio
     *waited = run->saves.at - began;
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, *waited, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, *waited);
-    EITP__EACH_OBSERVER (run, i, complete) {
-        run->observers[i].complete(run, run->states[i], run->report.saved_step);
-    }
+    eitp__run_save_complete(run, run->report.saved_step);
     return EITP_OK;
 }
 
@@ -116,7 +114,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
         return EITP_OK;
     status = eitp__run_write_checkpoint(run, 1, 1, error);
     if (!status)
-        eitp__run_settle(run);
+        eitp__run_checkpoints_changed(run);
     return status;
 }
 
@@ -128,7 +126,7 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
     run->saves.is_early =
         run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
     if (!status)
-        eitp__run_settle(run);
+        eitp__run_checkpoints_changed(run);
     return status;
 }
 
@@ -138,7 +136,7 @@ EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *erro
     if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
     status = eitp__run_write_checkpoint(run, eitp__save_is_counted(run, done), 0, error);
-    eitp__run_settle(run);
+    eitp__run_checkpoints_changed(run);
     return status;
 }
 

@@ -11,7 +11,7 @@ EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
     return run->keep_best || run->config.patience > 0;
 }
 
-EITP__PRIVATE int eitp__steps_follow(const eitp_run *run) {
+EITP__PRIVATE int eitp__steps_remain(const eitp_run *run) {
     return !run->report.steps || eitp_trainer_steps_done(run->trainer) < run->report.steps;
 }
 

@@ -10,8 +10,8 @@ EITP__PRIVATE int eitp__run_validates(const eitp_run *run);
 /* True if evaluations decide about the best checkpoint or early stopping. */
 EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
 
-/* True if there are steps to do. */
-EITP__PRIVATE int eitp__steps_follow(const eitp_run *run);
+/* True if the run has steps left. */
+EITP__PRIVATE int eitp__steps_remain(const eitp_run *run);
 
 /* True if the run evaluates after this step; for 0, before the first. */
 EITP__PRIVATE int eitp__evaluation_is_due(const eitp_run *run, int64_t step);

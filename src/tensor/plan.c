@@ -287,7 +287,6 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__unlist_plan(plan);
     if (plan->context->arena_user == plan)
         plan->context->arena_user = NULL;
-    eitp__context_finish(plan->context);
     eitp__release_calls(plan);
     eitp__release_inputs(plan);
     host = plan->context->host;
