@@ -5416,6 +5416,10 @@ typedef enum eitp__family {
  *                        row with each direction
  *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; row t is the sum of p[i, t]
  *                        times row i of x, added to row t of before in the order of the rows, as for COLUMN_SQUARES
+ *   TOTAL                (x, totals F64 [k], bounds I32 [p, 2] or none, carry F32 [1] or none) -> totals; element
+ *                        integers[0] becomes carry times itself (0 without a carry, or if that is 0) plus elements of
+ *                        x, added one by one in F64: those from bounds[i][0] up to bounds[i][1], for each i; with
+ *                        integers[1] element i, for each i with a bound of 0 or more; all, without bounds
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none, bound F32 [1] or none) -> commit F32
  *                        [2], norm F32 [1]; commit is the factor of the gradient, and 1 to apply this step's updates or
  *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
@@ -5527,6 +5531,7 @@ typedef enum eitp__family {
     X(COLUMN_SQUARES, column_squares, COLUMNS)                                                                         \
     X(ROW_PRODUCTS, row_products, ROWS)                                                                                \
     X(COLUMN_PRODUCTS, column_products, COLUMNS)                                                                       \
+    X(TOTAL, total, WHOLE)                                                                                             \
     X(COMMIT, commit, WHOLE)                                                                                           \
     X(FACTORED_MEANS, factored_means, WHOLE)                                                                           \
     X(FACTORED_MOMENTUM, factored_momentum, WHOLE)                                                                     \
@@ -6917,6 +6922,15 @@ EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, 
  * eitp_embedding_unique, which add each number once, are the exception.
  */
 EITP__PRIVATE eitp_tensor *eitp__add_unfused(eitp_tensor *a, eitp_tensor *b);
+
+/*
+ * Adds all elements of x, F32, to an element of `totals`, a variable F64 [k], and returns the variable's new value. Elements
+ * are added in order, so that a total over several executions has the bits of one. With `bounds`, I32 [p, 2], only the
+ * elements from the first up to the second number of each of the p; with is_by_item only the elements i whose bounds
+ * are not negative. `carry`, F32 [1], is the factor of what the element was; NULL: 0.
+ */
+EITP__PRIVATE eitp_tensor *eitp__add_total(eitp_tensor *x, eitp_tensor *totals, int64_t element, eitp_tensor *bounds,
+                                           int is_by_item, eitp_tensor *carry);
 
 /* A tensor filled with a value, with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
@@ -10018,7 +10032,7 @@ typedef struct eitp__quantity {
     int is_term;
     eitp_metric_direction direction;
     eitp_schedule schedule; /* of a term's weight */
-    eitp_tensor *values;    /* output F32 [n], [places], or a single value */
+    eitp_tensor *values;    /* F32 [n], [places], or a single value; an output of an evaluation */
     eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */
 } eitp__quantity;
 
@@ -10063,6 +10077,13 @@ EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass);
 
 /* The unique ids of the step, as an input of another graph; NULL if the pass has none. */
 EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph);
+
+/*
+ * Adds the sums of all quantities to the pass, in a variable F64 [EITP_MAX_PASS_QUANTITIES], and returns its new value. The
+ * sums continue from pass to pass if `carry`, F32 [1], is 1. Other graphs find the variable by eitp__pass_totals.
+ */
+EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, eitp_tensor *carry);
+EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph);
 
 /* The weight of a term in a step. */
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step);
@@ -10589,6 +10610,17 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
  * gradients to variables, followed by an update.
  */
 
+/* What a step reports: the members of eitp_update, then the totals of the terms. */
+typedef enum eitp__step_result {
+    EITP__RESULT_GRADIENT_SCALE,
+    EITP__RESULT_APPLIED,
+    EITP__RESULT_GRADIENT_NORM,
+    EITP__RESULT_UPDATE_NORM,
+    EITP__RESULT_PARAMETER_NORM,
+    EITP__RESULT_TOTALS,
+    EITP__STEP_RESULTS = EITP__RESULT_TOTALS + EITP_MAX_PASS_QUANTITIES
+} eitp__step_result;
+
 typedef struct eitp__step_plans {
     eitp_host host;
     eitp_task task;
@@ -10601,12 +10633,12 @@ typedef struct eitp__step_plans {
     eitp_graph *update_graph; /* NULL: gradient_plan has the update */
     eitp_plan *update_plan;
     eitp_update update;
+    eitp_tensor *result;        /* output F64 [EITP__STEP_RESULTS] of the plan that contains the update */
     eitp_tensor *update_unique; /* the unique ids in update_graph */
     eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
     eitp__step_batches batches; /* of the current step */
     eitp__read_ahead ahead;     /* of the steps after it */
     eitp__unique unique;
-    float *values; /* of one quantity of a pass, read back */
     eitp__evaluator evaluator;
 } eitp__step_plans;
 
@@ -17877,6 +17909,32 @@ static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double va
     }
 }
 
+static double eitp__ref_add_all(const float *x, int64_t begin, int64_t end, double sum) {
+    for (int64_t i = begin; i < end; i++)
+        sum += (double)x[i];
+    return sum;
+}
+
+/* Adds in the order of the elements, so that a total over several calls has the bits of one over all elements. */
+static void eitp__ref_total(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const float *x = (const float *)call->inputs[0].data;
+    const int32_t *bounds = call->input_count > 2 ? (const int32_t *)call->inputs[2].data : NULL;
+    const float *carry = call->input_count > 3 ? (const float *)call->inputs[3].data : NULL;
+    double *total = (double *)call->outputs[0].data + call->integers[0];
+    double sum = carry && carry[0] != 0 ? (double)carry[0] * *total : 0;
+    (void)begin;
+    (void)end;
+    (void)workspace;
+    if (!bounds)
+        sum = eitp__ref_add_all(x, 0, call->inputs[0].elements, sum);
+    for (int64_t i = 0; bounds && i < call->inputs[2].elements / 2; i++) {
+        const int32_t *of = bounds + 2 * i;
+        if (of[0] >= 0)
+            sum = call->integers[1] ? eitp__ref_add_all(x, i, i + 1, sum) : eitp__ref_add_all(x, of[0], of[1], sum);
+    }
+    *total = sum;
+}
+
 /*
  * Computes scale and apply, with the scale of torch.nn.utils.clip_grad_norm_. A step is not applied if its norm is not
  * finite or above the bound.
@@ -18235,6 +18293,7 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
     eitp__ref_register(table, EITP__SLOT_HEAD_LOSS, EITP_F32, eitp__ref_head_loss);
+    eitp__ref_register(table, EITP__SLOT_TOTAL, EITP_F32, eitp__ref_total);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_BF16, eitp__ref_update_f32);
     eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_F16, eitp__ref_update_f32);
@@ -23582,6 +23641,40 @@ eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
     return eitp_affine(eitp_sum(x, dimensions, keep), 1 / count, 0);
 }
 
+/* ---- Totals over the passes of a step ---- */
+
+static eitp_status eitp__shape_total(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *totals = node->inputs[1];
+    const eitp_tensor *bounds = node->inputs[2], *carry = node->inputs[3];
+    const int64_t element = node->attributes.integers[0];
+    const int is_by_item = node->attributes.integers[1] != 0;
+    int fits = x->dtype == EITP_F32 && totals->dtype == EITP_F64 && totals->rank == 1 && element >= 0 &&
+               element < totals->shape[0] && (!carry || (carry->dtype == EITP_F32 && eitp__elements(carry) == 1));
+    eitp_status status = eitp__require(totals->storage->leaf == EITP__VARIABLE, error, "totals must be a variable");
+    if (!status)
+        status = eitp__require(fits, error, "x must be f32, totals f64 [k], and carry f32 [1]");
+    if (!status)
+        status = eitp__require(!bounds || (bounds->dtype == EITP_I32 && bounds->rank == 2 && bounds->shape[1] == 2 &&
+                                           (!is_by_item || bounds->shape[0] == eitp__elements(x))),
+                               error, "bounds must be i32 [p, 2]");
+    return status ? status : eitp__node_output_like(node, totals, error);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__add_total(eitp_tensor *x, eitp_tensor *totals, int64_t element, eitp_tensor *bounds,
+                                           int is_by_item, eitp_tensor *carry) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[4];
+    inputs[0] = x;
+    inputs[1] = totals;
+    inputs[2] = bounds;
+    inputs[3] = carry;
+    attributes.integers[0] = element;
+    attributes.integers[1] = is_by_item;
+    return eitp__apply(EITP__OP_TOTAL, inputs, 4, &attributes);
+}
+
+/* ---- Gradients ---- */
+
 /* Broadcasts dy, which has a reduction's shape, to the shape of x. */
 static eitp_tensor *eitp__broadcast_gradient(eitp_tensor *dy, eitp_tensor *x) {
     if (dy && x->rows && !dy->rows)
@@ -23619,6 +23712,14 @@ EITP__PRIVATE void eitp__op_argmax(eitp__op_info *op) {
     op->shape = eitp__shape_reduce;
     op->gradient = eitp__gradient_none;
     op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_total(eitp__op_info *op) {
+    op->min_inputs = 2;
+    op->max_inputs = 4;
+    op->shape = eitp__shape_total;
+    op->flops = eitp__flops_elements;
+    op->shares[0] = 2;
 }
 /* <<src/tensor/ops_reduce.c */
 
@@ -49467,7 +49568,9 @@ static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eit
         return NULL;
     }
     snprintf(quantity->name, sizeof quantity->name, "%s", name);
-    quantity->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    quantity->values = values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32);
+    if (!pass->trains)
+        eitp_output(quantity->values);
     quantity->is_term = is_term;
     quantity->direction = EITP_LOWER_IS_BETTER;
     pass->quantity_count += quantity->values != NULL;
@@ -49526,6 +49629,21 @@ void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
     output->width = eitp__elements(values) / values->shape[0];
     output->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
     pass->output_count += output->values != NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph) {
+    const int64_t most = EITP_MAX_PASS_QUANTITIES;
+    return eitp_variable_tensor(graph, "step.totals", EITP_CACHE, EITP_F64, 1, &most);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, eitp_tensor *carry) {
+    eitp_tensor *totals = eitp__pass_totals(pass->graph);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        const eitp__quantity *quantity = &pass->quantities[q];
+        eitp_tensor *bounds = quantity->kind == EITP__TOTAL ? NULL : eitp_pass_bounds(pass);
+        totals = eitp__add_total(quantity->values, totals, q, bounds, quantity->kind == EITP__PER_SAMPLE, carry);
+    }
+    return totals;
 }
 
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
@@ -53681,6 +53799,18 @@ static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error 
     return status;
 }
 
+/* Joins what a step reports in one output: eitp__step_result. */
+static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
+    const eitp_update *update = &plans->update;
+    eitp_tensor *parts[4];
+    parts[0] = eitp_cast(update->commit, EITP_F64);
+    parts[1] = eitp_cast(update->norm, EITP_F64);
+    parts[2] = update->norms;
+    parts[3] = totals;
+    plans->result = eitp_output(eitp_concat(parts, (int)EITP__COUNT(parts), 0));
+    return eitp_graph_status(update->norms->graph, error);
+}
+
 /* Builds the graph of a pass, with the update, or with gradients added to variables. */
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
@@ -53693,10 +53823,12 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
+        eitp__pass_add_totals(&plans->pass, plans->carry);
         return eitp__accumulate_gradient_terms(plans->pass.loss, plans->carry, error);
     }
     optimizer = eitp__optimizer_config_in(plans, plans->pass.graph);
-    return eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
+    status = eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
+    return status ? status : eitp__build_result(plans, eitp__pass_add_totals(&plans->pass, NULL), error);
 }
 
 static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
@@ -53706,12 +53838,13 @@ static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error
         return status;
     optimizer = eitp__optimizer_config_in(plans, plans->update_graph);
     optimizer.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
-    return eitp_apply_gradients(plans->update_graph, &optimizer, &plans->update, error);
+    status = eitp_apply_gradients(plans->update_graph, &optimizer, &plans->update, error);
+    return status ? status : eitp__build_result(plans, eitp__pass_totals(plans->update_graph), error);
 }
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
     eitp__pass_release(&plans->pass);
-    plans->carry = plans->scale = plans->update_unique = NULL;
+    plans->carry = plans->scale = plans->update_unique = plans->result = NULL;
     memset(&plans->update, 0, sizeof plans->update);
 }
 
@@ -53799,10 +53932,6 @@ static eitp_status eitp__create_plans(eitp__step_plans *plans, eitp_error *error
     return status;
 }
 
-static size_t eitp__step_value_bytes(const eitp__step_plans *plans) {
-    return (size_t)eitp__batch_value_count(&plans->pass) * sizeof *plans->values;
-}
-
 static eitp_status eitp__create_buffers(eitp__step_plans *plans, eitp_error *error) {
     const int64_t passes = eitp__step_passes(&plans->config);
     eitp_status status = eitp__step_batches_create(&plans->host, &plans->pass, passes, &plans->batches, error);
@@ -53811,10 +53940,7 @@ static eitp_status eitp__create_buffers(eitp__step_plans *plans, eitp_error *err
     if (!status && plans->pass.unique)
         status = eitp__unique_create(&plans->host, eitp__pass_unique_capacity(&plans->pass), plans->pass.vocabulary,
                                      &plans->unique, error);
-    if (status)
-        return status;
-    plans->values = (float *)eitp__allocate(&plans->host, eitp__step_value_bytes(plans));
-    return plans->values ? EITP_OK : eitp__fail_memory(error, eitp__step_value_bytes(plans), "the losses of a pass");
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error) {
@@ -53834,13 +53960,10 @@ EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans) {
 }
 
 EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
-    if (plans->values)
-        eitp__release(&plans->host, plans->values, eitp__step_value_bytes(plans));
     if (plans->unique.ids)
         eitp__unique_release(&plans->unique);
     eitp__read_ahead_release(&plans->ahead);
     eitp__step_batches_release(&plans->batches);
-    plans->values = NULL;
     eitp__evaluator_release(&plans->evaluator);
     eitp_plan_destroy(plans->update_plan);
     eitp_graph_destroy(plans->update_graph);
@@ -54604,10 +54727,10 @@ EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eit
 /* >>src/train/trainer_step.c */
 /* A step: its samples, its passes, the update and the report. */
 
-/* Sums over the passes of a step. */
+/* What a step counts on its way, and its result. */
 typedef struct eitp__step_state {
     eitp__sample_items items;
-    double sums[EITP_MAX_PASS_QUANTITIES];
+    double result[EITP__STEP_RESULTS];
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
 
@@ -54693,19 +54816,6 @@ static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__
     return status;
 }
 
-static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch *batch, eitp__step_state *state,
-                                  eitp_error *error) {
-    const eitp__step_plans *plans = &trainer->plans;
-    eitp_status status = EITP_OK;
-    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
-        const eitp__quantity *term = &plans->pass.quantities[q];
-        status = eitp__batch_read_values(batch, plans->gradient_plan, term, plans->values, error);
-        for (int64_t s = 0; s < batch->count && !status; s++)
-            eitp__batch_add_values(batch, term, plans->values, s, &state->sums[q]);
-    }
-    return status;
-}
-
 /* Writes the dropout keys: seed, step, and the position in the step of the pass's first row or sample. */
 static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, int64_t first_row, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
@@ -54738,9 +54848,7 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
         status = eitp__write_values(plan, plans->carry, &carry, sizeof carry, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->pass.unique, error);
-    if (!status)
-        status = eitp__execute(trainer, plan, error);
-    return status ? status : eitp__add_sums(trainer, batch, state, error);
+    return status ? status : eitp__execute(trainer, plan, error);
 }
 
 /* Halves the loss scale after a step that overflowed fp16; doubles it after many that did not. */
@@ -54790,25 +54898,20 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
 }
 
-static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_plan *plan = eitp__step_update_plan(&trainer->plans);
-    const eitp_update *update = &trainer->plans.update;
-    float commit[2] = {0, 0}, norm = 0;
-    double norms[2] = {0, 0};
-    eitp_status status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
-    if (!status)
-        status = eitp_plan_read(plan, update->norm, &norm, sizeof norm, error);
-    if (!status)
-        status = eitp_plan_read(plan, update->commit, commit, sizeof commit, error);
-    report->grad_norm = (double)norm;
-    report->applied = commit[1] != 0;
-    report->update_norm = norms[0];
-    report->parameter_norm = norms[1];
+static eitp_status eitp__read_result(const eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    return eitp_plan_read(eitp__step_update_plan(&trainer->plans), trainer->plans.result, state->result,
+                          sizeof state->result, error);
+}
+
+static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
+    report->grad_norm = state->result[EITP__RESULT_GRADIENT_NORM];
+    report->applied = state->result[EITP__RESULT_APPLIED] > 0;
+    report->update_norm = state->result[EITP__RESULT_UPDATE_NORM];
+    report->parameter_norm = state->result[EITP__RESULT_PARAMETER_NORM];
     report->loss_scale = trainer->loss_scale;
-    if (!status)
-        eitp__adjust_loss_scale(trainer, isfinite(norm) != 0); /* a step that was skipped as a spike did not overflow */
+    /* A step that was skipped as a spike did not overflow. */
+    eitp__adjust_loss_scale(trainer, isfinite(report->grad_norm) != 0);
     report->skipped = trainer->skipped;
-    return status;
 }
 
 static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
@@ -54817,7 +54920,7 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     for (int q = 0; q < pass->quantity_count; q++) {
         eitp_term_report *term = &report->terms[report->term_count++];
         snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
-        term->mean = state->sums[q] / eitp__mean_divisor(&state->items, q);
+        term->mean = state->result[EITP__RESULT_TOTALS + q] / eitp__mean_divisor(&state->items, q);
         term->weight = eitp__term_weight(&pass->quantities[q], report->step);
         report->loss += term->weight * term->mean;
     }
@@ -54842,10 +54945,12 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     if (!status && trainer->plans.update_plan)
         status = eitp__execute(trainer, trainer->plans.update_plan, error);
     if (!status)
-        status = eitp__read_update(trainer, report, error);
-    if (!status)
-        eitp__report_terms(trainer, &state, report);
-    return status;
+        status = eitp__read_result(trainer, &state, error);
+    if (status)
+        return status;
+    eitp__report_update(trainer, &state, report);
+    eitp__report_terms(trainer, &state, report);
+    return EITP_OK;
 }
 
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {

@@ -124,6 +124,10 @@ typedef enum eitp__family {
  *                        row with each direction
  *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; row t is the sum of p[i, t]
  *                        times row i of x, added to row t of before in the order of the rows, as for COLUMN_SQUARES
+ *   TOTAL                (x, totals F64 [k], bounds I32 [p, 2] or none, carry F32 [1] or none) -> totals; element
+ *                        integers[0] becomes carry times itself (0 without a carry, or if that is 0) plus elements of
+ *                        x, added one by one in F64: those from bounds[i][0] up to bounds[i][1], for each i; with
+ *                        integers[1] element i, for each i with a bound of 0 or more; all, without bounds
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none, bound F32 [1] or none) -> commit F32
  *                        [2], norm F32 [1]; commit is the factor of the gradient, and 1 to apply this step's updates or
  *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
@@ -235,6 +239,7 @@ typedef enum eitp__family {
     X(COLUMN_SQUARES, column_squares, COLUMNS)                                                                         \
     X(ROW_PRODUCTS, row_products, ROWS)                                                                                \
     X(COLUMN_PRODUCTS, column_products, COLUMNS)                                                                       \
+    X(TOTAL, total, WHOLE)                                                                                             \
     X(COMMIT, commit, WHOLE)                                                                                           \
     X(FACTORED_MEANS, factored_means, WHOLE)                                                                           \
     X(FACTORED_MOMENTUM, factored_momentum, WHOLE)                                                                     \

@@ -352,6 +352,7 @@ static int in_16_bits(eitp__slot slot) {
     switch (slot) {
     case EITP__SLOT_SCATTER_ADD:
     case EITP__SLOT_HEAD_LOSS:
+    case EITP__SLOT_TOTAL:
     case EITP__SLOT_COMMIT:
     case EITP__SLOT_FACTORED_MEANS:
     case EITP__SLOT_FACTORED_MOMENTUM:
@@ -375,7 +376,8 @@ static void test_table(void) {
         CHECK_THAT(has(slot, EITP_F32) == (slot != EITP__SLOT_COMMIT && slot != EITP__SLOT_HEAD), "%s",
                    eitp__slot_name(slot));
         CHECK_THAT(has(slot, EITP_F64) ==
-                       (!is_fused && slot != EITP__SLOT_FACTORED_MEANS && slot != EITP__SLOT_FACTORED_MOMENTUM),
+                       (!is_fused && slot != EITP__SLOT_TOTAL && slot != EITP__SLOT_FACTORED_MEANS &&
+                        slot != EITP__SLOT_FACTORED_MOMENTUM),
                    "%s", eitp__slot_name(slot));
         for (int d = EITP_BF16; d <= EITP_F16; d++)
             CHECK_THAT(in_16_bits(slot) < 0 || has(slot, (eitp_dtype)d) == in_16_bits(slot), "%s",

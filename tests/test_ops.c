@@ -1007,6 +1007,49 @@ static void commit_of_special_norms(void) {
     }
 }
 
+/* Totals of rows, of items and of everything, over two executions, added one by one in F64. */
+static void totals_add_in_order(void) {
+    static const float x[] = {1e8f, 0.3f, NAN, -1e8f, 0.7f, 0.1f}, carries[] = {0, 1};
+    static const int32_t rows[] = {-1, -1, 0, 2, 3, 6}, items[] = {0, 1, 1, 2, -1, -1, 3, 4, 4, 5, 5, 6};
+    const int64_t three = 3, six = 6, one = 1, row_shape[] = {3, 2}, item_shape[] = {6, 2};
+    eitp_context *context = open_context("ref", 1);
+    eitp_tensor *values, *row_bounds, *item_bounds, *single, *carry, *totals;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_error error = EITP__ZERO;
+    double found[3], expected[3] = {0, 0, 0};
+    REQUIRE(context && !eitp_graph_create(context, &graph, &error));
+    values = eitp_input(graph, "x", EITP_F32, 1, &six);
+    row_bounds = eitp_input(graph, "rows", EITP_I32, 2, row_shape);
+    item_bounds = eitp_input(graph, "items", EITP_I32, 2, item_shape);
+    single = eitp_slice(values, 0, 1, 2);
+    carry = eitp_input(graph, "carry", EITP_F32, 1, &one);
+    totals = eitp_variable_tensor(graph, "totals", EITP_CACHE, EITP_F64, 1, &three);
+    totals = eitp__add_total(values, totals, 0, row_bounds, 0, carry);
+    totals = eitp__add_total(values, totals, 1, item_bounds, 1, carry);
+    totals = eitp_output(eitp__add_total(single, totals, 2, NULL, 0, NULL));
+    CHECK_THAT(!eitp_plan_create(graph, &plan, &error), "%s", error.message);
+    for (int i = 0; i < 2; i++) {
+        CHECK(!eitp_plan_write(plan, values, x, sizeof x, &error));
+        CHECK(!eitp_plan_write(plan, row_bounds, rows, sizeof rows, &error));
+        CHECK(!eitp_plan_write(plan, item_bounds, items, sizeof items, &error));
+        CHECK(!eitp_plan_write(plan, carry, &carries[i], sizeof *carries, &error));
+        CHECK_THAT(!eitp_plan_execute(plan, &error), "%s", error.message);
+        for (int k = 0; k < 6; k++) {
+            expected[0] += k == 2 ? 0 : (double)x[k];
+            expected[1] += k == 2 ? 0 : (double)x[k];
+        }
+        expected[2] = (double)x[1];
+        CHECK(!eitp_plan_read(plan, totals, found, sizeof found, &error));
+        for (int k = 0; k < 3; k++)
+            CHECK_THAT(!memcmp(&found[k], &expected[k], sizeof *found), "%d %d: %.17g, not %.17g", i, k, found[k],
+                       expected[k]);
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 /* ---- Types ---- */
 
 /* Values that every type represents, and the conversion of others between each pair of types. */
@@ -1225,7 +1268,7 @@ int main(int argc, char **argv) {
         TEST(sgd_forms),
         TEST(states_of_other_rules_are_refused),
         TEST(sgd_of_a_stochastically_rounded_parameter),
-        TEST(commit_of_special_norms),
+        TEST(commit_of_special_norms), TEST(totals_add_in_order),
         TEST(casts_between_all_types),
         TEST(casts_round),
         TEST(movement_of_all_types),

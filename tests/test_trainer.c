@@ -307,6 +307,43 @@ static void schedules_follow_their_formulas(void) {
     CHECK(eitp_schedule_rate(&schedule, 13) == 0.5 && eitp_schedule_rate(&schedule, 99) == 0.5);
 }
 
+static const eitp__backend_interface *counted_;
+static int downloads_;
+
+static eitp_status count_download(eitp__backend *backend, void *target, const void *device, size_t size,
+                                  eitp_error *error) {
+    downloads_++;
+    return counted_->download(backend, target, device, size, error);
+}
+
+/* Losses, norms and whether it was applied come out of a step together, however many passes it has. */
+static void a_step_reads_once(void) {
+    const eitp_host host = eitp_host_default();
+    for (int64_t passes = 1; passes <= 3; passes += 2) {
+        variant v = default_variant();
+        eitp__backend_interface counting;
+        eitp_step_report report;
+        char directory[512];
+        run r;
+        v.grad_accum = passes;
+        v.micro_batches_per_pass = 1;
+        REQUIRE(scratch_make(directory) && write_text(directory));
+        REQUIRE(!make_run(&r, &host, &v, directory, &error_) && !eitp_trainer_step(r.trainer, &report, &error_));
+        counted_ = r.context->backend->interface;
+        counting = *counted_;
+        counting.download = count_download;
+        r.context->backend->interface = &counting;
+        downloads_ = 0;
+        CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
+        CHECK_THAT(downloads_ == 1, "%d reads", downloads_);
+        CHECK(report.loss > 0 && report.applied && report.grad_norm > 0 && report.update_norm > 0 &&
+              report.parameter_norm > report.update_norm);
+        r.context->backend->interface = counted_;
+        end_run(&r);
+        scratch_remove(directory);
+    }
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(any_number_of_threads_gives_the_same_bits),
@@ -314,6 +351,7 @@ int main(int argc, char **argv) {
         TEST(accumulation_is_one_large_batch),
         TEST(every_optimizer_learns),
         TEST(sixteen_bits_follow_f32),
+        TEST(a_step_reads_once),
         TEST(an_overflow_lowers_the_loss_scale),
         TEST(a_step_that_is_not_finite_changes_nothing),
         TEST(epochs_set_samples_and_steps),

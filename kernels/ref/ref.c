@@ -82,6 +82,32 @@ static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double va
     }
 }
 
+static double eitp__ref_add_all(const float *x, int64_t begin, int64_t end, double sum) {
+    for (int64_t i = begin; i < end; i++)
+        sum += (double)x[i];
+    return sum;
+}
+
+/* Adds in the order of the elements, so that a total over several calls has the bits of one over all elements. */
+static void eitp__ref_total(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const float *x = (const float *)call->inputs[0].data;
+    const int32_t *bounds = call->input_count > 2 ? (const int32_t *)call->inputs[2].data : NULL;
+    const float *carry = call->input_count > 3 ? (const float *)call->inputs[3].data : NULL;
+    double *total = (double *)call->outputs[0].data + call->integers[0];
+    double sum = carry && carry[0] != 0 ? (double)carry[0] * *total : 0;
+    (void)begin;
+    (void)end;
+    (void)workspace;
+    if (!bounds)
+        sum = eitp__ref_add_all(x, 0, call->inputs[0].elements, sum);
+    for (int64_t i = 0; bounds && i < call->inputs[2].elements / 2; i++) {
+        const int32_t *of = bounds + 2 * i;
+        if (of[0] >= 0)
+            sum = call->integers[1] ? eitp__ref_add_all(x, i, i + 1, sum) : eitp__ref_add_all(x, of[0], of[1], sum);
+    }
+    *total = sum;
+}
+
 /*
  * Computes scale and apply, with the scale of torch.nn.utils.clip_grad_norm_. A step is not applied if its norm is not
  * finite or above the bound.
@@ -445,6 +471,7 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
     eitp__ref_register(table, EITP__SLOT_HEAD_LOSS, EITP_F32, eitp__ref_head_loss);
+    eitp__ref_register(table, EITP__SLOT_TOTAL, EITP_F32, eitp__ref_total);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_BF16, eitp__ref_update_f32);
     eitp__ref_register(table, EITP__SLOT_UPDATE, EITP_F16, eitp__ref_update_f32);

@@ -1,7 +1,7 @@
 #include "task/pass.h"
 
 #include "model/transformer.h"
-#include "tensor/graph.h"
+#include "tensor/op_rules.h"
 
 eitp_graph *eitp_pass_graph(eitp_pass *pass) {
     return pass ? pass->graph : NULL;
@@ -251,7 +251,9 @@ static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eit
         return NULL;
     }
     snprintf(quantity->name, sizeof quantity->name, "%s", name);
-    quantity->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    quantity->values = values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32);
+    if (!pass->trains)
+        eitp_output(quantity->values);
     quantity->is_term = is_term;
     quantity->direction = EITP_LOWER_IS_BETTER;
     pass->quantity_count += quantity->values != NULL;
@@ -310,6 +312,21 @@ void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
     output->width = eitp__elements(values) / values->shape[0];
     output->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
     pass->output_count += output->values != NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph) {
+    const int64_t most = EITP_MAX_PASS_QUANTITIES;
+    return eitp_variable_tensor(graph, "step.totals", EITP_CACHE, EITP_F64, 1, &most);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, eitp_tensor *carry) {
+    eitp_tensor *totals = eitp__pass_totals(pass->graph);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        const eitp__quantity *quantity = &pass->quantities[q];
+        eitp_tensor *bounds = quantity->kind == EITP__TOTAL ? NULL : eitp_pass_bounds(pass);
+        totals = eitp__add_total(quantity->values, totals, q, bounds, quantity->kind == EITP__PER_SAMPLE, carry);
+    }
+    return totals;
 }
 
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {

@@ -30,7 +30,7 @@ typedef struct eitp__quantity {
     int is_term;
     eitp_metric_direction direction;
     eitp_schedule schedule; /* of a term's weight */
-    eitp_tensor *values;    /* output F32 [n], [places], or a single value */
+    eitp_tensor *values;    /* F32 [n], [places], or a single value; an output of an evaluation */
     eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */
 } eitp__quantity;
 
@@ -75,6 +75,13 @@ EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass);
 
 /* The unique ids of the step, as an input of another graph; NULL if the pass has none. */
 EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph);
+
+/*
+ * Adds the sums of all quantities to the pass, in a variable F64 [EITP_MAX_PASS_QUANTITIES], and returns its new value. The
+ * sums continue from pass to pass if `carry`, F32 [1], is 1. Other graphs find the variable by eitp__pass_totals.
+ */
+EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, eitp_tensor *carry);
+EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph);
 
 /* The weight of a term in a step. */
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step);

@@ -94,6 +94,40 @@ eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
     return eitp_affine(eitp_sum(x, dimensions, keep), 1 / count, 0);
 }
 
+/* ---- Totals over the passes of a step ---- */
+
+static eitp_status eitp__shape_total(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *totals = node->inputs[1];
+    const eitp_tensor *bounds = node->inputs[2], *carry = node->inputs[3];
+    const int64_t element = node->attributes.integers[0];
+    const int is_by_item = node->attributes.integers[1] != 0;
+    int fits = x->dtype == EITP_F32 && totals->dtype == EITP_F64 && totals->rank == 1 && element >= 0 &&
+               element < totals->shape[0] && (!carry || (carry->dtype == EITP_F32 && eitp__elements(carry) == 1));
+    eitp_status status = eitp__require(totals->storage->leaf == EITP__VARIABLE, error, "totals must be a variable");
+    if (!status)
+        status = eitp__require(fits, error, "x must be f32, totals f64 [k], and carry f32 [1]");
+    if (!status)
+        status = eitp__require(!bounds || (bounds->dtype == EITP_I32 && bounds->rank == 2 && bounds->shape[1] == 2 &&
+                                           (!is_by_item || bounds->shape[0] == eitp__elements(x))),
+                               error, "bounds must be i32 [p, 2]");
+    return status ? status : eitp__node_output_like(node, totals, error);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__add_total(eitp_tensor *x, eitp_tensor *totals, int64_t element, eitp_tensor *bounds,
+                                           int is_by_item, eitp_tensor *carry) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[4];
+    inputs[0] = x;
+    inputs[1] = totals;
+    inputs[2] = bounds;
+    inputs[3] = carry;
+    attributes.integers[0] = element;
+    attributes.integers[1] = is_by_item;
+    return eitp__apply(EITP__OP_TOTAL, inputs, 4, &attributes);
+}
+
+/* ---- Gradients ---- */
+
 /* Broadcasts dy, which has a reduction's shape, to the shape of x. */
 static eitp_tensor *eitp__broadcast_gradient(eitp_tensor *dy, eitp_tensor *x) {
     if (dy && x->rows && !dy->rows)
@@ -131,4 +165,12 @@ EITP__PRIVATE void eitp__op_argmax(eitp__op_info *op) {
     op->shape = eitp__shape_reduce;
     op->gradient = eitp__gradient_none;
     op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_total(eitp__op_info *op) {
+    op->min_inputs = 2;
+    op->max_inputs = 4;
+    op->shape = eitp__shape_total;
+    op->flops = eitp__flops_elements;
+    op->shares[0] = 2;
 }

@@ -72,6 +72,18 @@ static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error 
     return status;
 }
 
+/* Joins what a step reports in one output: eitp__step_result. */
+static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
+    const eitp_update *update = &plans->update;
+    eitp_tensor *parts[4];
+    parts[0] = eitp_cast(update->commit, EITP_F64);
+    parts[1] = eitp_cast(update->norm, EITP_F64);
+    parts[2] = update->norms;
+    parts[3] = totals;
+    plans->result = eitp_output(eitp_concat(parts, (int)EITP__COUNT(parts), 0));
+    return eitp_graph_status(update->norms->graph, error);
+}
+
 /* Builds the graph of a pass, with the update, or with gradients added to variables. */
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
@@ -84,10 +96,12 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
+        eitp__pass_add_totals(&plans->pass, plans->carry);
         return eitp__accumulate_gradient_terms(plans->pass.loss, plans->carry, error);
     }
     optimizer = eitp__optimizer_config_in(plans, plans->pass.graph);
-    return eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
+    status = eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
+    return status ? status : eitp__build_result(plans, eitp__pass_add_totals(&plans->pass, NULL), error);
 }
 
 static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
@@ -97,12 +111,13 @@ static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error
         return status;
     optimizer = eitp__optimizer_config_in(plans, plans->update_graph);
     optimizer.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
-    return eitp_apply_gradients(plans->update_graph, &optimizer, &plans->update, error);
+    status = eitp_apply_gradients(plans->update_graph, &optimizer, &plans->update, error);
+    return status ? status : eitp__build_result(plans, eitp__pass_totals(plans->update_graph), error);
 }
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
     eitp__pass_release(&plans->pass);
-    plans->carry = plans->scale = plans->update_unique = NULL;
+    plans->carry = plans->scale = plans->update_unique = plans->result = NULL;
     memset(&plans->update, 0, sizeof plans->update);
 }
 
@@ -190,10 +205,6 @@ static eitp_status eitp__create_plans(eitp__step_plans *plans, eitp_error *error
     return status;
 }
 
-static size_t eitp__step_value_bytes(const eitp__step_plans *plans) {
-    return (size_t)eitp__batch_value_count(&plans->pass) * sizeof *plans->values;
-}
-
 static eitp_status eitp__create_buffers(eitp__step_plans *plans, eitp_error *error) {
     const int64_t passes = eitp__step_passes(&plans->config);
     eitp_status status = eitp__step_batches_create(&plans->host, &plans->pass, passes, &plans->batches, error);
@@ -202,10 +213,7 @@ static eitp_status eitp__create_buffers(eitp__step_plans *plans, eitp_error *err
     if (!status && plans->pass.unique)
         status = eitp__unique_create(&plans->host, eitp__pass_unique_capacity(&plans->pass), plans->pass.vocabulary,
                                      &plans->unique, error);
-    if (status)
-        return status;
-    plans->values = (float *)eitp__allocate(&plans->host, eitp__step_value_bytes(plans));
-    return plans->values ? EITP_OK : eitp__fail_memory(error, eitp__step_value_bytes(plans), "the losses of a pass");
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error) {
@@ -225,13 +233,10 @@ EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans) {
 }
 
 EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
-    if (plans->values)
-        eitp__release(&plans->host, plans->values, eitp__step_value_bytes(plans));
     if (plans->unique.ids)
         eitp__unique_release(&plans->unique);
     eitp__read_ahead_release(&plans->ahead);
     eitp__step_batches_release(&plans->batches);
-    plans->values = NULL;
     eitp__evaluator_release(&plans->evaluator);
     eitp_plan_destroy(plans->update_plan);
     eitp_graph_destroy(plans->update_graph);

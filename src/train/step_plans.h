@@ -12,6 +12,17 @@
 #include "train/read_ahead.h"
 #include "train/unique_ids.h"
 
+/* What a step reports: the members of eitp_update, then the totals of the terms. */
+typedef enum eitp__step_result {
+    EITP__RESULT_GRADIENT_SCALE,
+    EITP__RESULT_APPLIED,
+    EITP__RESULT_GRADIENT_NORM,
+    EITP__RESULT_UPDATE_NORM,
+    EITP__RESULT_PARAMETER_NORM,
+    EITP__RESULT_TOTALS,
+    EITP__STEP_RESULTS = EITP__RESULT_TOTALS + EITP_MAX_PASS_QUANTITIES
+} eitp__step_result;
+
 typedef struct eitp__step_plans {
     eitp_host host;
     eitp_task task;
@@ -24,12 +35,12 @@ typedef struct eitp__step_plans {
     eitp_graph *update_graph; /* NULL: gradient_plan has the update */
     eitp_plan *update_plan;
     eitp_update update;
+    eitp_tensor *result;        /* output F64 [EITP__STEP_RESULTS] of the plan that contains the update */
     eitp_tensor *update_unique; /* the unique ids in update_graph */
     eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
     eitp__step_batches batches; /* of the current step */
     eitp__read_ahead ahead;     /* of the steps after it */
     eitp__unique unique;
-    float *values; /* of one quantity of a pass, read back */
     eitp__evaluator evaluator;
 } eitp__step_plans;
 

@@ -3,10 +3,10 @@
 #include "tensor/plan.h"
 #include "train/trainer.h"
 
-/* Sums over the passes of a step. */
+/* What a step counts on its way, and its result. */
 typedef struct eitp__step_state {
     eitp__sample_items items;
-    double sums[EITP_MAX_PASS_QUANTITIES];
+    double result[EITP__STEP_RESULTS];
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
 
@@ -92,19 +92,6 @@ static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__
     return status;
 }
 
-static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch *batch, eitp__step_state *state,
-                                  eitp_error *error) {
-    const eitp__step_plans *plans = &trainer->plans;
-    eitp_status status = EITP_OK;
-    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
-        const eitp__quantity *term = &plans->pass.quantities[q];
-        status = eitp__batch_read_values(batch, plans->gradient_plan, term, plans->values, error);
-        for (int64_t s = 0; s < batch->count && !status; s++)
-            eitp__batch_add_values(batch, term, plans->values, s, &state->sums[q]);
-    }
-    return status;
-}
-
 /* Writes the dropout keys: seed, step, and the position in the step of the pass's first row or sample. */
 static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, int64_t first_row, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
@@ -137,9 +124,7 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
         status = eitp__write_values(plan, plans->carry, &carry, sizeof carry, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->pass.unique, error);
-    if (!status)
-        status = eitp__execute(trainer, plan, error);
-    return status ? status : eitp__add_sums(trainer, batch, state, error);
+    return status ? status : eitp__execute(trainer, plan, error);
 }
 
 /* Halves the loss scale after a step that overflowed fp16; doubles it after many that did not. */
@@ -189,25 +174,20 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
 }
 
-static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_plan *plan = eitp__step_update_plan(&trainer->plans);
-    const eitp_update *update = &trainer->plans.update;
-    float commit[2] = {0, 0}, norm = 0;
-    double norms[2] = {0, 0};
-    eitp_status status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
-    if (!status)
-        status = eitp_plan_read(plan, update->norm, &norm, sizeof norm, error);
-    if (!status)
-        status = eitp_plan_read(plan, update->commit, commit, sizeof commit, error);
-    report->grad_norm = (double)norm;
-    report->applied = commit[1] != 0;
-    report->update_norm = norms[0];
-    report->parameter_norm = norms[1];
+static eitp_status eitp__read_result(const eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    return eitp_plan_read(eitp__step_update_plan(&trainer->plans), trainer->plans.result, state->result,
+                          sizeof state->result, error);
+}
+
+static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
+    report->grad_norm = state->result[EITP__RESULT_GRADIENT_NORM];
+    report->applied = state->result[EITP__RESULT_APPLIED] > 0;
+    report->update_norm = state->result[EITP__RESULT_UPDATE_NORM];
+    report->parameter_norm = state->result[EITP__RESULT_PARAMETER_NORM];
     report->loss_scale = trainer->loss_scale;
-    if (!status)
-        eitp__adjust_loss_scale(trainer, isfinite(norm) != 0); /* a step that was skipped as a spike did not overflow */
+    /* A step that was skipped as a spike did not overflow. */
+    eitp__adjust_loss_scale(trainer, isfinite(report->grad_norm) != 0);
     report->skipped = trainer->skipped;
-    return status;
 }
 
 static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
@@ -216,7 +196,7 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     for (int q = 0; q < pass->quantity_count; q++) {
         eitp_term_report *term = &report->terms[report->term_count++];
         snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
-        term->mean = state->sums[q] / eitp__mean_divisor(&state->items, q);
+        term->mean = state->result[EITP__RESULT_TOTALS + q] / eitp__mean_divisor(&state->items, q);
         term->weight = eitp__term_weight(&pass->quantities[q], report->step);
         report->loss += term->weight * term->mean;
     }
@@ -241,10 +221,12 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     if (!status && trainer->plans.update_plan)
         status = eitp__execute(trainer, trainer->plans.update_plan, error);
     if (!status)
-        status = eitp__read_update(trainer, report, error);
-    if (!status)
-        eitp__report_terms(trainer, &state, report);
-    return status;
+        status = eitp__read_result(trainer, &state, error);
+    if (status)
+        return status;
+    eitp__report_update(trainer, &state, report);
+    eitp__report_terms(trainer, &state, report);
+    return EITP_OK;
 }
 
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
