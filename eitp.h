@@ -6172,7 +6172,50 @@ typedef struct eitp__backend_config {
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
 
-/* Calls that were prepared. A backend has its own struct for them. */
+typedef enum eitp__instruction_kind {
+    EITP__COMPUTE, /* executes a call */
+    EITP__READ,    /* begins to copy bytes of the storage to device memory */
+    EITP__WRITE,   /* begins to copy bytes of device memory to the storage */
+    EITP__COMPLETE /* waits until an EITP__READ or EITP__WRITE is done */
+} eitp__instruction_kind;
+
+/*
+ * An instruction of a program. A call reads its inputs and changes its outputs. EITP__READ changes `memory`, which no
+ * other instruction uses until its EITP__COMPLETE; EITP__WRITE reads it, and until its EITP__COMPLETE none changes it.
+ * The result must be that of the instructions in the order of their list. So a backend may reorder instructions of
+ * which none changes what the other uses, but not transfers among themselves: they may share bytes of the storage.
+ */
+typedef struct eitp__instruction {
+    eitp__instruction_kind kind;
+    eitp__call *call; /* of EITP__COMPUTE */
+    void *memory;     /* device memory of a transfer, `size` bytes */
+    size_t size;
+    uint64_t offset; /* in the storage */
+    size_t transfer; /* of EITP__COMPLETE: the index of the instruction that began the transfer */
+} eitp__instruction;
+
+/* Bytes outside of device memory, such as a file's. Its functions copy to and from memory of the host; any thread may
+   call them, one at a time. */
+typedef struct eitp__storage {
+    void *user;
+    eitp_status (*read)(void *user, uint64_t offset, void *memory, size_t size, eitp_error *error);
+    eitp_status (*write)(void *user, uint64_t offset, const void *memory, size_t size, eitp_error *error);
+} eitp__storage;
+
+/*
+ * What a program is made of. What it points to stays where it is until the program is discarded. With `rows`, an
+ * int64_t in device memory, each execution has as many rows as it says then: of operands with `row_elements`,
+ * `shape[0]` and `elements` are the most, and the backend may change these two.
+ */
+typedef struct eitp__program_info {
+    const eitp__instruction *instructions;
+    size_t count;
+    const void *rows;             /* NULL: all shapes are fixed */
+    void *workspace;              /* device memory, of the bytes that the most demanding call needs */
+    const eitp__storage *storage; /* of transfers; NULL: there are none */
+} eitp__program_info;
+
+/* Instructions that were prepared. A backend has its own struct for them. */
 typedef struct eitp__program eitp__program;
 
 /* A question whether to stop, asked while calls are executed: nonzero stops. */
@@ -6245,29 +6288,25 @@ struct eitp__backend_interface {
     /* Bytes of scratch memory that this call needs, for all threads together. */
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
-    /*
-     * Prepares the calls for any number of executions. `calls`, `rows` and `workspace`, which has the bytes that the
-     * most demanding call needs, stay where they are until `discard`. With `rows`, an int64_t in device memory, each
-     * execution has as many rows as it says then: of operands with `row_elements`, `shape[0]` and `elements` are the
-     * most, and the backend may change these two.
-     */
-    eitp_status (*prepare)(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows, void *workspace,
-                           eitp__program **program, eitp_error *error);
+    /* Prepares instructions for any number of executions. */
+    eitp_status (*prepare)(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
+                           eitp_error *error);
 
     /* Releases a program whose executions were waited for. */
     void (*discard)(eitp__backend *backend, eitp__program *program);
 
     /*
-     * Executes the calls [first, end) in order, after what was begun before; or begins to, and returns. From then until
-     * `wait` no other function that has device memory is called, but `execute`. `poll` is asked before the calls below
-     * `stoppable` begin: by a backend whose calls are done on return about once for each, and within long ones; by
-     * others once. If the answer is nonzero and no call from `stoppable` on has begun, the rest is dropped:
-     * EITP_ERROR_INTERRUPTED.
+     * Executes the instructions [first, end), after what was begun before; or begins to, and returns. From then until
+     * `wait` no other function that has device memory is called, but `execute`. `poll` is asked before the instructions
+     * below `stoppable` begin: by a backend that is done on return about once for each, and within long calls; by
+     * others once. If the answer is nonzero and no instruction from `stoppable` on has begun, the rest is dropped:
+     * EITP_ERROR_INTERRUPTED. *begun is the index after the last instruction that may have begun.
      */
     eitp_status (*execute)(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
-                           const eitp__poll *poll, size_t stoppable, eitp_error *error);
+                           const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error);
 
-    /* Waits until all executions are done. Fails with the error of one that `execute` could not know of. */
+    /* Waits until all executions are done, transfers among them. Fails with the error of one that `execute` could not
+       know of. */
     eitp_status (*wait)(eitp__backend *backend, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
@@ -6318,6 +6357,35 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
                                                eitp__backend_limits *limits, eitp_error *error);
 /* <<backends/cpu/limits.h */
 
+/* >>backends/cpu/transfers.h */
+/* Transfers of a program: a worker copies between memory and storage while other threads compute. */
+
+/* A transfer of the program, at the place of the instruction that begins it. */
+typedef struct eitp__transfer_job {
+    const eitp__instruction *instruction;
+    const eitp__storage *storage;
+    uint64_t number; /* the worker's, of its latest execution */
+} eitp__transfer_job;
+
+typedef struct eitp__transfers {
+    eitp_host host;
+    eitp__worker *worker;     /* of the backend */
+    eitp__transfer_job *jobs; /* [count] */
+    size_t count;
+} eitp__transfers;
+
+/* Creates *worker, unless it exists. After a failure release the transfers too. */
+EITP__PRIVATE eitp_status eitp__transfers_create(eitp__transfers *transfers, const eitp_host *host,
+                                                 const eitp__program_info *info, eitp__worker **worker,
+                                                 eitp_error *error);
+
+/* Does nothing with zeros. No transfer may be in progress. */
+EITP__PRIVATE void eitp__transfers_release(eitp__transfers *transfers);
+
+/* Executes an instruction of a kind other than EITP__COMPUTE. */
+EITP__PRIVATE eitp_status eitp__transfer(eitp__transfers *transfers, size_t instruction, eitp_error *error);
+/* <<backends/cpu/transfers.h */
+
 /* >>backends/cpu/openblas.h */
 /* The f32 matrix product by OpenBLAS, which is opened when it is asked for. */
 
@@ -6347,7 +6415,7 @@ EITP__PRIVATE eitp_status eitp__register_openblas_kernels(eitp__kernel_table *ta
 /* <<backends/cpu/openblas.h */
 
 /* >>src/tensor/offload.h */
-/* The file of offloaded variables, and the thread that transfers them. */
+/* The file of offloaded variables. */
 
 /* Smaller variables stay in memory: transferring them costs more than it saves. */
 #define EITP__OFFLOADED_BYTES ((size_t)32 << 10)
@@ -6359,8 +6427,7 @@ EITP__PRIVATE eitp_status eitp__register_openblas_kernels(eitp__kernel_table *ta
 typedef struct eitp__offload_file {
     eitp_host host;
     eitp__file file;
-    uint64_t size; /* bytes of the file in use */
-    eitp__worker *worker;
+    uint64_t size;  /* bytes of the file in use */
     int is_removed; /* the file has no name any more */
 } eitp__offload_file;
 
@@ -6374,6 +6441,9 @@ EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
 /* EITP_ERROR_IO if the disk has no room for `bytes` more, or the limit of file sizes is too low. */
 EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
                                                     eitp_error *error);
+
+/* The file as the storage of programs. */
+EITP__PRIVATE eitp__storage eitp__offload_storage(eitp__offload_file *offload);
 
 /*
  * Reserves `size` bytes of the file and writes zeros there, so that a full disk is noticed at this point rather than in
@@ -6924,10 +6994,10 @@ EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, 
 EITP__PRIVATE eitp_tensor *eitp__add_unfused(eitp_tensor *a, eitp_tensor *b);
 
 /*
- * Adds all elements of x, F32, to an element of `totals`, a variable F64 [k], and returns the variable's new value. Elements
- * are added in order, so that a total over several executions has the bits of one. With `bounds`, I32 [p, 2], only the
- * elements from the first up to the second number of each of the p; with is_by_item only the elements i whose bounds
- * are not negative. `carry`, F32 [1], is the factor of what the element was; NULL: 0.
+ * Adds all elements of x, F32, to an element of `totals`, a variable F64 [k], and returns the variable's new value.
+ * They are added in order, so that a total over several executions has the bits of one. With `bounds`, I32 [p, 2], only
+ * the elements from the first up to the second number of each of the p; with is_by_item only the elements i whose
+ * bounds are not negative. `carry`, F32 [1], is the factor of the element's old value; NULL: 0.
  */
 EITP__PRIVATE eitp_tensor *eitp__add_total(eitp_tensor *x, eitp_tensor *totals, int64_t element, eitp_tensor *bounds,
                                            int is_by_item, eitp_tensor *carry);
@@ -7007,8 +7077,9 @@ EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *g
  *   recompute  plan_recompute.c  where memory is short, recomputes values instead of keeping them
  *   layout     plan_layout.c     lifetimes and in-place reuse; windows of offloaded variables (plan_offload.c)
  *   place      plan_place.c      offsets in the arena
- *   bind       plan_bind.c       kernel calls and their operands; addresses are filled in at execution
+ *   bind       plan_bind.c       kernel calls and their operands; addresses are filled in before an execution
  *   transfer   plan_offload.c    when windows are read and written
+ *   list       plan_program.c    calls and transfers, in the order in which they execute
  * The passes from recompute to bind repeat until the plan fits; the first time nothing is recomputed. Passes do not
  * call each other, except that the recompute pass uses lifetimes and windows. plan_steps.c has what all of them share.
  */
@@ -7044,7 +7115,6 @@ typedef struct eitp__window {
     int is_dirty;                /* a step changes it, so it is written back */
     int block;
     int previous; /* the previous window of the same variable; -1: none */
-    uint64_t job; /* the worker's latest job for it */
 } eitp__window;
 
 /* In the order in which they are done before one step. */
@@ -7056,11 +7126,10 @@ typedef enum eitp__transfer_kind {
 } eitp__transfer_kind;
 
 /* A transfer of a window, before a step. */
-typedef struct eitp__transfer {
-    eitp_plan *plan;
+typedef struct eitp__window_transfer {
     eitp__transfer_kind kind;
     int step, window;
-} eitp__transfer;
+} eitp__window_transfer;
 
 /* An input of the graph, and its state in the plan. */
 typedef struct eitp__plan_input {
@@ -7115,16 +7184,19 @@ struct eitp_plan {
     size_t window_count, window_capacity;
     int *latest_window; /* by variable; -1: none */
     size_t latest_window_capacity;
-    eitp__transfer *transfers;
+    eitp__window_transfer *transfers;
     size_t transfer_count, transfer_capacity;
     eitp__call *calls;
     eitp__binding *bindings;
     size_t call_count;
+    eitp__instruction *instructions; /* the steps' calls, and the transfers in their order */
+    size_t instruction_count;
+    eitp__storage storage;
     eitp__plan_input *inputs; /* ordered by id */
     size_t input_count, input_capacity;
     uint64_t results_epoch; /* the context's arena_epoch while outputs can be read; 0: they cannot */
-    size_t first_change;    /* the first step that changes parameters, their remainders or optimizer state */
-    size_t begun_steps;     /* of the last execution */
+    size_t first_change;    /* the first instruction that changes parameters, their remainders or optimizer state */
+    size_t begun;           /* instructions of the last execution */
     int64_t rows;           /* how many rows of the capacity are in use */
     void *device_rows;      /* that number in device memory; NULL: the graph has no capacity */
     int64_t uploaded_rows;  /* what is there */
@@ -7243,11 +7315,19 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
 /* The address of a location, or NULL. */
 EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *location);
 
-/* Prepares the calls, with their addresses, if these have changed since the last execution. */
-EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error);
-
 /* The elements of an operand in the rows that are in use. */
 EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand);
+
+/* ---- plan_program.c ---- */
+
+/* Lists the instructions. */
+EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error);
+
+/* Prepares the program, with addresses, if these have changed since the last execution. */
+EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error);
+
+/* Releases the program and the instructions. */
+EITP__PRIVATE void eitp__release_program(eitp_plan *plan);
 
 /* ---- plan_execute.c ---- */
 
@@ -7270,12 +7350,6 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 
 /* Lists the transfers of the final windows. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
-
-/* Begins or ends a transfer. The steps before it have begun, those from transfer->step on have not. */
-EITP__PRIVATE eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error);
-
-/* Waits for what transfers have begun. */
-EITP__PRIVATE eitp_status eitp__finish_transfers(const eitp_plan *plan, eitp_error *error);
 /* <<src/tensor/plan.h */
 
 /* >>src/tensor/plan_recompute.h */
@@ -10079,8 +10153,9 @@ EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass);
 EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph);
 
 /*
- * Adds the sums of all quantities to the pass, in a variable F64 [EITP_MAX_PASS_QUANTITIES], and returns its new value. The
- * sums continue from pass to pass if `carry`, F32 [1], is 1. Other graphs find the variable by eitp__pass_totals.
+ * Adds the sums of all quantities to the pass, in a variable F64 [EITP_MAX_PASS_QUANTITIES], and returns its new value.
+ * The sums continue those of the pass before if `carry`, F32 [1], is 1. In another graph the variable is
+ * eitp__pass_totals.
  */
 EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, eitp_tensor *carry);
 EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph);
@@ -19684,9 +19759,9 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
 }
 
 /* There is nothing to prepare. */
-static eitp_status eitp__null_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
-                                      void *workspace, eitp__program **program, eitp_error *error) {
-    (void)backend, (void)calls, (void)count, (void)rows, (void)workspace, (void)error;
+static eitp_status eitp__null_prepare(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
+                                      eitp_error *error) {
+    (void)backend, (void)info, (void)error;
     *program = NULL;
     return EITP_OK;
 }
@@ -19696,10 +19771,10 @@ static void eitp__null_discard(eitp__backend *backend, eitp__program *program) {
 }
 
 static eitp_status eitp__null_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
-                                      const eitp__poll *poll, size_t stoppable, eitp_error *error) {
+                                      const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
     (void)program;
-    for (size_t i = first; i < end; i++) {
-        if (i < stoppable && eitp__poll_ask(poll))
+    for (*begun = first; *begun < end; ++*begun) {
+        if (*begun < stoppable && eitp__poll_ask(poll))
             return eitp__fail_interrupted(error);
         ((eitp__null *)backend)->calls++;
     }
@@ -20207,6 +20282,51 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
 }
 /* <<backends/cpu/limits.c */
 
+/* >>backends/cpu/transfers.c */
+EITP__PRIVATE eitp_status eitp__transfers_create(eitp__transfers *transfers, const eitp_host *host,
+                                                 const eitp__program_info *info, eitp__worker **worker,
+                                                 eitp_error *error) {
+    eitp_status status = *worker ? EITP_OK : eitp__worker_create(host, EITP__WORKER_QUEUE, worker, error);
+    memset(transfers, 0, sizeof *transfers);
+    if (status)
+        return status;
+    transfers->host = *host;
+    transfers->worker = *worker;
+    transfers->count = info->count;
+    transfers->jobs = (eitp__transfer_job *)eitp__allocate(host, info->count * sizeof *transfers->jobs);
+    if (info->count && !transfers->jobs)
+        return eitp__fail_memory(error, info->count * sizeof *transfers->jobs, "the transfers of a program");
+    for (size_t i = 0; i < info->count; i++) {
+        transfers->jobs[i].instruction = &info->instructions[i];
+        transfers->jobs[i].storage = info->storage;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__transfers_release(eitp__transfers *transfers) {
+    if (transfers->jobs)
+        eitp__release(&transfers->host, transfers->jobs, transfers->count * sizeof *transfers->jobs);
+    memset(transfers, 0, sizeof *transfers);
+}
+
+/* Called by the worker. */
+static eitp_status eitp__copy_transfer(void *argument, eitp_error *error) {
+    const eitp__transfer_job *job = (const eitp__transfer_job *)argument;
+    const eitp__instruction *copy = job->instruction;
+    return copy->kind == EITP__READ
+               ? job->storage->read(job->storage->user, copy->offset, copy->memory, copy->size, error)
+               : job->storage->write(job->storage->user, copy->offset, copy->memory, copy->size, error);
+}
+
+EITP__PRIVATE eitp_status eitp__transfer(eitp__transfers *transfers, size_t instruction, eitp_error *error) {
+    eitp__transfer_job *job = &transfers->jobs[instruction];
+    if (job->instruction->kind == EITP__COMPLETE)
+        return eitp__worker_wait(transfers->worker, transfers->jobs[job->instruction->transfer].number, error);
+    job->number = eitp__worker_submit(transfers->worker, eitp__copy_transfer, job);
+    return EITP_OK;
+}
+/* <<backends/cpu/transfers.c */
+
 /* >>backends/cpu/cpu.c */
 /* The CPU backend: a kernel table for this processor, and one driver for all iteration families. */
 
@@ -20218,6 +20338,7 @@ typedef struct eitp__cpu {
     eitp__isa isa;
     eitp__kernel_table table;
     eitp__openblas_core openblas; /* if it computes products */
+    eitp__worker *transfers;      /* NULL until a program has some */
 } eitp__cpu;
 
 /* The columns of EITP__ISAS. */
@@ -20376,6 +20497,7 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 
 static void eitp__cpu_destroy(eitp__backend *backend) {
     eitp_host host = backend->host;
+    eitp__worker_destroy(((eitp__cpu *)(void *)backend)->transfers);
     eitp__release(&host, backend, sizeof(eitp__cpu));
 }
 
@@ -20544,7 +20666,7 @@ static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
 /* A list of calls that all threads execute pieces of. */
 typedef struct eitp__cpu_work {
     const eitp__cpu *cpu;
-    const eitp__call *calls;
+    const eitp__instruction *instructions; /* all of them EITP__COMPUTE */
     size_t count;
     char *workspace;
     eitp__pieces pieces;
@@ -20577,7 +20699,8 @@ static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
     if (!work->poll->ask(work->poll->user))
         return;
     for (; i < work->stoppable; i++)
-        first += eitp__divide_call(&work->calls[i], eitp__cpu_kernel(work->cpu, &work->calls[i])).pieces;
+        first += eitp__divide_call(work->instructions[i].call, eitp__cpu_kernel(work->cpu, work->instructions[i].call))
+                     .pieces;
     work->stopped = eitp__pieces_cancel(&work->pieces, first);
     work->stoppable = 0; /* asks no more */
 }
@@ -20587,7 +20710,7 @@ static void eitp__cpu_thread(void *argument, int thread) {
     eitp__cpu_work *work = (eitp__cpu_work *)argument;
     int64_t first = 0;
     for (size_t i = 0; i < work->count; i++) {
-        const eitp__call *call = &work->calls[i];
+        const eitp__call *call = work->instructions[i].call;
         const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
         const eitp__division division = eitp__divide_call(call, kernel);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
@@ -20607,31 +20730,36 @@ static void eitp__cpu_thread(void *argument, int thread) {
     }
 }
 
-/* The calls as they were given; the rows that their shapes have now. */
+/* The rows that the shapes of a program have now, and its transfers. */
 typedef struct eitp__cpu_program {
-    eitp__call *calls;
-    size_t count;
-    const int64_t *rows; /* NULL: all shapes are fixed */
+    eitp__program_info info;
     int64_t rows_now;
-    void *workspace;
+    eitp__transfers transfers; /* zeros if it has none */
 } eitp__cpu_program;
 
-static eitp_status eitp__cpu_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
-                                     void *workspace, eitp__program **program, eitp_error *error) {
-    eitp__cpu_program *prepared = (eitp__cpu_program *)eitp__allocate(&backend->host, sizeof *prepared);
-    if (!prepared)
-        return eitp__fail_memory(error, sizeof *prepared, "a program");
-    prepared->calls = calls;
-    prepared->count = count;
-    prepared->rows = (const int64_t *)rows;
-    prepared->rows_now = -1;
-    prepared->workspace = workspace;
-    *program = (eitp__program *)(void *)prepared;
-    return EITP_OK;
+static void eitp__cpu_discard(eitp__backend *backend, eitp__program *program) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
+    eitp__transfers_release(&prepared->transfers);
+    eitp__release(&backend->host, prepared, sizeof *prepared);
 }
 
-static void eitp__cpu_discard(eitp__backend *backend, eitp__program *program) {
-    eitp__release(&backend->host, program, sizeof(eitp__cpu_program));
+static eitp_status eitp__cpu_prepare(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
+                                     eitp_error *error) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)eitp__allocate(&backend->host, sizeof *prepared);
+    eitp_status status = EITP_OK;
+    if (!prepared)
+        return eitp__fail_memory(error, sizeof *prepared, "a program");
+    prepared->info = *info;
+    prepared->rows_now = -1;
+    if (info->storage)
+        status = eitp__transfers_create(&prepared->transfers, &backend->host, info,
+                                        &((eitp__cpu *)(void *)backend)->transfers, error);
+    *program = (eitp__program *)(void *)prepared;
+    if (status) {
+        eitp__cpu_discard(backend, *program);
+        *program = NULL;
+    }
+    return status;
 }
 
 static void eitp__set_rows(eitp__operand *operands, int count, int64_t rows) {
@@ -20645,35 +20773,57 @@ static void eitp__set_rows(eitp__operand *operands, int count, int64_t rows) {
 
 /* Lets shapes have as many rows as there are now. */
 static void eitp__cpu_set_rows(eitp__cpu_program *program) {
-    if (!program->rows || *program->rows == program->rows_now)
+    const int64_t *rows = (const int64_t *)program->info.rows;
+    if (!rows || *rows == program->rows_now)
         return;
-    program->rows_now = *program->rows;
-    for (size_t i = 0; i < program->count; i++) {
-        eitp__set_rows(program->calls[i].inputs, program->calls[i].input_count, program->rows_now);
-        eitp__set_rows(program->calls[i].outputs, program->calls[i].output_count, program->rows_now);
+    program->rows_now = *rows;
+    for (size_t i = 0; i < program->info.count; i++) {
+        eitp__call *call = program->info.instructions[i].call;
+        if (!call)
+            continue;
+        eitp__set_rows(call->inputs, call->input_count, program->rows_now);
+        eitp__set_rows(call->outputs, call->output_count, program->rows_now);
     }
 }
 
-static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
-                                     const eitp__poll *poll, size_t stoppable, eitp_error *error) {
-    eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
-    const size_t asked = stoppable < end ? stoppable : end;
+/* Executes the calls from `first` up to `end` or the next transfer, which *begun is after. */
+static eitp_status eitp__cpu_compute(eitp__backend *backend, const eitp__cpu_program *program, size_t first, size_t end,
+                                     const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
-    eitp__cpu_set_rows(prepared);
     work.cpu = (const eitp__cpu *)(const void *)backend;
-    work.calls = prepared->calls + first;
-    work.count = end - first;
-    work.workspace = (char *)prepared->workspace;
+    work.instructions = program->info.instructions + first;
+    while (first + work.count < end && work.instructions[work.count].kind == EITP__COMPUTE)
+        work.count++;
+    end = first + work.count;
+    work.workspace = (char *)program->info.workspace;
     work.poll = poll;
-    work.stoppable = poll->ask && asked > first ? asked - first : 0;
+    if (poll->ask && stoppable > first)
+        work.stoppable = (stoppable < end ? stoppable : end) - first;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
+    *begun = work.stopped ? first : end;
     return work.stopped ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
-/* Everything is done when `execute` returns. */
+/* Calls are done when `execute` returns; transfers may be in progress. */
 static eitp_status eitp__cpu_wait(eitp__backend *backend, eitp_error *error) {
-    (void)backend, (void)error;
-    return EITP_OK;
+    eitp__worker *transfers = ((eitp__cpu *)(void *)backend)->transfers;
+    return transfers ? eitp__worker_finish(transfers, error) : EITP_OK;
+}
+
+static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
+                                     const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
+    eitp_status status = EITP_OK;
+    eitp__cpu_set_rows(prepared);
+    for (*begun = first; *begun < end && !status;) {
+        if (prepared->info.instructions[*begun].kind == EITP__COMPUTE)
+            status = eitp__cpu_compute(backend, prepared, *begun, end, poll, stoppable, begun, error);
+        else
+            status = eitp__transfer(&prepared->transfers, (*begun)++, error);
+    }
+    if (status)
+        eitp__cpu_wait(backend, NULL);
+    return status;
 }
 
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
@@ -20771,9 +20921,7 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
     eitp_status status;
     memset(offload, 0, sizeof *offload);
     offload->host = *host;
-    status = eitp__worker_create(&offload->host, EITP__WORKER_QUEUE, &offload->worker, error);
-    if (!status)
-        status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
+    status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
     /* An open file needs no name. Without one, the system frees it when the process ends, however it ends. */
     if (!status)
         offload->is_removed = !host->files.remove(host->files.user, offload->file.path);
@@ -20784,7 +20932,6 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
 
 EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload) {
     char *path;
-    eitp__worker_destroy(offload->worker);
     path = offload->file.path && !offload->is_removed ? eitp__copy_text(&offload->host, offload->file.path) : NULL;
     eitp__file_close(&offload->file, NULL);
     if (path)
@@ -20832,6 +20979,23 @@ EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, siz
     offload->size = begin + size;
     *offset = begin;
     return EITP_OK;
+}
+
+static eitp_status eitp__offload_read(void *user, uint64_t offset, void *memory, size_t size, eitp_error *error) {
+    return eitp__file_read(&((eitp__offload_file *)user)->file, offset, memory, size, error);
+}
+
+static eitp_status eitp__offload_write(void *user, uint64_t offset, const void *memory, size_t size,
+                                       eitp_error *error) {
+    return eitp__file_write(&((eitp__offload_file *)user)->file, offset, memory, size, error);
+}
+
+EITP__PRIVATE eitp__storage eitp__offload_storage(eitp__offload_file *offload) {
+    eitp__storage storage;
+    storage.user = offload;
+    storage.read = eitp__offload_read;
+    storage.write = eitp__offload_write;
+    return storage;
 }
 /* <<src/tensor/offload.c */
 
@@ -27222,7 +27386,7 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 /* ---- Transfers ---- */
 
 static int eitp__compare_transfers(const void *left, const void *right) {
-    const eitp__transfer *a = (const eitp__transfer *)left, *b = (const eitp__transfer *)right;
+    const eitp__window_transfer *a = (const eitp__window_transfer *)left, *b = (const eitp__window_transfer *)right;
     if (a->step != b->step)
         return a->step < b->step ? -1 : 1;
     if (a->kind != b->kind)
@@ -27231,8 +27395,7 @@ static int eitp__compare_transfers(const void *left, const void *right) {
 }
 
 static void eitp__add_transfer(eitp_plan *plan, eitp__transfer_kind kind, int window, int step) {
-    eitp__transfer *transfer = &plan->transfers[plan->transfer_count++];
-    transfer->plan = plan;
+    eitp__window_transfer *transfer = &plan->transfers[plan->transfer_count++];
     transfer->kind = kind;
     transfer->window = window;
     transfer->step = step;
@@ -27255,33 +27418,6 @@ EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *erro
     }
     eitp__sort(plan->transfers, plan->transfer_count, sizeof *plan->transfers, eitp__compare_transfers);
     return EITP_OK;
-}
-
-/* Reads or writes a window. Called by the worker. */
-static eitp_status eitp__transfer_window(void *argument, eitp_error *error) {
-    const eitp__transfer *transfer = (const eitp__transfer *)argument;
-    const eitp_plan *plan = transfer->plan;
-    const eitp__window *window = &plan->windows[transfer->window];
-    eitp_context *context = plan->context;
-    char *memory = (char *)context->arena.memory + plan->blocks[window->block].offset;
-    return eitp__variable_transfer(context, &context->variables[window->variable], window->offset, memory, window->size,
-                                   transfer->kind == EITP__TRANSFER_BEGIN_WRITE, error);
-}
-
-EITP__PRIVATE eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
-    eitp_context *context = transfer->plan->context;
-    eitp__window *window = &transfer->plan->windows[transfer->window];
-    eitp_status status;
-    if (transfer->kind == EITP__TRANSFER_END_WRITE || transfer->kind == EITP__TRANSFER_END_READ)
-        return eitp__worker_wait(context->offload_file.worker, window->job, error);
-    status = eitp__context_wait(context, error);
-    if (!status)
-        window->job = eitp__worker_submit(context->offload_file.worker, eitp__transfer_window, transfer);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__finish_transfers(const eitp_plan *plan, eitp_error *error) {
-    return plan->transfer_count ? eitp__worker_finish(plan->context->offload_file.worker, error) : EITP_OK;
 }
 /* <<src/tensor/plan_offload.c */
 
@@ -28705,7 +28841,7 @@ EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error) {
 /* <<src/tensor/plan_place.c */
 
 /* >>src/tensor/plan_bind.c */
-/* Kernel calls of a plan: their operands, and the addresses that an execution fills in. */
+/* Kernel calls of a plan: their operands, and where these are. */
 
 EITP__PRIVATE int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
     for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
@@ -28784,41 +28920,13 @@ static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp
     call->accumulates = step->accumulates;
 }
 
-static void eitp__discard_program(eitp_plan *plan) {
-    eitp__backend *backend = plan->context->backend;
-    if (!plan->program)
-        return;
-    eitp__context_finish(plan->context);
-    backend->interface->discard(backend, plan->program);
-    plan->program = NULL;
-}
-
 EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     const eitp_host *host = &plan->context->host;
-    eitp__discard_program(plan);
     eitp__release(host, plan->calls, plan->call_count * sizeof *plan->calls);
     eitp__release(host, plan->bindings, plan->call_count * sizeof *plan->bindings);
     plan->calls = NULL;
     plan->bindings = NULL;
     plan->call_count = 0;
-}
-
-/* True if the step changes state that checkpoints save. */
-static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *step) {
-    for (int i = 0; i < step->output_count; i++) {
-        const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
-        if (owner && owner->leaf == EITP__VARIABLE &&
-            eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
-            return 1;
-    }
-    return 0;
-}
-
-/* Finds the first step that changes state; step_count if none does. */
-static void eitp__find_first_change(eitp_plan *plan) {
-    plan->first_change = 0;
-    while (plan->first_change < plan->step_count && !eitp__step_changes_state(plan, &plan->steps[plan->first_change]))
-        plan->first_change++;
 }
 
 EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
@@ -28833,7 +28941,6 @@ EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
                                  "the calls of a plan");
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
-    eitp__find_first_change(plan);
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
@@ -28865,40 +28972,129 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
     return NULL;
 }
 
-/* Fills in the addresses of all calls. */
+EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {
+    return operand->row_elements ? plan->rows * operand->row_elements : operand->elements;
+}
+/* <<src/tensor/plan_bind.c */
+
+/* >>src/tensor/plan_program.c */
+/* The program of a plan: its calls and transfers in one list, with their addresses. */
+
+static void eitp__discard_program(eitp_plan *plan) {
+    eitp__backend *backend = plan->context->backend;
+    if (!plan->program)
+        return;
+    eitp__context_finish(plan->context);
+    backend->interface->discard(backend, plan->program);
+    plan->program = NULL;
+}
+
+EITP__PRIVATE void eitp__release_program(eitp_plan *plan) {
+    eitp__discard_program(plan);
+    eitp__release(&plan->context->host, plan->instructions, plan->instruction_count * sizeof *plan->instructions);
+    plan->instructions = NULL;
+    plan->instruction_count = 0;
+}
+
+/* ---- Listing ---- */
+
+/* Adds a transfer. began[w] is the index of the instruction that began the latest transfer of window w. */
+static void eitp__list_transfer(eitp_plan *plan, const eitp__window_transfer *transfer, size_t *began) {
+    static const eitp__instruction_kind kinds[] = {EITP__WRITE, EITP__COMPLETE, EITP__READ, EITP__COMPLETE};
+    const eitp__window *window = &plan->windows[transfer->window];
+    eitp__instruction *added = &plan->instructions[plan->instruction_count++];
+    added->kind = kinds[transfer->kind];
+    added->size = window->size;
+    if (added->kind == EITP__COMPLETE)
+        added->transfer = began[transfer->window];
+    else
+        began[transfer->window] = plan->instruction_count - 1;
+}
+
+/* True if the step changes state that checkpoints save. */
+static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *step) {
+    for (int i = 0; i < step->output_count; i++) {
+        const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
+        if (owner && owner->leaf == EITP__VARIABLE &&
+            eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error) {
+    const eitp_host *host = &plan->context->host;
+    const size_t count = plan->step_count + plan->transfer_count, windows = plan->window_count * sizeof(size_t);
+    size_t *began = (size_t *)eitp__allocate(host, windows), next = 0;
+    eitp__release_program(plan);
+    plan->instructions = (eitp__instruction *)eitp__allocate(host, count * sizeof *plan->instructions);
+    if ((count && !plan->instructions) || (windows && !began)) {
+        eitp__release(host, began, windows);
+        return eitp__fail_memory(error, count * sizeof *plan->instructions + windows, "the program of a plan");
+    }
+    plan->first_change = count;
+    for (size_t s = 0; s <= plan->step_count; s++) {
+        for (; next < plan->transfer_count && (size_t)plan->transfers[next].step <= s; next++)
+            eitp__list_transfer(plan, &plan->transfers[next], began);
+        if (s == plan->step_count)
+            break;
+        if (plan->first_change == count && eitp__step_changes_state(plan, &plan->steps[s]))
+            plan->first_change = plan->instruction_count;
+        plan->instructions[plan->instruction_count++].call = &plan->calls[s];
+    }
+    eitp__release(host, began, windows);
+    return EITP_OK;
+}
+
+/* ---- Preparing ---- */
+
+static void eitp__bind_call(const eitp_plan *plan, eitp__call *call, const eitp__binding *binding) {
+    for (int i = 0; i < call->input_count; i++)
+        call->inputs[i].data = eitp__address(plan, &binding->inputs[i]);
+    for (int i = 0; i < call->output_count; i++)
+        call->outputs[i].data = eitp__address(plan, &binding->outputs[i]);
+    call->carry = (const float *)eitp__address(plan, &binding->carry);
+}
+
+static void eitp__bind_transfer(const eitp_plan *plan, eitp__instruction *instruction, const eitp__window *window) {
+    instruction->memory = (char *)plan->context->arena.memory + plan->blocks[window->block].offset;
+    instruction->offset = plan->context->variables[window->variable].offset + window->offset;
+}
+
+/* Fills in all addresses. */
 static void eitp__bind(eitp_plan *plan) {
-    for (size_t s = 0; s < plan->step_count; s++) {
-        eitp__call *call = &plan->calls[s];
-        const eitp__binding *binding = &plan->bindings[s];
-        for (int i = 0; i < call->input_count; i++)
-            call->inputs[i].data = eitp__address(plan, &binding->inputs[i]);
-        for (int i = 0; i < call->output_count; i++)
-            call->outputs[i].data = eitp__address(plan, &binding->outputs[i]);
-        call->carry = (const float *)eitp__address(plan, &binding->carry);
+    const eitp__window_transfer *transfer = plan->transfers;
+    for (size_t i = 0; i < plan->instruction_count; i++) {
+        eitp__instruction *instruction = &plan->instructions[i];
+        if (instruction->call)
+            eitp__bind_call(plan, instruction->call, &plan->bindings[instruction->call - plan->calls]);
+        else
+            eitp__bind_transfer(plan, instruction, &plan->windows[transfer++->window]);
     }
 }
 
 EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
     const uint64_t generation = plan->context->arena_generation + 1;
-    void *workspace = NULL;
+    eitp__program_info info = EITP__ZERO;
     eitp_status status;
     if (plan->program_generation == generation)
         return EITP_OK;
     eitp__discard_program(plan);
     eitp__bind(plan);
+    plan->storage = eitp__offload_storage(&plan->context->offload_file);
+    info.instructions = plan->instructions;
+    info.count = plan->instruction_count;
+    info.rows = plan->device_rows;
     if (plan->stats.workspace_bytes)
-        workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = backend->interface->prepare(backend, plan->calls, plan->step_count, plan->device_rows, workspace,
-                                         &plan->program, error);
+        info.workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
+    if (plan->transfer_count)
+        info.storage = &plan->storage;
+    status = backend->interface->prepare(backend, &info, &plan->program, error);
     plan->program_generation = status ? 0 : generation;
     return status;
 }
-
-EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {
-    return operand->row_elements ? plan->rows * operand->row_elements : operand->elements;
-}
-/* <<src/tensor/plan_bind.c */
+/* <<src/tensor/plan_program.c */
 
 /* >>src/tensor/plan.c */
 /* Creation of plans: the passes, and the memory that a plan needs. */
@@ -29059,7 +29255,9 @@ static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *co
     } while (!status && eitp__lower_target(plan, config, &target));
     plan->stats.recomputed = plan->stats.nodes - target.nodes;
     plan->stats.recomputed_flops = plan->stats.flops - target.flops;
-    return status ? status : eitp__plan_transfers(plan, error);
+    if (!status)
+        status = eitp__plan_transfers(plan, error);
+    return status ? status : eitp__plan_list(plan, error);
 }
 
 /* Creates a plan without allocating its arena and variables. */
@@ -29188,6 +29386,7 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__unlist_plan(plan);
     if (plan->context->arena_user == plan)
         plan->context->arena_user = NULL;
+    eitp__release_program(plan);
     eitp__release_calls(plan);
     eitp__release_inputs(plan);
     host = plan->context->host;
@@ -29672,19 +29871,21 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
 }
 
 EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
-    return plan->begun_steps > plan->first_change;
+    return plan->begun > plan->first_change;
 }
 
-static eitp_status eitp__begin_steps(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
+/* Executes the instructions [first, end), or begins to. */
+static eitp_status eitp__begin_execution(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
     eitp_context *context = plan->context;
     context->is_busy = 1;
     return context->backend->interface->execute(context->backend, plan->program, first, end, &context->poll,
-                                                plan->first_change, error);
+                                                plan->first_change, &plan->begun, error);
 }
 
 /* Executes a step, and shows it to the profiler and to the search for values that are not finite. */
-static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t s, eitp_error *error) {
+static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t instruction, eitp_error *error) {
     eitp_context *context = plan->context;
+    const size_t s = (size_t)(plan->instructions[instruction].call - plan->calls);
     const int searches = context->nonfinite && !context->nonfinite->op;
     eitp__nonfinite_inputs inputs;
     eitp_profile profile = EITP__ZERO;
@@ -29697,7 +29898,7 @@ static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t s, eitp_e
     if (context->profiler.step)
         profile = eitp__profile_of(plan, s);
     began = eitp__clock();
-    status = eitp__begin_steps(plan, s, s + 1, error);
+    status = eitp__begin_execution(plan, instruction, instruction + 1, error);
     if (!status)
         status = eitp__context_wait(context, error);
     profile.seconds = eitp__clock() - began;
@@ -29706,35 +29907,12 @@ static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t s, eitp_e
     return status || !searches ? status : eitp__check_step_outputs(plan, s, &inputs, error);
 }
 
-/* Executes the steps [first, end), or begins to. */
-static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
-    const int is_observed = plan->context->profiler.step || plan->context->nonfinite;
+static eitp_status eitp__execute_observed(eitp_plan *plan, eitp_error *error) {
     eitp_status status = EITP_OK;
-    if (end <= first)
-        return EITP_OK;
-    if (!is_observed)
-        return eitp__begin_steps(plan, first, end, error);
-    for (size_t s = first; s < end && !status; s++)
-        status = eitp__execute_observed_step(plan, s, error);
+    for (size_t i = 0; i < plan->instruction_count && !status; i++)
+        status = plan->instructions[i].call ? eitp__execute_observed_step(plan, i, error)
+                                            : eitp__begin_execution(plan, i, i + 1, error);
     return status;
-}
-
-/* Executes all steps, with the transfers between them. What the context's poll stops has begun none of the steps that
-   change state. */
-static eitp_status eitp__execute_program(eitp_plan *plan, eitp_error *error) {
-    eitp_status status = EITP_OK, transferred;
-    for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
-        eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
-        const size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;
-        plan->begun_steps = end > first ? end : first;
-        status = eitp__execute_steps(plan, first, end, error);
-        if (status == EITP_ERROR_INTERRUPTED)
-            plan->begun_steps = first;
-        if (!status && transfer)
-            status = eitp__do_transfer(transfer, error);
-    }
-    transferred = eitp__finish_transfers(plan, status ? NULL : error);
-    return status ? status : transferred;
 }
 
 /* Uploads the number of rows, if the device has another one. */
@@ -29778,7 +29956,7 @@ static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error)
     eitp_status status = EITP_OK;
     if (!context->lender_count && !eitp__segments_are_shared(context->segments))
         return EITP_OK;
-    for (size_t s = plan->first_change; s < plan->step_count; s++) {
+    for (size_t s = 0; s < plan->step_count; s++) {
         for (int i = 0; i < plan->steps[s].output_count && !status; i++) {
             eitp_tensor *replaced = plan->steps[s].replaces[i];
             const eitp_tensor *owner = replaced ? eitp__owner(replaced, NULL) : NULL;
@@ -29792,8 +29970,9 @@ static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error)
 eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
+    const int is_observed = plan->context->profiler.step || plan->context->nonfinite;
     eitp_status status = eitp__check_arena(plan, error);
-    plan->begun_steps = 0;
+    plan->begun = 0;
     if (!status)
         status = eitp__check_written(plan, error);
     if (!status)
@@ -29804,7 +29983,10 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
         status = eitp__upload_rows(plan, error);
     if (status)
         return status;
-    status = eitp__execute_program(plan, error);
+    status = is_observed ? eitp__execute_observed(plan, error)
+                         : eitp__begin_execution(plan, 0, plan->instruction_count, error);
+    if (status)
+        eitp__context_finish(plan->context);
     eitp__end_epoch(plan, !status);
     return status;
 }

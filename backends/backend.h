@@ -19,7 +19,50 @@ typedef struct eitp__backend_config {
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
 
-/* Calls that were prepared. A backend has its own struct for them. */
+typedef enum eitp__instruction_kind {
+    EITP__COMPUTE, /* executes a call */
+    EITP__READ,    /* begins to copy bytes of the storage to device memory */
+    EITP__WRITE,   /* begins to copy bytes of device memory to the storage */
+    EITP__COMPLETE /* waits until an EITP__READ or EITP__WRITE is done */
+} eitp__instruction_kind;
+
+/*
+ * An instruction of a program. A call reads its inputs and changes its outputs. EITP__READ changes `memory`, which no
+ * other instruction uses until its EITP__COMPLETE; EITP__WRITE reads it, and until its EITP__COMPLETE none changes it.
+ * The result must be that of the instructions in the order of their list. So a backend may reorder instructions of
+ * which none changes what the other uses, but not transfers among themselves: they may share bytes of the storage.
+ */
+typedef struct eitp__instruction {
+    eitp__instruction_kind kind;
+    eitp__call *call; /* of EITP__COMPUTE */
+    void *memory;     /* device memory of a transfer, `size` bytes */
+    size_t size;
+    uint64_t offset; /* in the storage */
+    size_t transfer; /* of EITP__COMPLETE: the index of the instruction that began the transfer */
+} eitp__instruction;
+
+/* Bytes outside of device memory, such as a file's. Its functions copy to and from memory of the host; any thread may
+   call them, one at a time. */
+typedef struct eitp__storage {
+    void *user;
+    eitp_status (*read)(void *user, uint64_t offset, void *memory, size_t size, eitp_error *error);
+    eitp_status (*write)(void *user, uint64_t offset, const void *memory, size_t size, eitp_error *error);
+} eitp__storage;
+
+/*
+ * What a program is made of. What it points to stays where it is until the program is discarded. With `rows`, an
+ * int64_t in device memory, each execution has as many rows as it says then: of operands with `row_elements`,
+ * `shape[0]` and `elements` are the most, and the backend may change these two.
+ */
+typedef struct eitp__program_info {
+    const eitp__instruction *instructions;
+    size_t count;
+    const void *rows;             /* NULL: all shapes are fixed */
+    void *workspace;              /* device memory, of the bytes that the most demanding call needs */
+    const eitp__storage *storage; /* of transfers; NULL: there are none */
+} eitp__program_info;
+
+/* Instructions that were prepared. A backend has its own struct for them. */
 typedef struct eitp__program eitp__program;
 
 /* A question whether to stop, asked while calls are executed: nonzero stops. */
@@ -92,29 +135,25 @@ struct eitp__backend_interface {
     /* Bytes of scratch memory that this call needs, for all threads together. */
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
-    /*
-     * Prepares the calls for any number of executions. `calls`, `rows` and `workspace`, which has the bytes that the
-     * most demanding call needs, stay where they are until `discard`. With `rows`, an int64_t in device memory, each
-     * execution has as many rows as it says then: of operands with `row_elements`, `shape[0]` and `elements` are the
-     * most, and the backend may change these two.
-     */
-    eitp_status (*prepare)(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows, void *workspace,
-                           eitp__program **program, eitp_error *error);
+    /* Prepares instructions for any number of executions. */
+    eitp_status (*prepare)(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
+                           eitp_error *error);
 
     /* Releases a program whose executions were waited for. */
     void (*discard)(eitp__backend *backend, eitp__program *program);
 
     /*
-     * Executes the calls [first, end) in order, after what was begun before; or begins to, and returns. From then until
-     * `wait` no other function that has device memory is called, but `execute`. `poll` is asked before the calls below
-     * `stoppable` begin: by a backend whose calls are done on return about once for each, and within long ones; by
-     * others once. If the answer is nonzero and no call from `stoppable` on has begun, the rest is dropped:
-     * EITP_ERROR_INTERRUPTED.
+     * Executes the instructions [first, end), after what was begun before; or begins to, and returns. From then until
+     * `wait` no other function that has device memory is called, but `execute`. `poll` is asked before the instructions
+     * below `stoppable` begin: by a backend that is done on return about once for each, and within long calls; by
+     * others once. If the answer is nonzero and no instruction from `stoppable` on has begun, the rest is dropped:
+     * EITP_ERROR_INTERRUPTED. *begun is the index after the last instruction that may have begun.
      */
     eitp_status (*execute)(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
-                           const eitp__poll *poll, size_t stoppable, eitp_error *error);
+                           const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error);
 
-    /* Waits until all executions are done. Fails with the error of one that `execute` could not know of. */
+    /* Waits until all executions are done, transfers among them. Fails with the error of one that `execute` could not
+       know of. */
     eitp_status (*wait)(eitp__backend *backend, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */

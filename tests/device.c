@@ -24,13 +24,12 @@ typedef struct block {
 
 typedef struct device_program {
     eitp__program *inner; /* the CPU's */
-    eitp__call *calls;
-    size_t count;
+    const eitp__instruction *instructions;
     int is_discarded;
     struct device_program *next;
 } device_program;
 
-/* Calls [first, end) of a program, which are to be executed. */
+/* Instructions [first, end) of a program, which are to be executed. */
 typedef struct note {
     device_program *program;
     size_t first, end;
@@ -151,21 +150,19 @@ static eitp_status device_download(eitp__backend *backend, void *target, const v
 
 /* ---- Programs ---- */
 
-static eitp_status device_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
-                                  void *workspace, eitp__program **program, eitp_error *error) {
+static eitp_status device_prepare(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
+                                  eitp_error *error) {
     device *d = device_of(backend);
     device_program *prepared = (device_program *)calloc(1, sizeof *prepared);
     eitp_status status;
     if (!prepared)
         return eitp__fail_memory(error, sizeof *prepared, "a program");
-    status =
-        cpu_of(backend)->interface->prepare(cpu_of(backend), calls, count, rows, workspace, &prepared->inner, error);
+    status = cpu_of(backend)->interface->prepare(cpu_of(backend), info, &prepared->inner, error);
     if (status) {
         free(prepared);
         return status;
     }
-    prepared->calls = calls;
-    prepared->count = count;
+    prepared->instructions = info->instructions;
     prepared->next = d->programs;
     d->programs = prepared;
     *program = (eitp__program *)(void *)prepared;
@@ -184,25 +181,26 @@ static void device_discard(eitp__backend *backend, eitp__program *program) {
 }
 
 static eitp_status device_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
-                                  const eitp__poll *poll, size_t stoppable, eitp_error *error) {
+                                  const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
     device *d = device_of(backend);
     note *added = &d->notes[d->note_count];
     if (((device_program *)(void *)program)->is_discarded)
         refuse("a program is executed after `discard`");
     if (d->note_count == MOST_NOTES)
         refuse("too many executions before `wait`");
+    *begun = first;
     if (first < stoppable && eitp__poll_ask(poll))
         return eitp__fail_interrupted(error);
     added->program = (device_program *)(void *)program;
     added->first = first;
-    added->end = end;
+    added->end = *begun = end;
     d->note_count++;
     return EITP_OK;
 }
 
 /* ---- Order ---- */
 
-/* Bytes that a call reads or writes. */
+/* Bytes that an instruction reads or writes. */
 typedef struct array {
     const char *begin, *end;
     int is_written;
@@ -216,8 +214,12 @@ static void add_array(array *arrays, int *count, const void *data, size_t size, 
     arrays[(*count)++].is_written = is_written;
 }
 
-static int list_arrays(const eitp__call *call, array *arrays) {
+static int list_arrays(const eitp__instruction *instruction, array *arrays) {
+    const eitp__call *call = instruction->call;
     int count = 0;
+    add_array(arrays, &count, instruction->memory, instruction->size, instruction->kind != EITP__WRITE);
+    if (!call)
+        return count;
     for (int i = 0; i < call->input_count; i++)
         add_array(arrays, &count, call->inputs[i].data,
                   (size_t)call->inputs[i].elements * eitp_dtype_size(call->inputs[i].dtype), 0);
@@ -228,10 +230,12 @@ static int list_arrays(const eitp__call *call, array *arrays) {
     return count;
 }
 
-/* True if one call writes what the other reads or writes. */
-static int must_follow(const eitp__call *a, const eitp__call *b) {
+/* True if one instruction writes what the other reads or writes, or both are transfers. */
+static int must_follow(const eitp__instruction *a, const eitp__instruction *b) {
     array first[MOST_ARRAYS], second[MOST_ARRAYS];
     const int count = list_arrays(a, first), others = list_arrays(b, second);
+    if (a->kind != EITP__COMPUTE && b->kind != EITP__COMPUTE)
+        return 1;
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < others; k++) {
             if ((first[i].is_written || second[k].is_written) && first[i].begin < second[k].end &&
@@ -247,17 +251,19 @@ static int toss(device *d) {
     return (int)(d->random >> 63);
 }
 
-/* Executes calls [first, end), of which some pairs of neighbours change places. */
+/* Executes instructions [first, end), of which some pairs of neighbours change places. */
 static eitp_status execute_reordered(device *d, const note *n, eitp_error *error) {
     static const eitp__poll never = {NULL, NULL};
     const eitp__backend_interface *cpu = d->cpu->interface;
     eitp_status status = EITP_OK;
-    size_t s = n->first;
+    const eitp__instruction *all = n->program->instructions;
+    size_t s = n->first, begun;
     while (s < n->end && !status) {
-        const int swaps = s + 1 < n->end && !must_follow(&n->program->calls[s], &n->program->calls[s + 1]) && toss(d);
-        status = cpu->execute(d->cpu, n->program->inner, s + (size_t)swaps, s + (size_t)swaps + 1, &never, 0, error);
+        const int swaps = s + 1 < n->end && !must_follow(&all[s], &all[s + 1]) && toss(d);
+        status =
+            cpu->execute(d->cpu, n->program->inner, s + (size_t)swaps, s + (size_t)swaps + 1, &never, 0, &begun, error);
         if (!status && swaps)
-            status = cpu->execute(d->cpu, n->program->inner, s, s + 1, &never, 0, error);
+            status = cpu->execute(d->cpu, n->program->inner, s, s + 1, &never, 0, &begun, error);
         s += 1 + (size_t)swaps;
     }
     return status;
@@ -271,6 +277,8 @@ static eitp_status device_wait(eitp__backend *backend, eitp_error *error) {
     protect_all(d, PROT_READ | PROT_WRITE);
     for (size_t i = 0; i < d->note_count && !status; i++)
         status = execute_reordered(d, &d->notes[i], error);
+    if (!status)
+        status = d->cpu->interface->wait(d->cpu, error);
     protect_all(d, PROT_NONE);
     d->note_count = 0;
     if (++d->waits == d->fails_at)

@@ -59,9 +59,10 @@ static void discard_too_early(fixture *f) {
 }
 
 static void execute_after_discard(fixture *f) {
+    size_t begun;
     f->device->wait(f->backend, &error_);
     f->device->discard(f->backend, f->plan->program);
-    f->device->execute(f->backend, f->plan->program, 0, 1, &f->context->poll, 0, &error_);
+    f->device->execute(f->backend, f->plan->program, 0, 1, &f->context->poll, 0, &begun, &error_);
 }
 
 static void discard_twice(fixture *f) {

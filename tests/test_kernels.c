@@ -375,9 +375,8 @@ static void test_table(void) {
         int is_fused = slot >= EITP__SLOT_SOFTMAX && slot <= EITP__SLOT_HEAD_BACKWARD;
         CHECK_THAT(has(slot, EITP_F32) == (slot != EITP__SLOT_COMMIT && slot != EITP__SLOT_HEAD), "%s",
                    eitp__slot_name(slot));
-        CHECK_THAT(has(slot, EITP_F64) ==
-                       (!is_fused && slot != EITP__SLOT_TOTAL && slot != EITP__SLOT_FACTORED_MEANS &&
-                        slot != EITP__SLOT_FACTORED_MOMENTUM),
+        CHECK_THAT(has(slot, EITP_F64) == (!is_fused && slot != EITP__SLOT_TOTAL && slot != EITP__SLOT_FACTORED_MEANS &&
+                                           slot != EITP__SLOT_FACTORED_MOMENTUM),
                    "%s", eitp__slot_name(slot));
         for (int d = EITP_BF16; d <= EITP_F16; d++)
             CHECK_THAT(in_16_bits(slot) < 0 || has(slot, (eitp_dtype)d) == in_16_bits(slot), "%s",

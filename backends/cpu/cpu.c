@@ -2,6 +2,7 @@
 #include "backends/cpu/openblas.h"
 #include "backends/cpu/features.h"
 #include "backends/cpu/limits.h"
+#include "backends/cpu/transfers.h"
 #include "backends/backend.h"
 
 #include "base/log.h"
@@ -16,6 +17,7 @@ typedef struct eitp__cpu {
     eitp__isa isa;
     eitp__kernel_table table;
     eitp__openblas_core openblas; /* if it computes products */
+    eitp__worker *transfers;      /* NULL until a program has some */
 } eitp__cpu;
 
 /* The columns of EITP__ISAS. */
@@ -174,6 +176,7 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 
 static void eitp__cpu_destroy(eitp__backend *backend) {
     eitp_host host = backend->host;
+    eitp__worker_destroy(((eitp__cpu *)(void *)backend)->transfers);
     eitp__release(&host, backend, sizeof(eitp__cpu));
 }
 
@@ -342,7 +345,7 @@ static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
 /* A list of calls that all threads execute pieces of. */
 typedef struct eitp__cpu_work {
     const eitp__cpu *cpu;
-    const eitp__call *calls;
+    const eitp__instruction *instructions; /* all of them EITP__COMPUTE */
     size_t count;
     char *workspace;
     eitp__pieces pieces;
@@ -375,7 +378,8 @@ static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
     if (!work->poll->ask(work->poll->user))
         return;
     for (; i < work->stoppable; i++)
-        first += eitp__divide_call(&work->calls[i], eitp__cpu_kernel(work->cpu, &work->calls[i])).pieces;
+        first += eitp__divide_call(work->instructions[i].call, eitp__cpu_kernel(work->cpu, work->instructions[i].call))
+                     .pieces;
     work->stopped = eitp__pieces_cancel(&work->pieces, first);
     work->stoppable = 0; /* asks no more */
 }
@@ -385,7 +389,7 @@ static void eitp__cpu_thread(void *argument, int thread) {
     eitp__cpu_work *work = (eitp__cpu_work *)argument;
     int64_t first = 0;
     for (size_t i = 0; i < work->count; i++) {
-        const eitp__call *call = &work->calls[i];
+        const eitp__call *call = work->instructions[i].call;
         const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
         const eitp__division division = eitp__divide_call(call, kernel);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
@@ -405,31 +409,36 @@ static void eitp__cpu_thread(void *argument, int thread) {
     }
 }
 
-/* The calls as they were given; the rows that their shapes have now. */
+/* The rows that the shapes of a program have now, and its transfers. */
 typedef struct eitp__cpu_program {
-    eitp__call *calls;
-    size_t count;
-    const int64_t *rows; /* NULL: all shapes are fixed */
+    eitp__program_info info;
     int64_t rows_now;
-    void *workspace;
+    eitp__transfers transfers; /* zeros if it has none */
 } eitp__cpu_program;
 
-static eitp_status eitp__cpu_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
-                                     void *workspace, eitp__program **program, eitp_error *error) {
-    eitp__cpu_program *prepared = (eitp__cpu_program *)eitp__allocate(&backend->host, sizeof *prepared);
-    if (!prepared)
-        return eitp__fail_memory(error, sizeof *prepared, "a program");
-    prepared->calls = calls;
-    prepared->count = count;
-    prepared->rows = (const int64_t *)rows;
-    prepared->rows_now = -1;
-    prepared->workspace = workspace;
-    *program = (eitp__program *)(void *)prepared;
-    return EITP_OK;
+static void eitp__cpu_discard(eitp__backend *backend, eitp__program *program) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
+    eitp__transfers_release(&prepared->transfers);
+    eitp__release(&backend->host, prepared, sizeof *prepared);
 }
 
-static void eitp__cpu_discard(eitp__backend *backend, eitp__program *program) {
-    eitp__release(&backend->host, program, sizeof(eitp__cpu_program));
+static eitp_status eitp__cpu_prepare(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
+                                     eitp_error *error) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)eitp__allocate(&backend->host, sizeof *prepared);
+    eitp_status status = EITP_OK;
+    if (!prepared)
+        return eitp__fail_memory(error, sizeof *prepared, "a program");
+    prepared->info = *info;
+    prepared->rows_now = -1;
+    if (info->storage)
+        status = eitp__transfers_create(&prepared->transfers, &backend->host, info,
+                                        &((eitp__cpu *)(void *)backend)->transfers, error);
+    *program = (eitp__program *)(void *)prepared;
+    if (status) {
+        eitp__cpu_discard(backend, *program);
+        *program = NULL;
+    }
+    return status;
 }
 
 static void eitp__set_rows(eitp__operand *operands, int count, int64_t rows) {
@@ -443,35 +452,57 @@ static void eitp__set_rows(eitp__operand *operands, int count, int64_t rows) {
 
 /* Lets shapes have as many rows as there are now. */
 static void eitp__cpu_set_rows(eitp__cpu_program *program) {
-    if (!program->rows || *program->rows == program->rows_now)
+    const int64_t *rows = (const int64_t *)program->info.rows;
+    if (!rows || *rows == program->rows_now)
         return;
-    program->rows_now = *program->rows;
-    for (size_t i = 0; i < program->count; i++) {
-        eitp__set_rows(program->calls[i].inputs, program->calls[i].input_count, program->rows_now);
-        eitp__set_rows(program->calls[i].outputs, program->calls[i].output_count, program->rows_now);
+    program->rows_now = *rows;
+    for (size_t i = 0; i < program->info.count; i++) {
+        eitp__call *call = program->info.instructions[i].call;
+        if (!call)
+            continue;
+        eitp__set_rows(call->inputs, call->input_count, program->rows_now);
+        eitp__set_rows(call->outputs, call->output_count, program->rows_now);
     }
 }
 
-static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
-                                     const eitp__poll *poll, size_t stoppable, eitp_error *error) {
-    eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
-    const size_t asked = stoppable < end ? stoppable : end;
+/* Executes the calls from `first` up to `end` or the next transfer, which *begun is after. */
+static eitp_status eitp__cpu_compute(eitp__backend *backend, const eitp__cpu_program *program, size_t first, size_t end,
+                                     const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
-    eitp__cpu_set_rows(prepared);
     work.cpu = (const eitp__cpu *)(const void *)backend;
-    work.calls = prepared->calls + first;
-    work.count = end - first;
-    work.workspace = (char *)prepared->workspace;
+    work.instructions = program->info.instructions + first;
+    while (first + work.count < end && work.instructions[work.count].kind == EITP__COMPUTE)
+        work.count++;
+    end = first + work.count;
+    work.workspace = (char *)program->info.workspace;
     work.poll = poll;
-    work.stoppable = poll->ask && asked > first ? asked - first : 0;
+    if (poll->ask && stoppable > first)
+        work.stoppable = (stoppable < end ? stoppable : end) - first;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
+    *begun = work.stopped ? first : end;
     return work.stopped ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
-/* Everything is done when `execute` returns. */
+/* Calls are done when `execute` returns; transfers may be in progress. */
 static eitp_status eitp__cpu_wait(eitp__backend *backend, eitp_error *error) {
-    (void)backend, (void)error;
-    return EITP_OK;
+    eitp__worker *transfers = ((eitp__cpu *)(void *)backend)->transfers;
+    return transfers ? eitp__worker_finish(transfers, error) : EITP_OK;
+}
+
+static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
+                                     const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
+    eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
+    eitp_status status = EITP_OK;
+    eitp__cpu_set_rows(prepared);
+    for (*begun = first; *begun < end && !status;) {
+        if (prepared->info.instructions[*begun].kind == EITP__COMPUTE)
+            status = eitp__cpu_compute(backend, prepared, *begun, end, poll, stoppable, begun, error);
+        else
+            status = eitp__transfer(&prepared->transfers, (*begun)++, error);
+    }
+    if (status)
+        eitp__cpu_wait(backend, NULL);
+    return status;
 }
 
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {

@@ -88,9 +88,9 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
 }
 
 /* There is nothing to prepare. */
-static eitp_status eitp__null_prepare(eitp__backend *backend, eitp__call *calls, size_t count, const void *rows,
-                                      void *workspace, eitp__program **program, eitp_error *error) {
-    (void)backend, (void)calls, (void)count, (void)rows, (void)workspace, (void)error;
+static eitp_status eitp__null_prepare(eitp__backend *backend, const eitp__program_info *info, eitp__program **program,
+                                      eitp_error *error) {
+    (void)backend, (void)info, (void)error;
     *program = NULL;
     return EITP_OK;
 }
@@ -100,10 +100,10 @@ static void eitp__null_discard(eitp__backend *backend, eitp__program *program) {
 }
 
 static eitp_status eitp__null_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
-                                      const eitp__poll *poll, size_t stoppable, eitp_error *error) {
+                                      const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
     (void)program;
-    for (size_t i = first; i < end; i++) {
-        if (i < stoppable && eitp__poll_ask(poll))
+    for (*begun = first; *begun < end; ++*begun) {
+        if (*begun < stoppable && eitp__poll_ask(poll))
             return eitp__fail_interrupted(error);
         ((eitp__null *)backend)->calls++;
     }

@@ -77,8 +77,9 @@ EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass);
 EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph);
 
 /*
- * Adds the sums of all quantities to the pass, in a variable F64 [EITP_MAX_PASS_QUANTITIES], and returns its new value. The
- * sums continue from pass to pass if `carry`, F32 [1], is 1. Other graphs find the variable by eitp__pass_totals.
+ * Adds the sums of all quantities to the pass, in a variable F64 [EITP_MAX_PASS_QUANTITIES], and returns its new value.
+ * The sums continue those of the pass before if `carry`, F32 [1], is 1. In another graph the variable is
+ * eitp__pass_totals.
  */
 EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, eitp_tensor *carry);
 EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph);

@@ -8,9 +8,7 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
     eitp_status status;
     memset(offload, 0, sizeof *offload);
     offload->host = *host;
-    status = eitp__worker_create(&offload->host, EITP__WORKER_QUEUE, &offload->worker, error);
-    if (!status)
-        status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
+    status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
     /* An open file needs no name. Without one, the system frees it when the process ends, however it ends. */
     if (!status)
         offload->is_removed = !host->files.remove(host->files.user, offload->file.path);
@@ -21,7 +19,6 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
 
 EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload) {
     char *path;
-    eitp__worker_destroy(offload->worker);
     path = offload->file.path && !offload->is_removed ? eitp__copy_text(&offload->host, offload->file.path) : NULL;
     eitp__file_close(&offload->file, NULL);
     if (path)
@@ -69,4 +66,21 @@ EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, siz
     offload->size = begin + size;
     *offset = begin;
     return EITP_OK;
+}
+
+static eitp_status eitp__offload_read(void *user, uint64_t offset, void *memory, size_t size, eitp_error *error) {
+    return eitp__file_read(&((eitp__offload_file *)user)->file, offset, memory, size, error);
+}
+
+static eitp_status eitp__offload_write(void *user, uint64_t offset, const void *memory, size_t size,
+                                       eitp_error *error) {
+    return eitp__file_write(&((eitp__offload_file *)user)->file, offset, memory, size, error);
+}
+
+EITP__PRIVATE eitp__storage eitp__offload_storage(eitp__offload_file *offload) {
+    eitp__storage storage;
+    storage.user = offload;
+    storage.read = eitp__offload_read;
+    storage.write = eitp__offload_write;
+    return storage;
 }

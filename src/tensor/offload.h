@@ -1,9 +1,9 @@
-/* The file of offloaded variables, and the thread that transfers them. */
+/* The file of offloaded variables. */
 #ifndef EITP_OFFLOAD_H
 #define EITP_OFFLOAD_H
 
 #include "base/files.h"
-#include "base/worker.h"
+#include "backends/backend.h"
 #include "tensor/tensor.h"
 
 /* Smaller variables stay in memory: transferring them costs more than it saves. */
@@ -16,8 +16,7 @@
 typedef struct eitp__offload_file {
     eitp_host host;
     eitp__file file;
-    uint64_t size; /* bytes of the file in use */
-    eitp__worker *worker;
+    uint64_t size;  /* bytes of the file in use */
     int is_removed; /* the file has no name any more */
 } eitp__offload_file;
 
@@ -31,6 +30,9 @@ EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
 /* EITP_ERROR_IO if the disk has no room for `bytes` more, or the limit of file sizes is too low. */
 EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
                                                     eitp_error *error);
+
+/* The file as the storage of programs. */
+EITP__PRIVATE eitp__storage eitp__offload_storage(eitp__offload_file *offload);
 
 /*
  * Reserves `size` bytes of the file and writes zeros there, so that a full disk is noticed at this point rather than in

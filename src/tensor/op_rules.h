@@ -83,10 +83,10 @@ EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, 
 EITP__PRIVATE eitp_tensor *eitp__add_unfused(eitp_tensor *a, eitp_tensor *b);
 
 /*
- * Adds all elements of x, F32, to an element of `totals`, a variable F64 [k], and returns the variable's new value. Elements
- * are added in order, so that a total over several executions has the bits of one. With `bounds`, I32 [p, 2], only the
- * elements from the first up to the second number of each of the p; with is_by_item only the elements i whose bounds
- * are not negative. `carry`, F32 [1], is the factor of what the element was; NULL: 0.
+ * Adds all elements of x, F32, to an element of `totals`, a variable F64 [k], and returns the variable's new value.
+ * They are added in order, so that a total over several executions has the bits of one. With `bounds`, I32 [p, 2], only
+ * the elements from the first up to the second number of each of the p; with is_by_item only the elements i whose
+ * bounds are not negative. `carry`, F32 [1], is the factor of the element's old value; NULL: 0.
  */
 EITP__PRIVATE eitp_tensor *eitp__add_total(eitp_tensor *x, eitp_tensor *totals, int64_t element, eitp_tensor *bounds,
                                            int is_by_item, eitp_tensor *carry);

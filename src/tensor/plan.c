@@ -158,7 +158,9 @@ static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *co
     } while (!status && eitp__lower_target(plan, config, &target));
     plan->stats.recomputed = plan->stats.nodes - target.nodes;
     plan->stats.recomputed_flops = plan->stats.flops - target.flops;
-    return status ? status : eitp__plan_transfers(plan, error);
+    if (!status)
+        status = eitp__plan_transfers(plan, error);
+    return status ? status : eitp__plan_list(plan, error);
 }
 
 /* Creates a plan without allocating its arena and variables. */
@@ -287,6 +289,7 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__unlist_plan(plan);
     if (plan->context->arena_user == plan)
         plan->context->arena_user = NULL;
+    eitp__release_program(plan);
     eitp__release_calls(plan);
     eitp__release_inputs(plan);
     host = plan->context->host;

@@ -8,8 +8,9 @@
  *   recompute  plan_recompute.c  where memory is short, recomputes values instead of keeping them
  *   layout     plan_layout.c     lifetimes and in-place reuse; windows of offloaded variables (plan_offload.c)
  *   place      plan_place.c      offsets in the arena
- *   bind       plan_bind.c       kernel calls and their operands; addresses are filled in at execution
+ *   bind       plan_bind.c       kernel calls and their operands; addresses are filled in before an execution
  *   transfer   plan_offload.c    when windows are read and written
+ *   list       plan_program.c    calls and transfers, in the order in which they execute
  * The passes from recompute to bind repeat until the plan fits; the first time nothing is recomputed. Passes do not
  * call each other, except that the recompute pass uses lifetimes and windows. plan_steps.c has what all of them share.
  */
@@ -50,7 +51,6 @@ typedef struct eitp__window {
     int is_dirty;                /* a step changes it, so it is written back */
     int block;
     int previous; /* the previous window of the same variable; -1: none */
-    uint64_t job; /* the worker's latest job for it */
 } eitp__window;
 
 /* In the order in which they are done before one step. */
@@ -62,11 +62,10 @@ typedef enum eitp__transfer_kind {
 } eitp__transfer_kind;
 
 /* A transfer of a window, before a step. */
-typedef struct eitp__transfer {
-    eitp_plan *plan;
+typedef struct eitp__window_transfer {
     eitp__transfer_kind kind;
     int step, window;
-} eitp__transfer;
+} eitp__window_transfer;
 
 /* An input of the graph, and its state in the plan. */
 typedef struct eitp__plan_input {
@@ -121,16 +120,19 @@ struct eitp_plan {
     size_t window_count, window_capacity;
     int *latest_window; /* by variable; -1: none */
     size_t latest_window_capacity;
-    eitp__transfer *transfers;
+    eitp__window_transfer *transfers;
     size_t transfer_count, transfer_capacity;
     eitp__call *calls;
     eitp__binding *bindings;
     size_t call_count;
+    eitp__instruction *instructions; /* the steps' calls, and the transfers in their order */
+    size_t instruction_count;
+    eitp__storage storage;
     eitp__plan_input *inputs; /* ordered by id */
     size_t input_count, input_capacity;
     uint64_t results_epoch; /* the context's arena_epoch while outputs can be read; 0: they cannot */
-    size_t first_change;    /* the first step that changes parameters, their remainders or optimizer state */
-    size_t begun_steps;     /* of the last execution */
+    size_t first_change;    /* the first instruction that changes parameters, their remainders or optimizer state */
+    size_t begun;           /* instructions of the last execution */
     int64_t rows;           /* how many rows of the capacity are in use */
     void *device_rows;      /* that number in device memory; NULL: the graph has no capacity */
     int64_t uploaded_rows;  /* what is there */
@@ -249,11 +251,19 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
 /* The address of a location, or NULL. */
 EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *location);
 
-/* Prepares the calls, with their addresses, if these have changed since the last execution. */
-EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error);
-
 /* The elements of an operand in the rows that are in use. */
 EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand);
+
+/* ---- plan_program.c ---- */
+
+/* Lists the instructions. */
+EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error);
+
+/* Prepares the program, with addresses, if these have changed since the last execution. */
+EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error);
+
+/* Releases the program and the instructions. */
+EITP__PRIVATE void eitp__release_program(eitp_plan *plan);
 
 /* ---- plan_execute.c ---- */
 
@@ -276,11 +286,5 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 
 /* Lists the transfers of the final windows. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
-
-/* Begins or ends a transfer. The steps before it have begun, those from transfer->step on have not. */
-EITP__PRIVATE eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error);
-
-/* Waits for what transfers have begun. */
-EITP__PRIVATE eitp_status eitp__finish_transfers(const eitp_plan *plan, eitp_error *error);
 
 #endif

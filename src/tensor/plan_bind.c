@@ -1,4 +1,4 @@
-/* Kernel calls of a plan: their operands, and the addresses that an execution fills in. */
+/* Kernel calls of a plan: their operands, and where these are. */
 #include "tensor/plan.h"
 #include "tensor/variable.h"
 
@@ -79,41 +79,13 @@ static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp
     call->accumulates = step->accumulates;
 }
 
-static void eitp__discard_program(eitp_plan *plan) {
-    eitp__backend *backend = plan->context->backend;
-    if (!plan->program)
-        return;
-    eitp__context_finish(plan->context);
-    backend->interface->discard(backend, plan->program);
-    plan->program = NULL;
-}
-
 EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     const eitp_host *host = &plan->context->host;
-    eitp__discard_program(plan);
     eitp__release(host, plan->calls, plan->call_count * sizeof *plan->calls);
     eitp__release(host, plan->bindings, plan->call_count * sizeof *plan->bindings);
     plan->calls = NULL;
     plan->bindings = NULL;
     plan->call_count = 0;
-}
-
-/* True if the step changes state that checkpoints save. */
-static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *step) {
-    for (int i = 0; i < step->output_count; i++) {
-        const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
-        if (owner && owner->leaf == EITP__VARIABLE &&
-            eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
-            return 1;
-    }
-    return 0;
-}
-
-/* Finds the first step that changes state; step_count if none does. */
-static void eitp__find_first_change(eitp_plan *plan) {
-    plan->first_change = 0;
-    while (plan->first_change < plan->step_count && !eitp__step_changes_state(plan, &plan->steps[plan->first_change]))
-        plan->first_change++;
 }
 
 EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
@@ -128,7 +100,6 @@ EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
                                  "the calls of a plan");
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
-    eitp__find_first_change(plan);
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
@@ -158,36 +129,6 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
     if (location->block >= 0)
         return (char *)plan->context->arena.memory + plan->blocks[location->block].offset + location->offset;
     return NULL;
-}
-
-/* Fills in the addresses of all calls. */
-static void eitp__bind(eitp_plan *plan) {
-    for (size_t s = 0; s < plan->step_count; s++) {
-        eitp__call *call = &plan->calls[s];
-        const eitp__binding *binding = &plan->bindings[s];
-        for (int i = 0; i < call->input_count; i++)
-            call->inputs[i].data = eitp__address(plan, &binding->inputs[i]);
-        for (int i = 0; i < call->output_count; i++)
-            call->outputs[i].data = eitp__address(plan, &binding->outputs[i]);
-        call->carry = (const float *)eitp__address(plan, &binding->carry);
-    }
-}
-
-EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *error) {
-    eitp__backend *backend = plan->context->backend;
-    const uint64_t generation = plan->context->arena_generation + 1;
-    void *workspace = NULL;
-    eitp_status status;
-    if (plan->program_generation == generation)
-        return EITP_OK;
-    eitp__discard_program(plan);
-    eitp__bind(plan);
-    if (plan->stats.workspace_bytes)
-        workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = backend->interface->prepare(backend, plan->calls, plan->step_count, plan->device_rows, workspace,
-                                         &plan->program, error);
-    plan->program_generation = status ? 0 : generation;
-    return status;
 }
 
 EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {

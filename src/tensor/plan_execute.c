@@ -153,19 +153,21 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
 }
 
 EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
-    return plan->begun_steps > plan->first_change;
+    return plan->begun > plan->first_change;
 }
 
-static eitp_status eitp__begin_steps(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
+/* Executes the instructions [first, end), or begins to. */
+static eitp_status eitp__begin_execution(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
     eitp_context *context = plan->context;
     context->is_busy = 1;
     return context->backend->interface->execute(context->backend, plan->program, first, end, &context->poll,
-                                                plan->first_change, error);
+                                                plan->first_change, &plan->begun, error);
 }
 
 /* Executes a step, and shows it to the profiler and to the search for values that are not finite. */
-static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t s, eitp_error *error) {
+static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t instruction, eitp_error *error) {
     eitp_context *context = plan->context;
+    const size_t s = (size_t)(plan->instructions[instruction].call - plan->calls);
     const int searches = context->nonfinite && !context->nonfinite->op;
     eitp__nonfinite_inputs inputs;
     eitp_profile profile = EITP__ZERO;
@@ -178,7 +180,7 @@ static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t s, eitp_e
     if (context->profiler.step)
         profile = eitp__profile_of(plan, s);
     began = eitp__clock();
-    status = eitp__begin_steps(plan, s, s + 1, error);
+    status = eitp__begin_execution(plan, instruction, instruction + 1, error);
     if (!status)
         status = eitp__context_wait(context, error);
     profile.seconds = eitp__clock() - began;
@@ -187,35 +189,12 @@ static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t s, eitp_e
     return status || !searches ? status : eitp__check_step_outputs(plan, s, &inputs, error);
 }
 
-/* Executes the steps [first, end), or begins to. */
-static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, eitp_error *error) {
-    const int is_observed = plan->context->profiler.step || plan->context->nonfinite;
+static eitp_status eitp__execute_observed(eitp_plan *plan, eitp_error *error) {
     eitp_status status = EITP_OK;
-    if (end <= first)
-        return EITP_OK;
-    if (!is_observed)
-        return eitp__begin_steps(plan, first, end, error);
-    for (size_t s = first; s < end && !status; s++)
-        status = eitp__execute_observed_step(plan, s, error);
+    for (size_t i = 0; i < plan->instruction_count && !status; i++)
+        status = plan->instructions[i].call ? eitp__execute_observed_step(plan, i, error)
+                                            : eitp__begin_execution(plan, i, i + 1, error);
     return status;
-}
-
-/* Executes all steps, with the transfers between them. What the context's poll stops has begun none of the steps that
-   change state. */
-static eitp_status eitp__execute_program(eitp_plan *plan, eitp_error *error) {
-    eitp_status status = EITP_OK, transferred;
-    for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
-        eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
-        const size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;
-        plan->begun_steps = end > first ? end : first;
-        status = eitp__execute_steps(plan, first, end, error);
-        if (status == EITP_ERROR_INTERRUPTED)
-            plan->begun_steps = first;
-        if (!status && transfer)
-            status = eitp__do_transfer(transfer, error);
-    }
-    transferred = eitp__finish_transfers(plan, status ? NULL : error);
-    return status ? status : transferred;
 }
 
 /* Uploads the number of rows, if the device has another one. */
@@ -259,7 +238,7 @@ static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error)
     eitp_status status = EITP_OK;
     if (!context->lender_count && !eitp__segments_are_shared(context->segments))
         return EITP_OK;
-    for (size_t s = plan->first_change; s < plan->step_count; s++) {
+    for (size_t s = 0; s < plan->step_count; s++) {
         for (int i = 0; i < plan->steps[s].output_count && !status; i++) {
             eitp_tensor *replaced = plan->steps[s].replaces[i];
             const eitp_tensor *owner = replaced ? eitp__owner(replaced, NULL) : NULL;
@@ -273,8 +252,9 @@ static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error)
 eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
+    const int is_observed = plan->context->profiler.step || plan->context->nonfinite;
     eitp_status status = eitp__check_arena(plan, error);
-    plan->begun_steps = 0;
+    plan->begun = 0;
     if (!status)
         status = eitp__check_written(plan, error);
     if (!status)
@@ -285,7 +265,10 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
         status = eitp__upload_rows(plan, error);
     if (status)
         return status;
-    status = eitp__execute_program(plan, error);
+    status = is_observed ? eitp__execute_observed(plan, error)
+                         : eitp__begin_execution(plan, 0, plan->instruction_count, error);
+    if (status)
+        eitp__context_finish(plan->context);
     eitp__end_epoch(plan, !status);
     return status;
 }

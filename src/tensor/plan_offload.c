@@ -152,7 +152,7 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 /* ---- Transfers ---- */
 
 static int eitp__compare_transfers(const void *left, const void *right) {
-    const eitp__transfer *a = (const eitp__transfer *)left, *b = (const eitp__transfer *)right;
+    const eitp__window_transfer *a = (const eitp__window_transfer *)left, *b = (const eitp__window_transfer *)right;
     if (a->step != b->step)
         return a->step < b->step ? -1 : 1;
     if (a->kind != b->kind)
@@ -161,8 +161,7 @@ static int eitp__compare_transfers(const void *left, const void *right) {
 }
 
 static void eitp__add_transfer(eitp_plan *plan, eitp__transfer_kind kind, int window, int step) {
-    eitp__transfer *transfer = &plan->transfers[plan->transfer_count++];
-    transfer->plan = plan;
+    eitp__window_transfer *transfer = &plan->transfers[plan->transfer_count++];
     transfer->kind = kind;
     transfer->window = window;
     transfer->step = step;
@@ -185,31 +184,4 @@ EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *erro
     }
     eitp__sort(plan->transfers, plan->transfer_count, sizeof *plan->transfers, eitp__compare_transfers);
     return EITP_OK;
-}
-
-/* Reads or writes a window. Called by the worker. */
-static eitp_status eitp__transfer_window(void *argument, eitp_error *error) {
-    const eitp__transfer *transfer = (const eitp__transfer *)argument;
-    const eitp_plan *plan = transfer->plan;
-    const eitp__window *window = &plan->windows[transfer->window];
-    eitp_context *context = plan->context;
-    char *memory = (char *)context->arena.memory + plan->blocks[window->block].offset;
-    return eitp__variable_transfer(context, &context->variables[window->variable], window->offset, memory, window->size,
-                                   transfer->kind == EITP__TRANSFER_BEGIN_WRITE, error);
-}
-
-EITP__PRIVATE eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
-    eitp_context *context = transfer->plan->context;
-    eitp__window *window = &transfer->plan->windows[transfer->window];
-    eitp_status status;
-    if (transfer->kind == EITP__TRANSFER_END_WRITE || transfer->kind == EITP__TRANSFER_END_READ)
-        return eitp__worker_wait(context->offload_file.worker, window->job, error);
-    status = eitp__context_wait(context, error);
-    if (!status)
-        window->job = eitp__worker_submit(context->offload_file.worker, eitp__transfer_window, transfer);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__finish_transfers(const eitp_plan *plan, eitp_error *error) {
-    return plan->transfer_count ? eitp__worker_finish(plan->context->offload_file.worker, error) : EITP_OK;
 }
