@@ -6164,7 +6164,7 @@ EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call
  * support.
  */
 
-#define EITP__BACKEND_API_VERSION 5
+#define EITP__BACKEND_API_VERSION 6
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -6273,11 +6273,11 @@ struct eitp__backend_interface {
      */
     int (*sum_group)(const eitp__backend *backend, eitp_dtype dtype);
 
-    /* True if the backend implements this slot for this dtype. */
-    int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);
-
-    /* True if MATMUL of this dtype implements this epilogue. */
-    int (*supports_epilogue)(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue);
+    /*
+     * True if the backend implements this call, of which all is given but addresses, `row_elements` and whether it
+     * accumulates. An absent operand has no elements. A product is asked for with and without each epilogue.
+     */
+    int (*supports)(const eitp__backend *backend, const eitp__call *call);
 
     /* Device memory, zeroed, at EITP__ALIGNMENT; NULL if there is not enough. */
     void *(*allocate)(eitp__backend *backend, size_t size);
@@ -6905,6 +6905,15 @@ EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text
 /* The dtype that selects the node's kernel, see eitp__call.dtype. */
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
 
+/* Fills in the dtype, rank, shape and elements of an operand. Leaves that of an absent tensor as it is. */
+EITP__PRIVATE void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor);
+
+/* Fills in the call of a node with a slot, without addresses. */
+EITP__PRIVATE void eitp__node_call(const eitp__node *node, eitp__call *call);
+
+/* True if the backend implements the node as it is. */
+EITP__PRIVATE int eitp__has_kernel(const eitp__node *node);
+
 /*
  * Expands a node into other ops: a node with a 16-bit dtype into the same op in F32 between casts, others by their
  * expand rule, or as the gradient of the op that they are the fused gradient of. Returns 0 if the node is a primitive.
@@ -7231,6 +7240,9 @@ EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first);
 
 /* True if the step overwrites a value. */
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
+
+/* Fills in the call of a step, without addresses and rows. */
+EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call);
 
 /* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
@@ -19722,17 +19734,8 @@ static void eitp__null_nominal_speed(const eitp__backend *backend, eitp_dtype dt
     *bytes = 1e10;
 }
 
-static int eitp__null_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
-    (void)backend;
-    (void)slot;
-    (void)dtype;
-    return 1;
-}
-
-static int eitp__null_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
-    (void)backend;
-    (void)dtype;
-    (void)epilogue;
+static int eitp__null_supports(const eitp__backend *backend, const eitp__call *call) {
+    (void)backend, (void)call;
     return 1;
 }
 
@@ -19799,7 +19802,6 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_nominal_speed,
         eitp__null_sum_group,
         eitp__null_supports,
-        eitp__null_supports_epilogue,
         eitp__null_allocate,
         eitp__null_release,
         eitp__null_copy,
@@ -20541,15 +20543,9 @@ static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__ca
     return &cpu->table.kernels[call->slot][call->dtype];
 }
 
-static int eitp__cpu_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
-    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    return cpu->table.kernels[slot][dtype].run != NULL;
-}
-
-/* Every set implements every epilogue. */
-static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
-    (void)epilogue;
-    return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
+/* Every kernel of products implements every epilogue. */
+static int eitp__cpu_supports(const eitp__backend *backend, const eitp__call *call) {
+    return eitp__cpu_kernel((const eitp__cpu *)(const void *)backend, call)->run != NULL;
 }
 
 #define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */
@@ -20844,7 +20840,6 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_nominal_speed,
         eitp__cpu_sum_group,
         eitp__cpu_supports,
-        eitp__cpu_supports_epilogue,
         eitp__cpu_allocate,
         eitp__cpu_release,
         eitp__cpu_copy,
@@ -22421,15 +22416,57 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
     return NULL;
 }
 
+EITP__PRIVATE void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor) {
+    if (!tensor)
+        return;
+    operand->dtype = tensor->dtype;
+    operand->rank = tensor->rank;
+    operand->elements = eitp__elements(tensor);
+    memcpy(operand->shape, tensor->shape, sizeof operand->shape);
+}
+
+EITP__PRIVATE void eitp__node_call(const eitp__node *node, eitp__call *call) {
+    memset(call, 0, sizeof *call);
+    call->slot = (eitp__slot)node->op;
+    call->dtype = eitp__node_dtype(node);
+    call->input_count = node->input_count;
+    call->output_count = node->output_count;
+    for (int i = 0; i < node->input_count; i++)
+        eitp__set_operand(&call->inputs[i], node->inputs[i]);
+    for (int i = 0; i < node->output_count; i++)
+        eitp__set_operand(&call->outputs[i], node->outputs[i]);
+    memcpy(call->integers, node->attributes.integers, sizeof call->integers);
+    memcpy(call->reals, node->attributes.reals, sizeof call->reals);
+}
+
+/* Changes the 16-bit dtypes of a call to F32. */
+static void eitp__widen_call(eitp__call *call) {
+    call->dtype = eitp__wide(call->dtype);
+    for (int i = 0; i < call->input_count; i++)
+        call->inputs[i].dtype = eitp__wide(call->inputs[i].dtype);
+    for (int i = 0; i < call->output_count; i++)
+        call->outputs[i].dtype = eitp__wide(call->outputs[i].dtype);
+}
+
+EITP__PRIVATE int eitp__has_kernel(const eitp__node *node) {
+    const eitp__backend *backend = node->graph->context->backend;
+    eitp__call call;
+    if ((int)node->op >= (int)EITP__SLOT_COUNT)
+        return 0;
+    eitp__node_call(node, &call);
+    return backend->interface->supports(backend, &call);
+}
+
 /* True if the node can be computed: by a kernel for its dtype, by the F32 kernel between casts, or by other ops. */
 static int eitp__can_compute(const eitp__node *node) {
     const eitp__op_info *info = eitp__op(node->graph, node->op);
     const eitp__backend *backend = node->graph->context->backend;
-    eitp_dtype dtype = eitp__node_dtype(node);
-    if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of)
+    eitp__call call;
+    if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of || eitp__has_kernel(node))
         return 1;
-    return backend->interface->supports(backend, (eitp__slot)node->op, dtype) ||
-           backend->interface->supports(backend, (eitp__slot)node->op, eitp__wide(dtype));
+    eitp__node_call(node, &call);
+    eitp__widen_call(&call);
+    return backend->interface->supports(backend, &call);
 }
 
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
@@ -26720,6 +26757,20 @@ EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
     return i < step->output_count ? step->replaces[i] : step->carry;
 }
 
+EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call) {
+    /* The node's operands: an accumulation may write to another view of the same memory. */
+    eitp__node_call(step->node, call);
+    for (int i = step->node->input_count; i < step->input_count; i++)
+        eitp__set_operand(&call->inputs[i], step->inputs[i]);
+    for (int i = step->node->output_count; i < step->output_count; i++)
+        eitp__set_operand(&call->outputs[i], step->outputs[i]);
+    call->input_count = step->input_count;
+    call->output_count = step->output_count;
+    if (step->node->op == EITP__OP_MATMUL)
+        call->integers[2] = step->epilogue;
+    call->accumulates = step->accumulates;
+}
+
 /* ---- Owners ---- */
 
 EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor) {
@@ -26840,14 +26891,6 @@ static int eitp__is_update(const eitp__node *node) {
     return shares && !eitp__is_view(node);
 }
 
-static int eitp__is_supported(const eitp_plan *plan, const eitp__node *node) {
-    const eitp__backend *backend = plan->context->backend;
-    if (eitp__is_view(node))
-        return 1;
-    return (int)node->op < (int)EITP__SLOT_COUNT &&
-           backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
-}
-
 /* Needed nodes that were not visited yet. This list and plan->needed grow with the graph while nodes are expanded. */
 typedef struct eitp__lowering {
     eitp_plan *plan;
@@ -26912,7 +26955,7 @@ static void eitp__lower_pending(eitp__lowering *lowering) {
     while (lowering->pending_count && !graph->error.status) {
         eitp__node *node = graph->nodes[lowering->pending[--lowering->pending_count]];
         lowering->plan->visits.lower++;
-        if (!eitp__is_supported(lowering->plan, node)) {
+        if (!eitp__is_view(node) && !eitp__has_kernel(node)) {
             eitp__expand_in_plan(lowering, node);
             continue;
         }
@@ -26985,6 +27028,17 @@ static void eitp__count_uses(eitp__fusion *fusion) {
     }
 }
 
+/* The step of a node, before anything is fused into it. */
+static void eitp__begin_step(eitp__step *step, eitp__node *node) {
+    memset(step, 0, sizeof *step);
+    step->node = node;
+    step->input_count = node->input_count;
+    step->output_count = node->output_count;
+    for (int i = 0; i < node->input_count; i++)
+        step->inputs[i] = eitp__lowered(node->inputs[i]);
+    memcpy(step->outputs, node->outputs, sizeof step->outputs);
+}
+
 /* ---- Sums ---- */
 
 /* True if exactly one node reads the tensor and it owns its memory. */
@@ -27050,41 +27104,6 @@ static void eitp__fuse_sum(eitp__step *step, const eitp__node *sum) {
 
 /* ---- Epilogues of products ---- */
 
-/* The product whose epilogue can compute the node by `rule`; NULL: none. */
-static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, const eitp__node *node,
-                                         const eitp__epilogue_rule *rule) {
-    const eitp__backend *backend = fusion->plan->context->backend;
-    const eitp_tensor *y = node->outputs[0], *p, *operand;
-    eitp__node *product;
-    p = eitp__lowered(node->inputs[rule->product]);
-    operand = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
-    product = p->node;
-    if (!product || product->op != EITP__OP_MATMUL || fusion->epilogues[product->id] || p == operand ||
-        p->dtype != y->dtype || y->dtype != eitp__node_dtype(product) || !eitp__same_shape(p, y) || p->rows != y->rows)
-        return NULL;
-    if (operand && (!eitp__same_shape(operand, y) || operand->dtype != y->dtype || operand->rows != y->rows))
-        return NULL;
-    if (!backend->interface->supports_epilogue(backend, y->dtype, rule->epilogue))
-        return NULL;
-    if (operand && (fusion->uses[p->id] > 1 || p->is_output))
-        return NULL;
-    return product;
-}
-
-static void eitp__find_epilogues(eitp__fusion *fusion) {
-    const eitp_graph *graph = fusion->graph;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        const eitp__epilogue_rule *rules = eitp__op(graph, graph->nodes[n]->op)->epilogues;
-        for (int e = 0; e < EITP__OP_EPILOGUES && rules[e].epilogue; e++) {
-            if (!fusion->needed[n] || fusion->adders[n] || fusion->fused_into[n])
-                break;
-            fusion->fused_into[n] = eitp__fusable_product(fusion, graph->nodes[n], &rules[e]);
-            if (fusion->fused_into[n])
-                fusion->epilogues[fusion->fused_into[n]->id] = graph->nodes[n];
-        }
-    }
-}
-
 /* Makes a product's step compute its epilogue node. */
 static void eitp__fuse_epilogue(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
     eitp_tensor *p = step->node->outputs[0];
@@ -27099,6 +27118,49 @@ static void eitp__fuse_epilogue(const eitp__fusion *fusion, eitp__step *step, ei
     if (fusion->uses[p->id] > 1) {
         step->outputs[1] = p;
         step->output_count = 2;
+    }
+}
+
+/* True if the backend implements the product with the node as its epilogue. */
+static int eitp__is_epilogue_supported(const eitp__fusion *fusion, eitp__node *product, eitp__node *node) {
+    const eitp__backend *backend = fusion->plan->context->backend;
+    eitp__step step;
+    eitp__call call;
+    eitp__begin_step(&step, product);
+    eitp__fuse_epilogue(fusion, &step, node);
+    eitp__step_call(&step, &call);
+    return backend->interface->supports(backend, &call);
+}
+
+/* The product whose epilogue can compute the node by `rule`; NULL: none. */
+static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, eitp__node *node,
+                                         const eitp__epilogue_rule *rule) {
+    const eitp_tensor *y = node->outputs[0], *p, *operand;
+    eitp__node *product;
+    p = eitp__lowered(node->inputs[rule->product]);
+    operand = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
+    product = p->node;
+    if (!product || product->op != EITP__OP_MATMUL || fusion->epilogues[product->id] || p == operand ||
+        p->dtype != y->dtype || y->dtype != eitp__node_dtype(product) || !eitp__same_shape(p, y) || p->rows != y->rows)
+        return NULL;
+    if (operand && (!eitp__same_shape(operand, y) || operand->dtype != y->dtype || operand->rows != y->rows))
+        return NULL;
+    if (operand && (fusion->uses[p->id] > 1 || p->is_output))
+        return NULL;
+    return eitp__is_epilogue_supported(fusion, product, node) ? product : NULL;
+}
+
+static void eitp__find_epilogues(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const eitp__epilogue_rule *rules = eitp__op(graph, graph->nodes[n]->op)->epilogues;
+        for (int e = 0; e < EITP__OP_EPILOGUES && rules[e].epilogue; e++) {
+            if (!fusion->needed[n] || fusion->adders[n] || fusion->fused_into[n])
+                break;
+            fusion->fused_into[n] = eitp__fusable_product(fusion, graph->nodes[n], &rules[e]);
+            if (fusion->fused_into[n])
+                fusion->epilogues[fusion->fused_into[n]->id] = graph->nodes[n];
+        }
     }
 }
 
@@ -27156,17 +27218,12 @@ static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *no
 /* ---- Steps ---- */
 
 static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
-    memset(step, 0, sizeof *step);
-    step->node = node;
-    step->input_count = node->input_count;
-    step->output_count = node->output_count;
+    eitp__begin_step(step, node);
     step->accumulates = eitp__can_accumulate(fusion, node);
-    for (int i = 0; i < node->input_count; i++)
-        step->inputs[i] = eitp__lowered(node->inputs[i]);
     for (int i = 0; i < node->output_count; i++) {
         const eitp__node *accumulation = step->accumulates ? fusion->accumulations[node->outputs[i]->id] : NULL;
-        step->outputs[i] = accumulation ? accumulation->outputs[0] : node->outputs[i];
         if (accumulation) {
+            step->outputs[i] = accumulation->outputs[0];
             step->replaces[i] = eitp__lowered(accumulation->inputs[0]);
             step->carry = eitp__lowered(accumulation->inputs[2]);
         } else {
@@ -28884,40 +28941,19 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
     return location;
 }
 
-static void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor) {
-    if (!tensor)
-        return;
-    operand->dtype = tensor->dtype;
-    operand->rank = tensor->rank;
-    operand->elements = eitp__elements(tensor);
-    memcpy(operand->shape, tensor->shape, sizeof operand->shape);
-}
-
 /* Fills in the call and binding of one step, without addresses. */
 static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp__binding *binding) {
     const eitp__step *step = &plan->steps[s];
-    const eitp__node *node = step->node;
-    call->slot = (eitp__slot)node->op;
-    call->input_count = step->input_count;
-    call->output_count = step->output_count;
-    memcpy(call->integers, node->attributes.integers, sizeof call->integers);
-    memcpy(call->reals, node->attributes.reals, sizeof call->reals);
-    if (node->op == EITP__OP_MATMUL)
-        call->integers[2] = step->epilogue;
-    call->dtype = eitp__node_dtype(node);
+    eitp__step_call(step, call);
     for (int i = 0; i < step->input_count; i++) {
-        eitp__set_operand(&call->inputs[i], step->inputs[i]);
         binding->inputs[i] = eitp__location_of(plan, step->inputs[i], s);
         call->inputs[i].row_elements = binding->inputs[i].row_elements;
     }
     for (int i = 0; i < step->output_count; i++) {
-        /* The node's shape: an accumulation may write to another view of the same memory. */
-        eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
         binding->outputs[i] = eitp__location_of(plan, step->outputs[i], s);
         call->outputs[i].row_elements = binding->outputs[i].row_elements;
     }
     binding->carry = eitp__location_of(plan, step->carry, s);
-    call->accumulates = step->accumulates;
 }
 
 EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 5
+#define EITP__BACKEND_API_VERSION 6
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -120,11 +120,11 @@ struct eitp__backend_interface {
      */
     int (*sum_group)(const eitp__backend *backend, eitp_dtype dtype);
 
-    /* True if the backend implements this slot for this dtype. */
-    int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);
-
-    /* True if MATMUL of this dtype implements this epilogue. */
-    int (*supports_epilogue)(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue);
+    /*
+     * True if the backend implements this call, of which all is given but addresses, `row_elements` and whether it
+     * accumulates. An absent operand has no elements. A product is asked for with and without each epilogue.
+     */
+    int (*supports)(const eitp__backend *backend, const eitp__call *call);
 
     /* Device memory, zeroed, at EITP__ALIGNMENT; NULL if there is not enough. */
     void *(*allocate)(eitp__backend *backend, size_t size);

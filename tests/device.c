@@ -344,12 +344,8 @@ static int device_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
     return cpu_of(backend)->interface->sum_group(cpu_of(backend), dtype);
 }
 
-static int device_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
-    return cpu_of(backend)->interface->supports(cpu_of(backend), slot, dtype);
-}
-
-static int device_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
-    return cpu_of(backend)->interface->supports_epilogue(cpu_of(backend), dtype, epilogue);
+static int device_supports(const eitp__backend *backend, const eitp__call *call) {
+    return cpu_of(backend)->interface->supports(cpu_of(backend), call);
 }
 
 static size_t device_workspace(const eitp__backend *backend, const eitp__call *call) {
@@ -369,7 +365,6 @@ EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void) {
         device_nominal_speed,
         device_sum_group,
         device_supports,
-        device_supports_epilogue,
         device_allocate,
         device_release,
         device_upload,

@@ -641,9 +641,13 @@ static void every_allocation_of_expansions_may_fail(void) {
 /* True if the backend has a kernel of the op for any dtype. */
 static int has_kernel(const eitp_context *context, eitp__op_code op) {
     const eitp__backend *backend = context->backend;
+    eitp__call call = EITP__ZERO;
     int found = 0;
-    for (int dtype = 0; dtype < EITP_DTYPE_COUNT && (int)op < (int)EITP__SLOT_COUNT; dtype++)
-        found |= backend->interface->supports(backend, (eitp__slot)op, (eitp_dtype)dtype);
+    call.slot = (eitp__slot)op;
+    for (int dtype = 0; dtype < EITP_DTYPE_COUNT && (int)op < (int)EITP__SLOT_COUNT; dtype++) {
+        call.dtype = (eitp_dtype)dtype;
+        found |= backend->interface->supports(backend, &call);
+    }
     return found;
 }
 
@@ -680,17 +684,87 @@ static void entries_of_ops_agree(void) {
     eitp_context_destroy(context);
 }
 
+/* ---- What a backend is asked ---- */
+
+/* True for what is small: rows of at most 4 in a softmax, at most 4 rows in exp and in the sum of a product. */
+static int supports_small(const eitp__backend *backend, const eitp__call *call) {
+    const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0], *sum = &call->inputs[3];
+    (void)backend;
+    switch (call->slot) {
+    case EITP__SLOT_SOFTMAX:
+        CHECK(call->input_count == 1 && call->output_count == 1 && call->dtype == EITP_F32 && x->dtype == EITP_F32);
+        CHECK(x->rank == 2 && y->rank == 2 && x->elements == x->shape[0] * x->shape[1] && y->shape[1] == x->shape[1]);
+        return x->shape[1] <= 4;
+    case EITP__SLOT_SIN:
+        CHECK(x->dtype == call->dtype && y->dtype == call->dtype);
+        return x->shape[0] <= 4 && call->dtype == EITP_F32;
+    case EITP__SLOT_MATMUL:
+        CHECK(call->integers[0] == 0 && call->integers[1] == 1 && !call->inputs[2].elements && !x->data);
+        CHECK((call->integers[2] == EITP__EPILOGUE_ADD) == (sum->elements > 0) && y->shape[0] == x->shape[0]);
+        return sum->elements <= 4 * y->shape[1];
+    case EITP__SLOT_CLAMP:
+        return call->reals[1] < 4;
+    default:
+        return 1;
+    }
+}
+
+/* The number of steps that compute y. */
+static int steps_of(eitp_tensor *y) {
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    int steps = 0;
+    eitp_output(y);
+    CHECK_THAT(!eitp_plan_create(eitp_tensor_graph(y), &plan, &error), "%s", error.message);
+    if (plan)
+        steps = eitp_plan_statistics(plan).nodes;
+    eitp_plan_destroy(plan);
+    return steps;
+}
+
+static void backends_are_asked_about_calls(void) {
+    eitp_context *context = open_context("ref", 1);
+    const eitp__backend_interface *original = context->backend->interface;
+    eitp__backend_interface interface = *original;
+    interface.supports = supports_small;
+    context->backend->interface = &interface;
+    for (int64_t rows = 4; rows <= 5; rows++) {
+        const int is_small = rows == 4;
+        const int64_t shape[2] = {rows, rows};
+        for (int op = 0; op < 5; op++) {
+            eitp_graph *graph = NULL;
+            eitp_tensor *x, *y;
+            eitp_error error = EITP__ZERO;
+            REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+            x = eitp_input(graph, "x", op == 2 ? EITP_BF16 : EITP_F32, 2, shape);
+            y = op == 0   ? eitp_softmax(x)
+                : op <= 2 ? eitp_sin(x)
+                : op == 3 ? eitp_add(eitp_input(graph, "sum", EITP_F32, 2, shape),
+                                     eitp_matmul_transposed(x, eitp_input(graph, "b", EITP_F32, 2, shape), 0, 1))
+                          : eitp_clamp(x, 0, (double)rows - 1);
+            /* a softmax is expanded, BF16 computed between casts, a sum not fused; without a kernel it is an error */
+            if (op == 0)
+                CHECK((steps_of(y) == 1) == is_small);
+            else if (op == 3)
+                CHECK(steps_of(y) == (is_small ? 1 : 2));
+            else if (is_small)
+                CHECK(steps_of(y) == (op == 2 ? 3 : 1));
+            else
+                CHECK(!y && eitp_graph_status(graph, NULL) == EITP_ERROR_UNSUPPORTED);
+            eitp_graph_destroy(graph);
+        }
+    }
+    context->backend->interface = original;
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(refusals_name_op_and_shapes),
-        TEST(ops_on_null_return_null),
-        TEST(composed_ops_pass_errors_on),
-        TEST(ops_without_a_kernel_are_refused),
-        TEST(tensor_properties),
-        TEST(tensors_of_other_graphs_are_refused),
-        TEST(entries_of_ops_agree),
-        TEST(every_allocation_may_fail),
-        TEST(every_allocation_of_expansions_may_fail),
+        TEST(refusals_name_op_and_shapes), TEST(ops_on_null_return_null),
+        TEST(composed_ops_pass_errors_on), TEST(ops_without_a_kernel_are_refused),
+        TEST(tensor_properties),           TEST(tensors_of_other_graphs_are_refused),
+        TEST(entries_of_ops_agree),        TEST(backends_are_asked_about_calls),
+        TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);
 }

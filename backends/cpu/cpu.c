@@ -220,15 +220,9 @@ static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__ca
     return &cpu->table.kernels[call->slot][call->dtype];
 }
 
-static int eitp__cpu_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
-    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    return cpu->table.kernels[slot][dtype].run != NULL;
-}
-
-/* Every set implements every epilogue. */
-static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
-    (void)epilogue;
-    return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
+/* Every kernel of products implements every epilogue. */
+static int eitp__cpu_supports(const eitp__backend *backend, const eitp__call *call) {
+    return eitp__cpu_kernel((const eitp__cpu *)(const void *)backend, call)->run != NULL;
 }
 
 #define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */
@@ -523,7 +517,6 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_nominal_speed,
         eitp__cpu_sum_group,
         eitp__cpu_supports,
-        eitp__cpu_supports_epilogue,
         eitp__cpu_allocate,
         eitp__cpu_release,
         eitp__cpu_copy,

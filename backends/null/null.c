@@ -51,17 +51,8 @@ static void eitp__null_nominal_speed(const eitp__backend *backend, eitp_dtype dt
     *bytes = 1e10;
 }
 
-static int eitp__null_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
-    (void)backend;
-    (void)slot;
-    (void)dtype;
-    return 1;
-}
-
-static int eitp__null_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
-    (void)backend;
-    (void)dtype;
-    (void)epilogue;
+static int eitp__null_supports(const eitp__backend *backend, const eitp__call *call) {
+    (void)backend, (void)call;
     return 1;
 }
 
@@ -128,7 +119,6 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_nominal_speed,
         eitp__null_sum_group,
         eitp__null_supports,
-        eitp__null_supports_epilogue,
         eitp__null_allocate,
         eitp__null_release,
         eitp__null_copy,

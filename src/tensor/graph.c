@@ -350,15 +350,57 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
     return NULL;
 }
 
+EITP__PRIVATE void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor) {
+    if (!tensor)
+        return;
+    operand->dtype = tensor->dtype;
+    operand->rank = tensor->rank;
+    operand->elements = eitp__elements(tensor);
+    memcpy(operand->shape, tensor->shape, sizeof operand->shape);
+}
+
+EITP__PRIVATE void eitp__node_call(const eitp__node *node, eitp__call *call) {
+    memset(call, 0, sizeof *call);
+    call->slot = (eitp__slot)node->op;
+    call->dtype = eitp__node_dtype(node);
+    call->input_count = node->input_count;
+    call->output_count = node->output_count;
+    for (int i = 0; i < node->input_count; i++)
+        eitp__set_operand(&call->inputs[i], node->inputs[i]);
+    for (int i = 0; i < node->output_count; i++)
+        eitp__set_operand(&call->outputs[i], node->outputs[i]);
+    memcpy(call->integers, node->attributes.integers, sizeof call->integers);
+    memcpy(call->reals, node->attributes.reals, sizeof call->reals);
+}
+
+/* Changes the 16-bit dtypes of a call to F32. */
+static void eitp__widen_call(eitp__call *call) {
+    call->dtype = eitp__wide(call->dtype);
+    for (int i = 0; i < call->input_count; i++)
+        call->inputs[i].dtype = eitp__wide(call->inputs[i].dtype);
+    for (int i = 0; i < call->output_count; i++)
+        call->outputs[i].dtype = eitp__wide(call->outputs[i].dtype);
+}
+
+EITP__PRIVATE int eitp__has_kernel(const eitp__node *node) {
+    const eitp__backend *backend = node->graph->context->backend;
+    eitp__call call;
+    if ((int)node->op >= (int)EITP__SLOT_COUNT)
+        return 0;
+    eitp__node_call(node, &call);
+    return backend->interface->supports(backend, &call);
+}
+
 /* True if the node can be computed: by a kernel for its dtype, by the F32 kernel between casts, or by other ops. */
 static int eitp__can_compute(const eitp__node *node) {
     const eitp__op_info *info = eitp__op(node->graph, node->op);
     const eitp__backend *backend = node->graph->context->backend;
-    eitp_dtype dtype = eitp__node_dtype(node);
-    if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of)
+    eitp__call call;
+    if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of || eitp__has_kernel(node))
         return 1;
-    return backend->interface->supports(backend, (eitp__slot)node->op, dtype) ||
-           backend->interface->supports(backend, (eitp__slot)node->op, eitp__wide(dtype));
+    eitp__node_call(node, &call);
+    eitp__widen_call(&call);
+    return backend->interface->supports(backend, &call);
 }
 
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,

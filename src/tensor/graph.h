@@ -231,6 +231,15 @@ EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text
 /* The dtype that selects the node's kernel, see eitp__call.dtype. */
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
 
+/* Fills in the dtype, rank, shape and elements of an operand. Leaves that of an absent tensor as it is. */
+EITP__PRIVATE void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor);
+
+/* Fills in the call of a node with a slot, without addresses. */
+EITP__PRIVATE void eitp__node_call(const eitp__node *node, eitp__call *call);
+
+/* True if the backend implements the node as it is. */
+EITP__PRIVATE int eitp__has_kernel(const eitp__node *node);
+
 /*
  * Expands a node into other ops: a node with a 16-bit dtype into the same op in F32 between casts, others by their
  * expand rule, or as the gradient of the op that they are the fused gradient of. Returns 0 if the node is a primitive.

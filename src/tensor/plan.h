@@ -168,6 +168,9 @@ EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first);
 /* True if the step overwrites a value. */
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
+/* Fills in the call of a step, without addresses and rows. */
+EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call);
+
 /* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
 static inline EITP__UNUSED int eitp__step_read_count(const eitp__step *step) {

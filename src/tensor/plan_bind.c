@@ -43,40 +43,19 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
     return location;
 }
 
-static void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor) {
-    if (!tensor)
-        return;
-    operand->dtype = tensor->dtype;
-    operand->rank = tensor->rank;
-    operand->elements = eitp__elements(tensor);
-    memcpy(operand->shape, tensor->shape, sizeof operand->shape);
-}
-
 /* Fills in the call and binding of one step, without addresses. */
 static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp__binding *binding) {
     const eitp__step *step = &plan->steps[s];
-    const eitp__node *node = step->node;
-    call->slot = (eitp__slot)node->op;
-    call->input_count = step->input_count;
-    call->output_count = step->output_count;
-    memcpy(call->integers, node->attributes.integers, sizeof call->integers);
-    memcpy(call->reals, node->attributes.reals, sizeof call->reals);
-    if (node->op == EITP__OP_MATMUL)
-        call->integers[2] = step->epilogue;
-    call->dtype = eitp__node_dtype(node);
+    eitp__step_call(step, call);
     for (int i = 0; i < step->input_count; i++) {
-        eitp__set_operand(&call->inputs[i], step->inputs[i]);
         binding->inputs[i] = eitp__location_of(plan, step->inputs[i], s);
         call->inputs[i].row_elements = binding->inputs[i].row_elements;
     }
     for (int i = 0; i < step->output_count; i++) {
-        /* The node's shape: an accumulation may write to another view of the same memory. */
-        eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
         binding->outputs[i] = eitp__location_of(plan, step->outputs[i], s);
         call->outputs[i].row_elements = binding->outputs[i].row_elements;
     }
     binding->carry = eitp__location_of(plan, step->carry, s);
-    call->accumulates = step->accumulates;
 }
 
 EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {

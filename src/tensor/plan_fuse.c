@@ -33,6 +33,17 @@ static void eitp__count_uses(eitp__fusion *fusion) {
     }
 }
 
+/* The step of a node, before anything is fused into it. */
+static void eitp__begin_step(eitp__step *step, eitp__node *node) {
+    memset(step, 0, sizeof *step);
+    step->node = node;
+    step->input_count = node->input_count;
+    step->output_count = node->output_count;
+    for (int i = 0; i < node->input_count; i++)
+        step->inputs[i] = eitp__lowered(node->inputs[i]);
+    memcpy(step->outputs, node->outputs, sizeof step->outputs);
+}
+
 /* ---- Sums ---- */
 
 /* True if exactly one node reads the tensor and it owns its memory. */
@@ -98,41 +109,6 @@ static void eitp__fuse_sum(eitp__step *step, const eitp__node *sum) {
 
 /* ---- Epilogues of products ---- */
 
-/* The product whose epilogue can compute the node by `rule`; NULL: none. */
-static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, const eitp__node *node,
-                                         const eitp__epilogue_rule *rule) {
-    const eitp__backend *backend = fusion->plan->context->backend;
-    const eitp_tensor *y = node->outputs[0], *p, *operand;
-    eitp__node *product;
-    p = eitp__lowered(node->inputs[rule->product]);
-    operand = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
-    product = p->node;
-    if (!product || product->op != EITP__OP_MATMUL || fusion->epilogues[product->id] || p == operand ||
-        p->dtype != y->dtype || y->dtype != eitp__node_dtype(product) || !eitp__same_shape(p, y) || p->rows != y->rows)
-        return NULL;
-    if (operand && (!eitp__same_shape(operand, y) || operand->dtype != y->dtype || operand->rows != y->rows))
-        return NULL;
-    if (!backend->interface->supports_epilogue(backend, y->dtype, rule->epilogue))
-        return NULL;
-    if (operand && (fusion->uses[p->id] > 1 || p->is_output))
-        return NULL;
-    return product;
-}
-
-static void eitp__find_epilogues(eitp__fusion *fusion) {
-    const eitp_graph *graph = fusion->graph;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        const eitp__epilogue_rule *rules = eitp__op(graph, graph->nodes[n]->op)->epilogues;
-        for (int e = 0; e < EITP__OP_EPILOGUES && rules[e].epilogue; e++) {
-            if (!fusion->needed[n] || fusion->adders[n] || fusion->fused_into[n])
-                break;
-            fusion->fused_into[n] = eitp__fusable_product(fusion, graph->nodes[n], &rules[e]);
-            if (fusion->fused_into[n])
-                fusion->epilogues[fusion->fused_into[n]->id] = graph->nodes[n];
-        }
-    }
-}
-
 /* Makes a product's step compute its epilogue node. */
 static void eitp__fuse_epilogue(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
     eitp_tensor *p = step->node->outputs[0];
@@ -147,6 +123,49 @@ static void eitp__fuse_epilogue(const eitp__fusion *fusion, eitp__step *step, ei
     if (fusion->uses[p->id] > 1) {
         step->outputs[1] = p;
         step->output_count = 2;
+    }
+}
+
+/* True if the backend implements the product with the node as its epilogue. */
+static int eitp__is_epilogue_supported(const eitp__fusion *fusion, eitp__node *product, eitp__node *node) {
+    const eitp__backend *backend = fusion->plan->context->backend;
+    eitp__step step;
+    eitp__call call;
+    eitp__begin_step(&step, product);
+    eitp__fuse_epilogue(fusion, &step, node);
+    eitp__step_call(&step, &call);
+    return backend->interface->supports(backend, &call);
+}
+
+/* The product whose epilogue can compute the node by `rule`; NULL: none. */
+static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, eitp__node *node,
+                                         const eitp__epilogue_rule *rule) {
+    const eitp_tensor *y = node->outputs[0], *p, *operand;
+    eitp__node *product;
+    p = eitp__lowered(node->inputs[rule->product]);
+    operand = rule->operand >= 0 ? eitp__lowered(node->inputs[rule->operand]) : NULL;
+    product = p->node;
+    if (!product || product->op != EITP__OP_MATMUL || fusion->epilogues[product->id] || p == operand ||
+        p->dtype != y->dtype || y->dtype != eitp__node_dtype(product) || !eitp__same_shape(p, y) || p->rows != y->rows)
+        return NULL;
+    if (operand && (!eitp__same_shape(operand, y) || operand->dtype != y->dtype || operand->rows != y->rows))
+        return NULL;
+    if (operand && (fusion->uses[p->id] > 1 || p->is_output))
+        return NULL;
+    return eitp__is_epilogue_supported(fusion, product, node) ? product : NULL;
+}
+
+static void eitp__find_epilogues(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const eitp__epilogue_rule *rules = eitp__op(graph, graph->nodes[n]->op)->epilogues;
+        for (int e = 0; e < EITP__OP_EPILOGUES && rules[e].epilogue; e++) {
+            if (!fusion->needed[n] || fusion->adders[n] || fusion->fused_into[n])
+                break;
+            fusion->fused_into[n] = eitp__fusable_product(fusion, graph->nodes[n], &rules[e]);
+            if (fusion->fused_into[n])
+                fusion->epilogues[fusion->fused_into[n]->id] = graph->nodes[n];
+        }
     }
 }
 
@@ -204,17 +223,12 @@ static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *no
 /* ---- Steps ---- */
 
 static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
-    memset(step, 0, sizeof *step);
-    step->node = node;
-    step->input_count = node->input_count;
-    step->output_count = node->output_count;
+    eitp__begin_step(step, node);
     step->accumulates = eitp__can_accumulate(fusion, node);
-    for (int i = 0; i < node->input_count; i++)
-        step->inputs[i] = eitp__lowered(node->inputs[i]);
     for (int i = 0; i < node->output_count; i++) {
         const eitp__node *accumulation = step->accumulates ? fusion->accumulations[node->outputs[i]->id] : NULL;
-        step->outputs[i] = accumulation ? accumulation->outputs[0] : node->outputs[i];
         if (accumulation) {
+            step->outputs[i] = accumulation->outputs[0];
             step->replaces[i] = eitp__lowered(accumulation->inputs[0]);
             step->carry = eitp__lowered(accumulation->inputs[2]);
         } else {

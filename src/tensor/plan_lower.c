@@ -9,14 +9,6 @@ static int eitp__is_update(const eitp__node *node) {
     return shares && !eitp__is_view(node);
 }
 
-static int eitp__is_supported(const eitp_plan *plan, const eitp__node *node) {
-    const eitp__backend *backend = plan->context->backend;
-    if (eitp__is_view(node))
-        return 1;
-    return (int)node->op < (int)EITP__SLOT_COUNT &&
-           backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
-}
-
 /* Needed nodes that were not visited yet. This list and plan->needed grow with the graph while nodes are expanded. */
 typedef struct eitp__lowering {
     eitp_plan *plan;
@@ -81,7 +73,7 @@ static void eitp__lower_pending(eitp__lowering *lowering) {
     while (lowering->pending_count && !graph->error.status) {
         eitp__node *node = graph->nodes[lowering->pending[--lowering->pending_count]];
         lowering->plan->visits.lower++;
-        if (!eitp__is_supported(lowering->plan, node)) {
+        if (!eitp__is_view(node) && !eitp__has_kernel(node)) {
             eitp__expand_in_plan(lowering, node);
             continue;
         }

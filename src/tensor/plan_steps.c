@@ -38,6 +38,20 @@ EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
     return i < step->output_count ? step->replaces[i] : step->carry;
 }
 
+EITP__PRIVATE void eitp__step_call(const eitp__step *step, eitp__call *call) {
+    /* The node's operands: an accumulation may write to another view of the same memory. */
+    eitp__node_call(step->node, call);
+    for (int i = step->node->input_count; i < step->input_count; i++)
+        eitp__set_operand(&call->inputs[i], step->inputs[i]);
+    for (int i = step->node->output_count; i < step->output_count; i++)
+        eitp__set_operand(&call->outputs[i], step->outputs[i]);
+    call->input_count = step->input_count;
+    call->output_count = step->output_count;
+    if (step->node->op == EITP__OP_MATMUL)
+        call->integers[2] = step->epilogue;
+    call->accumulates = step->accumulates;
+}
+
 /* ---- Owners ---- */
 
 EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor) {
