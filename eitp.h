@@ -5398,9 +5398,9 @@ typedef enum eitp__family {
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
  *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
  *                        [n, blocks], picked WIDE [n]; computes the logits x table^T without storing them; for each row
- *                        and block of EITP__HEAD_BLOCK columns (the last may have fewer), top is the largest logit, e
- *                        has exp(logit - top) for each column, and sum their sum; picked is the logit of the row's
- *                        target, written only if the target is in the vocabulary
+ *                        and block of columns, top is the largest logit, e has exp(logit - top) for each column, and
+ *                        sum their sum; picked is the logit of the row's target, written only if the target is in the
+ *                        vocabulary; a block has EITP__HEAD_BLOCK columns, the last may have fewer
  *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE's; integers: ignored
  *                        target, vocabulary
  *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may be e's memory; integers[0]
@@ -5576,7 +5576,7 @@ typedef enum eitp__update_rule {
 /* Maximum root mean square of the update of a block by FACTORED: Adafactor's clipping threshold d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-/* The width of a block of logits in HEAD. */
+/* The width of a block of logits in HEAD, of these kernels: eitp__backend_interface.head_block. */
 #define EITP__HEAD_BLOCK 192
 
 /*
@@ -6164,13 +6164,19 @@ EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call
  * support.
  */
 
-#define EITP__BACKEND_API_VERSION 6
+#define EITP__BACKEND_API_VERSION 5
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
+
+/* Where memory is. */
+typedef enum eitp__place {
+    EITP__PLACE_DEVICE,
+    EITP__PLACE_HOST /* memory of the host that the device copies from and to without a detour */
+} eitp__place;
 
 typedef enum eitp__instruction_kind {
     EITP__COMPUTE, /* executes a call */
@@ -6246,7 +6252,8 @@ typedef struct eitp__backend {
 struct eitp__backend_interface {
     uint32_t api_version;
     const char *name;
-    int is_host_memory; /* 1 if any thread may read and write the memory of `allocate` */
+    int is_host_memory; /* 1 if any thread may read and write the memory of EITP__PLACE_DEVICE */
+    int head_block;     /* columns of a block of HEAD: those that a tile of its product has */
 
     eitp_status (*create)(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                           eitp_error *error);
@@ -6262,10 +6269,10 @@ struct eitp__backend_interface {
     eitp_dtype (*preferred_precision)(const eitp__backend *backend);
 
     /*
-     * Nominal speed of all threads together: operations per second in products of this dtype, and bytes per second to
-     * and from memory. It is not measured, so that plans that depend on it are always the same.
+     * Estimates the time of a call, as given to `supports`, with `flops` arithmetic operations on `bytes` that it reads
+     * and writes. It is not measured, so that plans that depend on it are always the same.
      */
-    void (*nominal_speed)(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes);
+    double (*seconds)(const eitp__backend *backend, const eitp__call *call, double flops, double bytes);
 
     /*
      * The number of terms that a product of this dtype adds at once. A sum over rows that is computed in parts has the
@@ -6279,9 +6286,9 @@ struct eitp__backend_interface {
      */
     int (*supports)(const eitp__backend *backend, const eitp__call *call);
 
-    /* Device memory, zeroed, at EITP__ALIGNMENT; NULL if there is not enough. */
-    void *(*allocate)(eitp__backend *backend, size_t size);
-    void (*release)(eitp__backend *backend, void *memory, size_t size);
+    /* Memory of a place, zeroed, at EITP__ALIGNMENT; NULL if there is not enough. */
+    void *(*allocate)(eitp__backend *backend, eitp__place place, size_t size);
+    void (*release)(eitp__backend *backend, eitp__place place, void *memory, size_t size);
     eitp_status (*upload)(eitp__backend *backend, void *device, const void *source, size_t size, eitp_error *error);
     eitp_status (*download)(eitp__backend *backend, void *target, const void *device, size_t size, eitp_error *error);
 
@@ -6545,6 +6552,10 @@ struct eitp_context {
 
 /* Sets *dtype to that of a precision such as "bf16"; 0 if there is none of this name. */
 EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype);
+
+/* Memory of the host that values are uploaded from: zeroed; NULL if there is not enough. */
+EITP__PRIVATE void *eitp__staging_allocate(eitp_context *context, size_t size);
+EITP__PRIVATE void eitp__staging_release(eitp_context *context, void *memory, size_t size);
 
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
@@ -7299,7 +7310,7 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
 /* Recomputes values instead of keeping them, for as long as that lowers the peak and it is above `target` bytes. */
 EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error);
 
-/* The time of a step at the device's nominal speed, in seconds. */
+/* The backend's estimate of the time of a step, in seconds. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
 /* Finds the arena blocks, windows included, and their lifetimes, without offsets; 0: out of memory. */
@@ -10471,7 +10482,7 @@ typedef struct eitp__draw {
 } eitp__draw;
 
 typedef struct eitp__batch {
-    eitp_host host;
+    eitp_context *context;
     const eitp_pass *pass;
     int64_t count, rows;                /* samples, and rows up to the end of the last */
     void *values[EITP_MAX_PASS_INPUTS]; /* of each input: [rows] or [places] */
@@ -10485,8 +10496,7 @@ typedef struct eitp__batch {
 } eitp__batch;
 
 /* The pass must outlive the batch. Release it after a failure too. */
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
-                                             eitp_error *error);
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_pass *pass, eitp__batch *batch, eitp_error *error);
 EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 
 /* Removes all samples. */
@@ -10654,6 +10664,7 @@ EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead);
 /* Evaluation: a plan without gradients, and the means of losses and measures over samples. */
 
 typedef struct eitp__evaluator {
+    eitp_host host;
     eitp_pass pass;
     eitp_plan *plan;
     eitp__batch batch;
@@ -19727,11 +19738,9 @@ static int eitp__null_sum_group(const eitp__backend *backend, eitp_dtype dtype) 
     return 1;
 }
 
-static void eitp__null_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
-    (void)backend;
-    (void)dtype;
-    *flops = 1e11;
-    *bytes = 1e10;
+static double eitp__null_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
+    (void)backend, (void)call;
+    return flops / 1e11 + bytes / 1e10;
 }
 
 static int eitp__null_supports(const eitp__backend *backend, const eitp__call *call) {
@@ -19739,11 +19748,13 @@ static int eitp__null_supports(const eitp__backend *backend, const eitp__call *c
     return 1;
 }
 
-static void *eitp__null_allocate(eitp__backend *backend, size_t size) {
+static void *eitp__null_allocate(eitp__backend *backend, eitp__place place, size_t size) {
+    (void)place;
     return eitp__allocate(&backend->host, size);
 }
 
-static void eitp__null_release(eitp__backend *backend, void *memory, size_t size) {
+static void eitp__null_release(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
+    (void)place;
     eitp__release(&backend->host, memory, size);
 }
 
@@ -19794,12 +19805,13 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         EITP__BACKEND_API_VERSION,
         "null",
         1,
+        EITP__HEAD_BLOCK,
         eitp__null_create,
         eitp__null_destroy,
         eitp__null_describe,
         eitp__null_describe,
         eitp__null_preferred_precision,
-        eitp__null_nominal_speed,
+        eitp__null_seconds,
         eitp__null_sum_group,
         eitp__null_supports,
         eitp__null_allocate,
@@ -20527,11 +20539,14 @@ static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
     return eitp__cpu_sets[cpu->isa].bf16 > eitp__cpu_sets[cpu->isa].f32 ? EITP_BF16 : EITP_F32;
 }
 
-static void eitp__cpu_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
+/* Arithmetic or memory traffic, whichever takes longer, at the nominal speed of all threads. */
+static double eitp__cpu_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    double rate = dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].bf16 : eitp__cpu_sets[cpu->isa].f32;
-    *flops = rate * cpu->threads;
-    *bytes = 1.2e10 * cpu->threads;
+    double rate = call->dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].bf16 : eitp__cpu_sets[cpu->isa].f32;
+    rate *= cpu->threads;
+    if (eitp__slot_family(call->slot) != EITP__FAMILY_TILES)
+        rate /= 8;
+    return fmax(flops / rate, bytes / (1.2e10 * cpu->threads)) + 2e-6;
 }
 
 static int eitp__cpu_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
@@ -20564,9 +20579,11 @@ static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
 }
 
 /* All threads zero it: most of that time the system provides pages. */
-static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
+static void *eitp__cpu_allocate(eitp__backend *backend, eitp__place place, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     eitp__zeroing zeroing;
+    if (place == EITP__PLACE_HOST)
+        return eitp__allocate(&backend->host, size);
     zeroing.memory = (char *)eitp__allocate_uninitialized(&backend->host, size);
     zeroing.size = size;
     if (zeroing.memory)
@@ -20575,7 +20592,8 @@ static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
     return zeroing.memory;
 }
 
-static void eitp__cpu_release(eitp__backend *backend, void *memory, size_t size) {
+static void eitp__cpu_release(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
+    (void)place;
     eitp__release(&backend->host, memory, size);
 }
 
@@ -20832,12 +20850,13 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         EITP__BACKEND_API_VERSION,
         "cpu",
         1,
+        EITP__HEAD_BLOCK,
         eitp__cpu_create,
         eitp__cpu_destroy,
         eitp__cpu_describe,
         eitp__cpu_numerics,
         eitp__cpu_preferred_precision,
-        eitp__cpu_nominal_speed,
+        eitp__cpu_seconds,
         eitp__cpu_sum_group,
         eitp__cpu_supports,
         eitp__cpu_allocate,
@@ -21011,7 +21030,7 @@ EITP__PRIVATE eitp_status eitp__segments_add(eitp__segments *segments, size_t si
     if (!eitp__reserve(&backend->host, (void **)&segments->blocks, &segments->capacity, segments->count + 1,
                        sizeof *segments->blocks))
         return eitp__fail_memory(error, sizeof *segments->blocks, "the list of segments");
-    *memory = backend->interface->allocate(backend, size);
+    *memory = backend->interface->allocate(backend, EITP__PLACE_DEVICE, size);
     if (!*memory)
         return eitp__fail_memory(error, size, what);
     segments->blocks[segments->count].memory = *memory;
@@ -21021,7 +21040,7 @@ EITP__PRIVATE eitp_status eitp__segments_add(eitp__segments *segments, size_t si
 
 EITP__PRIVATE void eitp__segments_remove(eitp__segments *segments) {
     const eitp__segment *last = &segments->blocks[--segments->count];
-    segments->backend->interface->release(segments->backend, last->memory, last->size);
+    segments->backend->interface->release(segments->backend, EITP__PLACE_DEVICE, last->memory, last->size);
 }
 
 EITP__PRIVATE void eitp__segments_retain(eitp__segments *segments) {
@@ -21630,7 +21649,8 @@ void eitp_context_destroy(eitp_context *context) {
     host = context->host;
     eitp__context_finish(context);
     if (context->arena.memory)
-        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+        context->backend->interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory,
+                                             context->arena.size);
     for (size_t i = 0; i < context->variable_count; i++)
         eitp__release(&host, (void *)(uintptr_t)context->variables[i].info.name,
                       strlen(context->variables[i].info.name) + 1);
@@ -21654,6 +21674,14 @@ const char *eitp_context_numerics(const eitp_context *context) {
 
 eitp_dtype eitp_context_precision(const eitp_context *context) {
     return context ? context->precision : EITP_F32;
+}
+
+EITP__PRIVATE void *eitp__staging_allocate(eitp_context *context, size_t size) {
+    return context->backend->interface->allocate(context->backend, EITP__PLACE_HOST, size);
+}
+
+EITP__PRIVATE void eitp__staging_release(eitp_context *context, void *memory, size_t size) {
+    context->backend->interface->release(context->backend, EITP__PLACE_HOST, memory, size);
 }
 
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
@@ -21696,7 +21724,8 @@ EITP__PRIVATE void eitp__arena_release(eitp_context *context) {
     if (!context->arena.memory)
         return;
     eitp__context_finish(context);
-    context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    context->backend->interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory,
+                                         context->arena.size);
     context->released_arena = context->arena.size;
     context->arena.memory = NULL;
     context->arena.size = 0;
@@ -21721,7 +21750,8 @@ EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, e
         return EITP_OK;
     eitp__context_finish(context);
     if (context->arena.memory)
-        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+        context->backend->interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory,
+                                             context->arena.size);
     context->arena.memory = NULL;
     context->arena.size = 0;
     eitp__arena_invalidate(context);
@@ -21740,15 +21770,15 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
     eitp__context_finish(context);
     /* Its contents need not survive, so the old arena is released first: the two are never allocated together. */
     if (context->arena.memory)
-        interface->release(context->backend, context->arena.memory, old);
-    context->arena.memory = interface->allocate(context->backend, size);
+        interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory, old);
+    context->arena.memory = interface->allocate(context->backend, EITP__PLACE_DEVICE, size);
     context->arena.size = context->arena.memory ? size : 0;
     eitp__arena_invalidate(context);
     if (context->arena.memory)
         return EITP_OK;
     if (old) {
         /* Existing plans must keep working. */
-        context->arena.memory = interface->allocate(context->backend, old);
+        context->arena.memory = interface->allocate(context->backend, EITP__PLACE_DEVICE, old);
         context->arena.size = context->arena.memory ? old : 0;
     }
     return eitp__fail_memory(error, size, "the arena of activations");
@@ -25446,6 +25476,12 @@ static eitp_status eitp__check_head(const eitp__node *node, eitp_error *error) {
                          "x must be floating-point [n, c], table [v, c] of the same dtype, and targets i32 [n]");
 }
 
+/* The number of blocks of HEAD in a vocabulary. */
+static int64_t eitp__head_blocks(const eitp__node *node, int64_t vocabulary) {
+    const int64_t block = node->graph->context->backend->interface->head_block;
+    return (vocabulary + block - 1) / block;
+}
+
 static eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *table = node->inputs[1];
     int64_t shape[2];
@@ -25455,7 +25491,7 @@ static eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
     shape[0] = x->shape[0];
     shape[1] = table->shape[0];
     status = eitp__node_output(node, x->dtype, 2, shape, x->rows, error);
-    shape[1] = (table->shape[0] + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    shape[1] = eitp__head_blocks(node, table->shape[0]);
     for (int i = 0; i < 2 && !status; i++)
         status = eitp__node_output(node, eitp__wide(x->dtype), 2, shape, x->rows, error);
     return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 1, shape, x->rows, error);
@@ -25499,7 +25535,7 @@ static eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error
     shape[1] = node->inputs[1]->shape[0];
     if (!status)
         status = eitp__node_output(node, x->dtype, 2, shape, x->rows, error);
-    shape[1] = (shape[1] + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    shape[1] = eitp__head_blocks(node, shape[1]);
     return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 2, shape, x->rows, error);
 }
 
@@ -27841,11 +27877,11 @@ EITP__PRIVATE eitp_tensor *eitp__arena_value(eitp_tensor *x) {
     return owner && owner->leaf != EITP__VARIABLE ? owner : NULL;
 }
 
-/* Roofline estimate: arithmetic or memory traffic, whichever takes longer. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step) {
     const eitp__op_info *info = eitp__op(step->node->graph, step->node->op);
     const eitp__backend *backend = plan->context->backend;
-    double flops = info->flops ? info->flops(step->node) : 0, bytes = 0, rate, bandwidth, seconds;
+    double bytes = 0;
+    eitp__call call;
     for (int i = 0; i < eitp__step_read_count(step); i++) {
         eitp_tensor *x = eitp__step_read(step, i);
         bytes += x ? eitp__value_bytes(x) : 0;
@@ -27855,11 +27891,8 @@ EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step 
     /* Without a carry, an accumulating pad leaves everything outside its input's range alone. */
     if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
         bytes = 3 * eitp__value_bytes(step->inputs[0]);
-    backend->interface->nominal_speed(backend, eitp__node_dtype(step->node), &rate, &bandwidth);
-    if (!info->is_product)
-        rate /= 8;
-    seconds = flops / rate > bytes / bandwidth ? flops / rate : bytes / bandwidth;
-    return seconds + 2e-6;
+    eitp__step_call(step, &call);
+    return backend->interface->seconds(backend, &call, info->flops ? info->flops(step->node) : 0, bytes);
 }
 
 static int eitp__is_product(const eitp__step *step) {
@@ -29191,13 +29224,13 @@ static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
         size_t size = eitp__tensor_bytes(input->tensor);
         if (!input->is_kept)
             continue;
-        input->memory = backend->interface->allocate(backend, size);
+        input->memory = backend->interface->allocate(backend, EITP__PLACE_DEVICE, size);
         if (!input->memory)
             return eitp__fail_memory(error, size, "a kept input");
     }
     plan->uploaded_rows = -1;
     if (plan->graph->capacity >= 0 && !plan->context->plans_only)
-        plan->device_rows = backend->interface->allocate(backend, sizeof plan->rows);
+        plan->device_rows = backend->interface->allocate(backend, EITP__PLACE_DEVICE, sizeof plan->rows);
     return plan->graph->capacity < 0 || plan->context->plans_only || plan->device_rows
                ? EITP_OK
                : eitp__fail_memory(error, sizeof plan->rows, "a number of rows");
@@ -29207,10 +29240,11 @@ static void eitp__release_inputs(eitp_plan *plan) {
     eitp__backend *backend = plan->context->backend;
     for (size_t i = 0; i < plan->input_count; i++) {
         if (plan->inputs[i].memory)
-            backend->interface->release(backend, plan->inputs[i].memory, eitp__tensor_bytes(plan->inputs[i].tensor));
+            backend->interface->release(backend, EITP__PLACE_DEVICE, plan->inputs[i].memory,
+                                        eitp__tensor_bytes(plan->inputs[i].tensor));
     }
     if (plan->device_rows)
-        backend->interface->release(backend, plan->device_rows, sizeof plan->rows);
+        backend->interface->release(backend, EITP__PLACE_DEVICE, plan->device_rows, sizeof plan->rows);
     eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
 }
 
@@ -53117,17 +53151,19 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
     return count;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
-                                             eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_pass *pass, eitp__batch *batch, eitp_error *error) {
+    eitp_context *context = pass->graph->context;
     eitp__batch_buffer buffers[EITP__BATCH_BUFFERS];
     int count;
     memset(batch, 0, sizeof *batch);
-    batch->host = *host;
+    batch->context = context;
     batch->pass = pass;
     count = eitp__batch_buffers(batch, buffers);
     for (int i = 0; i < count; i++) {
-        *buffers[i].memory = buffers[i].bytes ? eitp__allocate(host, buffers[i].bytes) : NULL;
-        if (buffers[i].bytes && !*buffers[i].memory)
+        if (!buffers[i].bytes)
+            continue;
+        *buffers[i].memory = eitp__staging_allocate(context, buffers[i].bytes);
+        if (!*buffers[i].memory)
             return eitp__fail_memory(error, buffers[i].bytes, "a batch");
     }
     return EITP_OK;
@@ -53138,7 +53174,8 @@ EITP__PRIVATE void eitp__batch_release(eitp__batch *batch) {
     if (!batch->pass)
         return;
     for (int i = eitp__batch_buffers(batch, buffers) - 1; i >= 0; i--)
-        eitp__release(&batch->host, *buffers[i].memory, buffers[i].bytes);
+        if (*buffers[i].memory)
+            eitp__staging_release(batch->context, *buffers[i].memory, buffers[i].bytes);
     memset(batch, 0, sizeof *batch);
 }
 
@@ -53447,7 +53484,7 @@ EITP__PRIVATE eitp_status eitp__step_batches_create(const eitp_host *host, const
         return eitp__fail_memory(error, bytes, "the batches of a step");
     batches->count = count;
     for (int64_t i = 0; i < count && !status; i++)
-        status = eitp__batch_create(host, pass, &batches->passes[i], error);
+        status = eitp__batch_create(pass, &batches->passes[i], error);
     return status;
 }
 
@@ -53722,13 +53759,14 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t 
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
+    evaluator->host = host;
     status = eitp__pass_build(&evaluator->pass, task, &layout, 0, samples * task->rows, error);
     if (!status)
         status = eitp__check_metric_names(&evaluator->pass, error);
     if (!status)
         status = eitp_plan_create(evaluator->pass.graph, &evaluator->plan, error);
     if (!status)
-        status = eitp__batch_create(&host, &evaluator->pass, &evaluator->batch, error);
+        status = eitp__batch_create(&evaluator->pass, &evaluator->batch, error);
     if (!status)
         status = eitp__evaluator_create_observations(&host, task, most, evaluator, error);
     if (status)
@@ -53754,7 +53792,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_
 }
 
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
-    const eitp_host host = evaluator->batch.host;
+    const eitp_host host = evaluator->host;
     if (evaluator->losses)
         eitp__release(&host, evaluator->losses, (size_t)evaluator->pass.layout.samples * sizeof *evaluator->losses);
     if (evaluator->values)

@@ -11,13 +11,19 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 6
+#define EITP__BACKEND_API_VERSION 5
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
+
+/* Where memory is. */
+typedef enum eitp__place {
+    EITP__PLACE_DEVICE,
+    EITP__PLACE_HOST /* memory of the host that the device copies from and to without a detour */
+} eitp__place;
 
 typedef enum eitp__instruction_kind {
     EITP__COMPUTE, /* executes a call */
@@ -93,7 +99,8 @@ typedef struct eitp__backend {
 struct eitp__backend_interface {
     uint32_t api_version;
     const char *name;
-    int is_host_memory; /* 1 if any thread may read and write the memory of `allocate` */
+    int is_host_memory; /* 1 if any thread may read and write the memory of EITP__PLACE_DEVICE */
+    int head_block;     /* columns of a block of HEAD: those that a tile of its product has */
 
     eitp_status (*create)(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                           eitp_error *error);
@@ -109,10 +116,10 @@ struct eitp__backend_interface {
     eitp_dtype (*preferred_precision)(const eitp__backend *backend);
 
     /*
-     * Nominal speed of all threads together: operations per second in products of this dtype, and bytes per second to
-     * and from memory. It is not measured, so that plans that depend on it are always the same.
+     * Estimates the time of a call, as given to `supports`, with `flops` arithmetic operations on `bytes` that it reads
+     * and writes. It is not measured, so that plans that depend on it are always the same.
      */
-    void (*nominal_speed)(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes);
+    double (*seconds)(const eitp__backend *backend, const eitp__call *call, double flops, double bytes);
 
     /*
      * The number of terms that a product of this dtype adds at once. A sum over rows that is computed in parts has the
@@ -126,9 +133,9 @@ struct eitp__backend_interface {
      */
     int (*supports)(const eitp__backend *backend, const eitp__call *call);
 
-    /* Device memory, zeroed, at EITP__ALIGNMENT; NULL if there is not enough. */
-    void *(*allocate)(eitp__backend *backend, size_t size);
-    void (*release)(eitp__backend *backend, void *memory, size_t size);
+    /* Memory of a place, zeroed, at EITP__ALIGNMENT; NULL if there is not enough. */
+    void *(*allocate)(eitp__backend *backend, eitp__place place, size_t size);
+    void (*release)(eitp__backend *backend, eitp__place place, void *memory, size_t size);
     eitp_status (*upload)(eitp__backend *backend, void *device, const void *source, size_t size, eitp_error *error);
     eitp_status (*download)(eitp__backend *backend, void *target, const void *device, size_t size, eitp_error *error);
 

@@ -106,9 +106,9 @@ typedef enum eitp__family {
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
  *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
  *                        [n, blocks], picked WIDE [n]; computes the logits x table^T without storing them; for each row
- *                        and block of EITP__HEAD_BLOCK columns (the last may have fewer), top is the largest logit, e
- *                        has exp(logit - top) for each column, and sum their sum; picked is the logit of the row's
- *                        target, written only if the target is in the vocabulary
+ *                        and block of columns, top is the largest logit, e has exp(logit - top) for each column, and
+ *                        sum their sum; picked is the logit of the row's target, written only if the target is in the
+ *                        vocabulary; a block has EITP__HEAD_BLOCK columns, the last may have fewer
  *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE's; integers: ignored
  *                        target, vocabulary
  *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may be e's memory; integers[0]
@@ -284,7 +284,7 @@ typedef enum eitp__update_rule {
 /* Maximum root mean square of the update of a block by FACTORED: Adafactor's clipping threshold d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-/* The width of a block of logits in HEAD. */
+/* The width of a block of logits in HEAD, of these kernels: eitp__backend_interface.head_block. */
 #define EITP__HEAD_BLOCK 192
 
 /*

@@ -72,11 +72,13 @@ static void protect_all(const device *d, int access) {
         protect(&d->blocks[i], access);
 }
 
-static void *device_allocate(eitp__backend *backend, size_t size) {
+static void *device_allocate(eitp__backend *backend, eitp__place place, size_t size) {
     device *d = device_of(backend);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     block *b = &d->blocks[d->block_count];
     void *counted;
+    if (place == EITP__PLACE_HOST)
+        return d->cpu->interface->allocate(d->cpu, place, size);
     if (d->block_count == MOST_BLOCKS)
         refuse("too many blocks");
     /* The host's allocator decides whether there is memory, as tests expect; the block has no other use. */
@@ -93,8 +95,12 @@ static void *device_allocate(eitp__backend *backend, size_t size) {
     return b->memory;
 }
 
-static void device_release(eitp__backend *backend, void *memory, size_t size) {
+static void device_release(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
     device *d = device_of(backend);
+    if (place == EITP__PLACE_HOST) {
+        d->cpu->interface->release(d->cpu, place, memory, size);
+        return;
+    }
     if (d->note_count)
         refuse("memory is released before `wait`");
     for (size_t i = 0; i < d->block_count; i++) {
@@ -336,8 +342,8 @@ static eitp_dtype device_preferred_precision(const eitp__backend *backend) {
     return cpu_of(backend)->interface->preferred_precision(cpu_of(backend));
 }
 
-static void device_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
-    cpu_of(backend)->interface->nominal_speed(cpu_of(backend), dtype, flops, bytes);
+static double device_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
+    return cpu_of(backend)->interface->seconds(cpu_of(backend), call, flops, bytes);
 }
 
 static int device_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
@@ -357,12 +363,13 @@ EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void) {
         EITP__BACKEND_API_VERSION,
         "test",
         0,
+        EITP__HEAD_BLOCK,
         device_create,
         device_destroy,
         device_describe,
         device_numerics,
         device_preferred_precision,
-        device_nominal_speed,
+        device_seconds,
         device_sum_group,
         device_supports,
         device_allocate,

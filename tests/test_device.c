@@ -51,7 +51,7 @@ static void write_too_early(fixture *f) {
 }
 
 static void release_too_early(fixture *f) {
-    f->device->release(f->backend, f->context->arena.memory, f->context->arena.size);
+    f->device->release(f->backend, EITP__PLACE_DEVICE, f->context->arena.memory, f->context->arena.size);
 }
 
 static void discard_too_early(fixture *f) {

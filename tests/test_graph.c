@@ -758,13 +758,46 @@ static void backends_are_asked_about_calls(void) {
     eitp_context_destroy(context);
 }
 
+/* The backend says how wide the blocks of a fused head are. */
+static void heads_have_the_blocks_of_the_backend(void) {
+    const int64_t x_shape[2] = {4, 8}, table_shape[2] = {100, 8}, rows = 4;
+    eitp_context *context = open_context("ref", 1);
+    const eitp__backend_interface *original;
+    eitp__backend_interface interface;
+    REQUIRE(context);
+    original = context->backend->interface;
+    interface = *original;
+    context->backend->interface = &interface;
+    for (int block = 10; block <= 40; block += 30) {
+        eitp_graph *graph = NULL;
+        eitp_tensor *loss;
+        eitp_error error = EITP__ZERO;
+        interface.head_block = block;
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+        loss = eitp_linear_cross_entropy(eitp_input(graph, "x", EITP_BF16, 2, x_shape),
+                                         eitp_input(graph, "table", EITP_BF16, 2, table_shape),
+                                         eitp_input(graph, "targets", EITP_I32, 1, &rows), -100);
+        REQUIRE(loss);
+        CHECK(loss->node->outputs[3]->shape[1] == (block == 10 ? 10 : 3));
+        eitp_graph_destroy(graph);
+    }
+    context->backend->interface = original;
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(refusals_name_op_and_shapes), TEST(ops_on_null_return_null),
-        TEST(composed_ops_pass_errors_on), TEST(ops_without_a_kernel_are_refused),
-        TEST(tensor_properties),           TEST(tensors_of_other_graphs_are_refused),
-        TEST(entries_of_ops_agree),        TEST(backends_are_asked_about_calls),
-        TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
+        TEST(refusals_name_op_and_shapes),
+        TEST(ops_on_null_return_null),
+        TEST(composed_ops_pass_errors_on),
+        TEST(ops_without_a_kernel_are_refused),
+        TEST(tensor_properties),
+        TEST(tensors_of_other_graphs_are_refused),
+        TEST(entries_of_ops_agree),
+        TEST(backends_are_asked_about_calls),
+        TEST(heads_have_the_blocks_of_the_backend),
+        TEST(every_allocation_may_fail),
+        TEST(every_allocation_of_expansions_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -204,11 +204,14 @@ static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
     return eitp__cpu_sets[cpu->isa].bf16 > eitp__cpu_sets[cpu->isa].f32 ? EITP_BF16 : EITP_F32;
 }
 
-static void eitp__cpu_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
+/* Arithmetic or memory traffic, whichever takes longer, at the nominal speed of all threads. */
+static double eitp__cpu_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    double rate = dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].bf16 : eitp__cpu_sets[cpu->isa].f32;
-    *flops = rate * cpu->threads;
-    *bytes = 1.2e10 * cpu->threads;
+    double rate = call->dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].bf16 : eitp__cpu_sets[cpu->isa].f32;
+    rate *= cpu->threads;
+    if (eitp__slot_family(call->slot) != EITP__FAMILY_TILES)
+        rate /= 8;
+    return fmax(flops / rate, bytes / (1.2e10 * cpu->threads)) + 2e-6;
 }
 
 static int eitp__cpu_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
@@ -241,9 +244,11 @@ static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
 }
 
 /* All threads zero it: most of that time the system provides pages. */
-static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
+static void *eitp__cpu_allocate(eitp__backend *backend, eitp__place place, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     eitp__zeroing zeroing;
+    if (place == EITP__PLACE_HOST)
+        return eitp__allocate(&backend->host, size);
     zeroing.memory = (char *)eitp__allocate_uninitialized(&backend->host, size);
     zeroing.size = size;
     if (zeroing.memory)
@@ -252,7 +257,8 @@ static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
     return zeroing.memory;
 }
 
-static void eitp__cpu_release(eitp__backend *backend, void *memory, size_t size) {
+static void eitp__cpu_release(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
+    (void)place;
     eitp__release(&backend->host, memory, size);
 }
 
@@ -509,12 +515,13 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         EITP__BACKEND_API_VERSION,
         "cpu",
         1,
+        EITP__HEAD_BLOCK,
         eitp__cpu_create,
         eitp__cpu_destroy,
         eitp__cpu_describe,
         eitp__cpu_numerics,
         eitp__cpu_preferred_precision,
-        eitp__cpu_nominal_speed,
+        eitp__cpu_seconds,
         eitp__cpu_sum_group,
         eitp__cpu_supports,
         eitp__cpu_allocate,

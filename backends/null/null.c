@@ -44,11 +44,9 @@ static int eitp__null_sum_group(const eitp__backend *backend, eitp_dtype dtype) 
     return 1;
 }
 
-static void eitp__null_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
-    (void)backend;
-    (void)dtype;
-    *flops = 1e11;
-    *bytes = 1e10;
+static double eitp__null_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
+    (void)backend, (void)call;
+    return flops / 1e11 + bytes / 1e10;
 }
 
 static int eitp__null_supports(const eitp__backend *backend, const eitp__call *call) {
@@ -56,11 +54,13 @@ static int eitp__null_supports(const eitp__backend *backend, const eitp__call *c
     return 1;
 }
 
-static void *eitp__null_allocate(eitp__backend *backend, size_t size) {
+static void *eitp__null_allocate(eitp__backend *backend, eitp__place place, size_t size) {
+    (void)place;
     return eitp__allocate(&backend->host, size);
 }
 
-static void eitp__null_release(eitp__backend *backend, void *memory, size_t size) {
+static void eitp__null_release(eitp__backend *backend, eitp__place place, void *memory, size_t size) {
+    (void)place;
     eitp__release(&backend->host, memory, size);
 }
 
@@ -111,12 +111,13 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         EITP__BACKEND_API_VERSION,
         "null",
         1,
+        EITP__HEAD_BLOCK,
         eitp__null_create,
         eitp__null_destroy,
         eitp__null_describe,
         eitp__null_describe,
         eitp__null_preferred_precision,
-        eitp__null_nominal_speed,
+        eitp__null_seconds,
         eitp__null_sum_group,
         eitp__null_supports,
         eitp__null_allocate,

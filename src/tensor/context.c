@@ -146,7 +146,8 @@ void eitp_context_destroy(eitp_context *context) {
     host = context->host;
     eitp__context_finish(context);
     if (context->arena.memory)
-        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+        context->backend->interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory,
+                                             context->arena.size);
     for (size_t i = 0; i < context->variable_count; i++)
         eitp__release(&host, (void *)(uintptr_t)context->variables[i].info.name,
                       strlen(context->variables[i].info.name) + 1);
@@ -170,6 +171,14 @@ const char *eitp_context_numerics(const eitp_context *context) {
 
 eitp_dtype eitp_context_precision(const eitp_context *context) {
     return context ? context->precision : EITP_F32;
+}
+
+EITP__PRIVATE void *eitp__staging_allocate(eitp_context *context, size_t size) {
+    return context->backend->interface->allocate(context->backend, EITP__PLACE_HOST, size);
+}
+
+EITP__PRIVATE void eitp__staging_release(eitp_context *context, void *memory, size_t size) {
+    context->backend->interface->release(context->backend, EITP__PLACE_HOST, memory, size);
 }
 
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
@@ -212,7 +221,8 @@ EITP__PRIVATE void eitp__arena_release(eitp_context *context) {
     if (!context->arena.memory)
         return;
     eitp__context_finish(context);
-    context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    context->backend->interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory,
+                                         context->arena.size);
     context->released_arena = context->arena.size;
     context->arena.memory = NULL;
     context->arena.size = 0;
@@ -237,7 +247,8 @@ EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, e
         return EITP_OK;
     eitp__context_finish(context);
     if (context->arena.memory)
-        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+        context->backend->interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory,
+                                             context->arena.size);
     context->arena.memory = NULL;
     context->arena.size = 0;
     eitp__arena_invalidate(context);
@@ -256,15 +267,15 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
     eitp__context_finish(context);
     /* Its contents need not survive, so the old arena is released first: the two are never allocated together. */
     if (context->arena.memory)
-        interface->release(context->backend, context->arena.memory, old);
-    context->arena.memory = interface->allocate(context->backend, size);
+        interface->release(context->backend, EITP__PLACE_DEVICE, context->arena.memory, old);
+    context->arena.memory = interface->allocate(context->backend, EITP__PLACE_DEVICE, size);
     context->arena.size = context->arena.memory ? size : 0;
     eitp__arena_invalidate(context);
     if (context->arena.memory)
         return EITP_OK;
     if (old) {
         /* Existing plans must keep working. */
-        context->arena.memory = interface->allocate(context->backend, old);
+        context->arena.memory = interface->allocate(context->backend, EITP__PLACE_DEVICE, old);
         context->arena.size = context->arena.memory ? old : 0;
     }
     return eitp__fail_memory(error, size, "the arena of activations");

@@ -55,6 +55,10 @@ struct eitp_context {
 /* Sets *dtype to that of a precision such as "bf16"; 0 if there is none of this name. */
 EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype);
 
+/* Memory of the host that values are uploaded from: zeroed; NULL if there is not enough. */
+EITP__PRIVATE void *eitp__staging_allocate(eitp_context *context, size_t size);
+EITP__PRIVATE void eitp__staging_release(eitp_context *context, void *memory, size_t size);
+
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 

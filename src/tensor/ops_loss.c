@@ -97,6 +97,12 @@ static eitp_status eitp__check_head(const eitp__node *node, eitp_error *error) {
                          "x must be floating-point [n, c], table [v, c] of the same dtype, and targets i32 [n]");
 }
 
+/* The number of blocks of HEAD in a vocabulary. */
+static int64_t eitp__head_blocks(const eitp__node *node, int64_t vocabulary) {
+    const int64_t block = node->graph->context->backend->interface->head_block;
+    return (vocabulary + block - 1) / block;
+}
+
 static eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *table = node->inputs[1];
     int64_t shape[2];
@@ -106,7 +112,7 @@ static eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
     shape[0] = x->shape[0];
     shape[1] = table->shape[0];
     status = eitp__node_output(node, x->dtype, 2, shape, x->rows, error);
-    shape[1] = (table->shape[0] + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    shape[1] = eitp__head_blocks(node, table->shape[0]);
     for (int i = 0; i < 2 && !status; i++)
         status = eitp__node_output(node, eitp__wide(x->dtype), 2, shape, x->rows, error);
     return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 1, shape, x->rows, error);
@@ -150,7 +156,7 @@ static eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error
     shape[1] = node->inputs[1]->shape[0];
     if (!status)
         status = eitp__node_output(node, x->dtype, 2, shape, x->rows, error);
-    shape[1] = (shape[1] + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    shape[1] = eitp__head_blocks(node, shape[1]);
     return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 2, shape, x->rows, error);
 }
 

@@ -58,13 +58,13 @@ static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
         size_t size = eitp__tensor_bytes(input->tensor);
         if (!input->is_kept)
             continue;
-        input->memory = backend->interface->allocate(backend, size);
+        input->memory = backend->interface->allocate(backend, EITP__PLACE_DEVICE, size);
         if (!input->memory)
             return eitp__fail_memory(error, size, "a kept input");
     }
     plan->uploaded_rows = -1;
     if (plan->graph->capacity >= 0 && !plan->context->plans_only)
-        plan->device_rows = backend->interface->allocate(backend, sizeof plan->rows);
+        plan->device_rows = backend->interface->allocate(backend, EITP__PLACE_DEVICE, sizeof plan->rows);
     return plan->graph->capacity < 0 || plan->context->plans_only || plan->device_rows
                ? EITP_OK
                : eitp__fail_memory(error, sizeof plan->rows, "a number of rows");
@@ -74,10 +74,11 @@ static void eitp__release_inputs(eitp_plan *plan) {
     eitp__backend *backend = plan->context->backend;
     for (size_t i = 0; i < plan->input_count; i++) {
         if (plan->inputs[i].memory)
-            backend->interface->release(backend, plan->inputs[i].memory, eitp__tensor_bytes(plan->inputs[i].tensor));
+            backend->interface->release(backend, EITP__PLACE_DEVICE, plan->inputs[i].memory,
+                                        eitp__tensor_bytes(plan->inputs[i].tensor));
     }
     if (plan->device_rows)
-        backend->interface->release(backend, plan->device_rows, sizeof plan->rows);
+        backend->interface->release(backend, EITP__PLACE_DEVICE, plan->device_rows, sizeof plan->rows);
     eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
 }
 

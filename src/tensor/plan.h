@@ -226,7 +226,7 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
 /* Recomputes values instead of keeping them, for as long as that lowers the peak and it is above `target` bytes. */
 EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error);
 
-/* The time of a step at the device's nominal speed, in seconds. */
+/* The backend's estimate of the time of a step, in seconds. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
 /* Finds the arena blocks, windows included, and their lifetimes, without offsets; 0: out of memory. */

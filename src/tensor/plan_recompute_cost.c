@@ -17,11 +17,11 @@ EITP__PRIVATE eitp_tensor *eitp__arena_value(eitp_tensor *x) {
     return owner && owner->leaf != EITP__VARIABLE ? owner : NULL;
 }
 
-/* Roofline estimate: arithmetic or memory traffic, whichever takes longer. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step) {
     const eitp__op_info *info = eitp__op(step->node->graph, step->node->op);
     const eitp__backend *backend = plan->context->backend;
-    double flops = info->flops ? info->flops(step->node) : 0, bytes = 0, rate, bandwidth, seconds;
+    double bytes = 0;
+    eitp__call call;
     for (int i = 0; i < eitp__step_read_count(step); i++) {
         eitp_tensor *x = eitp__step_read(step, i);
         bytes += x ? eitp__value_bytes(x) : 0;
@@ -31,11 +31,8 @@ EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step 
     /* Without a carry, an accumulating pad leaves everything outside its input's range alone. */
     if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
         bytes = 3 * eitp__value_bytes(step->inputs[0]);
-    backend->interface->nominal_speed(backend, eitp__node_dtype(step->node), &rate, &bandwidth);
-    if (!info->is_product)
-        rate /= 8;
-    seconds = flops / rate > bytes / bandwidth ? flops / rate : bytes / bandwidth;
-    return seconds + 2e-6;
+    eitp__step_call(step, &call);
+    return backend->interface->seconds(backend, &call, info->flops ? info->flops(step->node) : 0, bytes);
 }
 
 static int eitp__is_product(const eitp__step *step) {

@@ -18,7 +18,7 @@ EITP__PRIVATE eitp_status eitp__segments_add(eitp__segments *segments, size_t si
     if (!eitp__reserve(&backend->host, (void **)&segments->blocks, &segments->capacity, segments->count + 1,
                        sizeof *segments->blocks))
         return eitp__fail_memory(error, sizeof *segments->blocks, "the list of segments");
-    *memory = backend->interface->allocate(backend, size);
+    *memory = backend->interface->allocate(backend, EITP__PLACE_DEVICE, size);
     if (!*memory)
         return eitp__fail_memory(error, size, what);
     segments->blocks[segments->count].memory = *memory;
@@ -28,7 +28,7 @@ EITP__PRIVATE eitp_status eitp__segments_add(eitp__segments *segments, size_t si
 
 EITP__PRIVATE void eitp__segments_remove(eitp__segments *segments) {
     const eitp__segment *last = &segments->blocks[--segments->count];
-    segments->backend->interface->release(segments->backend, last->memory, last->size);
+    segments->backend->interface->release(segments->backend, EITP__PLACE_DEVICE, last->memory, last->size);
 }
 
 EITP__PRIVATE void eitp__segments_retain(eitp__segments *segments) {

@@ -46,17 +46,19 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
     return count;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
-                                             eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_pass *pass, eitp__batch *batch, eitp_error *error) {
+    eitp_context *context = pass->graph->context;
     eitp__batch_buffer buffers[EITP__BATCH_BUFFERS];
     int count;
     memset(batch, 0, sizeof *batch);
-    batch->host = *host;
+    batch->context = context;
     batch->pass = pass;
     count = eitp__batch_buffers(batch, buffers);
     for (int i = 0; i < count; i++) {
-        *buffers[i].memory = buffers[i].bytes ? eitp__allocate(host, buffers[i].bytes) : NULL;
-        if (buffers[i].bytes && !*buffers[i].memory)
+        if (!buffers[i].bytes)
+            continue;
+        *buffers[i].memory = eitp__staging_allocate(context, buffers[i].bytes);
+        if (!*buffers[i].memory)
             return eitp__fail_memory(error, buffers[i].bytes, "a batch");
     }
     return EITP_OK;
@@ -67,7 +69,8 @@ EITP__PRIVATE void eitp__batch_release(eitp__batch *batch) {
     if (!batch->pass)
         return;
     for (int i = eitp__batch_buffers(batch, buffers) - 1; i >= 0; i--)
-        eitp__release(&batch->host, *buffers[i].memory, buffers[i].bytes);
+        if (*buffers[i].memory)
+            eitp__staging_release(batch->context, *buffers[i].memory, buffers[i].bytes);
     memset(batch, 0, sizeof *batch);
 }
 

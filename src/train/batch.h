@@ -23,7 +23,7 @@ typedef struct eitp__draw {
 } eitp__draw;
 
 typedef struct eitp__batch {
-    eitp_host host;
+    eitp_context *context;
     const eitp_pass *pass;
     int64_t count, rows;                /* samples, and rows up to the end of the last */
     void *values[EITP_MAX_PASS_INPUTS]; /* of each input: [rows] or [places] */
@@ -37,8 +37,7 @@ typedef struct eitp__batch {
 } eitp__batch;
 
 /* The pass must outlive the batch. Release it after a failure too. */
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
-                                             eitp_error *error);
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_pass *pass, eitp__batch *batch, eitp_error *error);
 EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 
 /* Removes all samples. */

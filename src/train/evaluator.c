@@ -60,13 +60,14 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t 
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
+    evaluator->host = host;
     status = eitp__pass_build(&evaluator->pass, task, &layout, 0, samples * task->rows, error);
     if (!status)
         status = eitp__check_metric_names(&evaluator->pass, error);
     if (!status)
         status = eitp_plan_create(evaluator->pass.graph, &evaluator->plan, error);
     if (!status)
-        status = eitp__batch_create(&host, &evaluator->pass, &evaluator->batch, error);
+        status = eitp__batch_create(&evaluator->pass, &evaluator->batch, error);
     if (!status)
         status = eitp__evaluator_create_observations(&host, task, most, evaluator, error);
     if (status)
@@ -92,7 +93,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_
 }
 
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
-    const eitp_host host = evaluator->batch.host;
+    const eitp_host host = evaluator->host;
     if (evaluator->losses)
         eitp__release(&host, evaluator->losses, (size_t)evaluator->pass.layout.samples * sizeof *evaluator->losses);
     if (evaluator->values)

@@ -6,6 +6,7 @@
 #include "train/train.h"
 
 typedef struct eitp__evaluator {
+    eitp_host host;
     eitp_pass pass;
     eitp_plan *plan;
     eitp__batch batch;

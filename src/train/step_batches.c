@@ -11,7 +11,7 @@ EITP__PRIVATE eitp_status eitp__step_batches_create(const eitp_host *host, const
         return eitp__fail_memory(error, bytes, "the batches of a step");
     batches->count = count;
     for (int64_t i = 0; i < count && !status; i++)
-        status = eitp__batch_create(host, pass, &batches->passes[i], error);
+        status = eitp__batch_create(pass, &batches->passes[i], error);
     return status;
 }
 
