@@ -6193,11 +6193,11 @@ typedef enum eitp__instruction_kind {
  */
 typedef struct eitp__instruction {
     eitp__instruction_kind kind;
-    eitp__call *call; /* of EITP__COMPUTE */
+    eitp__call *call; /* EITP__COMPUTE only */
     void *memory;     /* device memory of a transfer, `size` bytes */
     size_t size;
     uint64_t offset; /* in the storage */
-    size_t transfer; /* of EITP__COMPLETE: the index of the instruction that began the transfer */
+    size_t transfer; /* EITP__COMPLETE only: index of the instruction that began the transfer */
 } eitp__instruction;
 
 /* Bytes outside of device memory, such as a file's. Its functions copy to and from memory of the host; any thread may
@@ -6217,8 +6217,8 @@ typedef struct eitp__program_info {
     const eitp__instruction *instructions;
     size_t count;
     const void *rows;             /* NULL: all shapes are fixed */
-    void *workspace;              /* device memory, of the bytes that the most demanding call needs */
-    const eitp__storage *storage; /* of transfers; NULL: there are none */
+    void *workspace;              /* device memory, as large as the most demanding call needs */
+    const eitp__storage *storage; /* what transfers read and write; NULL if there are none */
 } eitp__program_info;
 
 /* Instructions that were prepared. A backend has its own struct for them. */

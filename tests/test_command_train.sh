@@ -96,6 +96,16 @@ if script -qec true /dev/null >/dev/null 2>&1; then
     on_terminal -q
     check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: --block-size is 65" screen'
     rm -rf gone
+    for columns in 50 60 80; do
+        script -qec "stty cols $columns; '$eitp' $train --steps 3 --output-dir shown" /dev/null >screen 2>&1 </dev/null
+        tr '\r' '\n' <screen | sed "s/$(printf '\033')\[K//g" >lines
+        check "$columns columns: the line of a step fits, and ends with the time left" sh -c \
+            "grep -q '^step 3/3  loss .* left\$' lines && ! grep '^step ' lines | awk 'length >= $columns' | grep -q ."
+        script -qec "stty cols $columns; '$eitp' train --help" /dev/null 2>&1 </dev/null | tr -d '\r' >lines
+        check "$columns columns: the help is wrapped between words" sh -c \
+            "grep -q '^      *also: --train-data --train-file' lines && ! grep -v -e '|' lines | awk 'length >= $columns' | grep -q ."
+        rm -rf shown
+    done
 else
     echo "SKIPPED the lines on a terminal: script (util-linux) is missing"
 fi

@@ -390,31 +390,75 @@ void options_print(const option_set *o, int json) {
     text_release(&t);
 }
 
-static void print_option_help(const option_entry *row, const char *help, text_buffer *t) {
-    char argument[100], left[160];
+/* The right column of the help, wrapped between words. */
+typedef struct help_column {
+    text_buffer *t;
+    size_t columns, indent; /* of the terminal, 0: as long as it gets; of the column */
+    size_t used;            /* columns of the line so far */
+} help_column;
+
+static void indent_line(help_column *h) {
+    text_format(h->t, "\n%*s", (int)h->indent, "");
+    h->used = h->indent;
+}
+
+/* Begins with the left column, which on a narrow terminal has a line of its own. */
+static void begin_help(help_column *h, const char *left) {
+    const size_t before = h->t->size;
+    h->indent = h->columns && h->columns < 70 ? 6 : 35;
+    text_format(h->t, "  %-*s", (int)h->indent - 3, left);
+    h->used = h->t->size - before;
+    if (*left && h->indent == 6)
+        indent_line(h);
+}
+
+static void add_help_words(help_column *h, const char *words) {
+    while (*words) {
+        const size_t size = strcspn(words, " ");
+        if (h->columns && h->used > h->indent && h->used + 1 + size >= h->columns)
+            indent_line(h);
+        if (h->used != h->indent) {
+            text_add(h->t, " ", 1);
+            h->used++;
+        }
+        text_add(h->t, words, size);
+        h->used += size;
+        words += size + (words[size] == ' ');
+    }
+}
+
+static void print_option_help(const option_entry *row, const char *help, help_column *h) {
+    char argument[100], text[160];
     if (row->kind == KIND_CHOICE)
         option_list_choices(row->words, "|", "|", argument, sizeof argument);
     else
         snprintf(argument, sizeof argument, "%s", row->words);
-    snprintf(left, sizeof left, "--%s%s%s", row->name, *argument ? " " : "", argument);
-    text_format(t, "  %-32s %s", left, help);
+    snprintf(text, sizeof text, "--%s%s%s", row->name, *argument ? " " : "", argument);
+    begin_help(h, text);
+    add_help_words(h, help);
+    *text = 0;
     if (row->has_fallback && row->kind != KIND_FLAG && !strstr(help, "(required)") && !strstr(help, "(default: "))
-        text_format(t, " (default: %s)", row->fallback);
+        snprintf(text, sizeof text, "(default: %s)", row->fallback);
     else if (row->has_fallback && row->kind == KIND_FLAG && strchr("1t", *row->fallback))
-        text_format(t, " (default; --no-%s turns it off)", row->name);
-    text_format(t, "\n");
+        snprintf(text, sizeof text, "(default; --no-%s turns it off)", row->name);
+    add_help_words(h, text);
+    text_format(h->t, "\n");
     if (*row->aliases) {
         const char *list = row->aliases, *word;
         size_t size;
-        text_format(t, "  %-32s also:", "");
-        while (option_next_word(&list, &word, &size))
-            text_format(t, " --%.*s", (int)strcspn(word, "= "), word);
-        text_format(t, "\n");
+        begin_help(h, "");
+        add_help_words(h, "also:");
+        while (option_next_word(&list, &word, &size)) {
+            snprintf(text, sizeof text, "--%.*s", (int)strcspn(word, "= "), word);
+            add_help_words(h, text);
+        }
+        text_format(h->t, "\n");
     }
 }
 
 void options_print_help(const char *name, unsigned command) {
     text_buffer t = {NULL, 0, 0};
+    help_column h = {&t, (size_t)output_columns(stdout), 0, 0};
     text_format(&t, "usage: eitp %s [options]%s\n\n", name,
                 command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]"
                 : command == OPTIONS_SET            ? " DIR NAME=VALUE ..."
@@ -422,9 +466,12 @@ void options_print_help(const char *name, unsigned command) {
     for (size_t place = 0; place < option_count(); place++) {
         const option_id i = option_at(place);
         if (option_of(i)->commands & command)
-            print_option_help(option_of(i), option_help(i, command), &t);
+            print_option_help(option_of(i), option_help(i, command), &h);
     }
-    text_format(&t, "\n--name VALUE or --name=VALUE; - and _ are the same. Flags: --name, --name false, --no-name.\n");
+    text_format(&t, "\n");
+    h.used = h.indent = 0;
+    add_help_words(&h, "--name VALUE or --name=VALUE; - and _ are the same. Flags: --name, --name false, --no-name.");
+    text_format(&t, "\n");
     output_result(t.data, t.size);
     text_release(&t);
 }

@@ -4,6 +4,7 @@
 #include "command_wording.h"
 
 #include <stdarg.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* A process has one standard error, so this is global. */
@@ -144,10 +145,26 @@ int output_is_terminal(void) {
     return isatty(STDERR_FILENO);
 }
 
+int output_columns(FILE *stream) {
+    struct winsize size;
+    return isatty(fileno(stream)) && !ioctl(fileno(stream), TIOCGWINSZ, &size) ? size.ws_col : 0;
+}
+
+/* Bytes of a line that leave the last column free: a terminal may start another line when that is filled. */
+static size_t fitting_size(const char *line, int columns) {
+    const size_t size = strlen(line);
+    size_t end = 0;
+    for (int used = 1; end < size && (!columns || used < columns); used++) {
+        const int length = text_utf8_length(line + end, size - end);
+        end += length > 1 ? (size_t)length : 1;
+    }
+    return end;
+}
+
 void output_progress(const char *line) {
     if (!output_is_terminal() || output.detail < OUTPUT_NORMAL)
         return;
-    fprintf(stderr, "\r%s\033[K", line);
+    fprintf(stderr, "\r%.*s\033[K", (int)fitting_size(line, output_columns(stderr)), line);
     fflush(stderr);
     output.progress = 1;
 }

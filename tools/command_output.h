@@ -36,7 +36,10 @@ eitp_log_sink output_log_sink(void);
 /* True if standard error is a terminal. */
 int output_is_terminal(void);
 
-/* On a terminal, shows a line that the next line of any kind replaces. */
+/* The columns of the terminal that a stream is; 0 if it is none, or its width is unknown. */
+int output_columns(FILE *stream);
+
+/* On a terminal, shows a line that the next line of any kind replaces; what does not fit is cut off. */
 void output_progress(const char *line);
 
 /* "12.3 MB", in decimal units. The text is valid until the eighth next call. */

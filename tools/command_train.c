@@ -56,25 +56,57 @@ static int has_perplexity(const training *t) {
     return !strcmp(unit_of(t), "tokens");
 }
 
+/* A part of a line, and when it is left out of a line that is too long: the highest first. */
+typedef struct line_part {
+    int rank;
+    char text[60];
+} line_part;
+
+/* Joins as many parts as fit in `columns`; 0: all of them. */
+static void join_parts(const line_part *parts, int count, int columns, char *line, size_t size) {
+    size_t length;
+    int most = count;
+    do {
+        length = 0;
+        for (int i = 0; i < count; i++) {
+            if (parts[i].rank <= most && length < size)
+                length += (size_t)snprintf(line + length, size - length, "%s%s", length ? "  " : "", parts[i].text);
+        }
+    } while (columns && length >= (size_t)columns && most-- > 1);
+}
+
+/* Formats the line of a step for a terminal of so many columns, or for a file. */
+static void format_step(const training *t, const eitp_run_report *report, int columns, char *line, size_t size) {
+    const eitp_step_report *step = &report->step;
+    line_part parts[] = {{1, ""}, {2, ""}, {6, ""}, {5, ""}, {4, ""}, {7, ""}, {3, ""}};
+    char loss[32], norm[32], left[32];
+    format_loss(step->loss, loss, sizeof loss);
+    format_norm(step->grad_norm, norm, sizeof norm);
+    format_time(report->seconds / (double)(step->step - report->start_step) * (double)(report->steps - step->step),
+                left, sizeof left);
+    snprintf(parts[0].text, sizeof parts[0].text, "step %lld/%lld", (long long)step->step, (long long)report->steps);
+    snprintf(parts[1].text, sizeof parts[1].text, "loss %s", loss);
+    snprintf(parts[2].text, sizeof parts[2].text, "lr %.3g", step->learning_rate);
+    snprintf(parts[3].text, sizeof parts[3].text, "norm %s", norm);
+    snprintf(parts[4].text, sizeof parts[4].text, "%.0f %.30s/s",
+             t->logged_seconds > 0 ? (double)t->logged_items / t->logged_seconds : 0, unit_of(t));
+    snprintf(parts[5].text, sizeof parts[5].text, "%s", output_bytes((double)process_memory()));
+    snprintf(parts[6].text, sizeof parts[6].text, "%s left", left);
+    join_parts(parts, COMMAND_COUNT(parts), columns, line, size);
+}
+
 static void show_step(training *t, const eitp_run_event *event) {
     const eitp_run_report *report = event->report;
     const eitp_step_report *step = &report->step;
     int64_t every = options_integer(&t->r->options, OPTION_LOG_EVERY);
     int terminal = output_is_terminal(), last = step->step == report->steps;
     double now = process_time();
-    char line[300], loss[32], norm[32], left[32];
+    char line[500];
     t->logged_items += step->items;
     t->logged_seconds += event->seconds;
     if (terminal ? now - t->shown < 0.1 && !last : step->step % every && step->step != report->start_step + 1 && !last)
         return;
-    format_time(report->seconds / (double)(step->step - report->start_step) * (double)(report->steps - step->step),
-                left, sizeof left);
-    format_loss(step->loss, loss, sizeof loss);
-    format_norm(step->grad_norm, norm, sizeof norm);
-    snprintf(line, sizeof line, "step %lld/%lld  loss %s  lr %.3g  norm %s  %.0f %s/s  %s  %s left",
-             (long long)step->step, (long long)report->steps, loss, step->learning_rate, norm,
-             t->logged_seconds > 0 ? (double)t->logged_items / t->logged_seconds : 0, unit_of(t),
-             output_bytes((double)process_memory()), left);
+    format_step(t, report, output_columns(stderr), line, sizeof line);
     if (terminal)
         output_progress(line);
     else
