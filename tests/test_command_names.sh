@@ -5,6 +5,25 @@
 train_tokenizer
 exits 0 "a model" $train --steps 1 --output-dir made
 
+# ---- models of the hub ----
+
+cached=cache/hub/models--google-bert--bert-tiny
+mkdir -p $cached/refs $cached/snapshots/0123abcd
+cp -r made/checkpoint-1/. $cached/snapshots/0123abcd
+printf 0123abcd >$cached/refs/main
+HF_HOME=$work/cache HF_HUB_CACHE=
+export HF_HOME HF_HUB_CACHE
+exits 0 "a model of the cache" generate --model google-bert/bert-tiny --prompt x --tokens 2 --threads 1
+check "it is said where it is" grep -q "^model 'google-bert/bert-tiny' is in the cache of the hub: '.*/snapshots/0123abcd'" err
+exits 0 "without its owner" generate --model bert-tiny --prompt x --tokens 2 --threads 1 -q
+refuses 1 "or download one: 'pip install huggingface_hub', then 'hf download openai-community/gpt2 --local-dir gpt2'" \
+    generate --model gpt2 --prompt x
+refuses 1 "'hf download a/b --local-dir b'" generate --model a/b --prompt x
+printf ../../refs >$cached/refs/main
+refuses 1 "no directory 'bert-tiny'" generate --model bert-tiny --prompt x
+refuses 1 "no directory './gpt2'; name a model directory$" generate --model ./gpt2 --prompt x
+HF_HOME=
+
 # runs_with NAME: trains and resumes with files and directories of the name.
 runs_with() {
     name=$1

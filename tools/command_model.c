@@ -1,6 +1,7 @@
 #include "command_model.h"
 
 #include "command_files.h"
+#include "command_hub.h"
 #include "command_output.h"
 
 /* A checkpoint that is named by its own path is not verified when it is found, as those of an output directory are. It
@@ -16,11 +17,18 @@ static void report_damage(const char *directory) {
 
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error) {
     const eitp_host host = command_host();
-    char found[MODEL_PATH_SIZE];
-    eitp_status status = eitp_run_find_checkpoint(&host, path, EITP_RUN_BEST, found, sizeof found, error);
+    const int is_missing = files_info(path).kind == EITP_PATH_MISSING;
+    char found[MODEL_PATH_SIZE], *cached = is_missing ? hub_find(path) : NULL;
+    eitp_status status =
+        eitp_run_find_checkpoint(&host, cached ? cached : path, EITP_RUN_BEST, found, sizeof found, error);
     *directory = status ? NULL : command_copy(found);
+    if (!status && cached)
+        output_info("model '%s' is in the cache of the hub: '%s'", path, cached);
     if (!status && !strcmp(path, found))
         report_damage(found);
+    if (status == EITP_ERROR_ARGUMENT && is_missing)
+        hub_add_hint(path, error);
+    free(cached);
     return status;
 }
 

@@ -12,7 +12,8 @@ enum { MODEL_PATH_SIZE = 4096 };
 eitp_status model_add_hint(eitp_status status, eitp_error *error);
 
 /* The model directory that a path means (see eitp_run_find_checkpoint), in a new text: of an output directory the best
-   checkpoint, or the newest. Warns of a checkpoint that is named by its own path and does not match its manifest. */
+   checkpoint, or the newest; of a name without a path, a model in the hub's cache. Warns of a checkpoint that is named
+   by its own path and does not match its manifest. */
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error);
 
 /*
