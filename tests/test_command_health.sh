@@ -45,6 +45,10 @@ exits 0 "a spike" $spiky --steps 60 --output-dir spiked
 check "a spike is warned of" grep -q '^warning: spike in step 51: loss [0-9.]* (usually .*), gradient norm [0-9.]* (usually [0-9.]*)$' err
 check "a spike is recorded" grep -q '^{"step": 51, .* "spike": "loss and grad_norm", "applied": true}' spiked/metrics.jsonl
 check "a spike is applied" grep -q '"spikes_skipped": 0,' out
+warming=$(echo "$spiky" | sed 's/--lr-schedule constant/--lr-schedule cosine --warmup-steps 55/')
+exits 0 "a spike during warm-up" $warming --lr 2e-2 --steps 60 --output-dir warmed
+check "a spike during warm-up is no warning" sh -c '! grep -q "spike in step" err'
+check "a spike during warm-up is recorded" grep -q '^{"step": 51, .* "spike": ' warmed/metrics.jsonl
 exits 0 "--skip-spikes" $spiky --steps 60 --skip-spikes --output-dir skipped
 check "a skipped spike is warned of" grep -q '^warning: spike in step 51: .*; the step was skipped' err
 check "a skipped spike is recorded" grep -q '^{"step": 51, .* "spike": "loss and grad_norm", "applied": false}' \

@@ -134,11 +134,12 @@ static void eitp__health_watch_state(const eitp_run *run, eitp__health *health) 
         health->overflowed = 1;
 }
 
-/* Reports a spike, unless one was reported a few steps before. */
+/* Reports a spike, unless one was reported a few steps before. During warm-up norms change by themselves: it is only
+   recorded. */
 static void eitp__health_watch_spikes(eitp_run *run, eitp__health *health) {
     const eitp_step_report *step = &run->report.step;
     char loss[80] = "", norm[80] = "", more[48] = "";
-    if (!step->spike)
+    if (!step->spike || step->step <= eitp__trainer_config(run->trainer)->schedule.warmup)
         return;
     if (health->spike_step && step->step - health->spike_step < EITP__SPIKE_INTERVAL) {
         health->unreported_spikes++;
