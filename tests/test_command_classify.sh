@@ -234,6 +234,13 @@ refuses 1 "has 3 labels (cold, mild, warm) that do not fit the 12" eval --model 
 
 # ---- Labels that cannot be learned ----
 
+sed '1s/.*/review,stars/' train.csv >renamed.csv
+exits 0 "columns of other names" train $small --data renamed.csv --text-column review --label-column stars --steps 1 --val-fraction 0 \
+    --output-dir renamed
+exits 0 "eval finds the columns of the run" eval --model renamed --data renamed.csv --threads 1
+exits 0 "predict finds the columns of the run" predict --model renamed/checkpoint-1 --data renamed.csv --threads 1
+check "predict: a line for each row" test "$(wc -l <out)" -eq "$(($(wc -l <renamed.csv) - 1))"
+exits 1 "a column that is named comes first" predict --model renamed --data renamed.csv --text-column text --threads 1
 exits 0 "a header among the rows" train $small --data train.csv --text-column 1 --label-column 2 --steps 1 --val-fraction 0 --output-dir header
 check "is warned of" grep -q "^warning: 1 of the 4 labels of 'train.csv' occurs once (label)" err
 exits 0 "a header that is one" train $small --data train.csv --steps 1 --output-dir no_header

@@ -43,6 +43,7 @@ static eitp_status read_data(void *user, eitp_error *error) {
         return status;
     close_data(e);
     e->block_size = model_block_size(&e->options, checkpoint, eitp_model_positions(e->trained.model));
+    split_copy_columns(&e->options, checkpoint);
     status = split_find_data(&e->options, checkpoint, &e->of_run, error);
     output_progress("reading the data ...");
     return status ? status : kind->open(e, error);

@@ -6,6 +6,7 @@
 #include "command_fit.h"
 #include "command_model.h"
 #include "command_output.h"
+#include "command_split.h"
 #include "command_process.h"
 #include "command_profile.h"
 
@@ -121,11 +122,21 @@ static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *
     return status;
 }
 
-/* Fails before the weights are read if the model is of the wrong kind, or does not fit. */
+/* Opens the data, whose columns the model's run may name. */
+static eitp_status open_examples(predicting *p, eitp_error *error) {
+    if (p->examples)
+        return EITP_OK;
+    split_copy_columns(&p->options, trained_model_checkpoint(&p->trained));
+    return examples_open(&p->options, &p->examples, error);
+}
+
+/* Fails before the weights are read if the data cannot be read, or the model is of the wrong kind or does not fit. */
 static eitp_status admit(void *user, const char *base, const char *adapter, eitp_error *error) {
     predicting *p = (predicting *)user;
     planned_model planned;
-    eitp_status status;
+    eitp_status status = open_examples(p, error);
+    if (status)
+        return status;
     if (!p->trained.tokenizer)
         return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer",
                             p->trained.directory ? p->trained.directory : base);
@@ -148,9 +159,7 @@ static eitp_status predicting_open(predicting *p, eitp_error *error) {
     if (!options_has(&p->options, OPTION_MODEL) && !options_has(&p->options, OPTION_ADAPTER))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--model is required: a model directory or an output directory");
-    status = examples_open(&p->options, &p->examples, error);
-    if (!status)
-        status = trained_model_open_if(&p->options, &p->trained, admit, NULL, p, error);
+    status = trained_model_open_if(&p->options, &p->trained, admit, NULL, p, error);
     if (!status)
         status = eitp_predictor_create(p->trained.model, p->trained.tokenizer, &p->config, &p->predictor, error);
     if (status)

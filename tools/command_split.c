@@ -22,13 +22,17 @@ static void copy_paths(const option_set *from, option_id from_id, option_set *to
         options_set(to, OPTION_DATA, paths->texts[i], SOURCE_RUN, "", &ignored);
 }
 
-/* Takes from the run how its data are read, where the command line does not say. */
-static void copy_reading(const option_set *run, option_set *o) {
-    static const option_id ids[] = {OPTION_DATA_FORMAT,  OPTION_ENCODING,   OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN,
-                                    OPTION_LABEL_COLUMN, OPTION_ON_BAD_ROW, OPTION_DEDUP};
-    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
-        if (options_has(run, ids[i]) && !options_is_explicit(o, ids[i]))
-            options_set_text(o, ids[i], options_text(run, ids[i]), SOURCE_RUN);
+/* How data are read: the columns come first. */
+enum { COLUMNS = 3, READING = 7 };
+static const option_id reading[READING] = {OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN, OPTION_LABEL_COLUMN,
+                                           OPTION_DATA_FORMAT, OPTION_ENCODING,    OPTION_ON_BAD_ROW,
+                                           OPTION_DEDUP};
+
+/* Takes the first `count` of these from the run, where the command line does not say. */
+static void copy_reading(const option_set *run, int count, option_set *o) {
+    for (int i = 0; i < count; i++) {
+        if (options_has(run, reading[i]) && !options_is_explicit(o, reading[i]))
+            options_set_text(o, reading[i], options_text(run, reading[i]), SOURCE_RUN);
     }
 }
 
@@ -58,10 +62,19 @@ eitp_status split_find_data(option_set *o, const char *checkpoint, option_id *of
     }
     if (!status) {
         copy_paths(&run, *of_run, o);
-        copy_reading(&run, o);
+        copy_reading(&run, READING, o);
     }
     options_release(&run);
     return status;
+}
+
+void split_copy_columns(option_set *o, const char *checkpoint) {
+    option_set run;
+    eitp_error ignored;
+    if (options_has(o, OPTION_DATA) && !read_record(checkpoint, &run, &ignored))
+        copy_reading(&run, COLUMNS, o);
+    if (options_has(o, OPTION_DATA))
+        options_release(&run);
 }
 
 /* ---- What it was packed into ---- */

@@ -14,6 +14,9 @@ EITP_BEGIN_DECLARATIONS
  */
 eitp_status split_find_data(option_set *o, const char *checkpoint, option_id *of_run, eitp_error *error);
 
+/* Takes the columns of --data, where no option names them, from the run that wrote `checkpoint`, if its run.json is there. */
+void split_copy_columns(option_set *o, const char *checkpoint);
+
 /*
  * Sets data->path to what the texts of the run's option were packed into, and says so, if the run's directory has that:
  * the texts may have changed or gone missing. OPTION_COUNT: the texts are not those of the run, and nothing is done.
