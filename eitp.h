@@ -998,53 +998,38 @@ EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double prob
 
 typedef struct eitp_attention_config {
     int heads;
-    int64_t max_length; /* the most rows that a sequence may have, up to 2^24 */
-    double scale;       /* of the scores; usually 1 / sqrt(c / heads) */
-    double dropout;     /* of the attention probabilities, in [0, 1) */
-    int bidirectional;  /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
+    int key_value_heads; /* heads of keys and values, a divisor of `heads`; 0: as many as heads */
+    int64_t max_length;  /* the most rows that a sequence may have, up to 2^24 */
+    double scale;        /* of the scores; usually 1 / sqrt(d) */
+    double dropout;      /* of the attention probabilities, in [0, 1) */
+    int bidirectional;   /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
 } eitp_attention_config;
 
-/*
- * Self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762). qkv
- * [n, 3c] is q, k and v side by side. Sequence i is rows [offsets[i], offsets[i + 1]); offsets I32 [sequences + 1] must
- * ascend, and no sequence may be longer than `max_length`: eitp_plan_write fails for other values. With `lengths` I32
- * [sequences], only the first lengths[i] rows of sequence i are valid; the others are padding, which no row attends to.
- * Padding, and rows in no sequence, give zeros. `key` is as for eitp_dropout. `key` and `lengths` may be NULL; without
- * a key there is no dropout.
- */
-EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
-                                     const eitp_attention_config *config);
-
-typedef struct eitp_dot_product_config {
-    double scale;   /* of the scores; usually 1 / sqrt(d) */
-    double dropout; /* of the attention probabilities, in [0, 1) */
-    int causal;     /* 1: query i attends to keys 0 to i */
-} eitp_dot_product_config;
+/* Zero-initialise it, then set the members that apply. All but q and offsets may be NULL. */
+typedef struct eitp_attention_inputs {
+    eitp_tensor *q;       /* queries [n, heads d]; without k and v, q, k and v side by side: [n, 3c], c = heads d */
+    eitp_tensor *k, *v;   /* keys [n, h d] and values [n, h e], both or neither; h is the number of their heads */
+    eitp_tensor *offsets; /* I32 [sequences + 1]: sequence i is rows [offsets[i], offsets[i + 1]) */
+    eitp_tensor *lengths; /* I32 [sequences]: the rows of sequence i after the first lengths[i] are padding */
+    eitp_tensor *mask;    /* broadcasts to [sequences, heads, max_length, max_length] */
+    eitp_tensor *key;     /* as for eitp_dropout; without it there is no dropout */
+} eitp_attention_inputs;
 
 /*
- * softmax(scale * q k^T + mask) v, like torch.nn.functional.scaled_dot_product_attention: q [.., t, d], k [.., s, d]
- * and v [.., s, e] give [.., t, e]. Batch dimensions broadcast. The dimension before the last two is the heads; k and v
- * may have fewer heads than q, if their number divides that of q: consecutive heads of q then share a head of k and v.
+ * Self-attention over packed sequences, [n, heads e]: softmax(scale * q k^T + mask) v in each head (Vaswani et al.,
+ * arXiv 1706.03762). If there are fewer heads of keys and values, consecutive heads of queries share one (Ainslie et
+ * al., arXiv 2305.13245); side by side they are then [n, (heads + 2h) d]. The offsets must ascend, and no sequence may
+ * be longer than `max_length`: eitp_plan_write fails for other values. No row attends to padding. Padding, and rows in
+ * no sequence, give zeros.
  *
- * `mask` broadcasts to [.., t, s]. It is U8, 0 where a query must not attend to a key; or it is added to the scores, in
- * F32 (F64 if q is), with minus infinity where a query must not attend. A query whose keys are all masked gives zeros.
- * `key` is as for eitp_dropout, with the leading dimension as rows. `mask` and `key` may be NULL.
+ * The mask is U8, 0 where a query must not attend to a key; or it is added to the scores, in F32 (F64 if q is), with
+ * minus infinity where a query must not attend. So a mask [heads, max_length, max_length] is a bias by position in the
+ * sequence. A query whose keys are all masked gives zeros.
  *
- * The op is composed of others: it stores scores [.., t, s], and keeps the probabilities for the gradient.
+ * A device without a kernel for these inputs pads them to `max_length` and stores the scores of that size, which takes
+ * much more memory and time. The CPU has kernels for q, k and v side by side, with as many heads of each and no mask.
  */
-EITP_API eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v,
-                                                        eitp_tensor *mask, eitp_tensor *key,
-                                                        const eitp_dot_product_config *config);
-
-/*
- * eitp_attention with separate q [n, heads d], k [n, h d] and v [n, h e]: [n, heads e]. h may be smaller than heads, as
- * above. `mask` is as above and broadcasts to [sequences, heads, max_length, max_length], so a mask [heads, max_length,
- * max_length] is a bias by position in the sequence. The op pads q, k and v to the longest sequence and stores scores
- * of that size: without a mask, eitp_attention takes much less memory and time.
- */
-EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *offsets,
-                                              eitp_tensor *key, eitp_tensor *lengths, eitp_tensor *mask,
-                                              const eitp_attention_config *config);
+EITP_API eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_attention_config *config);
 
 /*
  * Attention of new rows to a key-value cache, for generation. Row i of qkv [n, 3c] has position position[0] + i (I32
@@ -5384,12 +5369,17 @@ typedef enum eitp__family {
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id out of range gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        out of range are skipped; accumulates
- *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none) -> o [n, c],
- *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]); after the
- *                        first lengths[i] of them come rows of padding; integers: heads, longest sequence, rng stream,
- *                        0 for causal or 1 for attention to the whole sequence; reals: scale, dropout probability; rows
- *                        in no sequence, beyond the longest, or of padding get zeros
- *   ATTENTION_BACKWARD   (qkv, offsets, key or none, lengths or none, o, logsumexp, do) -> dqkv; attributes as above
+ *   ATTENTION            (q, offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none, k or none, v or none,
+ *                        mask or none) -> o [n, heads e], logsumexp WIDE [n, heads]; q [n, heads d], k [n, h d] and
+ *                        v [n, h e], of which heads / h consecutive heads of q share one; or, if k and v are none, q
+ *                        has all three side by side, [n, (heads + 2h) d]; packed: sequence i is rows [offsets[i],
+ *                        offsets[i + 1]); after the first lengths[i] of them come rows of padding; integers: heads,
+ *                        longest sequence, rng stream, 0 for causal or 1 for attention to the whole sequence, h; reals:
+ *                        scale, dropout probability; mask broadcasts to [s, heads, longest, longest]: U8, 0 where a row
+ *                        does not attend to another, or WIDE, which is added to the scores; rows in no sequence, beyond
+ *                        the longest, of padding, or that attend to nothing, get zeros
+ *   ATTENTION_BACKWARD   (q, offsets, key or none, lengths or none, k or none, v or none, mask or none, o, logsumexp,
+ *                        do) -> dq, then dk and dv if present, then dmask if WIDE; attributes as above
  *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
  *                        has position + i: its key and value are stored there, then it attends to all positions up to
  *                        its own; integers[0] is heads; reals[0] is scale
@@ -5633,6 +5623,7 @@ typedef void (*eitp__imported)(void);
 typedef struct eitp__kernel {
     eitp__kernel_function run;                   /* NULL: the slot has no kernel for this dtype */
     eitp__imported imported;                     /* what `run` finds at the start of its workspace; NULL: nothing */
+    int (*supports)(const eitp__call *call);     /* True if `run` computes this call; NULL: it computes every call */
     size_t (*workspace)(const eitp__call *call); /* bytes for each thread, at EITP__ALIGNMENT; NULL: none */
     int64_t tile_rows;                           /* TILES only */
     int64_t tile_columns;
@@ -5682,6 +5673,9 @@ EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t
 
 /* UPDATE of parameters other than F64, for sets that lack some rules. */
 EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
+
+/* True for attention of q, k and v side by side, with as many heads of each, without a mask. */
+EITP__PRIVATE int eitp__is_plain_attention(const eitp__call *call);
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
@@ -6825,7 +6819,8 @@ typedef struct eitp__op_info {
     eitp__rows_rule *rows;
     eitp__flops_rule *flops; /* NULL: negligible */
     /* For the fused gradient of an op, that op + 1. The inputs are the op's inputs, its saved outputs and the output's
-       gradient; output i is the gradient of its input wrt[i]. The expansion is derived from that op's expansion. */
+       gradient; the outputs are the gradients of its inputs wrt[i] that are present and floating-point. The expansion
+       is derived from that op's expansion. */
     int backward_of;
     int wrt[EITP__MAX_OUTPUTS];
     /* Output i shares the memory of input shares[i] - 1 and changes it; 0: it owns its memory. Outputs that share an
@@ -6851,6 +6846,9 @@ EITP__PRIVATE void eitp__fill_op_table(eitp__op_info *table);
 static inline EITP__UNUSED const eitp__op_info *eitp__op(const eitp_graph *graph, eitp__op_code op) {
     return &graph->context->ops[op];
 }
+
+/* Lists the inputs of a fused gradient whose gradients are its outputs, by number, and returns how many there are. */
+EITP__PRIVATE int eitp__differentiated_inputs(const eitp__node *node, int *numbers);
 
 /* The input whose memory the output shares and changes; NULL if the output owns its memory. */
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output);
@@ -16950,6 +16948,11 @@ EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot) {
     return (unsigned)slot < EITP__COUNT(families) ? families[slot] : EITP__FAMILY_COUNT;
 }
 
+EITP__PRIVATE int eitp__is_plain_attention(const eitp__call *call) {
+    const eitp__operand *k = &call->inputs[4], *v = &call->inputs[5], *mask = &call->inputs[6];
+    return !k->elements && !v->elements && !mask->elements && call->integers[4] == call->integers[0];
+}
+
 EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call) {
     const eitp__operand *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
     eitp__matmul sizes;
@@ -20560,7 +20563,8 @@ static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__ca
 
 /* Every kernel of products implements every epilogue. */
 static int eitp__cpu_supports(const eitp__backend *backend, const eitp__call *call) {
-    return eitp__cpu_kernel((const eitp__cpu *)(const void *)backend, call)->run != NULL;
+    const eitp__kernel *kernel = eitp__cpu_kernel((const eitp__cpu *)(const void *)backend, call);
+    return kernel->run && (!kernel->supports || kernel->supports(call));
 }
 
 #define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */
@@ -22444,6 +22448,17 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
             return input;
     }
     return NULL;
+}
+
+EITP__PRIVATE int eitp__differentiated_inputs(const eitp__node *node, int *numbers) {
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
+    int count = 0;
+    for (int i = 0; i < info->outputs; i++) {
+        const eitp_tensor *x = node->inputs[info->wrt[i]];
+        if (x && eitp__is_floating(x->dtype))
+            numbers[count++] = info->wrt[i];
+    }
+    return count;
 }
 
 EITP__PRIVATE void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor) {
@@ -24655,6 +24670,9 @@ EITP__PRIVATE void eitp__op_matmul(eitp__op_info *op) {
 /* >>src/tensor/ops_attention.c */
 /* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
 
+/* The inputs of ATTENTION; its gradient has three more. */
+enum { EITP__ATTENTION_INPUTS = 7 };
+
 static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                        int64_t count, eitp_error *error) {
     const int32_t *offsets = (const int32_t *)values;
@@ -24678,56 +24696,135 @@ EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, in
     eitp__add_rule(offsets, &rule);
 }
 
-eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
-                            const eitp_attention_config *config) {
+eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[4], *y;
-    if (!qkv)
+    eitp_graph *graph = inputs ? eitp_tensor_graph(inputs->q ? inputs->q : inputs->offsets) : NULL;
+    eitp_tensor *operands[EITP__ATTENTION_INPUTS], *y;
+    if (!graph)
         return NULL;
     if (!config) {
-        eitp__graph_fail(qkv->graph, EITP_ERROR_ARGUMENT, "attention: config is NULL");
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "attention: config is NULL");
         return NULL;
     }
     attributes.integers[0] = config->heads;
     attributes.integers[1] = config->max_length;
-    if (key && config->dropout > 0)
-        attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)qkv->graph->rng_streams++;
+    if (inputs->key && config->dropout > 0)
+        attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)graph->rng_streams++;
     attributes.integers[3] = config->bidirectional != 0;
+    attributes.integers[4] = config->key_value_heads ? config->key_value_heads : config->heads;
     attributes.reals[0] = config->scale;
     attributes.reals[1] = config->dropout;
-    inputs[0] = qkv;
-    inputs[1] = offsets;
-    inputs[2] = config->dropout > 0 ? key : NULL;
-    inputs[3] = lengths;
-    y = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    operands[0] = inputs->q;
+    operands[1] = inputs->offsets;
+    operands[2] = config->dropout > 0 ? inputs->key : NULL;
+    operands[3] = inputs->lengths;
+    operands[4] = inputs->k;
+    operands[5] = inputs->v;
+    operands[6] = inputs->mask;
+    y = eitp__apply(EITP__OP_ATTENTION, operands, EITP__ATTENTION_INPUTS, &attributes);
     if (y)
-        eitp__add_offsets_rule(offsets, qkv->shape[0], config->max_length);
+        eitp__add_offsets_rule(inputs->offsets, inputs->q->shape[0], config->max_length);
     return y;
 }
 
-static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp_error *error) {
-    int fits = qkv->rank == 2 && qkv->shape[1] % 3 == 0 && eitp__is_floating(qkv->dtype);
+/* ---- Shapes ---- */
+
+/* The heads of a node, and the widths of one. */
+typedef struct eitp__head_sizes {
+    int64_t heads, key_heads; /* of queries; of keys and values */
+    int64_t width, value_width;
+} eitp__head_sizes;
+
+static eitp__head_sizes eitp__head_sizes_of(const eitp__node *node) {
+    const eitp_tensor *q = node->inputs[0], *v = node->inputs[5];
+    eitp__head_sizes at;
+    at.heads = node->attributes.integers[0];
+    at.key_heads = node->attributes.integers[4];
+    at.width = q->shape[1] / (v ? at.heads : at.heads + 2 * at.key_heads);
+    at.value_width = v ? v->shape[1] / at.key_heads : at.width;
+    return at;
+}
+
+static eitp_status eitp__check_heads(int64_t heads, int64_t key_heads, eitp_error *error) {
+    return eitp__require(heads >= 1 && key_heads >= 1 && heads % key_heads == 0, error,
+                         "%lld heads of queries cannot share %lld heads of keys and values", (long long)heads,
+                         (long long)key_heads);
+}
+
+static eitp_status eitp__check_packed(const eitp_tensor *qkv, int64_t heads, int64_t key_heads, eitp_error *error) {
     char text[100];
-    eitp_status status = eitp__require(fits, error, "qkv must be a floating-point matrix [n, 3c], not %s %s",
-                                       eitp_dtype_name(qkv->dtype), eitp__shape_text(qkv, text, sizeof text));
+    eitp_status status = eitp__check_heads(heads, key_heads, error);
+    int fits = !status && qkv->rank == 2 && qkv->shape[1] % (heads + 2 * key_heads) == 0;
+    return status
+               ? status
+               : eitp__require(fits && eitp__is_floating(qkv->dtype), error,
+                               "q, k and v side by side are %s %s; they must be a floating-point matrix [n, %lld d], "
+                               "with %lld heads of queries and %lld each of keys and values",
+                               eitp_dtype_name(qkv->dtype), eitp__shape_text(qkv, text, sizeof text),
+                               (long long)(heads + 2 * key_heads), (long long)heads, (long long)key_heads);
+}
+
+/* True if x is like q, but for its columns, which are a multiple of `columns`. */
+static int eitp__has_rows_of(const eitp_tensor *x, const eitp_tensor *q, int64_t columns) {
+    return x->rank == 2 && x->dtype == q->dtype && x->shape[0] == q->shape[0] && x->rows == q->rows &&
+           x->shape[1] % columns == 0;
+}
+
+static eitp_status eitp__check_apart(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *q = node->inputs[0], *k = node->inputs[4], *v = node->inputs[5];
+    const int64_t heads = node->attributes.integers[0], key_heads = node->attributes.integers[4];
+    char queries[100], keys[100], values[100];
+    eitp_status status = eitp__check_heads(heads, key_heads, error);
+    int fits = !status && eitp__is_floating(q->dtype) && eitp__has_rows_of(q, q, heads) &&
+               eitp__has_rows_of(k, q, key_heads) && eitp__has_rows_of(v, q, key_heads) &&
+               k->shape[1] / key_heads == q->shape[1] / heads;
     return status ? status
-                  : eitp__require(heads >= 1 && qkv->shape[1] / 3 % heads == 0, error,
-                                  "%lld channels cannot be divided among %lld heads", (long long)qkv->shape[1] / 3,
-                                  (long long)heads);
+                  : eitp__require(fits, error,
+                                  "q %s, k %s and v %s must be [n, %lld d], [n, %lld d] and [n, %lld e] of one "
+                                  "floating-point dtype",
+                                  eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
+                                  eitp__shape_text(v, values, sizeof values), (long long)heads, (long long)key_heads,
+                                  (long long)key_heads);
+}
+
+static eitp_status eitp__check_mask(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *mask = node->inputs[6];
+    const eitp_dtype dtype = eitp__wide(node->inputs[0]->dtype);
+    const int64_t longest = node->attributes.integers[1];
+    int64_t full[4];
+    char text[100];
+    int fits = mask->rank <= 4 && !mask->rows && (mask->dtype == EITP_U8 || mask->dtype == dtype);
+    full[0] = node->inputs[1]->shape[0] - 1;
+    full[1] = node->attributes.integers[0];
+    full[2] = full[3] = longest;
+    for (int d = 0; d < mask->rank && fits; d++)
+        fits = mask->shape[d] == 1 || mask->shape[d] == full[d + 4 - mask->rank];
+    return eitp__require(
+        fits, error,
+        "mask is %s %s; it must be u8 or %s, of fixed shape, and broadcast to [%lld, %lld, %lld, %lld]: sequences, "
+        "heads, max_length, max_length",
+        eitp_dtype_name(mask->dtype), eitp__shape_text(mask, text, sizeof text), eitp_dtype_name(dtype),
+        (long long)full[0], (long long)full[1], (long long)longest, (long long)longest);
 }
 
 static eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *qkv = node->inputs[0], *offsets = node->inputs[1], *key = node->inputs[2];
-    const eitp_tensor *lengths = node->inputs[3];
-    int64_t heads = node->attributes.integers[0], shape[2];
-    double probability = node->attributes.reals[1];
-    eitp_status status = eitp__check_heads(qkv, heads, error);
+    const eitp_tensor *q = node->inputs[0], *offsets = node->inputs[1], *key = node->inputs[2];
+    const eitp_tensor *lengths = node->inputs[3], *k = node->inputs[4], *v = node->inputs[5];
+    const int64_t max_length = node->attributes.integers[1];
+    const double probability = node->attributes.reals[1];
+    int64_t shape[2];
+    eitp__head_sizes at;
+    eitp_status status =
+        eitp__require(!k == !v, error, "%s is NULL; k and v must both be given, or neither", k ? "v" : "k");
+    if (!status)
+        status = k ? eitp__check_apart(node, error)
+                   : eitp__check_packed(q, node->attributes.integers[0], node->attributes.integers[4], error);
     if (!status)
         status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2, error,
                                "offsets must be i32 [sequences + 1]");
     if (!status)
-        status = eitp__require(node->attributes.integers[1] >= 1 && node->attributes.integers[1] <= 1 << 24, error,
-                               "max_length must be 1 to 16777216, not %lld", (long long)node->attributes.integers[1]);
+        status = eitp__require(max_length >= 1 && max_length <= 1 << 24, error,
+                               "max_length must be 1 to 16777216, not %lld", (long long)max_length);
     if (!status)
         status = eitp__require(probability >= 0 && probability < 1, error,
                                "the dropout probability is %g; it must be in [0, 1)", probability);
@@ -24738,27 +24835,39 @@ static eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
         status = eitp__require(
             lengths->dtype == EITP_I32 && lengths->rank == 1 && lengths->shape[0] == offsets->shape[0] - 1, error,
             "lengths must be i32 [%lld], one for each sequence", (long long)offsets->shape[0] - 1);
+    if (!status && node->inputs[6])
+        status = eitp__check_mask(node, error);
     if (status)
         return status;
-    shape[0] = qkv->shape[0];
-    shape[1] = qkv->shape[1] / 3;
-    status = eitp__node_output(node, qkv->dtype, 2, shape, qkv->rows, error);
-    shape[1] = heads;
-    return status ? status : eitp__node_output(node, eitp__wide(qkv->dtype), 2, shape, qkv->rows, error);
+    at = eitp__head_sizes_of(node);
+    shape[0] = q->shape[0];
+    shape[1] = at.heads * at.value_width;
+    status = eitp__node_output(node, q->dtype, 2, shape, q->rows, error);
+    shape[1] = at.heads;
+    return status ? status : eitp__node_output(node, eitp__wide(q->dtype), 2, shape, q->rows, error);
 }
 
 static eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output_like(node, node->inputs[0], error);
+    int numbers[EITP__MAX_OUTPUTS], count = eitp__differentiated_inputs(node, numbers);
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < count && !status; i++)
+        status = eitp__node_output_like(node, node->inputs[numbers[i]], error);
+    return status;
 }
 
 static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *inputs[7];
-    for (int i = 0; i < 4; i++)
-        inputs[i] = node->inputs[i];
-    inputs[4] = node->outputs[0];
-    inputs[5] = node->outputs[1];
-    inputs[6] = dy[0];
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_ATTENTION_BACKWARD, inputs, 7, &node->attributes));
+    eitp_tensor *inputs[EITP__ATTENTION_INPUTS + 3];
+    eitp__node *backward;
+    int numbers[EITP__MAX_OUTPUTS], count;
+    memcpy(inputs, node->inputs, EITP__ATTENTION_INPUTS * sizeof *inputs);
+    inputs[EITP__ATTENTION_INPUTS] = node->outputs[0];
+    inputs[EITP__ATTENTION_INPUTS + 1] = node->outputs[1];
+    inputs[EITP__ATTENTION_INPUTS + 2] = dy[0];
+    backward = eitp__node_create(node->graph, EITP__OP_ATTENTION_BACKWARD, inputs, EITP__ATTENTION_INPUTS + 3,
+                                 &node->attributes);
+    count = backward ? eitp__differentiated_inputs(backward, numbers) : 0;
+    for (int i = 0; i < count; i++)
+        eitp__add_gradient(&dx[numbers[i]], backward->outputs[i]);
 }
 
 /*
@@ -24766,9 +24875,9 @@ static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const 
  * maximum length.
  */
 static double eitp__flops_attention(const eitp__node *node) {
-    const eitp_tensor *qkv = node->inputs[0];
-    return (node->attributes.integers[3] ? 4.0 : 2.0) * (double)qkv->shape[0] * (double)node->attributes.integers[1] *
-           (double)(qkv->shape[1] / 3);
+    const eitp__head_sizes at = eitp__head_sizes_of(node);
+    return (node->attributes.integers[3] ? 2.0 : 1.0) * (double)node->inputs[0]->shape[0] *
+           (double)node->attributes.integers[1] * (double)(at.heads * (at.width + at.value_width));
 }
 
 static double eitp__flops_attention_backward(const eitp__node *node) {
@@ -24777,131 +24886,132 @@ static double eitp__flops_attention_backward(const eitp__node *node) {
 
 /* ---- Expansion ---- */
 
-/* Part 0, 1 or 2 (q, k or v) of qkv [n, 3c], as [heads, n, c / heads]. */
-static eitp_tensor *eitp__heads(eitp_tensor *qkv, int part, int64_t heads) {
-    int64_t channels = qkv->shape[1] / 3, shape[3];
-    const int order[3] = {1, 0, 2};
-    shape[0] = qkv->shape[0];
-    shape[1] = heads;
-    shape[2] = channels / heads;
-    return eitp_permute(eitp_reshape(eitp_slice(qkv, 1, part * channels, (part + 1) * channels), 3, shape), order);
-}
+/*
+ * The score of a key that a query must not attend to. Its exponential is 0 next to that of any unmasked key. Unlike
+ * minus infinity, a row of nothing but this score has a softmax.
+ */
+#define EITP__MASKED_SCORE (-3.4028234663852886e38)
 
-static eitp_tensor *eitp__column(eitp_tensor *x) {
-    int64_t shape[2] = {-1, 1};
-    return eitp_reshape(x, 2, shape);
-}
+/* The batch, padded to [sequences, heads, max_length, ..]. */
+typedef struct eitp__padding {
+    int64_t sequences, max_length;
+    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
+    eitp_tensor *visible; /* U8 [sequences, 1, max_length or 1, max_length]: 0 for padding, and after the query */
+} eitp__padding;
 
-static eitp_tensor *eitp__row(eitp_tensor *x) {
-    int64_t shape[2] = {1, -1};
-    return eitp_reshape(x, 2, shape);
-}
-
-/* A condition as 0 or 1 in the given dtype. */
-static eitp_tensor *eitp__number(eitp_tensor *condition, eitp_dtype dtype) {
-    return eitp_cast(condition, dtype);
-}
-
-/* Row properties of a packed batch, as numbers of the dtype that attention is computed in. */
-typedef struct eitp__packing {
-    eitp_tensor *position; /* [n] position in the sequence; in the batch if the row is in no sequence */
-    eitp_tensor *present;  /* [n] 1 if the row is in a sequence and not padding, else 0 */
-    eitp_tensor *visible;  /* U8 [n, n]: 1 if row i may attend to row j */
-} eitp__packing;
-
-/* The number of valid rows in each row's sequence. `sequence` [n] counts from 1. */
-static eitp_tensor *eitp__attention_limit(const eitp__node *node, eitp_tensor *sequence) {
-    double max_length = (double)node->attributes.integers[1];
-    eitp_tensor *lengths = node->inputs[3];
-    if (!lengths)
-        return eitp__scalar_like(sequence, max_length);
-    lengths = eitp_cast(eitp_gather(lengths, eitp_cast(eitp_affine(sequence, 1, -1), EITP_I32), 0), sequence->dtype);
-    return eitp_clamp(lengths, 0, max_length);
-}
-
-static eitp__packing eitp__unpack(const eitp__node *node, eitp_dtype dtype) {
-    eitp__packing packing;
-    eitp_graph *graph = node->graph;
-    int64_t rows = node->inputs[0]->shape[0], count = node->inputs[1]->shape[0];
-    eitp_tensor *position = eitp_arange(graph, dtype, rows), *bounds = eitp_cast(node->inputs[1], dtype);
-    eitp_tensor *zero = eitp__scalar_like(bounds, 0), *before, *sequence, *start, *last, *pairs;
-    before = eitp_less(eitp__column(position), eitp__row(bounds));
-    /* Counts the offsets at or before a row. If several sequences start at the row, all but the last are empty. */
-    sequence = eitp_affine(eitp_sum(eitp__number(before, dtype), 2u, 0), -1, (double)count);
-    start = eitp_max(eitp_where(before, zero, eitp__row(bounds)), 2u, 0);
-    packing.position = eitp_subtract(position, start);
-    last = eitp_slice(bounds, 0, count - 1, count);
-    packing.present =
-        eitp_multiply(eitp__number(eitp_less(zero, sequence), dtype), eitp__number(eitp_less(position, last), dtype));
-    packing.present = eitp_multiply(
-        packing.present, eitp__number(eitp_less(packing.position, eitp__attention_limit(node, sequence)), dtype));
-    pairs = eitp__number(eitp_equal(eitp__column(sequence), eitp__row(sequence)), dtype);
-    pairs = eitp_multiply(pairs, eitp__row(packing.present));
+/* Computes row numbers in F64, which holds them exactly. */
+static eitp__padding eitp__pad_sequences(const eitp__node *node) {
+    static const int64_t flat[1] = {-1}, queries[2] = {-1, 1}, sequences[4] = {-1, 1, 1, 1};
+    const int64_t count = node->inputs[1]->shape[0] - 1;
+    eitp_tensor *bounds = eitp_cast(node->inputs[1], EITP_F64), *begin, *limit, *position;
+    eitp__padding padding;
+    padding.sequences = count;
+    padding.max_length = node->attributes.integers[1];
+    begin = eitp_reshape(eitp_slice(bounds, 0, 0, count), 4, sequences);
+    limit = eitp_subtract(eitp_reshape(eitp_slice(bounds, 0, 1, count + 1), 4, sequences), begin);
+    if (node->inputs[3])
+        limit = eitp_minimum(limit, eitp_reshape(eitp_cast(node->inputs[3], EITP_F64), 4, sequences));
+    position = eitp_arange(node->graph, EITP_F64, padding.max_length);
+    padding.ids = eitp_where(eitp_less(position, limit), eitp_add(begin, position), eitp__scalar_like(bounds, -1));
+    padding.ids = eitp_reshape(eitp_cast(padding.ids, EITP_I32), 1, flat);
     if (!node->attributes.integers[3])
-        pairs = eitp_subtract(pairs, eitp__number(eitp_less(eitp__column(position), eitp__row(position)), dtype));
-    packing.visible = eitp_less(zero, pairs);
-    return packing;
+        limit = eitp_minimum(limit, eitp_reshape(eitp_affine(position, 1, 1), 2, queries));
+    padding.visible = eitp_less(position, limit);
+    return padding;
+}
+
+/* Pads rows x [n, heads c] to [sequences, heads, max_length, c]. */
+static eitp_tensor *eitp__padded(eitp_tensor *x, const eitp__padding *padding, int64_t heads) {
+    static const int order[4] = {0, 2, 1, 3};
+    int64_t shape[4] = {0, 0, 0, -1};
+    shape[0] = padding->sequences;
+    shape[1] = padding->max_length;
+    shape[2] = heads;
+    return eitp_permute(eitp_reshape(eitp_embedding(x, padding->ids), 4, shape), order);
 }
 
 /*
- * The dropout factors of the probabilities [heads, n, n]. The kernel numbers random values by (query row, head,
- * position of the key in its sequence).
+ * Packs y [sequences, heads, max_length, c] into rows [n, heads c] like those of q. Rows in no sequence and padding are
+ * zeros.
  */
-static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing) {
-    int64_t heads = node->attributes.integers[0], max_length = node->attributes.integers[1];
-    int64_t rows = node->inputs[0]->shape[0], shape[3];
-    const int order[3] = {1, 0, 2};
+static eitp_tensor *eitp__packed(eitp_tensor *y, const eitp__padding *padding, const eitp_tensor *q) {
+    static const int order[4] = {0, 2, 1, 3};
+    int64_t shape[2] = {0, -1};
+    shape[0] = padding->sequences * padding->max_length;
+    return eitp__scatter_rows(padding->ids, eitp_reshape(eitp_permute(y, order), 2, shape), q);
+}
+
+/* The product of x [s, heads, t, ..] and the keys or values that heads share: these become one with more rows. */
+static eitp_tensor *eitp__shared_product(eitp_tensor *x, eitp_tensor *shared, int transpose,
+                                         const eitp__padding *padding, const eitp__head_sizes *at) {
+    int64_t shape[4] = {0, 0, 0, -1};
+    shape[0] = padding->sequences;
+    shape[1] = at->key_heads;
+    shape[2] = at->heads / at->key_heads * padding->max_length;
+    x = eitp_matmul_transposed(eitp_reshape(x, 4, shape), shared, 0, transpose);
+    shape[1] = at->heads;
+    shape[2] = padding->max_length;
+    return eitp_reshape(x, 4, shape);
+}
+
+/* The dropout factors of the probabilities, numbered by query row, head and position of the key, as kernels do. */
+static eitp_tensor *eitp__attention_dropout(const eitp__node *node, const eitp__padding *padding, int64_t heads) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2], *mask, *relative;
-    eitp_dtype dtype = packing->position->dtype;
-    eitp_graph *graph = node->graph;
-    shape[0] = rows;
+    eitp_tensor *inputs[2];
+    int64_t shape[3], flat[2];
+    shape[0] = flat[0] = node->inputs[0]->shape[0];
     shape[1] = heads;
-    shape[2] = max_length;
-    inputs[0] = eitp_fill(graph, dtype, 3, shape, 1);
+    shape[2] = padding->max_length;
+    flat[1] = heads * padding->max_length;
+    inputs[0] = eitp_fill(node->graph, node->inputs[0]->dtype, 3, shape, 1);
     inputs[1] = node->inputs[2];
     attributes.integers[0] = node->attributes.integers[2];
     attributes.reals[0] = node->attributes.reals[1];
-    mask = eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
-    /* The factor of a key in another sequence does not matter: its probability is 0. */
-    relative = eitp_clamp(packing->position, 0, (double)(max_length - 1));
-    shape[0] = shape[1] = 1;
-    shape[2] = rows;
-    relative = eitp_reshape(eitp_cast(relative, EITP_I32), 3, shape);
-    shape[0] = rows;
-    shape[1] = heads;
-    mask = eitp_gather(mask, eitp_broadcast(relative, 3, shape), 2);
-    return eitp_permute(mask, order);
+    return eitp__padded(eitp_reshape(eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes), 2, flat), padding, heads);
 }
 
-static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *qkv = eitp_cast(node->inputs[0], eitp__wide(node->inputs[0]->dtype));
-    int64_t heads = node->attributes.integers[0], rows = node->inputs[0]->shape[0], shape[2];
-    const int order[3] = {1, 0, 2}, swap[2] = {1, 0};
-    eitp__packing packing;
-    eitp_tensor *scores, *largest, *weights, *total, *probabilities, *values;
-    if (!qkv)
-        return;
-    packing = eitp__unpack(node, qkv->dtype);
-    scores = eitp_matmul_transposed(eitp__heads(qkv, 0, heads), eitp__heads(qkv, 1, heads), 0, 1);
+/* The scores [s, heads, t, t] of keys, masked where a query must not attend to one. */
+static eitp_tensor *eitp__attention_scores(const eitp__node *node, eitp_tensor *q, eitp_tensor *k,
+                                           const eitp__padding *padding, const eitp__head_sizes *at) {
+    eitp_tensor *mask = node->inputs[6], *masked = eitp__scalar_like(node->inputs[0], EITP__MASKED_SCORE), *scores;
+    scores = eitp__shared_product(eitp__padded(q, padding, at->heads), eitp__padded(k, padding, at->key_heads), 1,
+                                  padding, at);
     scores = eitp_affine(scores, node->attributes.reals[0], 0);
-    scores = eitp_where(packing.visible, scores, eitp__scalar_like(qkv, -1e30));
-    largest = eitp_stop_gradient(eitp_max(scores, 4u, 1));
+    if (mask && mask->dtype == EITP_U8)
+        scores = eitp_where(mask, scores, masked);
+    else if (mask)
+        scores = eitp_add(scores, eitp_clamp(mask, EITP__MASKED_SCORE, (double)INFINITY));
+    return eitp_where(padding->visible, scores, masked);
+}
+
+/* Of F32 and F64: other dtypes are widened. */
+static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
+    const eitp__head_sizes at = eitp__head_sizes_of(node);
+    const eitp__padding padding = eitp__pad_sequences(node);
+    eitp_tensor *q = node->inputs[0], *k = node->inputs[4], *v = node->inputs[5], *zero = eitp__scalar_like(q, 0);
+    eitp_tensor *scores, *largest, *weights, *total, *y, *logsumexp, *is_seen;
+    if (!v) {
+        int64_t keys = at.heads * at.width, values = keys + at.key_heads * at.width;
+        v = eitp_slice(q, 1, values, q->shape[1]);
+        k = eitp_slice(q, 1, keys, values);
+        q = eitp_slice(q, 1, 0, keys);
+    }
+    scores = eitp__attention_scores(node, q, k, &padding, &at);
+    largest = eitp_stop_gradient(eitp_max(scores, 1u << 3, 1));
     weights = eitp_exp(eitp_subtract(scores, largest));
-    total = eitp_sum(weights, 4u, 1);
-    probabilities = eitp_divide(weights, total);
+    total = eitp_sum(weights, 1u << 3, 1);
+    logsumexp = eitp_add(largest, eitp_log(total));
     if (node->inputs[2])
-        probabilities = eitp_multiply(probabilities, eitp__attention_mask(node, &packing));
-    values = eitp_permute(eitp_matmul(probabilities, eitp__heads(qkv, 2, heads)), order);
-    shape[0] = rows;
-    shape[1] = qkv->shape[1] / 3;
-    outputs[0] = eitp_multiply(eitp_reshape(values, 2, shape), eitp__column(packing.present));
-    outputs[0] = eitp_cast(outputs[0], node->inputs[0]->dtype);
-    shape[0] = heads;
-    shape[1] = rows;
-    outputs[1] = eitp_permute(eitp_reshape(eitp_add(largest, eitp_log(total)), 2, shape), swap);
-    outputs[1] = eitp_where(eitp__column(eitp_less(eitp__scalar_like(packing.present, 0), packing.present)), outputs[1],
-                            eitp__scalar_like(qkv, 0));
+        weights = eitp_multiply(weights, eitp__attention_dropout(node, &padding, at.heads));
+    y = eitp__shared_product(weights, eitp__padded(v, &padding, at.key_heads), 0, &padding, &at);
+    y = eitp_divide(y, total);
+    if (node->inputs[6]) {
+        is_seen = eitp_less(eitp__scalar_like(largest, EITP__MASKED_SCORE / 2), largest);
+        y = eitp_where(is_seen, y, zero);
+        logsumexp = eitp_where(is_seen, logsumexp, zero);
+    }
+    outputs[0] = eitp__packed(y, &padding, node->inputs[0]);
+    outputs[1] = eitp__packed(logsumexp, &padding, node->inputs[0]);
 }
 
 /* ---- With a cache ---- */
@@ -24927,7 +25037,7 @@ static int eitp__is_stored(const eitp_tensor *tensor) {
 static eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *keys = node->inputs[1], *position = node->inputs[3];
     int64_t shape[2];
-    eitp_status status = eitp__check_heads(qkv, node->attributes.integers[0], error);
+    eitp_status status = eitp__check_packed(qkv, node->attributes.integers[0], node->attributes.integers[0], error);
     if (!status)
         status = eitp__require(
             eitp__is_stored(keys) && eitp__is_stored(node->inputs[2]) && keys->rank == 2 &&
@@ -24952,7 +25062,7 @@ static eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *er
 EITP__PRIVATE void eitp__op_attention(eitp__op_info *op) {
     op->work = EITP_WORK_ATTENTION;
     op->min_inputs = 2;
-    op->max_inputs = 4;
+    op->max_inputs = EITP__ATTENTION_INPUTS;
     op->outputs = 2;
     op->shape = eitp__shape_attention;
     op->gradient = eitp__gradient_attention;
@@ -24963,7 +25073,11 @@ EITP__PRIVATE void eitp__op_attention(eitp__op_info *op) {
 EITP__PRIVATE void eitp__op_attention_backward(eitp__op_info *op) {
     op->work = EITP_WORK_ATTENTION;
     op->min_inputs = 2;
-    op->max_inputs = 7;
+    op->max_inputs = EITP__ATTENTION_INPUTS + 3;
+    op->outputs = 4;
+    op->wrt[1] = 4;
+    op->wrt[2] = 5;
+    op->wrt[3] = 6;
     op->shape = eitp__shape_attention_backward;
     op->flops = eitp__flops_attention_backward;
     op->backward_of = EITP__OP_ATTENTION + 1;
@@ -24978,313 +25092,6 @@ EITP__PRIVATE void eitp__op_attention_cached(eitp__op_info *op) {
     op->shares[2] = 3;
 }
 /* <<src/tensor/ops_attention.c */
-
-/* >>src/tensor/ops_dot_product.c */
-/*
- * Attention with separate queries, keys and values, with a mask or bias. It is composed of other ops, so every input
- * can be differentiated, at the cost of storing the scores.
- */
-
-/*
- * The score of a key that a query must not attend to. Its exponential is 0 next to that of any unmasked key. Unlike
- * minus infinity, a row of nothing but this score has a softmax.
- */
-#define EITP__MASKED_SCORE (-3.4028234663852886e38)
-
-/* Reshapes x [.., h, t, c] to [.., heads, rows, c], where h t = heads rows. */
-static eitp_tensor *eitp__regroup(eitp_tensor *x, int64_t heads, int64_t rows) {
-    int64_t shape[EITP_MAX_RANK];
-    if (!x || x->rank < 3 || x->shape[x->rank - 3] == heads)
-        return x;
-    memcpy(shape, x->shape, sizeof shape);
-    shape[x->rank - 3] = heads;
-    shape[x->rank - 2] = rows;
-    return eitp_reshape(x, x->rank, shape);
-}
-
-/* How many heads of q share one head of k. */
-static int64_t eitp__head_group(const eitp_tensor *q, const eitp_tensor *k) {
-    int64_t heads = eitp_tensor_dimension(q, -3), key_heads = eitp_tensor_dimension(k, -3);
-    return key_heads && heads > key_heads ? heads / key_heads : 1;
-}
-
-/* scale * q k^T: [.., t, s]. Heads of q that share keys become one head with more queries. */
-static eitp_tensor *eitp__scores(eitp_tensor *q, eitp_tensor *k, double scale) {
-    int64_t group = eitp__head_group(q, k), heads = eitp_tensor_dimension(q, -3), rows = eitp_tensor_dimension(q, -2);
-    eitp_tensor *scores = eitp__regroup(q, heads / group, rows * group);
-    scores = eitp_affine(eitp_matmul_wide(scores, k, 0, 1), scale, 0);
-    return group > 1 ? eitp__regroup(scores, heads, rows) : scores;
-}
-
-/* The values weighted by the probabilities [.., t, s]: [.., t, e]. */
-static eitp_tensor *eitp__weighted_values(eitp_tensor *probabilities, eitp_tensor *v) {
-    int64_t group = eitp__head_group(probabilities, v), heads = eitp_tensor_dimension(probabilities, -3);
-    int64_t rows = eitp_tensor_dimension(probabilities, -2);
-    eitp_tensor *y;
-    if (!probabilities || !v)
-        return NULL;
-    y = eitp__regroup(eitp_cast(probabilities, v->dtype), heads / group, rows * group);
-    y = eitp_matmul(y, v);
-    return group > 1 ? eitp__regroup(y, heads, rows) : y;
-}
-
-/* Adds a bias to the scores, or masks them where a U8 mask is 0. */
-static eitp_tensor *eitp__masked(eitp_tensor *scores, eitp_tensor *mask) {
-    if (!scores || !mask)
-        return NULL;
-    if (mask->dtype == EITP_U8)
-        return eitp_where(mask, scores, eitp__scalar_like(scores, EITP__MASKED_SCORE));
-    return eitp_add(scores, eitp_clamp(mask, EITP__MASKED_SCORE, (double)INFINITY));
-}
-
-/* U8 [queries, keys]: 1 where the key's index is at most the query's. */
-static eitp_tensor *eitp__causal_mask(const eitp_tensor *scores) {
-    int64_t column[2] = {-1, 1}, row[2] = {1, -1};
-    eitp_tensor *queries, *keys;
-    if (!scores)
-        return NULL;
-    queries = eitp_arange(scores->graph, EITP_F32, scores->shape[scores->rank - 2]);
-    keys = eitp_arange(scores->graph, EITP_F32, scores->shape[scores->rank - 1]);
-    return eitp_less(eitp_reshape(keys, 2, row), eitp_reshape(eitp_affine(queries, 1, 1), 2, column));
-}
-
-/* y, with zeros for queries whose keys are all masked. */
-static eitp_tensor *eitp__zero_masked_queries(eitp_tensor *y, eitp_tensor *scores) {
-    eitp_tensor *largest, *all_masked;
-    if (!y || !scores)
-        return NULL;
-    largest = eitp_stop_gradient(eitp_max(scores, 1u << (scores->rank - 1), 1));
-    all_masked = eitp_less(largest, eitp__scalar_like(scores, EITP__MASKED_SCORE / 2));
-    return eitp_where(all_masked, eitp__scalar_like(y, 0), y);
-}
-
-static eitp_status eitp__check_mask(const eitp_tensor *mask, const eitp_tensor *scores, eitp_error *error) {
-    int fits = mask->rank <= scores->rank && (mask->dtype == EITP_U8 || mask->dtype == scores->dtype);
-    char text[100], full[100];
-    for (int d = 0; d < mask->rank && fits; d++) {
-        int64_t extent = mask->shape[d];
-        fits = extent == 1 || extent == scores->shape[d + scores->rank - mask->rank];
-    }
-    return eitp__require(fits, error, "mask is %s %s; it must be u8 or %s, and broadcast to %s",
-                         eitp_dtype_name(mask->dtype), eitp__shape_text(mask, text, sizeof text),
-                         eitp_dtype_name(scores->dtype), eitp__shape_text(scores, full, sizeof full));
-}
-
-/* The scores after mask and causality. Returns NULL and sets the graph's error if the mask does not fit. */
-static eitp_tensor *eitp__visible_scores(eitp_tensor *scores, eitp_tensor *mask, int causal, const char *op) {
-    eitp_error error = EITP__ZERO;
-    if (!scores)
-        return NULL;
-    if (mask && eitp__check_mask(mask, scores, &error)) {
-        eitp__graph_fail(scores->graph, EITP_ERROR_ARGUMENT, "%s: %s", op, error.message);
-        return NULL;
-    }
-    if (mask)
-        scores = eitp__masked(scores, mask);
-    return causal ? eitp__masked(scores, eitp__causal_mask(scores)) : scores;
-}
-
-/* True if all inputs are present. Otherwise sets the error of the graph of one that is. */
-static int eitp__check_present(eitp_tensor *const *inputs, int count, const char *op) {
-    eitp_graph *graph = NULL;
-    int missing = -1;
-    for (int i = count - 1; i >= 0; i--) {
-        if (inputs[i])
-            graph = inputs[i]->graph;
-        else
-            missing = i;
-    }
-    if (graph && missing >= 0)
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "input %d of %s is NULL", missing, op);
-    return missing < 0;
-}
-
-static eitp_status eitp__check_probability(double probability, eitp_error *error) {
-    return eitp__require(probability >= 0 && probability < 1, error,
-                         "the dropout probability is %g; it must be in [0, 1)", probability);
-}
-
-/* ---- Batches of any rank ---- */
-
-static eitp_status eitp__check_dot_product(const eitp_tensor *q, const eitp_tensor *k, const eitp_tensor *v,
-                                           const eitp_dot_product_config *config, eitp_error *error) {
-    int rank = q->rank, fits = rank >= 2 && k->rank == rank && v->rank == rank && eitp__is_floating(q->dtype) &&
-                               k->dtype == q->dtype && v->dtype == q->dtype;
-    char queries[100], keys[100], values[100];
-    eitp_status status = eitp__require(config != NULL, error, "config is NULL");
-    if (!status)
-        status = eitp__check_probability(config->dropout, error);
-    if (status)
-        return status;
-    fits = fits && k->shape[rank - 1] == q->shape[rank - 1] && v->shape[rank - 2] == k->shape[rank - 2];
-    if (fits && rank > 2)
-        fits = k->shape[rank - 3] == v->shape[rank - 3] &&
-               (q->shape[rank - 3] < k->shape[rank - 3] || q->shape[rank - 3] % k->shape[rank - 3] == 0);
-    return eitp__require(fits, error,
-                         "q %s, k %s and v %s must be [.., t, d], [.., s, d] and [.., s, e] of one "
-                         "floating-point dtype, and the heads of q a multiple of those of k",
-                         eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
-                         eitp__shape_text(v, values, sizeof values));
-}
-
-eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask,
-                                               eitp_tensor *key, const eitp_dot_product_config *config) {
-    static const char *const op = "scaled_dot_product_attention";
-    eitp_tensor *inputs[3], *scores, *probabilities, *y;
-    eitp_error error = EITP__ZERO;
-    inputs[0] = q;
-    inputs[1] = k;
-    inputs[2] = v;
-    if (!eitp__check_present(inputs, 3, op))
-        return NULL;
-    if (eitp__check_dot_product(q, k, v, config, &error)) {
-        eitp__graph_fail(q->graph, EITP_ERROR_ARGUMENT, "%s: %s", op, error.message);
-        return NULL;
-    }
-    scores = eitp__visible_scores(eitp__scores(q, k, config->scale), mask, config->causal, op);
-    probabilities = eitp_softmax(scores);
-    if (key && config->dropout != 0)
-        probabilities = eitp_dropout(probabilities, key, config->dropout);
-    y = eitp__weighted_values(probabilities, v);
-    return mask ? eitp__zero_masked_queries(y, scores) : y;
-}
-
-/* ---- Packed sequences ---- */
-
-/* A packed batch, padded to [sequences, heads, max_length, ..]. */
-typedef struct eitp__padding {
-    int64_t sequences, max_length;
-    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
-    eitp_tensor *present; /* U8 [sequences, 1, 1, max_length]: 0 for padding */
-} eitp__padding;
-
-/* Computes row numbers in F64, which holds them exactly. */
-static eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length) {
-    eitp__padding padding;
-    int64_t sequences = offsets->shape[0] - 1, column[2] = {-1, 1}, row[2] = {1, -1}, flat[1] = {-1}, shape[4];
-    eitp_tensor *bounds = eitp_cast(offsets, EITP_F64), *begin, *length, *position, *present;
-    begin = eitp_reshape(eitp_slice(bounds, 0, 0, sequences), 2, column);
-    length = eitp_subtract(eitp_reshape(eitp_slice(bounds, 0, 1, sequences + 1), 2, column), begin);
-    if (lengths) {
-        lengths = eitp_reshape(eitp_cast(lengths, EITP_F64), 2, column);
-        length = eitp_where(eitp_less(lengths, length), lengths, length);
-    }
-    position = eitp_reshape(eitp_arange(offsets->graph, EITP_F64, max_length), 2, row);
-    present = eitp_less(position, length);
-    padding.sequences = shape[0] = sequences;
-    padding.max_length = shape[3] = max_length;
-    shape[1] = shape[2] = 1;
-    padding.ids = eitp_where(present, eitp_add(begin, position), eitp__scalar_like(bounds, -1));
-    padding.ids = eitp_reshape(eitp_cast(padding.ids, EITP_I32), 1, flat);
-    padding.present = eitp_reshape(present, 4, shape);
-    return padding;
-}
-
-/* Pads rows x [n, heads c] to [sequences, heads, max_length, c]. */
-static eitp_tensor *eitp__padded(eitp_tensor *x, const eitp__padding *padding, int64_t heads) {
-    static const int order[4] = {0, 2, 1, 3};
-    int64_t shape[4] = {0, 0, 0, -1};
-    shape[0] = padding->sequences;
-    shape[1] = padding->max_length;
-    shape[2] = heads;
-    x = eitp_reshape(eitp_embedding(x, padding->ids), 4, shape);
-    return eitp_permute(x, order);
-}
-
-/*
- * Packs y [sequences, heads, max_length, c] into rows [n, heads c] like those of q. Rows in no sequence and padding are
- * zeros.
- */
-static eitp_tensor *eitp__packed(eitp_tensor *y, const eitp__padding *padding, const eitp_tensor *q) {
-    static const int order[4] = {0, 2, 1, 3};
-    int64_t shape[2] = {0, -1};
-    shape[0] = padding->sequences * padding->max_length;
-    y = eitp_reshape(eitp_permute(y, order), 2, shape);
-    return eitp_cast(eitp__scatter_rows(padding->ids, y, q), q->dtype);
-}
-
-/* The dropout factors 0 and 1 / (1 - p) of the probabilities: the same that eitp_attention draws. */
-static eitp_tensor *eitp__packed_dropout(const eitp_tensor *q, eitp_tensor *key, const eitp__padding *padding,
-                                         const eitp_attention_config *config) {
-    int64_t shape[3], flat[2];
-    eitp_tensor *factors;
-    shape[0] = flat[0] = q->shape[0];
-    shape[1] = config->heads;
-    shape[2] = padding->max_length;
-    flat[1] = config->heads * padding->max_length;
-    factors = eitp_fill(q->graph, eitp__wide(q->dtype), 3, shape, 1);
-    factors = eitp_reshape(eitp_dropout(factors, key, config->dropout), 2, flat);
-    return eitp__padded(factors, padding, config->heads);
-}
-
-static eitp_status eitp__check_separate(const eitp_tensor *q, const eitp_tensor *k, const eitp_tensor *v,
-                                        const eitp_attention_config *config, eitp_error *error) {
-    char queries[100], keys[100], values[100];
-    int64_t heads = config ? config->heads : 0, width, key_heads;
-    int fits = q->rank == 2 && k->rank == 2 && v->rank == 2 && eitp__is_floating(q->dtype) && k->dtype == q->dtype &&
-               v->dtype == q->dtype && k->shape[0] == q->shape[0] && v->shape[0] == q->shape[0] && k->rows == q->rows &&
-               v->rows == q->rows;
-    eitp_status status = eitp__require(config != NULL, error, "config is NULL");
-    if (!status)
-        status = eitp__check_probability(config->dropout, error);
-    if (status)
-        return status;
-    width = fits && heads >= 1 && q->shape[1] % heads == 0 ? q->shape[1] / heads : 0;
-    key_heads = width && k->shape[1] % width == 0 ? k->shape[1] / width : 0;
-    fits = key_heads && heads % key_heads == 0 && v->shape[1] % key_heads == 0;
-    status = eitp__require(fits, error,
-                           "q %s, k %s and v %s must be [n, heads d], [n, h d] and [n, h e] of one "
-                           "floating-point dtype, where h divides the %lld heads",
-                           eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
-                           eitp__shape_text(v, values, sizeof values), (long long)heads);
-    return status ? status
-                  : eitp__require(config->max_length >= 1 && config->max_length <= 1 << 24, error,
-                                  "max_length must be 1 to 16777216, not %lld", (long long)config->max_length);
-}
-
-static eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths, eitp_error *error) {
-    eitp_status status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2,
-                                       error, "offsets must be i32 [sequences + 1]");
-    if (status || !lengths)
-        return status;
-    return eitp__require(lengths->dtype == EITP_I32 && lengths->rank == 1 && lengths->shape[0] == offsets->shape[0] - 1,
-                         error, "lengths must be i32 [%lld], one for each sequence", (long long)offsets->shape[0] - 1);
-}
-
-eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *offsets,
-                                     eitp_tensor *key, eitp_tensor *lengths, eitp_tensor *mask,
-                                     const eitp_attention_config *config) {
-    static const char *const op = "attention_separate";
-    eitp_tensor *inputs[4], *scores, *probabilities, *y;
-    eitp__padding padding;
-    eitp_error error = EITP__ZERO;
-    int64_t key_heads;
-    inputs[0] = q;
-    inputs[1] = k;
-    inputs[2] = v;
-    inputs[3] = offsets;
-    if (!eitp__check_present(inputs, 4, op))
-        return NULL;
-    if (eitp__check_separate(q, k, v, config, &error) || eitp__check_packing(offsets, lengths, &error)) {
-        eitp__graph_fail(q->graph, EITP_ERROR_ARGUMENT, "%s: %s", op, error.message);
-        return NULL;
-    }
-    key_heads = k->shape[1] / (q->shape[1] / config->heads);
-    padding = eitp__pad_sequences(offsets, lengths, config->max_length);
-    scores =
-        eitp__scores(eitp__padded(q, &padding, config->heads), eitp__padded(k, &padding, key_heads), config->scale);
-    scores = eitp__visible_scores(scores, mask, !config->bidirectional, op);
-    scores = eitp__masked(scores, padding.present);
-    probabilities = eitp_softmax(scores);
-    if (key && config->dropout != 0)
-        probabilities = eitp_multiply(probabilities, eitp__packed_dropout(q, key, &padding, config));
-    y = eitp__weighted_values(probabilities, eitp__padded(v, &padding, key_heads));
-    y = eitp__packed(mask ? eitp__zero_masked_queries(y, scores) : y, &padding, q);
-    if (y)
-        eitp__add_offsets_rule(offsets, q->shape[0], config->max_length);
-    return y;
-}
-/* <<src/tensor/ops_dot_product.c */
 
 /* >>src/tensor/ops_pool.c */
 /* From packed sequences to one row each. Composed of other ops, so it can be differentiated. */
@@ -26352,7 +26159,10 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__ba
     }
     for (int i = 0; i < node->input_count; i++) {
         eitp_tensor *x = node->inputs[i];
-        if (x && (size_t)x->id < pass->tensors && pass->needed[x->id]) {
+        int is_repeated = 0;
+        for (int j = 0; j < count; j++)
+            is_repeated |= xs[j] == x;
+        if (x && !is_repeated && (size_t)x->id < pass->tensors && pass->needed[x->id]) {
             index[count] = i;
             xs[count++] = x;
         }
@@ -26455,6 +26265,7 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
     eitp__term *terms[EITP__MAX_OUTPUTS];
     size_t first = node->graph->node_count;
+    int numbers[EITP__MAX_OUTPUTS];
     if (eitp__widen_node(node, outputs))
         return 1;
     if (info->expand) {
@@ -26467,9 +26278,14 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     forward = (eitp__op_code)(info->backward_of - 1);
     original = *node;
     original.op = forward;
-    eitp__op(node->graph, forward)->expand(&original, results);
-    for (int i = 0; i < node->output_count; i++)
-        xs[i] = node->inputs[info->wrt[i]];
+    eitp__differentiated_inputs(node, numbers);
+    for (int i = 0; i < node->output_count; i++) {
+        /* A view, so that a tensor that is several inputs has the gradient of each. */
+        eitp_tensor *x = node->inputs[numbers[i]];
+        xs[i] = original.inputs[numbers[i]] = eitp_reshape(x, x->rank, x->shape);
+    }
+    if (!node->graph->error.status)
+        eitp__op(node->graph, forward)->expand(&original, results);
     if (!results[0])
         return 1;
     eitp__differentiate(node->graph, first, 1, results, &node->inputs[node->input_count - 1], node->output_count, xs,
@@ -32098,6 +31914,7 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     eitp_tensor *qkv = eitp__slot_linear(x, config, name, layer, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
     eitp_graph *graph = eitp_tensor_graph(qkv);
     eitp_attention_config attention = EITP__ZERO;
+    eitp_attention_inputs operands = EITP__ZERO;
     attention.heads = (int)config->heads;
     attention.max_length = inputs->max_length;
     attention.scale = eitp__attention_scale(config, layer);
@@ -32110,7 +31927,11 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
         eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs);
         return eitp_attention_cached(qkv, keys, values, inputs->position, attention.heads, attention.scale);
     }
-    return eitp_attention(qkv, inputs->offsets, inputs->key, inputs->lengths, &attention);
+    operands.q = qkv;
+    operands.offsets = inputs->offsets;
+    operands.lengths = inputs->lengths;
+    operands.key = inputs->key;
+    return eitp_attention(&operands, &attention);
 }
 
 /* The residual sum x + added, normalized if norms come after. */
@@ -62339,9 +62160,9 @@ static void EITP__REF(attention_backward_run)(const eitp__call *call, int64_t be
         at.q = (const EITP__ELEMENT *)call->inputs[0].data + pair.head * d;
         at.k = at.q + c;
         at.v = at.k + c;
-        at.o = (const EITP__ELEMENT *)call->inputs[4].data + pair.head * d;
-        at.logsumexps = (const float *)call->inputs[5].data + pair.head;
-        at.slope = (const EITP__ELEMENT *)call->inputs[6].data + pair.head * d;
+        at.o = (const EITP__ELEMENT *)call->inputs[7].data + pair.head * d;
+        at.logsumexps = (const float *)call->inputs[8].data + pair.head;
+        at.slope = (const EITP__ELEMENT *)call->inputs[9].data + pair.head * d;
         for (int part = 0; part < 3; part++)
             EITP__REF(attention_clear)(&pair, dq + part * c, wide, d);
         for (int64_t i = pair.begin; i < pair.end; i++) {
@@ -62411,6 +62232,8 @@ static void EITP__REF(attention_register)(eitp__kernel_table *table, eitp_dtype 
     eitp__ref_register(table, EITP__SLOT_ATTENTION, dtype, EITP__REF(attention_run));
     eitp__ref_register(table, EITP__SLOT_ATTENTION_BACKWARD, dtype, EITP__REF(attention_backward_run));
     eitp__ref_register(table, EITP__SLOT_ATTENTION_CACHED, dtype, EITP__REF(attention_cached_run));
+    table->kernels[EITP__SLOT_ATTENTION][dtype].supports = eitp__is_plain_attention;
+    table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtype].supports = eitp__is_plain_attention;
     table->kernels[EITP__SLOT_ATTENTION][dtype].workspace = eitp__ref_attention_workspace;
     table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtype].workspace = eitp__ref_attention_workspace;
     table->kernels[EITP__SLOT_ATTENTION_CACHED][dtype].workspace = eitp__ref_attention_cached_workspace;
@@ -65362,7 +65185,7 @@ static EITP__SIMD(attention_backward)
 static void EITP__SIMD(attention_means)(const EITP__SIMD(attention) * at, const eitp__call *call,
                                         const EITP__SIMD(attention_pair) * pair,
                                         const EITP__SIMD(attention_backward) * to) {
-    EITP__SIMD(attention_load)(at, &call->inputs[4], 0, at->begin + pair->query, pair->queries, 1.0f, to->q);
+    EITP__SIMD(attention_load)(at, &call->inputs[7], 0, at->begin + pair->query, pair->queries, 1.0f, to->q);
     for (int64_t i = 0; i < pair->queries; i++) {
         const float *o = to->q + i * at->stride, *slope = to->slopes + i * at->stride;
         EITP__SIMD(vector) sum = EITP__SIMD(zeros)();
@@ -65382,7 +65205,7 @@ static void EITP__SIMD(attention_slopes)(const EITP__SIMD(attention) * at, const
     const int64_t stride = EITP__SIMD(attention_score_stride), row = at->begin + pair->query + i;
     float *p = to->p + i * stride, *ds = to->ds + i * stride;
     int64_t count = EITP__SIMD(attention_seen)(pair, i);
-    const float *logsumexps = (const float *)call->inputs[5].data, *keep = NULL;
+    const float *logsumexps = (const float *)call->inputs[8].data, *keep = NULL;
     EITP__SIMD(vector) mean = EITP__SIMD(broadcast)(to->means[pair->query + i]);
     EITP__SIMD(vector) shift = EITP__SIMD(broadcast)(logsumexps[row * at->heads + at->head]);
     if (at->drops) {
@@ -65419,7 +65242,7 @@ static void EITP__SIMD(attention_keys)(const EITP__SIMD(attention) * at, const e
     memset(to->dv, 0, (size_t)(pair.keys * at->stride) * sizeof(float));
     for (int64_t query = at->causal ? key : 0; query < at->end - at->begin; query += block) {
         pair = EITP__SIMD(attention_pair_at)(at, query, block, key);
-        EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + query, pair.queries, 1.0f, to->slopes);
+        EITP__SIMD(attention_load)(at, &call->inputs[9], 0, at->begin + query, pair.queries, 1.0f, to->slopes);
         if (key == 0)
             EITP__SIMD(attention_means)(at, call, &pair, to);
         EITP__SIMD(attention_load)(at, qkv, 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
@@ -65461,6 +65284,7 @@ static void EITP__SIMD(register_attention)(eitp__kernel_table *table) {
     forward.workspace = EITP__SIMD(attention_workspace);
     backward.run = EITP__SIMD(attention_backward_run);
     backward.workspace = EITP__SIMD(attention_backward_workspace);
+    forward.supports = backward.supports = eitp__is_plain_attention;
     forward.set = backward.set = EITP__SIMD_SET;
     for (size_t i = 0; i < EITP__COUNT(columns); i++) {
         table->kernels[EITP__SLOT_ATTENTION][columns[i]] = forward;

@@ -19,6 +19,11 @@ EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot) {
     return (unsigned)slot < EITP__COUNT(families) ? families[slot] : EITP__FAMILY_COUNT;
 }
 
+EITP__PRIVATE int eitp__is_plain_attention(const eitp__call *call) {
+    const eitp__operand *k = &call->inputs[4], *v = &call->inputs[5], *mask = &call->inputs[6];
+    return !k->elements && !v->elements && !mask->elements && call->integers[4] == call->integers[0];
+}
+
 EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call) {
     const eitp__operand *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
     eitp__matmul sizes;

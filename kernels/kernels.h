@@ -92,12 +92,17 @@ typedef enum eitp__family {
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id out of range gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        out of range are skipped; accumulates
- *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none) -> o [n, c],
- *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]); after the
- *                        first lengths[i] of them come rows of padding; integers: heads, longest sequence, rng stream,
- *                        0 for causal or 1 for attention to the whole sequence; reals: scale, dropout probability; rows
- *                        in no sequence, beyond the longest, or of padding get zeros
- *   ATTENTION_BACKWARD   (qkv, offsets, key or none, lengths or none, o, logsumexp, do) -> dqkv; attributes as above
+ *   ATTENTION            (q, offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none, k or none, v or none,
+ *                        mask or none) -> o [n, heads e], logsumexp WIDE [n, heads]; q [n, heads d], k [n, h d] and
+ *                        v [n, h e], of which heads / h consecutive heads of q share one; or, if k and v are none, q
+ *                        has all three side by side, [n, (heads + 2h) d]; packed: sequence i is rows [offsets[i],
+ *                        offsets[i + 1]); after the first lengths[i] of them come rows of padding; integers: heads,
+ *                        longest sequence, rng stream, 0 for causal or 1 for attention to the whole sequence, h; reals:
+ *                        scale, dropout probability; mask broadcasts to [s, heads, longest, longest]: U8, 0 where a row
+ *                        does not attend to another, or WIDE, which is added to the scores; rows in no sequence, beyond
+ *                        the longest, of padding, or that attend to nothing, get zeros
+ *   ATTENTION_BACKWARD   (q, offsets, key or none, lengths or none, k or none, v or none, mask or none, o, logsumexp,
+ *                        do) -> dq, then dk and dv if present, then dmask if WIDE; attributes as above
  *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
  *                        has position + i: its key and value are stored there, then it attends to all positions up to
  *                        its own; integers[0] is heads; reals[0] is scale
@@ -341,6 +346,7 @@ typedef void (*eitp__imported)(void);
 typedef struct eitp__kernel {
     eitp__kernel_function run;                   /* NULL: the slot has no kernel for this dtype */
     eitp__imported imported;                     /* what `run` finds at the start of its workspace; NULL: nothing */
+    int (*supports)(const eitp__call *call);     /* True if `run` computes this call; NULL: it computes every call */
     size_t (*workspace)(const eitp__call *call); /* bytes for each thread, at EITP__ALIGNMENT; NULL: none */
     int64_t tile_rows;                           /* TILES only */
     int64_t tile_columns;
@@ -390,6 +396,9 @@ EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t
 
 /* UPDATE of parameters other than F64, for sets that lack some rules. */
 EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
+
+/* True for attention of q, k and v side by side, with as many heads of each, without a mask. */
+EITP__PRIVATE int eitp__is_plain_attention(const eitp__call *call);
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);

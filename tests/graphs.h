@@ -228,11 +228,15 @@ static GRAPHS_UNUSED void put(build *b, eitp_tensor *y) {
 static GRAPHS_UNUSED eitp_tensor *causal_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads,
                                                    int64_t max_length, double scale, eitp_tensor *key, double dropout) {
     eitp_attention_config config = EITP__ZERO;
+    eitp_attention_inputs inputs = EITP__ZERO;
     config.heads = heads;
     config.max_length = max_length;
     config.scale = scale;
     config.dropout = dropout;
-    return eitp_attention(qkv, offsets, key, NULL, &config);
+    inputs.q = qkv;
+    inputs.offsets = offsets;
+    inputs.key = key;
+    return eitp_attention(&inputs, &config);
 }
 
 /* ---- Values in and out ---- */

@@ -612,7 +612,7 @@ static void attention_case(build *b, int heads, double scale, double probability
     static const double key[3] = {9, 2, 40};
     int64_t n = b->small ? 10 : 197, c = heads * (b->small ? 2 : 13);
     eitp_attention_config config = EITP__ZERO;
-    eitp_tensor *qkv, *offsets, *lengths = NULL, *k;
+    eitp_attention_inputs inputs = EITP__ZERO;
     config.heads = heads;
     config.max_length = b->small ? 4 : 90;
     config.scale = scale;
@@ -620,12 +620,12 @@ static void attention_case(build *b, int heads, double scale, double probability
     config.bidirectional = bidirectional;
     b->low = -1.5;
     b->high = 1.5;
-    qkv = real2(b, n, 3 * c);
-    offsets = b->small ? given(b, EITP_I32, 5, small) : given(b, EITP_I32, 6, large);
-    k = probability > 0 ? given(b, EITP_I64, 3, key) : NULL;
+    inputs.q = real2(b, n, 3 * c);
+    inputs.offsets = b->small ? given(b, EITP_I32, 5, small) : given(b, EITP_I32, 6, large);
+    inputs.key = probability > 0 ? given(b, EITP_I64, 3, key) : NULL;
     if (padded)
-        lengths = b->small ? given(b, EITP_I32, 4, small_lengths) : given(b, EITP_I32, 5, large_lengths);
-    put(b, eitp_attention(qkv, offsets, k, lengths, &config));
+        inputs.lengths = b->small ? given(b, EITP_I32, 4, small_lengths) : given(b, EITP_I32, 5, large_lengths);
+    put(b, eitp_attention(&inputs, &config));
 }
 
 static void case_attention(build *b) {
@@ -654,11 +654,11 @@ static void case_attention_bidirectional_padded(build *b) {
 
 /*
  * One query q [d] that attends to `count` keys with the biases `added`: the values weighted by the softmax of the
- * scores.
+ * scores. Returns the log-sum-exp of the scores, or 0 if all are minus infinity.
  */
-static void naive_query(double *y, const double *q, const double *keys, int64_t key_step, int64_t d,
-                        const double *values, int64_t value_step, int64_t e, int64_t count, double scale,
-                        const double *added) {
+static double naive_query(double *y, const double *q, const double *keys, int64_t key_step, int64_t d,
+                          const double *values, int64_t value_step, int64_t e, int64_t count, double scale,
+                          const double *added) {
     double largest = -(double)INFINITY, total = 0, scores[100];
     for (int64_t j = 0; j < count; j++) {
         double dot = 0;
@@ -672,6 +672,7 @@ static void naive_query(double *y, const double *q, const double *keys, int64_t 
     for (int64_t j = 0; j < count && isfinite(largest); j++)
         for (int64_t i = 0; i < e; i++)
             y[i] += exp(scores[j] - largest) / total * values[j * value_step + i];
+    return isfinite(largest) ? largest + log(total) : 0;
 }
 
 /* The bias of query i and key j, from a mask or bias that broadcasts to [b, h, t, s]. */
@@ -680,27 +681,6 @@ static double naive_bias(const array *mask, int is_boolean, const int64_t *index
     if (causal && index[3] > index[2])
         return -(double)INFINITY;
     return !is_boolean ? value : value != 0 ? 0 : -(double)INFINITY;
-}
-
-/* q [b, h, t, d], k [b, g, s, d], v [b, g, s, e]. */
-static array *naive_dot_product(build *b, const array *q, const array *k, const array *v, double scale,
-                                const array *mask, int is_boolean, int causal) {
-    int64_t shape[4], index[4], d = q->shape[3], s = k->shape[2], e = v->shape[3], group = q->shape[1] / k->shape[1];
-    double added[100];
-    array *y;
-    memcpy(shape, q->shape, sizeof shape);
-    shape[3] = e;
-    y = new_array(b, 4, shape);
-    for (int64_t row = 0; row < y->count / e; row++) {
-        int64_t head;
-        unravel(y, row * e, index);
-        head = index[0] * k->shape[1] + index[1] / group;
-        for (index[3] = 0; index[3] < s; index[3]++)
-            added[index[3]] = naive_bias(mask, is_boolean, index, causal);
-        naive_query(y->data + row * e, q->data + row * d, k->data + head * s * d, d, d, v->data + head * s * e, e, e, s,
-                    scale, added);
-    }
-    return y;
 }
 
 /* A mask or bias of this shape, where query `masked_query` attends to no key. */
@@ -716,82 +696,20 @@ static eitp_tensor *random_mask(build *b, int rank, const int64_t *shape, int is
     return mask;
 }
 
-/* Without batches or heads. */
-static void put_matrices(build *b, int64_t t, int64_t s) {
-    eitp_tensor *q = real2(b, t, 3), *k = real2(b, s, 3), *v = real2(b, s, 5);
-    eitp_dot_product_config config = EITP__ZERO;
-    int64_t flat[4] = {1, 1, 0, 3}, values[4] = {1, 1, 0, 5}, rows[2];
-    const array *y;
-    config.scale = 0.6;
-    flat[2] = t;
-    y = naive_reshape(b, values_of(b, q), 4, flat);
-    flat[2] = values[2] = s;
-    y = naive_dot_product(b, y, naive_reshape(b, values_of(b, k), 4, flat),
-                          naive_reshape(b, values_of(b, v), 4, values), 0.6, NULL, 0, 0);
-    rows[0] = t;
-    rows[1] = 5;
-    put_like(b, eitp_scaled_dot_product_attention(q, k, v, NULL, NULL, &config), naive_reshape(b, y, 2, rows));
-}
-
 /*
- * Different numbers of queries and keys, values of another width; with `groups` of heads that share keys, and a mask.
+ * Packed rows: queries attend to the valid keys of their sequence, and, if causal, to none after themselves. With
+ * `logsumexps` it returns these instead, [n, heads].
  */
-static void dot_product_case(build *b, int64_t heads, int64_t groups, int causal, eitp_tensor *mask, int is_boolean) {
-    int64_t t = b->small ? 3 : 37, s = b->small ? 4 : 70;
-    int64_t q_shape[4] = {2, 0, 0, 3}, k_shape[4] = {2, 0, 0, 3}, v_shape[4] = {2, 0, 0, 2};
-    eitp_dot_product_config config = EITP__ZERO;
-    eitp_tensor *q, *k, *v;
-    q_shape[1] = heads;
-    q_shape[2] = t;
-    k_shape[1] = v_shape[1] = groups;
-    k_shape[2] = v_shape[2] = s;
-    config.scale = 0.6;
-    config.causal = causal;
-    q = real(b, 4, q_shape);
-    k = real(b, 4, k_shape);
-    v = real(b, 4, v_shape);
-    put_like(b, eitp_scaled_dot_product_attention(q, k, v, mask, NULL, &config),
-             naive_dot_product(b, values_of(b, q), values_of(b, k), values_of(b, v), 0.6,
-                               mask ? values_of(b, mask) : NULL, is_boolean, causal));
-}
-
-/* A mask of the last `rank` dimensions of [2, 4, t, s], where query `masked_query` attends to no key. */
-static eitp_tensor *dot_product_mask(build *b, int rank, int is_boolean, int64_t masked_query) {
-    int64_t shape[4] = {2, 4, 0, 0};
-    shape[2] = b->small ? 3 : 37;
-    shape[3] = b->small ? 4 : 70;
-    return random_mask(b, rank, shape + 4 - rank, is_boolean, masked_query);
-}
-
-static void case_dot_product(build *b) {
-    dot_product_case(b, 2, 2, 0, NULL, 0);
-    put_matrices(b, b->small ? 3 : 37, b->small ? 4 : 70);
-}
-
-static void case_dot_product_causal(build *b) {
-    dot_product_case(b, 2, 2, 1, dot_product_mask(b, 2, 1, 1), 1);
-}
-
-static void case_dot_product_shared(build *b) {
-    dot_product_case(b, 4, 2, 0, dot_product_mask(b, 3, 0, 0), 0);
-}
-
-static void case_dot_product_shared_causal(build *b) {
-    dot_product_case(b, 4, 2, 1, dot_product_mask(b, 2, 0, -1), 0);
-}
-
-static void case_dot_product_one_key_head(build *b) {
-    dot_product_case(b, 4, 1, 0, dot_product_mask(b, 4, 1, 2), 1);
-}
-
-/* Packed rows: queries attend to the valid keys of their sequence, and, if causal, to none after themselves. */
 static array *naive_separate(build *b, const array *q, const array *k, const array *v, const double *offsets,
-                             const double *lengths, int sequences, int64_t heads, const eitp_attention_config *config,
-                             const array *mask, int is_boolean) {
-    int64_t d = q->shape[1] / heads, groups = k->shape[1] / d, e = v->shape[1] / groups, shape[2], index[4];
+                             const double *lengths, int sequences, const eitp_attention_config *config,
+                             const array *mask, int is_boolean, int logsumexps) {
+    int64_t heads = config->heads, d = q->shape[1] / heads, groups = k->shape[1] / d, e = v->shape[1] / groups,
+            shape[2], index[4];
     double added[100];
-    array *y;
+    array *y, *sums;
     shape[0] = q->shape[0];
+    shape[1] = heads;
+    sums = new_array(b, 2, shape);
     shape[1] = heads * e;
     y = new_array(b, 2, shape);
     for (index[0] = 0; index[0] < sequences; index[0]++) {
@@ -800,28 +718,123 @@ static array *naive_separate(build *b, const array *q, const array *k, const arr
         for (index[1] = 0; index[1] < heads; index[1]++)
             for (index[2] = 0; index[2] < length; index[2]++) {
                 int64_t row = begin + index[2], group = index[1] / (heads / groups);
+                const double *query = q->data + row * q->shape[1] + index[1] * d;
+                const double *keys = k->data + begin * k->shape[1] + group * d;
+                const double *values = v->data + begin * v->shape[1] + group * e;
                 for (index[3] = 0; index[3] < length; index[3]++)
                     added[index[3]] = naive_bias(mask, is_boolean, index, !config->bidirectional);
-                naive_query(y->data + row * shape[1] + index[1] * e, q->data + row * q->shape[1] + index[1] * d,
-                            k->data + begin * k->shape[1] + group * d, k->shape[1], d,
-                            v->data + begin * v->shape[1] + group * e, v->shape[1], e, length, config->scale, added);
+                sums->data[row * heads + index[1]] =
+                    naive_query(y->data + row * shape[1] + index[1] * e, query, keys, k->shape[1], d, values,
+                                v->shape[1], e, length, config->scale, added);
             }
     }
-    return y;
+    return logsumexps ? sums : y;
+}
+
+enum { APART, JOINED, LOGSUMEXPS };
+
+/*
+ * Puts attention of q, k and v, apart or side by side, with the sequences' ends, the lengths of those with padding, and
+ * a mask or bias; or the log-sum-exps that it saves.
+ */
+static void put_separate(build *b, eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, int sequences, const double *ends,
+                         const double *lengths, eitp_tensor *mask, const eitp_attention_config *config, int form) {
+    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_tensor *parts[3], *y;
+    const array *expected;
+    parts[0] = q;
+    parts[1] = k;
+    parts[2] = v;
+    inputs.q = form == JOINED ? eitp_concat(parts, 3, 1) : q;
+    inputs.k = form == JOINED ? NULL : k;
+    inputs.v = form == JOINED ? NULL : v;
+    inputs.offsets = given(b, EITP_I32, sequences + 1, ends);
+    inputs.lengths = lengths ? given(b, EITP_I32, sequences, lengths) : NULL;
+    inputs.mask = mask;
+    y = eitp_attention(&inputs, config);
+    expected = naive_separate(b, values_of(b, q), values_of(b, k), values_of(b, v), ends, lengths, sequences, config,
+                              mask ? values_of(b, mask) : NULL, mask && eitp_tensor_dtype(mask) == EITP_U8,
+                              form == LOGSUMEXPS);
+    put_like(b, y && form == LOGSUMEXPS ? y->node->outputs[1] : y, expected);
+}
+
+/* A batch of two sequences of the same length, values of another width; with `groups` of heads that share keys. */
+static void batch_case(build *b, int heads, int groups, int causal, eitp_tensor *mask, int form) {
+    const int64_t t = b->small ? 3 : 37;
+    eitp_tensor *q = real2(b, 2 * t, heads * 3), *k = real2(b, 2 * t, groups * 3);
+    eitp_tensor *v = real2(b, 2 * t, groups * (form == JOINED ? 3 : 2));
+    eitp_attention_config config = EITP__ZERO;
+    double ends[3] = {0, 0, 0};
+    config.heads = heads;
+    config.key_value_heads = groups;
+    config.max_length = t;
+    config.scale = 0.6;
+    config.bidirectional = !causal;
+    ends[1] = (double)t;
+    ends[2] = (double)(2 * t);
+    put_separate(b, q, k, v, 2, ends, NULL, mask, &config, form);
+}
+
+/* A mask of the last `rank` dimensions of [2, 4, t, t], where query `masked_query` attends to no key. */
+static eitp_tensor *batch_mask(build *b, int rank, int is_boolean, int64_t masked_query) {
+    int64_t shape[4] = {2, 4, 0, 0};
+    shape[2] = shape[3] = b->small ? 3 : 37;
+    return random_mask(b, rank, shape + 4 - rank, is_boolean, masked_query);
+}
+
+static void case_batch(build *b) {
+    batch_case(b, 2, 2, 0, NULL, APART);
+    batch_case(b, 1, 1, 0, NULL, APART);
+}
+
+static void case_batch_causal(build *b) {
+    batch_case(b, 2, 2, 1, batch_mask(b, 2, 1, 1), APART);
+}
+
+static void case_batch_shared(build *b) {
+    batch_case(b, 4, 2, 0, batch_mask(b, 3, 0, 0), APART);
+}
+
+static void case_batch_shared_causal(build *b) {
+    batch_case(b, 4, 2, 1, batch_mask(b, 2, 0, -1), APART);
+}
+
+static void case_batch_one_key_head(build *b) {
+    batch_case(b, 4, 1, 0, batch_mask(b, 4, 1, 2), APART);
+}
+
+static void case_batch_side_by_side(build *b) {
+    batch_case(b, 4, 2, 1, NULL, JOINED);
+    batch_case(b, 2, 2, 1, batch_mask(b, 2, 0, 1), JOINED);
+}
+
+static void case_batch_logsumexps(build *b) {
+    batch_case(b, 4, 2, 1, batch_mask(b, 4, 1, 2), LOGSUMEXPS);
+}
+
+/* One tensor as queries, keys and values. */
+static void case_batch_of_one_tensor(build *b) {
+    const double ends[3] = {0, 4, 6};
+    eitp_attention_config config = EITP__ZERO;
+    eitp_tensor *x = real2(b, 6, 4);
+    config.heads = 2;
+    config.max_length = 4;
+    config.scale = 0.7;
+    put_separate(b, x, x, x, 2, ends, NULL, NULL, &config, APART);
 }
 
 /* As attention_case, with `groups` of four heads that share keys; with a bias by head and position, or with a mask by
  * sequence, where query 1 of each attends to no key. */
-static void separate_case(build *b, int64_t groups, int bidirectional, int padded, int biased, int masked) {
+static void separate_case(build *b, int groups, int bidirectional, int padded, int biased, int masked) {
     static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 19, 19, 20, 43, 50};
     static const double small_lengths[4] = {2, 1, 0, 9}, large_lengths[5] = {16, 3, 0, 21, -1};
     int sequences = b->small ? 4 : 5;
     int64_t n = b->small ? 10 : 53, max_length = b->small ? 4 : 24, shape[4];
-    const double *ends = b->small ? small : large, *lengths = b->small ? small_lengths : large_lengths;
-    eitp_tensor *offsets = given(b, EITP_I32, sequences + 1, ends), *there = given(b, EITP_I32, sequences, lengths);
+    const double *lengths = b->small ? small_lengths : large_lengths;
     eitp_tensor *q = real2(b, n, 4 * 3), *k = real2(b, n, groups * 3), *v = real2(b, n, groups * 2), *mask = NULL;
     eitp_attention_config config = EITP__ZERO;
     config.heads = 4;
+    config.key_value_heads = groups;
     config.max_length = max_length;
     config.scale = 0.4;
     config.bidirectional = bidirectional;
@@ -832,9 +845,7 @@ static void separate_case(build *b, int64_t groups, int bidirectional, int padde
         mask = random_mask(b, 3, shape + 1, 0, 0);
     if (masked)
         mask = random_mask(b, 4, shape, 1, 1);
-    put_like(b, eitp_attention_separate(q, k, v, offsets, NULL, padded ? there : NULL, mask, &config),
-             naive_separate(b, values_of(b, q), values_of(b, k), values_of(b, v), ends, padded ? lengths : NULL,
-                            sequences, 4, &config, mask ? values_of(b, mask) : NULL, masked));
+    put_separate(b, q, k, v, sequences, b->small ? small : large, padded ? lengths : NULL, mask, &config, APART);
 }
 
 static void case_separate(build *b) {
@@ -1035,11 +1046,14 @@ static const op_case op_cases[] = {
     OP_CASE(attention_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_bidirectional, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_bidirectional_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
-    OP_CASE(dot_product, 1e-12, HAS_GRADIENT | HAS_SECOND),
-    OP_CASE(dot_product_causal, 1e-12, HAS_GRADIENT | HAS_SECOND),
-    OP_CASE(dot_product_shared, 1e-12, HAS_GRADIENT | HAS_SECOND),
-    OP_CASE(dot_product_shared_causal, 1e-12, HAS_GRADIENT | HAS_SECOND),
-    OP_CASE(dot_product_one_key_head, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batch, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batch_causal, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batch_shared, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batch_shared_causal, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batch_one_key_head, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batch_side_by_side, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batch_logsumexps, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batch_of_one_tensor, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate_masked, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate_biased, 1e-12, HAS_GRADIENT | HAS_SECOND),

@@ -253,6 +253,7 @@ static void add_attributes(eitp__call *call, eitp__slot slot) {
     call->integers[1] = at.max_length;
     call->integers[2] = STREAM;
     call->integers[3] = at.bidirectional;
+    call->integers[4] = at.heads;
     call->reals[0] = scale;
     call->reals[1] = at.dropout;
     add_values(call, dtype, 3 * at.heads * at.width, qkv);
@@ -288,6 +289,7 @@ static void check_backward(double tolerance) {
     o = exact_o;
     logsumexps = exact_logsumexps;
     slopes = numbers(at.heads * at.width, 1);
+    call.input_count += 3; /* no k, v and mask */
     add_values(&call, dtype, at.heads * at.width, o);
     add_values(&call, EITP_F32, at.heads, logsumexps);
     add_values(&call, dtype, at.heads * at.width, slopes);

@@ -340,6 +340,7 @@ static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs,
     const int64_t rows = capacity ? COMPOSED_CAPACITY : COMPOSED_ROWS, four[1] = {4}, key[1] = {3}, bias[3] = {2, 7, 7};
     int64_t x[2] = {0, 8}, projection[2] = {8, 16}, table[2] = {13, 8}, classes[1] = {13};
     eitp_attention_config attention = EITP__ZERO;
+    eitp_attention_inputs operands = EITP__ZERO;
     eitp_cross_entropy_config loss = EITP__ZERO;
     eitp_tensor *qkv, *y, *xs[3], *logits;
     eitp_error error = EITP__ZERO;
@@ -354,14 +355,20 @@ static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs,
     inputs[6] = eitp_input(graph, "offsets", EITP_I32, 1, four);
     inputs[7] = eitp_input(graph, "key", EITP_I64, 1, key);
     attention.heads = 2;
+    attention.key_value_heads = 1;
     attention.max_length = 7;
     attention.scale = 0.5;
     attention.dropout = 0.2;
     loss.label_smoothing = 0.1;
     loss.weights = inputs[5];
     qkv = eitp_matmul(inputs[0], inputs[2]);
-    y = eitp_attention_separate(eitp_slice(qkv, 1, 0, 8), eitp_slice(qkv, 1, 8, 12), eitp_slice(qkv, 1, 12, 16),
-                                inputs[6], inputs[7], NULL, inputs[4], &attention);
+    operands.q = eitp_slice(qkv, 1, 0, 8);
+    operands.k = eitp_slice(qkv, 1, 8, 12);
+    operands.v = eitp_slice(qkv, 1, 12, 16);
+    operands.offsets = inputs[6];
+    operands.mask = inputs[4];
+    operands.key = inputs[7];
+    y = eitp_attention(&operands, &attention);
     logits = eitp_matmul_transposed(y, inputs[3], 0, 1);
     outputs[0] = y;
     outputs[1] = eitp_add(eitp_cross_entropy_with(logits, inputs[1], &loss),

@@ -51,7 +51,7 @@ static const int64_t shape_7[1] = {7}, shape_m1_m1[2] = {-1, -1}, shape_0_4[2] =
 static const int64_t shape_many[7] = {1, 1, 1, 1, 1, 1, 1}, shape_huge[2] = {INT64_MAX / 2, INT64_MAX / 2};
 static const int64_t shape_2_6[2] = {2, 6}, shape_4_8[2] = {4, 8};
 static const int order_twice[2] = {0, 0}, order_negative[2] = {-1, 0}, order_beyond[2] = {2, 0}, order_swap[2] = {1, 0};
-static const int64_t shape_9[1] = {9}, shape_long[1] = {2147483648}, shape_334[3] = {3, 3, 4};
+static const int64_t shape_9[1] = {9}, shape_long[1] = {2147483648};
 
 REFUSED(exp, eitp_exp(l->ids))
 REFUSED(add_shapes, eitp_add(l->matrix, l->other))
@@ -161,50 +161,63 @@ REFUSED(attention_probability, causal_attention(l->wide, l->ids, 2, 5, 1, l->key
 
 static eitp_tensor *refused_attention_lengths(const leaves *l) {
     eitp_attention_config config = EITP__ZERO;
+    eitp_attention_inputs inputs = EITP__ZERO;
     config.heads = 2;
     config.max_length = 5;
-    return eitp_attention(l->wide, l->ids, NULL, l->ids, &config); /* 3 lengths for 2 sequences */
+    inputs.q = l->wide;
+    inputs.offsets = inputs.lengths = l->ids; /* 3 lengths for 2 sequences */
+    return eitp_attention(&inputs, &config);
 }
 
-/*
- * Attention with separate queries, keys and values, and a mask. `max_length`: of packed sequences with the ids as
- * offsets.
- */
+static eitp_tensor *refused_attention_config(const leaves *l) {
+    eitp_attention_inputs inputs = EITP__ZERO;
+    inputs.q = l->wide;
+    return eitp_attention(&inputs, NULL);
+}
+
+/* Attention of two heads with queries, keys and values apart, and a mask. */
 static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask, int64_t max_length,
                              double dropout, eitp_tensor *offsets) {
-    eitp_attention_config packed = EITP__ZERO;
-    eitp_dot_product_config config = EITP__ZERO;
-    packed.heads = 2;
-    packed.max_length = max_length;
-    packed.dropout = config.dropout = dropout;
-    return max_length ? eitp_attention_separate(q, k, v, offsets, NULL, NULL, mask, &packed)
-                      : eitp_scaled_dot_product_attention(q, k, v, mask, NULL, &config);
-}
-
-static eitp_tensor *refused_separate_lengths(const leaves *l) {
     eitp_attention_config config = EITP__ZERO;
+    eitp_attention_inputs inputs = EITP__ZERO;
     config.heads = 2;
-    config.max_length = 5;
-    return eitp_attention_separate(l->matrix, l->matrix, l->matrix, l->ids, NULL, l->ids, NULL, &config);
+    config.max_length = max_length;
+    config.dropout = dropout;
+    inputs.q = q;
+    inputs.k = k;
+    inputs.v = v;
+    inputs.offsets = offsets;
+    inputs.mask = mask;
+    return eitp_attention(&inputs, &config);
 }
 
-REFUSED(dot_product_null, separate(l->matrix, NULL, l->matrix, NULL, 0, 0, NULL))
-REFUSED(dot_product_width, separate(l->matrix, l->wide, l->wide, NULL, 0, 0, NULL))
-REFUSED(dot_product_dtype, separate(l->doubles, l->matrix, l->matrix, NULL, 0, 0, NULL))
-REFUSED(dot_product_heads,
-        separate(eitp_fill(l->cube->graph, EITP_F32, 3, shape_334, 0), l->cube, l->cube, NULL, 0, 0, NULL))
-REFUSED(dot_product_mask, separate(l->matrix, l->other, l->other, l->other, 0, 0, NULL))
-REFUSED(dot_product_mask_dtype, separate(l->matrix, l->other, l->other, l->ids, 0, 0, NULL))
-REFUSED(dot_product_probability, separate(l->matrix, l->other, l->other, NULL, 0, 1, NULL))
-REFUSED(dot_product_config, eitp_scaled_dot_product_attention(l->matrix, l->other, l->other, NULL, NULL, NULL))
+static eitp_tensor *refused_separate_sharing(const leaves *l) {
+    eitp_attention_config config = EITP__ZERO;
+    eitp_attention_inputs inputs = EITP__ZERO;
+    config.heads = 2;
+    config.key_value_heads = 4;
+    config.max_length = 5;
+    inputs.q = inputs.k = inputs.v = l->matrix;
+    inputs.offsets = l->ids;
+    return eitp_attention(&inputs, &config);
+}
+
 REFUSED(separate_null, separate(l->matrix, l->matrix, l->matrix, NULL, 5, 0, NULL))
+REFUSED(separate_queries, separate(NULL, l->matrix, l->matrix, NULL, 5, 0, l->ids))
+REFUSED(separate_keys, separate(l->matrix, NULL, l->matrix, NULL, 5, 0, l->ids))
+REFUSED(separate_values, separate(l->matrix, l->matrix, NULL, NULL, 5, 0, l->ids))
 REFUSED(separate_rows, separate(l->matrix, l->other, l->other, NULL, 5, 0, l->ids))
-REFUSED(separate_heads, separate(l->wide, l->matrix, l->matrix, NULL, 5, 0, l->ids))
+REFUSED(separate_width, separate(l->matrix, l->wide, l->wide, NULL, 5, 0, l->ids))
+REFUSED(separate_dtype, separate(l->doubles, l->matrix, l->matrix, NULL, 5, 0, l->ids))
+REFUSED(separate_rank, separate(l->cube, l->matrix, l->matrix, NULL, 5, 0, l->ids))
+REFUSED(separate_integers, separate(l->grid, l->grid, l->grid, NULL, 5, 0, l->ids))
+REFUSED(separate_odd, separate(l->matrix, l->matrix, eitp_slice(l->matrix, 1, 0, 3), NULL, 5, 0, l->ids))
 REFUSED(separate_longest, separate(l->matrix, l->matrix, l->matrix, NULL, -1, 0, l->ids))
 REFUSED(separate_offsets, separate(l->matrix, l->matrix, l->matrix, NULL, 5, 0, l->grid))
 REFUSED(separate_mask, separate(l->matrix, l->matrix, l->matrix, l->vector, 5, 0, l->ids))
+REFUSED(separate_mask_dtype, separate(l->matrix, l->matrix, l->matrix, l->ids, 5, 0, l->ids))
+REFUSED(separate_mask_rows, separate(l->matrix, l->matrix, l->matrix, eitp_slice(l->rows, 1, 0, 1), 8, 0, l->ids))
 REFUSED(separate_probability, separate(l->matrix, l->matrix, l->matrix, NULL, 5, -0.5, l->ids))
-REFUSED(separate_config, eitp_attention_separate(l->matrix, l->matrix, l->matrix, l->ids, NULL, NULL, NULL, NULL))
 REFUSED(attention_cached, eitp_attention_cached(l->wide, l->matrix, l->matrix, l->ids, 2, 1))
 REFUSED(cross_entropy, eitp_cross_entropy(l->other, l->ids, -1))
 REFUSED(cross_entropy_rows,
@@ -231,7 +244,6 @@ REFUSED(fill_dtype, eitp_fill(l->matrix->graph, (eitp_dtype)77, 1, shape_7, 0))
 REFUSED(cast_dtype, eitp_cast(l->matrix, (eitp_dtype)-1))
 REFUSED(reshape_shape, eitp_reshape(l->matrix, 1, NULL))
 REFUSED(permute_order, eitp_permute(l->matrix, NULL))
-REFUSED(attention_config, eitp_attention(l->wide, l->ids, NULL, NULL, NULL))
 REFUSED(variable_dtype, eitp_variable_tensor(l->matrix->graph, "p", EITP_CACHE, (eitp_dtype)77, 1, shape_7))
 REFUSED(variable_role, eitp_variable_tensor(l->matrix->graph, "p", (eitp_role)9, EITP_F32, 1, shape_7))
 REFUSED(variable_name, eitp_parameter(l->matrix->graph, NULL, 1, shape_7))
@@ -323,30 +335,30 @@ static const struct {
     {refused_dropout_one, {"dropout", "probability", "1"}},
     {refused_dropout_nan, {"dropout", "probability", "nan"}},
     {refused_dropout_null, {"dropout", "input 1", "NULL"}},
-    {refused_attention_heads, {"attention", "4", "3 heads"}},
-    {refused_attention_none, {"attention", "4", "0 heads"}},
-    {refused_attention_width, {"attention", "[n, 3c]", "[3, 4]"}},
+    {refused_attention_heads, {"attention", "[3, 12]", "3 heads"}},
+    {refused_attention_none, {"attention", "queries", "0 heads"}},
+    {refused_attention_width, {"attention", "[n, 3 d]", "[3, 4]"}},
     {refused_attention_offsets, {"attention", "offsets", "i32"}},
     {refused_attention_longest, {"attention", "max_length", "1"}},
     {refused_attention_probability, {"attention", "probability", "1.5"}},
     {refused_attention_lengths, {"attention", "lengths", "i32 [2]"}},
-    {refused_dot_product_null, {"scaled_dot_product_attention", "input 1", "NULL"}},
-    {refused_dot_product_width, {"scaled_dot_product_attention", "[3, 4]", "[3, 12]"}},
-    {refused_dot_product_dtype, {"scaled_dot_product_attention", "[3, 4]", "one floating-point dtype"}},
-    {refused_dot_product_heads, {"scaled_dot_product_attention", "[3, 3, 4]", "heads"}},
-    {refused_dot_product_mask, {"scaled_dot_product_attention", "mask", "[3, 5]"}},
-    {refused_dot_product_mask_dtype, {"scaled_dot_product_attention", "i32", "u8 or f32"}},
-    {refused_dot_product_probability, {"scaled_dot_product_attention", "probability", "1"}},
-    {refused_dot_product_config, {"scaled_dot_product_attention", "config", "NULL"}},
-    {refused_separate_null, {"attention_separate", "input 3", "NULL"}},
-    {refused_separate_rows, {"attention_separate", "[3, 4]", "[5, 4]"}},
-    {refused_separate_heads, {"attention_separate", "[3, 12]", "2 heads"}},
-    {refused_separate_longest, {"attention_separate", "max_length", "-1"}},
-    {refused_separate_offsets, {"attention_separate", "offsets", "i32"}},
-    {refused_separate_mask, {"attention_separate", "mask", "[2, 2, 5, 5]"}},
-    {refused_separate_probability, {"attention_separate", "probability", "-0.5"}},
-    {refused_separate_config, {"attention_separate", "config", "NULL"}},
-    {refused_separate_lengths, {"attention_separate", "lengths", "i32 [2]"}},
+    {refused_separate_null, {"attention", "input 1", "NULL"}},
+    {refused_separate_queries, {"attention", "input 0", "NULL"}},
+    {refused_separate_keys, {"attention", "k is NULL", "neither"}},
+    {refused_separate_values, {"attention", "v is NULL", "neither"}},
+    {refused_separate_rows, {"attention", "[3, 4]", "[5, 4]"}},
+    {refused_separate_width, {"attention", "q [3, 4]", "k [3, 12]"}},
+    {refused_separate_dtype, {"attention", "[3, 4]", "one floating-point dtype"}},
+    {refused_separate_rank, {"attention", "q [2, 3, 4]", "[n, 2 d]"}},
+    {refused_separate_integers, {"attention", "q [3, 4]", "one floating-point dtype"}},
+    {refused_separate_odd, {"attention", "v [3, 3]", "[n, 2 e]"}},
+    {refused_separate_sharing, {"attention", "2 heads", "4 heads"}},
+    {refused_separate_longest, {"attention", "max_length", "-1"}},
+    {refused_separate_offsets, {"attention", "offsets", "i32"}},
+    {refused_separate_mask, {"attention", "mask is f32 [4]", "[2, 2, 5, 5]"}},
+    {refused_separate_mask_dtype, {"attention", "mask is i32 [3]", "u8 or f32"}},
+    {refused_separate_mask_rows, {"attention", "mask is f32 [8, 1]", "fixed shape"}},
+    {refused_separate_probability, {"attention", "probability", "-0.5"}},
     {refused_attention_cached, {"attention_cached", "keys and values", "variables"}},
     {refused_cross_entropy, {"cross_entropy", "[5, 4]", "[3]"}},
     {refused_cross_entropy_rows, {"cross_entropy", "[8, 4]", "[8]"}},
@@ -441,7 +453,7 @@ static void ops_on_null_return_null(void) {
     CHECK(!eitp_layer_norm(NULL, NULL, NULL, 1e-5) && !eitp_embedding(NULL, NULL) && !eitp_dropout(NULL, NULL, 0.5));
     CHECK(!causal_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
     CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));
-    CHECK(!separate(NULL, NULL, NULL, NULL, 0, 0, NULL) && !separate(NULL, NULL, NULL, NULL, 5, 0, NULL));
+    CHECK(!separate(NULL, NULL, NULL, NULL, 5, 0, NULL) && !eitp_attention(NULL, NULL));
     CHECK(!smoothed_loss(NULL, NULL, 0.5, NULL) && !eitp_linear_cross_entropy_with(NULL, NULL, NULL, NULL));
     eitp_graph_destroy(NULL);
     eitp_plan_destroy(NULL);
@@ -460,8 +472,6 @@ static void composed_ops_pass_errors_on(void) {
     CHECK(!eitp_add(l.matrix, l.other));
     config.label_smoothing = 0.5;
     config.weights = l.vector;
-    CHECK(!separate(l.matrix, l.other, l.other, l.vector, 0, 0, NULL) &&
-          !separate(l.cube, l.cube, l.cube, l.vector, 0, 0, NULL));
     CHECK(!separate(l.matrix, l.matrix, l.matrix, l.vector, 5, 0.5, l.ids));
     CHECK(!eitp_cross_entropy_with(l.matrix, l.ids, &config) && !eitp_cross_entropy_with(l.matrix, l.ids, NULL));
     CHECK(!eitp_linear_cross_entropy_with(l.matrix, l.matrix, l.ids, &config));
@@ -684,6 +694,36 @@ static void entries_of_ops_agree(void) {
     eitp_context_destroy(context);
 }
 
+/* The gradient of attention has an output for each of q, k, v and a floating-point mask that is there. */
+static void attention_has_the_gradients_of_its_inputs(void) {
+    eitp_context *context = open_context("ref", 1);
+    for (int i = 0; i < 6; i++) {
+        const int apart = i / 3, masked = i % 3;
+        const int64_t shape[2] = {3, 12}, five[1] = {5};
+        eitp_graph *graph = NULL;
+        eitp_tensor *x, *mask = NULL, *gradient = NULL;
+        eitp_error error = EITP__ZERO;
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+        x = eitp_input(graph, "x", EITP_F32, 2, shape);
+        if (masked)
+            mask = eitp_input(graph, "mask", masked == 1 ? EITP_U8 : EITP_F32, 1, five);
+        x = separate(x, apart ? x : NULL, apart ? eitp_slice(x, 1, 0, 6) : NULL, mask, 5, 0, make_leaves(graph).ids);
+        REQUIRE_OK(eitp_gradients(x, NULL, 1, &x->node->inputs[0], &gradient, &error), error);
+        x = gradient;
+        while (x && x->node && x->node->op != EITP__OP_ATTENTION_BACKWARD)
+            x = x->node->inputs[0];
+        CHECK(x && x->node);
+        if (x && x->node) {
+            const eitp__node *node = x->node;
+            CHECK_THAT(node->output_count == (apart ? 3 : 1) + (masked == 2), "%d: %d", i, node->output_count);
+            CHECK(node->outputs[0]->shape[1] == 12 && (!apart || node->outputs[2]->shape[1] == 6));
+            CHECK(masked != 2 || eitp__same_shape(node->outputs[node->output_count - 1], mask));
+        }
+        eitp_graph_destroy(graph);
+    }
+    eitp_context_destroy(context);
+}
+
 /* ---- What a backend is asked ---- */
 
 /* True for what is small: rows of at most 4 in a softmax, at most 4 rows in exp and in the sum of a product. */
@@ -794,6 +834,7 @@ int main(int argc, char **argv) {
         TEST(tensor_properties),
         TEST(tensors_of_other_graphs_are_refused),
         TEST(entries_of_ops_agree),
+        TEST(attention_has_the_gradients_of_its_inputs),
         TEST(backends_are_asked_about_calls),
         TEST(heads_have_the_blocks_of_the_backend),
         TEST(every_allocation_may_fail),

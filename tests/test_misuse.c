@@ -311,14 +311,17 @@ static void check_offsets_with(int separate) {
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
     eitp_attention_config config = EITP__ZERO;
+    eitp_attention_inputs inputs = EITP__ZERO;
     eitp_tensor *offsets, *x;
     config.heads = 1;
     config.max_length = 4;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds);
     x = eitp_input(graph, "x", EITP_F32, 2, shape);
-    eitp_output(separate ? eitp_attention_separate(x, x, x, offsets, NULL, NULL, NULL, &config)
-                         : eitp_attention(x, offsets, NULL, NULL, &config));
+    inputs.q = x;
+    inputs.k = inputs.v = separate ? x : NULL;
+    inputs.offsets = offsets;
+    eitp_output(eitp_attention(&inputs, &config));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     for (size_t i = 0; i < EITP__COUNT(wrong); i++)
         CHECK(is_refused(eitp_plan_write(plan, offsets, wrong[i], sizeof wrong[i], &error_), "'offsets'", "ascend"));

@@ -64,6 +64,7 @@ static void build_labels(const model *m, eitp_pass *pass) {
 static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor *x) {
     static const int64_t width[] = {3 * WIDTH};
     eitp_attention_config config = EITP__ZERO;
+    eitp_attention_inputs inputs = EITP__ZERO;
     eitp_tensor *key = eitp_pass_key(pass), *qkv;
     config.heads = 2;
     config.max_length = eitp_pass_max_length(pass);
@@ -71,7 +72,10 @@ static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor
     config.dropout = 0.1;
     qkv = eitp_linear(x, matrix(m, pass, "qkv.weight", WIDTH, 3 * WIDTH),
                       eitp_parameter(eitp_pass_graph(pass), "qkv.bias", 1, width), EITP_NO_ACTIVATION);
-    qkv = eitp_attention(qkv, eitp_pass_offsets(pass), key, NULL, &config);
+    inputs.q = qkv;
+    inputs.offsets = eitp_pass_offsets(pass);
+    inputs.key = key;
+    qkv = eitp_attention(&inputs, &config);
     qkv = eitp_linear(qkv, matrix(m, pass, "out.weight", WIDTH, WIDTH), NULL, EITP_NO_ACTIVATION);
     return eitp_add(x, key ? eitp_dropout(qkv, key, 0.1) : qkv);
 }

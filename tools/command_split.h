@@ -14,7 +14,8 @@ EITP_BEGIN_DECLARATIONS
  */
 eitp_status split_find_data(option_set *o, const char *checkpoint, option_id *of_run, eitp_error *error);
 
-/* Takes the columns of --data, where no option names them, from the run that wrote `checkpoint`, if its run.json is there. */
+/* Takes the columns of --data, where no option names them, from the run that wrote `checkpoint`, if it left its
+   run.json. */
 void split_copy_columns(option_set *o, const char *checkpoint);
 
 /*

@@ -225,7 +225,8 @@ static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__ca
 
 /* Every kernel of products implements every epilogue. */
 static int eitp__cpu_supports(const eitp__backend *backend, const eitp__call *call) {
-    return eitp__cpu_kernel((const eitp__cpu *)(const void *)backend, call)->run != NULL;
+    const eitp__kernel *kernel = eitp__cpu_kernel((const eitp__cpu *)(const void *)backend, call);
+    return kernel->run && (!kernel->supports || kernel->supports(call));
 }
 
 #define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */

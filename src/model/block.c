@@ -28,6 +28,7 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     eitp_tensor *qkv = eitp__slot_linear(x, config, name, layer, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
     eitp_graph *graph = eitp_tensor_graph(qkv);
     eitp_attention_config attention = EITP__ZERO;
+    eitp_attention_inputs operands = EITP__ZERO;
     attention.heads = (int)config->heads;
     attention.max_length = inputs->max_length;
     attention.scale = eitp__attention_scale(config, layer);
@@ -40,7 +41,11 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
         eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs);
         return eitp_attention_cached(qkv, keys, values, inputs->position, attention.heads, attention.scale);
     }
-    return eitp_attention(qkv, inputs->offsets, inputs->key, inputs->lengths, &attention);
+    operands.q = qkv;
+    operands.offsets = inputs->offsets;
+    operands.lengths = inputs->lengths;
+    operands.key = inputs->key;
+    return eitp_attention(&operands, &attention);
 }
 
 /* The residual sum x + added, normalized if norms come after. */

@@ -80,7 +80,10 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__ba
     }
     for (int i = 0; i < node->input_count; i++) {
         eitp_tensor *x = node->inputs[i];
-        if (x && (size_t)x->id < pass->tensors && pass->needed[x->id]) {
+        int is_repeated = 0;
+        for (int j = 0; j < count; j++)
+            is_repeated |= xs[j] == x;
+        if (x && !is_repeated && (size_t)x->id < pass->tensors && pass->needed[x->id]) {
             index[count] = i;
             xs[count++] = x;
         }
@@ -183,6 +186,7 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
     eitp__term *terms[EITP__MAX_OUTPUTS];
     size_t first = node->graph->node_count;
+    int numbers[EITP__MAX_OUTPUTS];
     if (eitp__widen_node(node, outputs))
         return 1;
     if (info->expand) {
@@ -195,9 +199,14 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     forward = (eitp__op_code)(info->backward_of - 1);
     original = *node;
     original.op = forward;
-    eitp__op(node->graph, forward)->expand(&original, results);
-    for (int i = 0; i < node->output_count; i++)
-        xs[i] = node->inputs[info->wrt[i]];
+    eitp__differentiated_inputs(node, numbers);
+    for (int i = 0; i < node->output_count; i++) {
+        /* A view, so that a tensor that is several inputs has the gradient of each. */
+        eitp_tensor *x = node->inputs[numbers[i]];
+        xs[i] = original.inputs[numbers[i]] = eitp_reshape(x, x->rank, x->shape);
+    }
+    if (!node->graph->error.status)
+        eitp__op(node->graph, forward)->expand(&original, results);
     if (!results[0])
         return 1;
     eitp__differentiate(node->graph, first, 1, results, &node->inputs[node->input_count - 1], node->output_count, xs,

@@ -350,6 +350,17 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
     return NULL;
 }
 
+EITP__PRIVATE int eitp__differentiated_inputs(const eitp__node *node, int *numbers) {
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
+    int count = 0;
+    for (int i = 0; i < info->outputs; i++) {
+        const eitp_tensor *x = node->inputs[info->wrt[i]];
+        if (x && eitp__is_floating(x->dtype))
+            numbers[count++] = info->wrt[i];
+    }
+    return count;
+}
+
 EITP__PRIVATE void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor) {
     if (!tensor)
         return;

@@ -140,7 +140,8 @@ typedef struct eitp__op_info {
     eitp__rows_rule *rows;
     eitp__flops_rule *flops; /* NULL: negligible */
     /* For the fused gradient of an op, that op + 1. The inputs are the op's inputs, its saved outputs and the output's
-       gradient; output i is the gradient of its input wrt[i]. The expansion is derived from that op's expansion. */
+       gradient; the outputs are the gradients of its inputs wrt[i] that are present and floating-point. The expansion
+       is derived from that op's expansion. */
     int backward_of;
     int wrt[EITP__MAX_OUTPUTS];
     /* Output i shares the memory of input shares[i] - 1 and changes it; 0: it owns its memory. Outputs that share an
@@ -166,6 +167,9 @@ EITP__PRIVATE void eitp__fill_op_table(eitp__op_info *table);
 static inline EITP__UNUSED const eitp__op_info *eitp__op(const eitp_graph *graph, eitp__op_code op) {
     return &graph->context->ops[op];
 }
+
+/* Lists the inputs of a fused gradient whose gradients are its outputs, by number, and returns how many there are. */
+EITP__PRIVATE int eitp__differentiated_inputs(const eitp__node *node, int *numbers);
 
 /* The input whose memory the output shares and changes; NULL if the output owns its memory. */
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output);

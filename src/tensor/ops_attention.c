@@ -1,6 +1,9 @@
 /* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
 #include "tensor/op_rules.h"
 
+/* The inputs of ATTENTION; its gradient has three more. */
+enum { EITP__ATTENTION_INPUTS = 7 };
+
 static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                        int64_t count, eitp_error *error) {
     const int32_t *offsets = (const int32_t *)values;
@@ -24,56 +27,135 @@ EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, in
     eitp__add_rule(offsets, &rule);
 }
 
-eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
-                            const eitp_attention_config *config) {
+eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[4], *y;
-    if (!qkv)
+    eitp_graph *graph = inputs ? eitp_tensor_graph(inputs->q ? inputs->q : inputs->offsets) : NULL;
+    eitp_tensor *operands[EITP__ATTENTION_INPUTS], *y;
+    if (!graph)
         return NULL;
     if (!config) {
-        eitp__graph_fail(qkv->graph, EITP_ERROR_ARGUMENT, "attention: config is NULL");
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "attention: config is NULL");
         return NULL;
     }
     attributes.integers[0] = config->heads;
     attributes.integers[1] = config->max_length;
-    if (key && config->dropout > 0)
-        attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)qkv->graph->rng_streams++;
+    if (inputs->key && config->dropout > 0)
+        attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)graph->rng_streams++;
     attributes.integers[3] = config->bidirectional != 0;
+    attributes.integers[4] = config->key_value_heads ? config->key_value_heads : config->heads;
     attributes.reals[0] = config->scale;
     attributes.reals[1] = config->dropout;
-    inputs[0] = qkv;
-    inputs[1] = offsets;
-    inputs[2] = config->dropout > 0 ? key : NULL;
-    inputs[3] = lengths;
-    y = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    operands[0] = inputs->q;
+    operands[1] = inputs->offsets;
+    operands[2] = config->dropout > 0 ? inputs->key : NULL;
+    operands[3] = inputs->lengths;
+    operands[4] = inputs->k;
+    operands[5] = inputs->v;
+    operands[6] = inputs->mask;
+    y = eitp__apply(EITP__OP_ATTENTION, operands, EITP__ATTENTION_INPUTS, &attributes);
     if (y)
-        eitp__add_offsets_rule(offsets, qkv->shape[0], config->max_length);
+        eitp__add_offsets_rule(inputs->offsets, inputs->q->shape[0], config->max_length);
     return y;
 }
 
-static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp_error *error) {
-    int fits = qkv->rank == 2 && qkv->shape[1] % 3 == 0 && eitp__is_floating(qkv->dtype);
+/* ---- Shapes ---- */
+
+/* The heads of a node, and the widths of one. */
+typedef struct eitp__head_sizes {
+    int64_t heads, key_heads; /* of queries; of keys and values */
+    int64_t width, value_width;
+} eitp__head_sizes;
+
+static eitp__head_sizes eitp__head_sizes_of(const eitp__node *node) {
+    const eitp_tensor *q = node->inputs[0], *v = node->inputs[5];
+    eitp__head_sizes at;
+    at.heads = node->attributes.integers[0];
+    at.key_heads = node->attributes.integers[4];
+    at.width = q->shape[1] / (v ? at.heads : at.heads + 2 * at.key_heads);
+    at.value_width = v ? v->shape[1] / at.key_heads : at.width;
+    return at;
+}
+
+static eitp_status eitp__check_heads(int64_t heads, int64_t key_heads, eitp_error *error) {
+    return eitp__require(heads >= 1 && key_heads >= 1 && heads % key_heads == 0, error,
+                         "%lld heads of queries cannot share %lld heads of keys and values", (long long)heads,
+                         (long long)key_heads);
+}
+
+static eitp_status eitp__check_packed(const eitp_tensor *qkv, int64_t heads, int64_t key_heads, eitp_error *error) {
     char text[100];
-    eitp_status status = eitp__require(fits, error, "qkv must be a floating-point matrix [n, 3c], not %s %s",
-                                       eitp_dtype_name(qkv->dtype), eitp__shape_text(qkv, text, sizeof text));
+    eitp_status status = eitp__check_heads(heads, key_heads, error);
+    int fits = !status && qkv->rank == 2 && qkv->shape[1] % (heads + 2 * key_heads) == 0;
+    return status
+               ? status
+               : eitp__require(fits && eitp__is_floating(qkv->dtype), error,
+                               "q, k and v side by side are %s %s; they must be a floating-point matrix [n, %lld d], "
+                               "with %lld heads of queries and %lld each of keys and values",
+                               eitp_dtype_name(qkv->dtype), eitp__shape_text(qkv, text, sizeof text),
+                               (long long)(heads + 2 * key_heads), (long long)heads, (long long)key_heads);
+}
+
+/* True if x is like q, but for its columns, which are a multiple of `columns`. */
+static int eitp__has_rows_of(const eitp_tensor *x, const eitp_tensor *q, int64_t columns) {
+    return x->rank == 2 && x->dtype == q->dtype && x->shape[0] == q->shape[0] && x->rows == q->rows &&
+           x->shape[1] % columns == 0;
+}
+
+static eitp_status eitp__check_apart(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *q = node->inputs[0], *k = node->inputs[4], *v = node->inputs[5];
+    const int64_t heads = node->attributes.integers[0], key_heads = node->attributes.integers[4];
+    char queries[100], keys[100], values[100];
+    eitp_status status = eitp__check_heads(heads, key_heads, error);
+    int fits = !status && eitp__is_floating(q->dtype) && eitp__has_rows_of(q, q, heads) &&
+               eitp__has_rows_of(k, q, key_heads) && eitp__has_rows_of(v, q, key_heads) &&
+               k->shape[1] / key_heads == q->shape[1] / heads;
     return status ? status
-                  : eitp__require(heads >= 1 && qkv->shape[1] / 3 % heads == 0, error,
-                                  "%lld channels cannot be divided among %lld heads", (long long)qkv->shape[1] / 3,
-                                  (long long)heads);
+                  : eitp__require(fits, error,
+                                  "q %s, k %s and v %s must be [n, %lld d], [n, %lld d] and [n, %lld e] of one "
+                                  "floating-point dtype",
+                                  eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
+                                  eitp__shape_text(v, values, sizeof values), (long long)heads, (long long)key_heads,
+                                  (long long)key_heads);
+}
+
+static eitp_status eitp__check_mask(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *mask = node->inputs[6];
+    const eitp_dtype dtype = eitp__wide(node->inputs[0]->dtype);
+    const int64_t longest = node->attributes.integers[1];
+    int64_t full[4];
+    char text[100];
+    int fits = mask->rank <= 4 && !mask->rows && (mask->dtype == EITP_U8 || mask->dtype == dtype);
+    full[0] = node->inputs[1]->shape[0] - 1;
+    full[1] = node->attributes.integers[0];
+    full[2] = full[3] = longest;
+    for (int d = 0; d < mask->rank && fits; d++)
+        fits = mask->shape[d] == 1 || mask->shape[d] == full[d + 4 - mask->rank];
+    return eitp__require(
+        fits, error,
+        "mask is %s %s; it must be u8 or %s, of fixed shape, and broadcast to [%lld, %lld, %lld, %lld]: sequences, "
+        "heads, max_length, max_length",
+        eitp_dtype_name(mask->dtype), eitp__shape_text(mask, text, sizeof text), eitp_dtype_name(dtype),
+        (long long)full[0], (long long)full[1], (long long)longest, (long long)longest);
 }
 
 static eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *qkv = node->inputs[0], *offsets = node->inputs[1], *key = node->inputs[2];
-    const eitp_tensor *lengths = node->inputs[3];
-    int64_t heads = node->attributes.integers[0], shape[2];
-    double probability = node->attributes.reals[1];
-    eitp_status status = eitp__check_heads(qkv, heads, error);
+    const eitp_tensor *q = node->inputs[0], *offsets = node->inputs[1], *key = node->inputs[2];
+    const eitp_tensor *lengths = node->inputs[3], *k = node->inputs[4], *v = node->inputs[5];
+    const int64_t max_length = node->attributes.integers[1];
+    const double probability = node->attributes.reals[1];
+    int64_t shape[2];
+    eitp__head_sizes at;
+    eitp_status status =
+        eitp__require(!k == !v, error, "%s is NULL; k and v must both be given, or neither", k ? "v" : "k");
+    if (!status)
+        status = k ? eitp__check_apart(node, error)
+                   : eitp__check_packed(q, node->attributes.integers[0], node->attributes.integers[4], error);
     if (!status)
         status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2, error,
                                "offsets must be i32 [sequences + 1]");
     if (!status)
-        status = eitp__require(node->attributes.integers[1] >= 1 && node->attributes.integers[1] <= 1 << 24, error,
-                               "max_length must be 1 to 16777216, not %lld", (long long)node->attributes.integers[1]);
+        status = eitp__require(max_length >= 1 && max_length <= 1 << 24, error,
+                               "max_length must be 1 to 16777216, not %lld", (long long)max_length);
     if (!status)
         status = eitp__require(probability >= 0 && probability < 1, error,
                                "the dropout probability is %g; it must be in [0, 1)", probability);
@@ -84,27 +166,39 @@ static eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
         status = eitp__require(
             lengths->dtype == EITP_I32 && lengths->rank == 1 && lengths->shape[0] == offsets->shape[0] - 1, error,
             "lengths must be i32 [%lld], one for each sequence", (long long)offsets->shape[0] - 1);
+    if (!status && node->inputs[6])
+        status = eitp__check_mask(node, error);
     if (status)
         return status;
-    shape[0] = qkv->shape[0];
-    shape[1] = qkv->shape[1] / 3;
-    status = eitp__node_output(node, qkv->dtype, 2, shape, qkv->rows, error);
-    shape[1] = heads;
-    return status ? status : eitp__node_output(node, eitp__wide(qkv->dtype), 2, shape, qkv->rows, error);
+    at = eitp__head_sizes_of(node);
+    shape[0] = q->shape[0];
+    shape[1] = at.heads * at.value_width;
+    status = eitp__node_output(node, q->dtype, 2, shape, q->rows, error);
+    shape[1] = at.heads;
+    return status ? status : eitp__node_output(node, eitp__wide(q->dtype), 2, shape, q->rows, error);
 }
 
 static eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output_like(node, node->inputs[0], error);
+    int numbers[EITP__MAX_OUTPUTS], count = eitp__differentiated_inputs(node, numbers);
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < count && !status; i++)
+        status = eitp__node_output_like(node, node->inputs[numbers[i]], error);
+    return status;
 }
 
 static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *inputs[7];
-    for (int i = 0; i < 4; i++)
-        inputs[i] = node->inputs[i];
-    inputs[4] = node->outputs[0];
-    inputs[5] = node->outputs[1];
-    inputs[6] = dy[0];
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_ATTENTION_BACKWARD, inputs, 7, &node->attributes));
+    eitp_tensor *inputs[EITP__ATTENTION_INPUTS + 3];
+    eitp__node *backward;
+    int numbers[EITP__MAX_OUTPUTS], count;
+    memcpy(inputs, node->inputs, EITP__ATTENTION_INPUTS * sizeof *inputs);
+    inputs[EITP__ATTENTION_INPUTS] = node->outputs[0];
+    inputs[EITP__ATTENTION_INPUTS + 1] = node->outputs[1];
+    inputs[EITP__ATTENTION_INPUTS + 2] = dy[0];
+    backward = eitp__node_create(node->graph, EITP__OP_ATTENTION_BACKWARD, inputs, EITP__ATTENTION_INPUTS + 3,
+                                 &node->attributes);
+    count = backward ? eitp__differentiated_inputs(backward, numbers) : 0;
+    for (int i = 0; i < count; i++)
+        eitp__add_gradient(&dx[numbers[i]], backward->outputs[i]);
 }
 
 /*
@@ -112,9 +206,9 @@ static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const 
  * maximum length.
  */
 static double eitp__flops_attention(const eitp__node *node) {
-    const eitp_tensor *qkv = node->inputs[0];
-    return (node->attributes.integers[3] ? 4.0 : 2.0) * (double)qkv->shape[0] * (double)node->attributes.integers[1] *
-           (double)(qkv->shape[1] / 3);
+    const eitp__head_sizes at = eitp__head_sizes_of(node);
+    return (node->attributes.integers[3] ? 2.0 : 1.0) * (double)node->inputs[0]->shape[0] *
+           (double)node->attributes.integers[1] * (double)(at.heads * (at.width + at.value_width));
 }
 
 static double eitp__flops_attention_backward(const eitp__node *node) {
@@ -123,131 +217,132 @@ static double eitp__flops_attention_backward(const eitp__node *node) {
 
 /* ---- Expansion ---- */
 
-/* Part 0, 1 or 2 (q, k or v) of qkv [n, 3c], as [heads, n, c / heads]. */
-static eitp_tensor *eitp__heads(eitp_tensor *qkv, int part, int64_t heads) {
-    int64_t channels = qkv->shape[1] / 3, shape[3];
-    const int order[3] = {1, 0, 2};
-    shape[0] = qkv->shape[0];
-    shape[1] = heads;
-    shape[2] = channels / heads;
-    return eitp_permute(eitp_reshape(eitp_slice(qkv, 1, part * channels, (part + 1) * channels), 3, shape), order);
-}
+/*
+ * The score of a key that a query must not attend to. Its exponential is 0 next to that of any unmasked key. Unlike
+ * minus infinity, a row of nothing but this score has a softmax.
+ */
+#define EITP__MASKED_SCORE (-3.4028234663852886e38)
 
-static eitp_tensor *eitp__column(eitp_tensor *x) {
-    int64_t shape[2] = {-1, 1};
-    return eitp_reshape(x, 2, shape);
-}
+/* The batch, padded to [sequences, heads, max_length, ..]. */
+typedef struct eitp__padding {
+    int64_t sequences, max_length;
+    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
+    eitp_tensor *visible; /* U8 [sequences, 1, max_length or 1, max_length]: 0 for padding, and after the query */
+} eitp__padding;
 
-static eitp_tensor *eitp__row(eitp_tensor *x) {
-    int64_t shape[2] = {1, -1};
-    return eitp_reshape(x, 2, shape);
-}
-
-/* A condition as 0 or 1 in the given dtype. */
-static eitp_tensor *eitp__number(eitp_tensor *condition, eitp_dtype dtype) {
-    return eitp_cast(condition, dtype);
-}
-
-/* Row properties of a packed batch, as numbers of the dtype that attention is computed in. */
-typedef struct eitp__packing {
-    eitp_tensor *position; /* [n] position in the sequence; in the batch if the row is in no sequence */
-    eitp_tensor *present;  /* [n] 1 if the row is in a sequence and not padding, else 0 */
-    eitp_tensor *visible;  /* U8 [n, n]: 1 if row i may attend to row j */
-} eitp__packing;
-
-/* The number of valid rows in each row's sequence. `sequence` [n] counts from 1. */
-static eitp_tensor *eitp__attention_limit(const eitp__node *node, eitp_tensor *sequence) {
-    double max_length = (double)node->attributes.integers[1];
-    eitp_tensor *lengths = node->inputs[3];
-    if (!lengths)
-        return eitp__scalar_like(sequence, max_length);
-    lengths = eitp_cast(eitp_gather(lengths, eitp_cast(eitp_affine(sequence, 1, -1), EITP_I32), 0), sequence->dtype);
-    return eitp_clamp(lengths, 0, max_length);
-}
-
-static eitp__packing eitp__unpack(const eitp__node *node, eitp_dtype dtype) {
-    eitp__packing packing;
-    eitp_graph *graph = node->graph;
-    int64_t rows = node->inputs[0]->shape[0], count = node->inputs[1]->shape[0];
-    eitp_tensor *position = eitp_arange(graph, dtype, rows), *bounds = eitp_cast(node->inputs[1], dtype);
-    eitp_tensor *zero = eitp__scalar_like(bounds, 0), *before, *sequence, *start, *last, *pairs;
-    before = eitp_less(eitp__column(position), eitp__row(bounds));
-    /* Counts the offsets at or before a row. If several sequences start at the row, all but the last are empty. */
-    sequence = eitp_affine(eitp_sum(eitp__number(before, dtype), 2u, 0), -1, (double)count);
-    start = eitp_max(eitp_where(before, zero, eitp__row(bounds)), 2u, 0);
-    packing.position = eitp_subtract(position, start);
-    last = eitp_slice(bounds, 0, count - 1, count);
-    packing.present =
-        eitp_multiply(eitp__number(eitp_less(zero, sequence), dtype), eitp__number(eitp_less(position, last), dtype));
-    packing.present = eitp_multiply(
-        packing.present, eitp__number(eitp_less(packing.position, eitp__attention_limit(node, sequence)), dtype));
-    pairs = eitp__number(eitp_equal(eitp__column(sequence), eitp__row(sequence)), dtype);
-    pairs = eitp_multiply(pairs, eitp__row(packing.present));
+/* Computes row numbers in F64, which holds them exactly. */
+static eitp__padding eitp__pad_sequences(const eitp__node *node) {
+    static const int64_t flat[1] = {-1}, queries[2] = {-1, 1}, sequences[4] = {-1, 1, 1, 1};
+    const int64_t count = node->inputs[1]->shape[0] - 1;
+    eitp_tensor *bounds = eitp_cast(node->inputs[1], EITP_F64), *begin, *limit, *position;
+    eitp__padding padding;
+    padding.sequences = count;
+    padding.max_length = node->attributes.integers[1];
+    begin = eitp_reshape(eitp_slice(bounds, 0, 0, count), 4, sequences);
+    limit = eitp_subtract(eitp_reshape(eitp_slice(bounds, 0, 1, count + 1), 4, sequences), begin);
+    if (node->inputs[3])
+        limit = eitp_minimum(limit, eitp_reshape(eitp_cast(node->inputs[3], EITP_F64), 4, sequences));
+    position = eitp_arange(node->graph, EITP_F64, padding.max_length);
+    padding.ids = eitp_where(eitp_less(position, limit), eitp_add(begin, position), eitp__scalar_like(bounds, -1));
+    padding.ids = eitp_reshape(eitp_cast(padding.ids, EITP_I32), 1, flat);
     if (!node->attributes.integers[3])
-        pairs = eitp_subtract(pairs, eitp__number(eitp_less(eitp__column(position), eitp__row(position)), dtype));
-    packing.visible = eitp_less(zero, pairs);
-    return packing;
+        limit = eitp_minimum(limit, eitp_reshape(eitp_affine(position, 1, 1), 2, queries));
+    padding.visible = eitp_less(position, limit);
+    return padding;
+}
+
+/* Pads rows x [n, heads c] to [sequences, heads, max_length, c]. */
+static eitp_tensor *eitp__padded(eitp_tensor *x, const eitp__padding *padding, int64_t heads) {
+    static const int order[4] = {0, 2, 1, 3};
+    int64_t shape[4] = {0, 0, 0, -1};
+    shape[0] = padding->sequences;
+    shape[1] = padding->max_length;
+    shape[2] = heads;
+    return eitp_permute(eitp_reshape(eitp_embedding(x, padding->ids), 4, shape), order);
 }
 
 /*
- * The dropout factors of the probabilities [heads, n, n]. The kernel numbers random values by (query row, head,
- * position of the key in its sequence).
+ * Packs y [sequences, heads, max_length, c] into rows [n, heads c] like those of q. Rows in no sequence and padding are
+ * zeros.
  */
-static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing) {
-    int64_t heads = node->attributes.integers[0], max_length = node->attributes.integers[1];
-    int64_t rows = node->inputs[0]->shape[0], shape[3];
-    const int order[3] = {1, 0, 2};
+static eitp_tensor *eitp__packed(eitp_tensor *y, const eitp__padding *padding, const eitp_tensor *q) {
+    static const int order[4] = {0, 2, 1, 3};
+    int64_t shape[2] = {0, -1};
+    shape[0] = padding->sequences * padding->max_length;
+    return eitp__scatter_rows(padding->ids, eitp_reshape(eitp_permute(y, order), 2, shape), q);
+}
+
+/* The product of x [s, heads, t, ..] and the keys or values that heads share: these become one with more rows. */
+static eitp_tensor *eitp__shared_product(eitp_tensor *x, eitp_tensor *shared, int transpose,
+                                         const eitp__padding *padding, const eitp__head_sizes *at) {
+    int64_t shape[4] = {0, 0, 0, -1};
+    shape[0] = padding->sequences;
+    shape[1] = at->key_heads;
+    shape[2] = at->heads / at->key_heads * padding->max_length;
+    x = eitp_matmul_transposed(eitp_reshape(x, 4, shape), shared, 0, transpose);
+    shape[1] = at->heads;
+    shape[2] = padding->max_length;
+    return eitp_reshape(x, 4, shape);
+}
+
+/* The dropout factors of the probabilities, numbered by query row, head and position of the key, as kernels do. */
+static eitp_tensor *eitp__attention_dropout(const eitp__node *node, const eitp__padding *padding, int64_t heads) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2], *mask, *relative;
-    eitp_dtype dtype = packing->position->dtype;
-    eitp_graph *graph = node->graph;
-    shape[0] = rows;
+    eitp_tensor *inputs[2];
+    int64_t shape[3], flat[2];
+    shape[0] = flat[0] = node->inputs[0]->shape[0];
     shape[1] = heads;
-    shape[2] = max_length;
-    inputs[0] = eitp_fill(graph, dtype, 3, shape, 1);
+    shape[2] = padding->max_length;
+    flat[1] = heads * padding->max_length;
+    inputs[0] = eitp_fill(node->graph, node->inputs[0]->dtype, 3, shape, 1);
     inputs[1] = node->inputs[2];
     attributes.integers[0] = node->attributes.integers[2];
     attributes.reals[0] = node->attributes.reals[1];
-    mask = eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
-    /* The factor of a key in another sequence does not matter: its probability is 0. */
-    relative = eitp_clamp(packing->position, 0, (double)(max_length - 1));
-    shape[0] = shape[1] = 1;
-    shape[2] = rows;
-    relative = eitp_reshape(eitp_cast(relative, EITP_I32), 3, shape);
-    shape[0] = rows;
-    shape[1] = heads;
-    mask = eitp_gather(mask, eitp_broadcast(relative, 3, shape), 2);
-    return eitp_permute(mask, order);
+    return eitp__padded(eitp_reshape(eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes), 2, flat), padding, heads);
 }
 
-static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *qkv = eitp_cast(node->inputs[0], eitp__wide(node->inputs[0]->dtype));
-    int64_t heads = node->attributes.integers[0], rows = node->inputs[0]->shape[0], shape[2];
-    const int order[3] = {1, 0, 2}, swap[2] = {1, 0};
-    eitp__packing packing;
-    eitp_tensor *scores, *largest, *weights, *total, *probabilities, *values;
-    if (!qkv)
-        return;
-    packing = eitp__unpack(node, qkv->dtype);
-    scores = eitp_matmul_transposed(eitp__heads(qkv, 0, heads), eitp__heads(qkv, 1, heads), 0, 1);
+/* The scores [s, heads, t, t] of keys, masked where a query must not attend to one. */
+static eitp_tensor *eitp__attention_scores(const eitp__node *node, eitp_tensor *q, eitp_tensor *k,
+                                           const eitp__padding *padding, const eitp__head_sizes *at) {
+    eitp_tensor *mask = node->inputs[6], *masked = eitp__scalar_like(node->inputs[0], EITP__MASKED_SCORE), *scores;
+    scores = eitp__shared_product(eitp__padded(q, padding, at->heads), eitp__padded(k, padding, at->key_heads), 1,
+                                  padding, at);
     scores = eitp_affine(scores, node->attributes.reals[0], 0);
-    scores = eitp_where(packing.visible, scores, eitp__scalar_like(qkv, -1e30));
-    largest = eitp_stop_gradient(eitp_max(scores, 4u, 1));
+    if (mask && mask->dtype == EITP_U8)
+        scores = eitp_where(mask, scores, masked);
+    else if (mask)
+        scores = eitp_add(scores, eitp_clamp(mask, EITP__MASKED_SCORE, (double)INFINITY));
+    return eitp_where(padding->visible, scores, masked);
+}
+
+/* Of F32 and F64: other dtypes are widened. */
+static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
+    const eitp__head_sizes at = eitp__head_sizes_of(node);
+    const eitp__padding padding = eitp__pad_sequences(node);
+    eitp_tensor *q = node->inputs[0], *k = node->inputs[4], *v = node->inputs[5], *zero = eitp__scalar_like(q, 0);
+    eitp_tensor *scores, *largest, *weights, *total, *y, *logsumexp, *is_seen;
+    if (!v) {
+        int64_t keys = at.heads * at.width, values = keys + at.key_heads * at.width;
+        v = eitp_slice(q, 1, values, q->shape[1]);
+        k = eitp_slice(q, 1, keys, values);
+        q = eitp_slice(q, 1, 0, keys);
+    }
+    scores = eitp__attention_scores(node, q, k, &padding, &at);
+    largest = eitp_stop_gradient(eitp_max(scores, 1u << 3, 1));
     weights = eitp_exp(eitp_subtract(scores, largest));
-    total = eitp_sum(weights, 4u, 1);
-    probabilities = eitp_divide(weights, total);
+    total = eitp_sum(weights, 1u << 3, 1);
+    logsumexp = eitp_add(largest, eitp_log(total));
     if (node->inputs[2])
-        probabilities = eitp_multiply(probabilities, eitp__attention_mask(node, &packing));
-    values = eitp_permute(eitp_matmul(probabilities, eitp__heads(qkv, 2, heads)), order);
-    shape[0] = rows;
-    shape[1] = qkv->shape[1] / 3;
-    outputs[0] = eitp_multiply(eitp_reshape(values, 2, shape), eitp__column(packing.present));
-    outputs[0] = eitp_cast(outputs[0], node->inputs[0]->dtype);
-    shape[0] = heads;
-    shape[1] = rows;
-    outputs[1] = eitp_permute(eitp_reshape(eitp_add(largest, eitp_log(total)), 2, shape), swap);
-    outputs[1] = eitp_where(eitp__column(eitp_less(eitp__scalar_like(packing.present, 0), packing.present)), outputs[1],
-                            eitp__scalar_like(qkv, 0));
+        weights = eitp_multiply(weights, eitp__attention_dropout(node, &padding, at.heads));
+    y = eitp__shared_product(weights, eitp__padded(v, &padding, at.key_heads), 0, &padding, &at);
+    y = eitp_divide(y, total);
+    if (node->inputs[6]) {
+        is_seen = eitp_less(eitp__scalar_like(largest, EITP__MASKED_SCORE / 2), largest);
+        y = eitp_where(is_seen, y, zero);
+        logsumexp = eitp_where(is_seen, logsumexp, zero);
+    }
+    outputs[0] = eitp__packed(y, &padding, node->inputs[0]);
+    outputs[1] = eitp__packed(logsumexp, &padding, node->inputs[0]);
 }
 
 /* ---- With a cache ---- */
@@ -273,7 +368,7 @@ static int eitp__is_stored(const eitp_tensor *tensor) {
 static eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *keys = node->inputs[1], *position = node->inputs[3];
     int64_t shape[2];
-    eitp_status status = eitp__check_heads(qkv, node->attributes.integers[0], error);
+    eitp_status status = eitp__check_packed(qkv, node->attributes.integers[0], node->attributes.integers[0], error);
     if (!status)
         status = eitp__require(
             eitp__is_stored(keys) && eitp__is_stored(node->inputs[2]) && keys->rank == 2 &&
@@ -298,7 +393,7 @@ static eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *er
 EITP__PRIVATE void eitp__op_attention(eitp__op_info *op) {
     op->work = EITP_WORK_ATTENTION;
     op->min_inputs = 2;
-    op->max_inputs = 4;
+    op->max_inputs = EITP__ATTENTION_INPUTS;
     op->outputs = 2;
     op->shape = eitp__shape_attention;
     op->gradient = eitp__gradient_attention;
@@ -309,7 +404,11 @@ EITP__PRIVATE void eitp__op_attention(eitp__op_info *op) {
 EITP__PRIVATE void eitp__op_attention_backward(eitp__op_info *op) {
     op->work = EITP_WORK_ATTENTION;
     op->min_inputs = 2;
-    op->max_inputs = 7;
+    op->max_inputs = EITP__ATTENTION_INPUTS + 3;
+    op->outputs = 4;
+    op->wrt[1] = 4;
+    op->wrt[2] = 5;
+    op->wrt[3] = 6;
     op->shape = eitp__shape_attention_backward;
     op->flops = eitp__flops_attention_backward;
     op->backward_of = EITP__OP_ATTENTION + 1;

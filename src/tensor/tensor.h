@@ -434,53 +434,38 @@ EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double prob
 
 typedef struct eitp_attention_config {
     int heads;
-    int64_t max_length; /* the most rows that a sequence may have, up to 2^24 */
-    double scale;       /* of the scores; usually 1 / sqrt(c / heads) */
-    double dropout;     /* of the attention probabilities, in [0, 1) */
-    int bidirectional;  /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
+    int key_value_heads; /* heads of keys and values, a divisor of `heads`; 0: as many as heads */
+    int64_t max_length;  /* the most rows that a sequence may have, up to 2^24 */
+    double scale;        /* of the scores; usually 1 / sqrt(d) */
+    double dropout;      /* of the attention probabilities, in [0, 1) */
+    int bidirectional;   /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
 } eitp_attention_config;
 
-/*
- * Self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762). qkv
- * [n, 3c] is q, k and v side by side. Sequence i is rows [offsets[i], offsets[i + 1]); offsets I32 [sequences + 1] must
- * ascend, and no sequence may be longer than `max_length`: eitp_plan_write fails for other values. With `lengths` I32
- * [sequences], only the first lengths[i] rows of sequence i are valid; the others are padding, which no row attends to.
- * Padding, and rows in no sequence, give zeros. `key` is as for eitp_dropout. `key` and `lengths` may be NULL; without
- * a key there is no dropout.
- */
-EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
-                                     const eitp_attention_config *config);
-
-typedef struct eitp_dot_product_config {
-    double scale;   /* of the scores; usually 1 / sqrt(d) */
-    double dropout; /* of the attention probabilities, in [0, 1) */
-    int causal;     /* 1: query i attends to keys 0 to i */
-} eitp_dot_product_config;
+/* Zero-initialise it, then set the members that apply. All but q and offsets may be NULL. */
+typedef struct eitp_attention_inputs {
+    eitp_tensor *q;       /* queries [n, heads d]; without k and v, q, k and v side by side: [n, 3c], c = heads d */
+    eitp_tensor *k, *v;   /* keys [n, h d] and values [n, h e], both or neither; h is the number of their heads */
+    eitp_tensor *offsets; /* I32 [sequences + 1]: sequence i is rows [offsets[i], offsets[i + 1]) */
+    eitp_tensor *lengths; /* I32 [sequences]: the rows of sequence i after the first lengths[i] are padding */
+    eitp_tensor *mask;    /* broadcasts to [sequences, heads, max_length, max_length] */
+    eitp_tensor *key;     /* as for eitp_dropout; without it there is no dropout */
+} eitp_attention_inputs;
 
 /*
- * softmax(scale * q k^T + mask) v, like torch.nn.functional.scaled_dot_product_attention: q [.., t, d], k [.., s, d]
- * and v [.., s, e] give [.., t, e]. Batch dimensions broadcast. The dimension before the last two is the heads; k and v
- * may have fewer heads than q, if their number divides that of q: consecutive heads of q then share a head of k and v.
+ * Self-attention over packed sequences, [n, heads e]: softmax(scale * q k^T + mask) v in each head (Vaswani et al.,
+ * arXiv 1706.03762). If there are fewer heads of keys and values, consecutive heads of queries share one (Ainslie et
+ * al., arXiv 2305.13245); side by side they are then [n, (heads + 2h) d]. The offsets must ascend, and no sequence may
+ * be longer than `max_length`: eitp_plan_write fails for other values. No row attends to padding. Padding, and rows in
+ * no sequence, give zeros.
  *
- * `mask` broadcasts to [.., t, s]. It is U8, 0 where a query must not attend to a key; or it is added to the scores, in
- * F32 (F64 if q is), with minus infinity where a query must not attend. A query whose keys are all masked gives zeros.
- * `key` is as for eitp_dropout, with the leading dimension as rows. `mask` and `key` may be NULL.
+ * The mask is U8, 0 where a query must not attend to a key; or it is added to the scores, in F32 (F64 if q is), with
+ * minus infinity where a query must not attend. So a mask [heads, max_length, max_length] is a bias by position in the
+ * sequence. A query whose keys are all masked gives zeros.
  *
- * The op is composed of others: it stores scores [.., t, s], and keeps the probabilities for the gradient.
+ * A device without a kernel for these inputs pads them to `max_length` and stores the scores of that size, which takes
+ * much more memory and time. The CPU has kernels for q, k and v side by side, with as many heads of each and no mask.
  */
-EITP_API eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v,
-                                                        eitp_tensor *mask, eitp_tensor *key,
-                                                        const eitp_dot_product_config *config);
-
-/*
- * eitp_attention with separate q [n, heads d], k [n, h d] and v [n, h e]: [n, heads e]. h may be smaller than heads, as
- * above. `mask` is as above and broadcasts to [sequences, heads, max_length, max_length], so a mask [heads, max_length,
- * max_length] is a bias by position in the sequence. The op pads q, k and v to the longest sequence and stores scores
- * of that size: without a mask, eitp_attention takes much less memory and time.
- */
-EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *offsets,
-                                              eitp_tensor *key, eitp_tensor *lengths, eitp_tensor *mask,
-                                              const eitp_attention_config *config);
+EITP_API eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_attention_config *config);
 
 /*
  * Attention of new rows to a key-value cache, for generation. Row i of qkv [n, 3c] has position position[0] + i (I32
