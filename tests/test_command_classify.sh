@@ -234,6 +234,10 @@ refuses 1 "has 3 labels (cold, mild, warm) that do not fit the 12" eval --model 
 
 # ---- Labels that cannot be learned ----
 
+exits 0 "random weights without a tokenizer" train --task classify --init tiny.json --data train.csv --steps 1 --val-fraction 0 \
+    --threads 1 --precision "$precision" --output-dir of_bytes
+check "the tokens are bytes" grep -q '^no tokenizer: the tokens are bytes' err
+exits 0 "predict with bytes" predict --model of_bytes --text 'any text' --threads 1
 sed '1s/.*/review,stars/' train.csv >renamed.csv
 exits 0 "columns of other names" train $small --data renamed.csv --text-column review --label-column stars --steps 1 --val-fraction 0 \
     --output-dir renamed
@@ -338,7 +342,7 @@ refuses 1 "unknown metric 'f2' (choose from loss, accuracy, macro_f1" train $sma
 refuses 1 "choose from none, balanced, or 3 numbers" train $small --data train.csv --class-weights 1,2 --output-dir gone
 refuses 1 "train it with --task lm" train --init tiny --tokenizer words --task mlm --data train.csv --output-dir gone
 refuses 1 "expected a language model" train --model straight --task lm --data train.csv --output-dir gone
-refuses 1 "--tokenizer" train --init shape.json --task classify --data train.csv --output-dir gone
+refuses 1 "with --init set --vocab-size 257" train --init shape.json --task classify --data train.csv --output-dir gone
 refuses 1 "invalid value 'words' (choose from auto, lm, mlm, classify, tokens, regress)" train $small --task words --data train.csv --output-dir gone
 
 finish

@@ -178,8 +178,11 @@ static eitp_status open_data(run *r, eitp_error *error) {
     label_names names;
     eitp_status status = EITP_OK;
     memset(&names, 0, sizeof names);
+    /* A model with random weights can learn from bytes; one that has weights needs its own tokenizer. */
+    if (!r->tokenizer && !r->checkpoint && !r->model_directory)
+        status = model_use_bytes(&r->tokenizer, error);
     run_set_vocabulary(r);
-    if (r->tokenizer)
+    if (!status && r->tokenizer)
         status = model_check_tokenizer(r->tokenizer, NULL, r->shape.vocabulary, error);
     if (!status && has_classifier(r))
         status = run_read_model(r, read_names, &names, error);
