@@ -208,7 +208,6 @@
  *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
- *   CUDA_VISIBLE_DEVICES   only read to report why no GPU is used: there is no GPU backend yet
  *   OMP_NUM_THREADS        the number of threads if the program asks for 0; default: one for each processor
  *   GOMP_SPINCOUNT         1000 makes idle threads of gcc's OpenMP sleep soon; the command sets it
  *   OMP_WAIT_POLICY        passive lets waiting threads sleep: much faster if other programs run on the same processors
@@ -20888,12 +20887,6 @@ static const eitp__backend_interface *(*const eitp__backends[])(void) = {
 #endif
 };
 
-/* The reason why no CUDA device is used: this version has none, and an empty CUDA_VISIBLE_DEVICES hides them anyway. */
-static const char *eitp__no_cuda_reason(void) {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    return visible && !*visible ? "CUDA_VISIBLE_DEVICES hides every CUDA device" : "this version has no CUDA backend";
-}
-
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,
                                                eitp_error *error) {
@@ -20904,8 +20897,8 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
     if (automatic)
         name = "cpu";
     if (!strcmp(name, "cuda"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' is not available: %s; use device 'cpu'",
-                          eitp__no_cuda_reason());
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "device 'cuda' is not available: this version has no CUDA backend; use device 'cpu'");
     for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
         const eitp__backend_interface *interface = eitp__backends[i]();
         eitp_status status;
@@ -20921,7 +20914,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
             return status;
         interface->describe(*backend, description, sizeof description);
         if (automatic)
-            eitp__log(host, EITP_LOG_INFO, "device auto: %s (%s)", description, eitp__no_cuda_reason());
+            eitp__log(host, EITP_LOG_INFO, "device auto: %s (this version has no CUDA backend)", description);
         else
             eitp__log(host, EITP_LOG_INFO, "device %s: %s", name, description);
         return EITP_OK;

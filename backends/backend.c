@@ -11,12 +11,6 @@ static const eitp__backend_interface *(*const eitp__backends[])(void) = {
 #endif
 };
 
-/* The reason why no CUDA device is used: this version has none, and an empty CUDA_VISIBLE_DEVICES hides them anyway. */
-static const char *eitp__no_cuda_reason(void) {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    return visible && !*visible ? "CUDA_VISIBLE_DEVICES hides every CUDA device" : "this version has no CUDA backend";
-}
-
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,
                                                eitp_error *error) {
@@ -27,8 +21,8 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
     if (automatic)
         name = "cpu";
     if (!strcmp(name, "cuda"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' is not available: %s; use device 'cpu'",
-                          eitp__no_cuda_reason());
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "device 'cuda' is not available: this version has no CUDA backend; use device 'cpu'");
     for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
         const eitp__backend_interface *interface = eitp__backends[i]();
         eitp_status status;
@@ -44,7 +38,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
             return status;
         interface->describe(*backend, description, sizeof description);
         if (automatic)
-            eitp__log(host, EITP_LOG_INFO, "device auto: %s (%s)", description, eitp__no_cuda_reason());
+            eitp__log(host, EITP_LOG_INFO, "device auto: %s (this version has no CUDA backend)", description);
         else
             eitp__log(host, EITP_LOG_INFO, "device %s: %s", name, description);
         return EITP_OK;

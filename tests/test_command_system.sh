@@ -147,6 +147,10 @@ refuses 1 "--model and --init cannot be used together" check-system --model gpt2
 refuses 1 "memory-budget must be a number of bytes" check-system --memory-budget lots
 refuses 1 "'eitp check-system' has no option --lr" check-system --lr 1
 refuses 1 "no CUDA backend" check-system --device cuda
+CUDA_VISIBLE_DEVICES=
+export CUDA_VISIBLE_DEVICES
+refuses 1 "no CUDA backend" check-system --device cuda
+unset CUDA_VISIBLE_DEVICES
 (EITP_ISA=ref && export EITP_ISA && "$eitp" check-system --init tiny.json --json >out 2>err)
 is kernels ref
 is forced ref
