@@ -10696,6 +10696,51 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
                                               eitp_error *error);
 /* <<src/train/evaluator.h */
 
+/* >>src/train/memory_search.h */
+/*
+ * The search of the memory planner. Moves make a candidate smaller, a measure tells what it needs, and the fastest
+ * within a budget is kept. The planner searches before a run and eitp_trainer_shrink in one: moves and measure differ.
+ */
+
+/* A configuration of a run, and what it needs. */
+typedef struct eitp__run_candidate {
+    int64_t batch_size, grad_accum, evaluation_samples; /* where they may change */
+    eitp_fit_candidate fit;
+} eitp__run_candidate;
+
+/* The total of a configuration that cannot run. */
+#define EITP__CANNOT_RUN SIZE_MAX
+
+typedef struct eitp__search {
+    /* Fills in what a candidate needs, at least `total`, `seconds` and `recomputed` of `fit`. */
+    eitp_status (*measure)(void *user, eitp__run_candidate *candidate, eitp_error *error);
+    void *user;
+    size_t budget; /* bytes that `total` may be; 0: no limit */
+    eitp__run_candidate latest;
+    eitp__run_candidate best;     /* the fastest that fits; fits 0: none */
+    eitp__run_candidate smallest; /* total 0: none was measured */
+} eitp__search;
+
+typedef struct eitp__move {
+    /* Makes a candidate smaller; 0 if that is impossible, or could not be better than what was measured. */
+    int (*make)(const eitp__search *search, eitp__run_candidate *candidate);
+    int attempts; /* to make one candidate fit, each in place of the one before; 0: they are candidates of their own */
+} eitp__move;
+
+/* Measures a candidate and what moves lead to; for each candidate of a move, those of the moves after it are tried. */
+EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__move *moves, size_t count,
+                                           const eitp__run_candidate *start, eitp_error *error);
+
+/* A move: half the micro-batches per pass, unless the latest candidate fits and recomputes nothing. */
+EITP__PRIVATE int eitp__fewer_per_pass(const eitp__search *search, eitp__run_candidate *candidate);
+
+/*
+ * Halves a count, rounding up, that needs more bytes than the budget (0: no limit), but not below `least`. Returns 1 if
+ * it is to be measured again.
+ */
+EITP__PRIVATE int eitp__halve_to_fit(size_t bytes, size_t budget, int64_t least, int64_t *count);
+/* <<src/train/memory_search.h */
+
 /* >>src/train/step_plans.h */
 /*
  * The plans of a step and the buffers that feed them: building, estimating and discarding them, for the trainer, the
@@ -10746,19 +10791,16 @@ EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_
 EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans);
 EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans);
 
-/* What a step needs in addition to parameters and their state. Sizes are in bytes. */
-typedef struct eitp__step_needs {
-    size_t gradients; /* in variables */
-    size_t pass;      /* arena and workspace of forward and backward */
-    size_t arena;     /* arena and workspace of the largest plan */
-    double seconds;   /* per step, at the device's nominal speed */
-} eitp__step_needs;
+/* Fills in what a step needs but the arena: variables, workspace, arithmetic, time and file traffic. */
+EITP__PRIVATE void eitp__step_plans_count(const eitp__step_plans *plans, const eitp_plan_stats *pass,
+                                          const eitp_plan_stats *update, eitp_fit_candidate *needs);
 
 /*
- * Estimates what plans that are initialized but not built would need, in an arena of at least `others` bytes. Lowers
- * evaluation_samples until an evaluation needs no larger arena than training.
+ * Estimates what plans that are initialized but not built would need, in an arena of at least `others` bytes; its total
+ * is that of gradients and arena, or EITP__CANNOT_RUN. Raises the memory limit of a pass to what its plan needs, and
+ * lowers evaluation_samples until an evaluation needs no larger arena than training.
  */
-EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
+EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp_fit_candidate *needs,
                                                     eitp_error *error);
 
 /*
@@ -53802,6 +53844,61 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
 }
 /* <<src/train/evaluator.c */
 
+/* >>src/train/memory_search.c */
+/* A more compact optimizer of the same fidelity as one that fits must save this part of a step's time. */
+#define EITP__COMPACT_BENEFIT 0.05
+
+static int eitp__is_better(const eitp_fit_candidate *candidate, const eitp_fit_candidate *best) {
+    const double benefit = candidate->optimizer == best->optimizer ? 0 : EITP__COMPACT_BENEFIT;
+    return candidate->fits && (!best->fits || candidate->seconds < (1 - benefit) * best->seconds);
+}
+
+static eitp_status eitp__try_candidate(eitp__search *search, const eitp__run_candidate *candidate, eitp_error *error) {
+    eitp_fit_candidate *latest = &search->latest.fit;
+    eitp_status status;
+    search->latest = *candidate;
+    status = search->measure(search->user, &search->latest, error);
+    if (status)
+        return status;
+    latest->fits = !search->budget || latest->total <= search->budget;
+    if (eitp__is_better(latest, &search->best.fit))
+        search->best = search->latest;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__move *moves, size_t count,
+                                           const eitp__run_candidate *start, eitp_error *error) {
+    const size_t *smallest = &search->smallest.fit.total;
+    eitp__run_candidate candidate = *start;
+    int is_made = 1;
+    if (!count)
+        return eitp__try_candidate(search, start, error);
+    for (int made = 0; is_made; made++) {
+        eitp_status status = eitp__search_run(search, moves + 1, count - 1, &candidate, error);
+        if (status)
+            return status;
+        is_made = (!moves->attempts || made < moves->attempts) && moves->make(search, &candidate);
+        if (!(is_made && moves->attempts) && (!*smallest || search->latest.fit.total < *smallest))
+            search->smallest = search->latest;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE int eitp__fewer_per_pass(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_fit_candidate *latest = &search->latest.fit; /* the measure may have chosen the number */
+    candidate->fit.micro_batches_per_pass = latest->micro_batches_per_pass / 2;
+    return candidate->fit.micro_batches_per_pass > 0 && (!latest->fits || latest->recomputed);
+}
+
+EITP__PRIVATE int eitp__halve_to_fit(size_t bytes, size_t budget, int64_t least, int64_t *count) {
+    const int64_t half = (*count + 1) / 2;
+    if (!budget || bytes <= budget || *count <= least)
+        return 0;
+    *count = half > least ? half : least;
+    return 1;
+}
+/* <<src/train/memory_search.c */
+
 /* >>src/train/step_plans.c */
 /* ---- Sizes ---- */
 
@@ -53933,16 +54030,22 @@ static size_t eitp__trained_bytes(const eitp_context *context) {
     return elements * sizeof(float);
 }
 
-/* Arena and workspace of a pass, gradients excluded. */
-static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp_error *error) {
+/* Measures the arena and workspace of a pass, gradients excluded. Nothing is smaller than one micro-batch. */
+static eitp_status eitp__measure_pass(void *user, eitp__run_candidate *candidate, eitp_error *error) {
+    eitp__step_plans *plans = (eitp__step_plans *)user;
     eitp_plan_stats stats = EITP__ZERO;
-    eitp_status status = eitp__build_gradients(plans, error);
-    const size_t gradients = eitp__step_is_one_pass(plans) ? eitp__trained_bytes(plans->task.context) : 0;
+    size_t gradients, bytes;
+    eitp_status status;
+    plans->config.micro_batches_per_pass = candidate->fit.micro_batches_per_pass;
+    if (plans->config.micro_batches_per_pass == 1)
+        return EITP_OK;
+    status = eitp__build_gradients(plans, error);
+    gradients = eitp__step_is_one_pass(plans) ? eitp__trained_bytes(plans->task.context) : 0;
     if (!status)
         status = eitp_plan_estimate(plans->pass.graph, NULL, &stats, error);
     eitp__discard_gradients(plans);
-    *bytes = stats.arena_bytes + stats.workspace_bytes;
-    *bytes -= gradients < *bytes ? gradients : *bytes;
+    bytes = stats.arena_bytes + stats.workspace_bytes;
+    candidate->fit.total = bytes - (gradients < bytes ? gradients : bytes);
     return status;
 }
 
@@ -53951,11 +54054,13 @@ EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
     return !plans->task.allows_gaps && eitp__layout_gap(&layout);
 }
 
-/* Chooses as many micro-batches as pay off, then halves them until the arena is small enough. */
+/* Chooses as many micro-batches as pay off, or fewer if the arena is too large. */
 static eitp_status eitp__choose_micro_batches_per_pass(eitp__step_plans *plans, eitp_error *error) {
+    static const eitp__move moves[] = {{eitp__fewer_per_pass, 0}};
     eitp_trainer_config *config = &plans->config;
     const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__PASS_ROWS + rows - 1) / rows;
-    eitp_status status = EITP_OK;
+    eitp__search search = EITP__ZERO;
+    eitp__run_candidate start = EITP__ZERO;
     if (config->micro_batches_per_pass > 1 && eitp__step_refuses_gaps(plans))
         return eitp__fail(
             error, EITP_ERROR_UNSUPPORTED,
@@ -53967,15 +54072,11 @@ static eitp_status eitp__choose_micro_batches_per_pass(eitp__step_plans *plans, 
     config->micro_batches_per_pass = 1;
     if (eitp__step_refuses_gaps(plans))
         return EITP_OK;
-    config->micro_batches_per_pass = config->grad_accum < most ? config->grad_accum : most;
-    while (config->micro_batches_per_pass > 1 && !status) {
-        size_t bytes;
-        status = eitp__pass_bytes(plans, &bytes, error);
-        if (!status && bytes <= EITP_PASS_BYTES)
-            break;
-        config->micro_batches_per_pass /= 2;
-    }
-    return status;
+    start.fit.micro_batches_per_pass = config->grad_accum < most ? config->grad_accum : most;
+    search.measure = eitp__measure_pass;
+    search.user = plans;
+    search.budget = EITP_PASS_BYTES;
+    return eitp__search_run(&search, moves, EITP__COUNT(moves), &start, error);
 }
 
 /* ---- Building and discarding ---- */
@@ -54043,47 +54144,78 @@ EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
     eitp__discard_gradients(plans);
 }
 
-/* ---- Estimating ---- */
+/* ---- Measuring ---- */
 
-/* Estimates the evaluation, with as many samples per pass as fit the arena that training needs. */
-static eitp_status eitp__estimate_evaluation(eitp__step_plans *plans, eitp__step_needs *needs, eitp_error *error) {
-    size_t bytes = 0;
-    eitp_status status = EITP_OK;
-    for (;;) {
-        status = eitp__evaluator_estimate(&plans->task, plans->evaluation_samples, &bytes, error);
-        if (status || bytes <= needs->arena || plans->evaluation_samples == 1)
-            break;
-        plans->evaluation_samples = (plans->evaluation_samples + 1) / 2;
+static void eitp__count_variables(const eitp_context *context, eitp_fit_candidate *needs) {
+    size_t of_role[EITP_ROLE_COUNT] = EITP__ZERO, offloaded = 0;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        const eitp_variable *variable = &context->variables[i].info;
+        *(variable->offloaded ? &offloaded : &of_role[variable->role]) += variable->borrowed ? 0 : variable->size;
     }
-    if (bytes > needs->arena)
-        needs->arena = bytes;
-    return status;
+    needs->parameters = of_role[EITP_PARAMETER] + of_role[EITP_REMAINDER];
+    needs->gradients = of_role[EITP_GRADIENT];
+    needs->states = of_role[EITP_OPTIMIZER];
+    needs->offloaded = offloaded;
 }
 
-EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
+EITP__PRIVATE void eitp__step_plans_count(const eitp__step_plans *plans, const eitp_plan_stats *pass,
+                                          const eitp_plan_stats *update, eitp_fit_candidate *needs) {
+    const double passes = (double)eitp__step_passes(&plans->config);
+    const double full_passes = eitp__step_full_passes(&plans->config);
+    eitp__count_variables(plans->task.context, needs);
+    needs->workspace = pass->workspace_bytes;
+    needs->flops = full_passes * pass->flops + update->flops;
+    needs->recomputed_flops = full_passes * pass->recomputed_flops;
+    needs->recomputed = pass->recomputed;
+    needs->seconds = full_passes * pass->seconds + update->seconds;
+    needs->file_reads = passes * pass->file_reads + update->file_reads;
+    needs->file_writes = passes * pass->file_writes + update->file_writes;
+}
+
+/* Estimates a pass. A plan that exceeds its limit is allowed what it needs, which may change what it needs. */
+static eitp_status eitp__estimate_pass(eitp__step_plans *plans, eitp_plan_stats *pass, eitp_error *error) {
+    eitp_plan_config *limit = &plans->config.plan;
+    for (int attempt = 1;; attempt++) {
+        eitp_status status = eitp_plan_estimate(plans->pass.graph, limit, pass, error);
+        const size_t bytes = pass->arena_bytes + pass->workspace_bytes;
+        if (status || !limit->memory || bytes <= limit->memory || attempt == 3)
+            return status;
+        limit->memory = bytes;
+    }
+}
+
+static size_t eitp__larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp_fit_candidate *needs,
                                                     eitp_error *error) {
     eitp_context *context = plans->task.context;
     const size_t variables = context->variable_count, segments = context->segments->count;
+    const eitp_plan_config *limit = &plans->config.plan;
     eitp_plan_stats pass = EITP__ZERO, update = EITP__ZERO;
+    size_t arena, bytes, evaluation = 0;
     eitp_status status = eitp__build_gradients(plans, error);
-    memset(needs, 0, sizeof *needs);
     if (!status)
-        status = eitp_plan_estimate(plans->pass.graph, &plans->config.plan, &pass, error);
+        status = eitp__estimate_pass(plans, &pass, error);
     if (!status && !eitp__step_is_one_pass(plans))
         status = eitp__build_update(plans, error);
     if (!status && plans->update_graph)
         status = eitp_plan_estimate(plans->update_graph, NULL, &update, error);
-    for (size_t i = 0; i < context->variable_count; i++)
-        needs->gradients += context->variables[i].info.role == EITP_GRADIENT ? context->variables[i].info.size : 0;
-    needs->pass = pass.arena_bytes + pass.workspace_bytes;
-    needs->arena = update.arena_bytes + update.workspace_bytes;
-    needs->arena = needs->pass > needs->arena ? needs->pass : needs->arena;
-    needs->arena = others > needs->arena ? others : needs->arena;
-    needs->seconds = eitp__step_full_passes(&plans->config) * pass.seconds + update.seconds;
+    eitp__step_plans_count(plans, &pass, &update, needs);
     eitp__step_plans_discard(plans);
     eitp__variables_roll_back(context, variables, segments);
-    if (!status && plans->task.samples[EITP_VALIDATION])
-        status = eitp__estimate_evaluation(plans, needs, error);
+    bytes = pass.arena_bytes + pass.workspace_bytes;
+    arena = eitp__larger(bytes, update.arena_bytes + update.workspace_bytes);
+    arena = eitp__larger(arena, others);
+    while (!status && plans->task.samples[EITP_VALIDATION]) {
+        status = eitp__evaluator_estimate(&plans->task, plans->evaluation_samples, &evaluation, error);
+        if (!eitp__halve_to_fit(evaluation, arena, 1, &plans->evaluation_samples))
+            break;
+    }
+    arena = eitp__larger(arena, evaluation);
+    needs->arena = arena - needs->workspace;
+    needs->total = limit->memory && bytes > limit->memory ? EITP__CANNOT_RUN : needs->gradients + arena;
     return status;
 }
 
@@ -55131,140 +55263,111 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
 /* >>src/train/trainer_shrink.c */
 /* Shrinking: searches a configuration that uses less memory, and switches to it. */
 
-/* Divisors of the arena: the part that shrinking should free, and the part below which it is not worth the work. */
+/* Divisors of the arena: the part that shrinking should free, and the part that it must free more than. */
 #define EITP__SHRINK_GOAL 4
 #define EITP__SHRINK_MIN 16
 
 /* ---- Searching ---- */
 
-/* A candidate configuration that uses less memory. bytes is 0 if there is none. */
-typedef struct eitp__shrunk {
-    eitp_trainer_config config;
-    int64_t evaluation_samples;
-    eitp__step_needs needs;
-    size_t bytes;
-} eitp__shrunk;
-
-typedef struct eitp__search {
-    eitp_trainer *trainer;
+typedef struct eitp__shrinking {
+    const eitp_trainer *trainer;
     size_t others; /* arena bytes that plans of the program need */
-    size_t bytes;  /* current bytes of gradients and arena */
-    size_t pass;   /* current bytes of arena and workspace of a pass */
-    size_t goal;   /* bytes that should be freed */
-    size_t min;    /* bytes that must be freed */
-    eitp__shrunk best;
-} eitp__search;
+    size_t half;   /* of the arena and workspace of a pass */
+} eitp__shrinking;
 
-/* Halves the samples per pass and keeps those per step. Returns 0 if a pass has only one. */
-static int eitp__halve_shape(eitp_step_shape *shape) {
-    const int64_t limit = EITP__MAX_BATCH; /* of grad_accum */
-    if (shape->micro_batches_per_pass > 1) {
-        shape->micro_batches_per_pass /= 2;
-        return 1;
-    }
-    if (shape->batch_size == 1)
-        return 0;
-    shape->micro_batches_per_pass = 1;
-    if (shape->batch_size % 2 == 0 && shape->grad_accum <= limit / 2) {
-        shape->batch_size /= 2;
-        shape->grad_accum *= 2;
+static eitp_trainer_config eitp__config_of(const eitp_trainer *trainer, const eitp__run_candidate *candidate) {
+    eitp_trainer_config config = trainer->plans.config;
+    config.batch_size = candidate->batch_size;
+    config.grad_accum = candidate->grad_accum;
+    config.micro_batches_per_pass = candidate->fit.micro_batches_per_pass;
+    config.plan = candidate->fit.plan;
+    return config;
+}
+
+static eitp_status eitp__estimate_candidate(void *user, eitp__run_candidate *candidate, eitp_error *error) {
+    const eitp__shrinking *shrinking = (const eitp__shrinking *)user;
+    const eitp__step_plans *plans = &shrinking->trainer->plans;
+    const eitp_trainer_config config = eitp__config_of(shrinking->trainer, candidate);
+    eitp__step_plans trial;
+    eitp_status status;
+    eitp__step_plans_init(&trial, &plans->task, &config, plans->evaluation_samples);
+    candidate->fit.total = EITP__CANNOT_RUN;
+    if (config.micro_batches_per_pass > 1 && eitp__step_refuses_gaps(&trial))
+        return EITP_OK;
+    status = eitp__step_plans_estimate(&trial, shrinking->others, &candidate->fit, error);
+    candidate->fit.plan = trial.config.plan;
+    candidate->evaluation_samples = trial.evaluation_samples;
+    return status;
+}
+
+/* Halves the micro-batch and keeps the samples per step. */
+static int eitp__smaller_batch(eitp__run_candidate *candidate) {
+    const int64_t batch_size = candidate->batch_size, limit = EITP__MAX_BATCH; /* of grad_accum */
+    if (batch_size % 2 == 0 && candidate->grad_accum <= limit / 2) {
+        candidate->fit.micro_batches_per_pass = 1;
+        candidate->batch_size /= 2;
+        candidate->grad_accum *= 2;
         return 1;
     }
     /* Half of an odd number, rounded up: the last pass of a step has fewer. */
-    if (shape->grad_accum > limit / shape->batch_size)
+    candidate->fit.micro_batches_per_pass = (batch_size + 1) / 2;
+    candidate->batch_size = 1;
+    candidate->grad_accum *= batch_size;
+    return batch_size > 1 && candidate->grad_accum <= limit;
+}
+
+/*
+ * Halves the samples per pass, at least once, and on until enough is freed: gradients that move to variables may
+ * outweigh the savings until a pass has very few.
+ */
+static int eitp__fewer_samples(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_trainer_config *now = &((const eitp__shrinking *)search->user)->trainer->plans.config;
+    const int64_t per_pass = candidate->fit.micro_batches_per_pass;
+    if (search->best.fit.fits && candidate->batch_size * per_pass < now->batch_size * now->micro_batches_per_pass)
         return 0;
-    shape->micro_batches_per_pass = (shape->batch_size + 1) / 2;
-    shape->grad_accum *= shape->batch_size;
-    shape->batch_size = 1;
-    return 1;
+    return per_pass > 1 ? eitp__fewer_per_pass(search, candidate) : eitp__smaller_batch(candidate);
 }
 
-static int eitp__is_enough(const eitp__search *search, const eitp__shrunk *candidate) {
-    return candidate->bytes && search->bytes - candidate->bytes >= search->goal;
+/* Recomputes until a pass takes half its memory. */
+static int eitp__recompute_half(const eitp__search *search, eitp__run_candidate *candidate) {
+    const size_t half = ((const eitp__shrinking *)search->user)->half;
+    const int is_other = candidate->fit.plan.memory != half;
+    candidate->fit.plan.memory = half;
+    return is_other && candidate->fit.plan.recompute == EITP_RECOMPUTE_AUTO && !search->latest.fit.fits;
 }
 
-/* The faster of two candidates that free enough, else the smaller. */
-static int eitp__is_better(const eitp__search *search, const eitp__shrunk *candidate) {
-    const eitp__shrunk *best = &search->best;
-    const int is_enough = eitp__is_enough(search, candidate);
-    if (candidate->bytes >= search->bytes || search->bytes - candidate->bytes < search->min)
-        return 0;
-    if (!best->bytes || is_enough != eitp__is_enough(search, best))
-        return !best->bytes || is_enough;
-    return is_enough ? candidate->needs.seconds < best->needs.seconds : candidate->bytes < best->bytes;
+static size_t eitp__bytes_now(const eitp_trainer *trainer) {
+    const eitp_context *context = trainer->plans.task.context;
+    return eitp_context_variable_bytes(context, EITP_GRADIENT) + eitp__arena_needed(context);
 }
 
-/* Estimates a configuration, and keeps it if it is the best so far. */
-static eitp_status eitp__try_candidate(eitp__search *search, const eitp_step_shape *shape, size_t memory,
-                                       eitp_error *error) {
-    const eitp__step_plans *plans = &search->trainer->plans;
-    eitp__shrunk candidate = EITP__ZERO;
-    eitp_status status = EITP_OK;
-    candidate.config = plans->config;
-    eitp__set_step_shape(&candidate.config, shape);
-    candidate.config.plan.memory = memory;
-    /* A plan that does not fit `memory` is allowed what it needs, which may change what it needs. */
-    for (int attempt = 0; attempt < 3; attempt++) {
-        eitp__step_plans trial;
-        eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
-        if (shape->micro_batches_per_pass > 1 && eitp__step_refuses_gaps(&trial))
-            return EITP_OK;
-        status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
-        if (status)
-            return status;
-        candidate.evaluation_samples = trial.evaluation_samples;
-        if (!memory || candidate.needs.pass <= candidate.config.plan.memory) {
-            candidate.bytes = candidate.needs.gradients + candidate.needs.arena;
-            break;
-        }
-        candidate.config.plan.memory = candidate.needs.pass;
-    }
-    if (candidate.bytes && eitp__is_better(search, &candidate))
-        search->best = candidate;
-    return EITP_OK;
-}
-
-/* Tries the current shape in an arena without excess, with more recomputation, and half the samples per pass. */
-static eitp_status eitp__search_candidates(eitp__search *search, eitp_error *error) {
-    const eitp_plan_config *plan = &search->trainer->plans.config.plan;
-    const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->pass / 2 + 1 : 0;
-    eitp_step_shape shape = eitp_trainer_shape(search->trainer);
-    eitp_status status = eitp__try_candidate(search, &shape, plan->memory, error);
-    if (!status && half)
-        status = eitp__try_candidate(search, &shape, half, error);
-    /* Gradients that move to variables may outweigh the savings until a pass has very few samples. */
-    for (int i = 0; !status && (i == 0 || !eitp__is_enough(search, &search->best)) && eitp__halve_shape(&shape); i++) {
-        status = eitp__try_candidate(search, &shape, plan->memory, error);
-        if (!status && half)
-            status = eitp__try_candidate(search, &shape, half, error);
-    }
+/* Finds the fastest configuration that frees enough, else the smallest; total EITP__CANNOT_RUN: there is none. */
+static eitp_status eitp__search_smaller(const eitp_trainer *trainer, eitp__run_candidate *found, eitp_error *error) {
+    static const eitp__move moves[] = {{eitp__fewer_samples, 0}, {eitp__recompute_half, 0}};
+    const eitp__step_plans *plans = &trainer->plans;
+    const eitp_graph *const own[3] = {plans->pass.graph, plans->update_graph, plans->evaluator.pass.graph};
+    const eitp_plan_stats pass = eitp_trainer_statistics(trainer);
+    const size_t bytes = eitp__bytes_now(trainer), arena = eitp__arena_needed(plans->task.context);
+    eitp__shrinking shrinking = {trainer, eitp__plans_max_bytes(plans->task.context, own),
+                                 (pass.arena_bytes + pass.workspace_bytes) / 2 + 1};
+    eitp__search search = EITP__ZERO;
+    eitp__run_candidate now = EITP__ZERO;
+    eitp_status status;
+    now.batch_size = plans->config.batch_size;
+    now.grad_accum = plans->config.grad_accum;
+    now.fit.micro_batches_per_pass = plans->config.micro_batches_per_pass;
+    now.fit.plan = plans->config.plan;
+    search.measure = eitp__estimate_candidate;
+    search.user = &shrinking;
+    search.budget = bytes - arena / EITP__SHRINK_GOAL;
+    status = eitp__search_run(&search, moves, EITP__COUNT(moves), &now, error);
+    *found = search.best.fit.fits ? search.best : search.smallest;
+    if (found->fit.total >= bytes - arena / EITP__SHRINK_MIN)
+        found->fit.total = EITP__CANNOT_RUN;
     return status;
 }
 
 /* ---- Switching ---- */
-
-static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
-    return eitp_context_variable_bytes(trainer->plans.task.context, EITP_GRADIENT);
-}
-
-static size_t eitp__bytes_now(const eitp_trainer *trainer) {
-    return eitp__gradient_bytes(trainer) + eitp__arena_needed(trainer->plans.task.context);
-}
-
-static eitp__search eitp__begin_search(eitp_trainer *trainer) {
-    const eitp_graph *const own[3] = {trainer->plans.pass.graph, trainer->plans.update_graph,
-                                      trainer->plans.evaluator.pass.graph};
-    const eitp_context *context = trainer->plans.task.context;
-    eitp_plan_stats pass = eitp_trainer_statistics(trainer);
-    eitp__search search = EITP__ZERO;
-    search.trainer = trainer;
-    search.others = eitp__plans_max_bytes(context, own);
-    search.bytes = eitp__bytes_now(trainer);
-    search.pass = pass.arena_bytes + pass.workspace_bytes;
-    search.goal = eitp__arena_needed(context) / EITP__SHRINK_GOAL;
-    search.min = eitp__arena_needed(context) / EITP__SHRINK_MIN + 1;
-    return search;
-}
 
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const eitp_step_shape *a = &report->before, *b = &report->after;
@@ -55289,21 +55392,23 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
-    eitp__search search;
+    eitp__run_candidate found = EITP__ZERO;
+    eitp_trainer_config config;
     eitp_status status;
     if (!trainer || !report)
         return eitp__fail_null(error, "eitp_trainer_shrink", "trainer and report");
-    search = eitp__begin_search(trainer);
     status = eitp__trainer_check_whole(trainer, error);
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
-    report->bytes_before = report->bytes_after = search.bytes;
+    report->bytes_before = report->bytes_after = eitp__bytes_now(trainer);
     eitp__read_ahead_cancel(&trainer->plans.ahead);
+    found.fit.total = EITP__CANNOT_RUN;
     if (!status && eitp__step_plans_exist(&trainer->plans))
-        status = eitp__search_candidates(&search, error);
-    if (status || !search.best.bytes)
+        status = eitp__search_smaller(trainer, &found, error);
+    if (status || found.fit.total == EITP__CANNOT_RUN)
         return status;
-    status = eitp__step_plans_rebuild(&trainer->plans, &search.best.config, search.best.evaluation_samples, error);
+    config = eitp__config_of(trainer, &found);
+    status = eitp__step_plans_rebuild(&trainer->plans, &config, found.evaluation_samples, error);
     if (status)
         return status;
     report->shrunk = 1;
@@ -56682,24 +56787,6 @@ static const char *eitp__candidate_precision(const eitp_fit *fit, eitp_optimizer
     return is_compact && requested && !strcmp(requested, "auto") ? "bf16" : requested;
 }
 
-static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.role == role && !variable.offloaded && !variable.borrowed ? variable.size : 0;
-    }
-    return bytes;
-}
-
-static size_t eitp__offloaded_bytes(const eitp_context *context) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.offloaded ? variable.size : 0;
-    }
-    return bytes;
-}
-
 /* Bytes of the logits that the losses of a pass store. */
 static size_t eitp__logits_bytes(const eitp_graph *graph) {
     size_t bytes = 0;
@@ -56717,20 +56804,13 @@ static size_t eitp__logits_bytes(const eitp_graph *graph) {
 static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *plans, const eitp__counter *counter,
                                  size_t resident, eitp_fit_candidate *candidate) {
     const eitp_context *context = plans->task.context;
-    eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan), update = EITP__ZERO;
-    const double passes = (double)eitp__step_passes(&plans->config);
-    const double full_passes = eitp__step_full_passes(&plans->config);
+    const eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan);
+    const eitp_plan_stats update = eitp_plan_statistics(plans->update_plan);
     uint64_t checkpoint, largest;
-    if (plans->update_plan)
-        update = eitp_plan_statistics(plans->update_plan);
+    eitp__step_plans_count(plans, &pass, &update, candidate);
     snprintf(candidate->precision, sizeof candidate->precision, "%s", eitp_context_precision_name(context));
     candidate->micro_batches_per_pass = plans->config.micro_batches_per_pass;
-    candidate->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
-    candidate->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
-    candidate->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
-    candidate->offloaded = eitp__offloaded_bytes(context);
-    candidate->workspace = pass.workspace_bytes;
-    candidate->arena = eitp_context_arena_bytes(context) - pass.workspace_bytes;
+    candidate->arena = eitp_context_arena_bytes(context) - candidate->workspace;
     candidate->logits = eitp__logits_bytes(plans->pass.graph);
     candidate->process = resident + counter->peak - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
     candidate->process += candidate->offload ? EITP__OFFLOAD_SLACK : 0;
@@ -56741,12 +56821,6 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     candidate->total += candidate->process;
     eitp__checkpoint_size(&plans->task, &checkpoint, &largest);
     candidate->checkpoint = (size_t)checkpoint;
-    candidate->flops = full_passes * pass.flops + update.flops;
-    candidate->recomputed_flops = full_passes * pass.recomputed_flops;
-    candidate->recomputed = pass.recomputed;
-    candidate->seconds = full_passes * pass.seconds + update.seconds;
-    candidate->file_reads = passes * pass.file_reads + update.file_reads;
-    candidate->file_writes = passes * pass.file_writes + update.file_writes;
     candidate->fits = !fit->budget || candidate->total <= fit->budget;
 }
 
@@ -56834,86 +56908,53 @@ eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate,
 
 /* ---- The choice ---- */
 
-/* Lets a candidate that is too large recompute as much as it must. */
-static eitp_status eitp__shrink_candidate(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (int attempt = 0; attempt < 4 && !status && !candidate->fits; attempt++) {
-        size_t excess = candidate->total - fit->budget, pass = candidate->arena + candidate->workspace;
-        int is_minimal = candidate->plan.memory && pass > candidate->plan.memory;
-        if (is_minimal || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
-            break;
-        candidate->plan.memory = excess < pass ? pass - excess : EITP_MINIMUM_MEMORY;
-        status = eitp_fit_measure(fit, candidate, error);
-    }
+static eitp_status eitp__fail_budget(const char *what, size_t needed, size_t budget, eitp_error *error) {
+    char texts[2][32];
+    eitp_format_bytes(eitp__round_bytes(needed, 1), texts[0], sizeof texts[0]);
+    eitp_format_bytes(eitp__round_bytes(budget, 0), texts[1], sizeof texts[1]);
+    return eitp__fail(error, EITP_ERROR_MEMORY, "%s needs %s, which exceeds the budget of %s", what, texts[0],
+                      texts[1]);
+}
+
+static eitp_status eitp__measure_candidate(void *user, eitp__run_candidate *candidate, eitp_error *error) {
+    return eitp_fit_measure((const eitp_fit *)user, &candidate->fit, error);
+}
+
+/* If bytes that recomputation cannot reduce exceed the budget, nothing is made of a candidate. */
+static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candidate, eitp_error *error) {
+    const eitp_fit *fit = (const eitp_fit *)user;
+    eitp_fit_candidate *needs = &candidate->fit;
+    eitp_status status = eitp_fit_measure(fit, needs, error);
+    if (fit->budget && needs->plan.memory == fit->trainer.plan.memory &&
+        needs->total - needs->arena - needs->workspace > fit->budget)
+        needs->total = EITP__CANNOT_RUN;
     return status;
 }
 
-/* Bytes that recomputation cannot reduce. */
-static size_t eitp__fixed_bytes(const eitp_fit_candidate *candidate) {
-    return candidate->total - candidate->arena - candidate->workspace;
+/* Recomputes as much more as the latest candidate is too large, unless it recomputes all that it can. */
+static int eitp__recompute_excess(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_fit_candidate *latest = &search->latest.fit;
+    const size_t excess = latest->total - search->budget, pass = latest->arena + latest->workspace;
+    const int is_minimal = latest->plan.memory && pass > latest->plan.memory;
+    *candidate = search->latest;
+    candidate->fit.plan.memory = excess < pass ? pass - excess : EITP_MINIMUM_MEMORY;
+    return !latest->fits && latest->plan.recompute == EITP_RECOMPUTE_AUTO && !is_minimal &&
+           latest->total != EITP__CANNOT_RUN;
 }
 
-static void eitp__keep_smallest(const eitp_fit_candidate *candidate, eitp_fit_candidate *smallest) {
-    if (!smallest->total || candidate->total < smallest->total)
-        *smallest = *candidate;
+static int eitp__is_fixed_per_pass(const eitp__search *search) {
+    return ((const eitp_fit *)search->user)->trainer.micro_batches_per_pass != 0;
 }
 
-/* The next smaller number of micro-batches per pass, or 0. */
-static int64_t eitp__fewer_per_pass(const eitp_fit *fit, int64_t micro_batches_per_pass) {
-    return fit->trainer.micro_batches_per_pass || micro_batches_per_pass < 2 ? 0 : micro_batches_per_pass / 2;
+/* If what is not recomputed is too large, fewer micro-batches per pass only add stored gradients. */
+static int eitp__fewer_if_hopeful(const eitp__search *search, eitp__run_candidate *candidate) {
+    return !eitp__is_fixed_per_pass(search) && search->latest.fit.total != EITP__CANNOT_RUN &&
+           eitp__fewer_per_pass(search, candidate);
 }
 
-/* Stores the fastest candidate with this optimizer and offload that fits in *best; best->fits is 0 if none does. */
-static eitp_status eitp__choose_candidate(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
-                                          eitp_fit_candidate *best, eitp_fit_candidate *smallest, eitp_error *error) {
-    int64_t micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
-    eitp_status status = EITP_OK;
-    memset(best, 0, sizeof *best);
-    do {
-        eitp_fit_candidate candidate = EITP__ZERO;
-        candidate.optimizer = optimizer;
-        candidate.micro_batches_per_pass = micro_batches_per_pass;
-        candidate.plan = fit->trainer.plan;
-        candidate.offload = offload;
-        status = eitp_fit_measure(fit, &candidate, error);
-        /* Fewer micro-batches per pass only add stored gradients. */
-        if (!status && fit->budget && eitp__fixed_bytes(&candidate) > fit->budget)
-            break;
-        if (!status)
-            status = eitp__shrink_candidate(fit, &candidate, error);
-        if (status)
-            return status;
-        eitp__keep_smallest(&candidate, smallest);
-        if (candidate.fits && (!best->fits || candidate.seconds < best->seconds))
-            *best = candidate;
-        micro_batches_per_pass = eitp__fewer_per_pass(fit, candidate.micro_batches_per_pass);
-        /* If nothing is recomputed, fewer micro-batches per pass are only slower. */
-        if (candidate.fits && !candidate.recomputed)
-            micro_batches_per_pass = 0;
-    } while (micro_batches_per_pass);
-    return status;
-}
-
-/* Measures the smallest candidates of an optimizer: with the usual number of micro-batches per pass, and with one. */
-static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
-                                       eitp_fit_candidate *smallest, eitp_error *error) {
-    const int64_t passes[] = {fit->trainer.micro_batches_per_pass, 1};
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(passes) && !status; i++) {
-        eitp_fit_candidate candidate = EITP__ZERO;
-        candidate.optimizer = optimizer;
-        candidate.micro_batches_per_pass = passes[i];
-        candidate.plan = fit->trainer.plan;
-        candidate.offload = offload;
-        if (candidate.plan.recompute == EITP_RECOMPUTE_AUTO)
-            candidate.plan.memory = EITP_MINIMUM_MEMORY;
-        status = eitp_fit_measure(fit, &candidate, error);
-        if (!status)
-            eitp__keep_smallest(&candidate, smallest);
-        if (fit->trainer.micro_batches_per_pass)
-            break;
-    }
-    return status;
+static int eitp__one_per_pass(const eitp__search *search, eitp__run_candidate *candidate) {
+    candidate->fit.micro_batches_per_pass = 1;
+    return !eitp__is_fixed_per_pass(search) && search->latest.fit.micro_batches_per_pass > 1;
 }
 
 /* True if the optimizer may be chosen: it runs in the requested precision, and differs there from those before it. */
@@ -56930,33 +56971,44 @@ static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
     return optimizer != EITP_ADAMW8_SR && (!requested || strcmp(requested, "fp16"));
 }
 
-/* A more compact optimizer of the same fidelity as one that fits must save this part of a step's time. */
-#define EITP__COMPACT_BENEFIT 0.05
-
-/*
- * Chooses among the optimizers, with the same offload: the fastest candidate of the most faithful that fit. *last is
- * the optimizer that was tried last.
- */
-static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_fit_candidate *chosen,
-                                          eitp_fit_candidate *smallest, eitp_optimizer *last, eitp_error *error) {
-    int is_proposed = fit->any_optimizer && fit->any_offload && offload;
-    eitp_status status = EITP_OK;
-    for (int i = is_proposed && eitp__is_eligible(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
-         i < EITP_OPTIMIZER_COUNT && !status; i++) {
-        const eitp_optimizer optimizer = (eitp_optimizer)i;
-        eitp_fit_candidate candidate;
-        if (chosen->fits && (!chosen->recomputed || eitp_optimizer_get(optimizer)->fidelity !=
-                                                        eitp_optimizer_get(chosen->optimizer)->fidelity))
-            break;
-        if (!eitp__is_eligible(fit, optimizer))
-            continue;
-        *last = optimizer;
-        status = eitp__choose_candidate(fit, optimizer, offload, &candidate, smallest, error);
-        if (!status && candidate.fits &&
-            (!chosen->fits || candidate.seconds < (1 - EITP__COMPACT_BENEFIT) * chosen->seconds))
-            *chosen = candidate;
+/* The next optimizer that is as faithful as one that fits, and could recompute less. */
+static int eitp__next_optimizer(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_fit *fit = (const eitp_fit *)search->user;
+    const eitp_fit_candidate *best = &search->best.fit;
+    for (int i = (int)candidate->fit.optimizer + 1; i < EITP_OPTIMIZER_COUNT; i++) {
+        const eitp_optimizer next = candidate->fit.optimizer = (eitp_optimizer)i;
+        if (best->fits &&
+            (!best->recomputed || eitp_optimizer_get(next)->fidelity != eitp_optimizer_get(best->optimizer)->fidelity))
+            return 0;
+        if (eitp__is_eligible(fit, next))
+            return 1;
     }
-    return status;
+    return 0;
+}
+
+/* Since a file wears the disk, of any optimizer only compact ones are then tried. */
+static int eitp__more_offload(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_fit *fit = (const eitp_fit *)search->user;
+    candidate->fit.offload = (eitp_offload)(candidate->fit.offload + 1);
+    if (fit->any_optimizer && eitp__is_eligible(fit, EITP_ADAMW8))
+        candidate->fit.optimizer = EITP_ADAMW8;
+    return !search->best.fit.fits && fit->any_offload && candidate->fit.offload <= EITP_OFFLOAD_ALL;
+}
+
+static const eitp__move eitp__fit_moves[] = {
+    {eitp__more_offload, 0}, {eitp__next_optimizer, 0}, {eitp__fewer_if_hopeful, 0}, {eitp__recompute_excess, 4}};
+
+/* Measures the candidates that recompute all they can: the greedy search can miss a budget that they keep. */
+static eitp_status eitp__search_smallest(eitp__search *search, eitp_error *error) {
+    static const eitp__move moves[] = {{eitp__one_per_pass, 0}};
+    const eitp_fit *fit = (const eitp_fit *)search->user;
+    eitp__run_candidate start = search->latest;
+    start.fit.micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
+    start.fit.plan = fit->trainer.plan;
+    if (start.fit.plan.recompute == EITP_RECOMPUTE_AUTO)
+        start.fit.plan.memory = EITP_MINIMUM_MEMORY;
+    search->measure = eitp__measure_candidate;
+    return eitp__search_run(search, moves, EITP__COUNT(moves), &start, error);
 }
 
 eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
@@ -56964,33 +57016,27 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
     if (!fit || !chosen)
         return eitp__fail_null(error, "eitp_fit_choose", "fit and chosen");
     eitp_fit request = *fit;
-    eitp_fit_candidate least = EITP__ZERO;
-    char needed[32], budget[32];
-    eitp_optimizer last = request.trainer.optimizer_config.optimizer;
-    eitp_offload offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
-    eitp_offload most = request.any_offload ? EITP_OFFLOAD_ALL : offload;
+    eitp__search search = EITP__ZERO;
+    eitp__run_candidate start = EITP__ZERO;
     eitp_status status;
-    memset(chosen, 0, sizeof *chosen);
+    search.measure = eitp__measure_hopeful;
+    search.user = &request;
+    search.budget = request.budget;
+    start.fit.micro_batches_per_pass = request.trainer.micro_batches_per_pass;
+    start.fit.optimizer = request.any_optimizer ? EITP_ADAMW : request.trainer.optimizer_config.optimizer;
+    start.fit.plan = request.trainer.plan;
+    start.fit.offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
     /* Read once: what measuring leaves in the C library's heap is available to the run. */
     status = eitp__resident_bytes(fit, &request.process, error);
     if (!status)
-        status = eitp__choose_optimizer(&request, offload, chosen, &least, &last, error);
-    while (!status && !chosen->fits && offload < most) {
-        offload = (eitp_offload)(offload + 1);
-        status = eitp__choose_optimizer(&request, offload, chosen, &least, &last, error);
-    }
-    if (!status && !chosen->fits)
-        status = eitp__find_smallest(&request, last, offload, &least, error);
-    /* The greedy search can miss a budget that the smallest candidate keeps. */
-    if (!status && !chosen->fits && least.fits)
-        *chosen = least;
+        status = eitp__search_run(&search, eitp__fit_moves, EITP__COUNT(eitp__fit_moves), &start, error);
+    if (!status && !search.best.fit.fits)
+        status = eitp__search_smallest(&search, error);
+    *chosen = search.best.fit;
     if (smallest)
-        *smallest = least;
-    if (status || chosen->fits)
-        return status;
-    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %s, which exceeds the budget of %s",
-                      eitp_format_bytes(eitp__round_bytes(least.total, 1), needed, sizeof needed),
-                      eitp_format_bytes(eitp__round_bytes(request.budget, 0), budget, sizeof budget));
+        *smallest = search.smallest.fit;
+    return status || chosen->fits ? status
+                                  : eitp__fail_budget("the run", search.smallest.fit.total, request.budget, error);
 }
 /* <<src/train/planner.c */
 

@@ -167,6 +167,32 @@ static void shrinking_by_recomputing_changes_no_bit(void) {
     scratch_remove(directory);
 }
 
+/* What the search estimates is what the plans then take, in memory and, if variables are offloaded, beside the file. */
+static void an_estimate_is_what_plans_take(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t i = 0; i < 2 * EITP__COUNT(shrinking_); i++) {
+        variant v = shrinking_variant(i / 2);
+        eitp_fit_candidate needs = EITP__ZERO;
+        eitp__step_plans trial;
+        run r;
+        v.offload = i % 2 ? EITP_OFFLOAD_ALL : EITP_OFFLOAD_NONE;
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        CHECK(shrink(&r)); /* evaluation needs no more than training afterwards */
+        eitp__step_plans_init(&trial, &r.task, &r.trainer->plans.config, r.trainer->plans.evaluation_samples);
+        REQUIRE_OK(eitp__step_plans_estimate(&trial, 0, &needs, &error_), error_);
+        CHECK_THAT(needs.arena + needs.workspace == eitp_context_arena_bytes(r.context), "%d: %d and %d", (int)i,
+                   (int)(needs.arena + needs.workspace), (int)eitp_context_arena_bytes(r.context));
+        CHECK_THAT(needs.gradients == eitp_context_variable_bytes(r.context, EITP_GRADIENT), "%d: %d and %d", (int)i,
+                   (int)needs.gradients, (int)eitp_context_variable_bytes(r.context, EITP_GRADIENT));
+        CHECK(needs.total == needs.gradients + needs.arena + needs.workspace);
+        CHECK(needs.recomputed == eitp_trainer_statistics(r.trainer).recomputed);
+        end_run(&r);
+    }
+    scratch_remove(directory);
+}
+
 /* Nothing is shrunk without recomputation at one sample, or if stored gradients would take more than is freed. */
 static void nothing_is_shrunk_without_a_smaller_configuration(void) {
     const eitp_host host = eitp_host_default();
@@ -356,6 +382,7 @@ int main(int argc, char **argv) {
         TEST(shrinking_changes_no_step),
         TEST(a_shrunk_run_resumes_bit_for_bit),
         TEST(shrinking_by_recomputing_changes_no_bit),
+        TEST(an_estimate_is_what_plans_take),
         TEST(nothing_is_shrunk_without_a_smaller_configuration),
         TEST(shrinking_returns_memory_to_the_system),
         TEST(shrinking_that_fails_loses_nothing),

@@ -4,7 +4,7 @@
  */
 #include "tensor/graph.h"
 #include "tensor/context.h"
-#include "train/planner.h"
+#include "train/memory_search.h"
 #include "train/trainer.h"
 
 /*
@@ -48,24 +48,6 @@ static const char *eitp__candidate_precision(const eitp_fit *fit, eitp_optimizer
     return is_compact && requested && !strcmp(requested, "auto") ? "bf16" : requested;
 }
 
-static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.role == role && !variable.offloaded && !variable.borrowed ? variable.size : 0;
-    }
-    return bytes;
-}
-
-static size_t eitp__offloaded_bytes(const eitp_context *context) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.offloaded ? variable.size : 0;
-    }
-    return bytes;
-}
-
 /* Bytes of the logits that the losses of a pass store. */
 static size_t eitp__logits_bytes(const eitp_graph *graph) {
     size_t bytes = 0;
@@ -83,20 +65,13 @@ static size_t eitp__logits_bytes(const eitp_graph *graph) {
 static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *plans, const eitp__counter *counter,
                                  size_t resident, eitp_fit_candidate *candidate) {
     const eitp_context *context = plans->task.context;
-    eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan), update = EITP__ZERO;
-    const double passes = (double)eitp__step_passes(&plans->config);
-    const double full_passes = eitp__step_full_passes(&plans->config);
+    const eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan);
+    const eitp_plan_stats update = eitp_plan_statistics(plans->update_plan);
     uint64_t checkpoint, largest;
-    if (plans->update_plan)
-        update = eitp_plan_statistics(plans->update_plan);
+    eitp__step_plans_count(plans, &pass, &update, candidate);
     snprintf(candidate->precision, sizeof candidate->precision, "%s", eitp_context_precision_name(context));
     candidate->micro_batches_per_pass = plans->config.micro_batches_per_pass;
-    candidate->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
-    candidate->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
-    candidate->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
-    candidate->offloaded = eitp__offloaded_bytes(context);
-    candidate->workspace = pass.workspace_bytes;
-    candidate->arena = eitp_context_arena_bytes(context) - pass.workspace_bytes;
+    candidate->arena = eitp_context_arena_bytes(context) - candidate->workspace;
     candidate->logits = eitp__logits_bytes(plans->pass.graph);
     candidate->process = resident + counter->peak - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
     candidate->process += candidate->offload ? EITP__OFFLOAD_SLACK : 0;
@@ -107,12 +82,6 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     candidate->total += candidate->process;
     eitp__checkpoint_size(&plans->task, &checkpoint, &largest);
     candidate->checkpoint = (size_t)checkpoint;
-    candidate->flops = full_passes * pass.flops + update.flops;
-    candidate->recomputed_flops = full_passes * pass.recomputed_flops;
-    candidate->recomputed = pass.recomputed;
-    candidate->seconds = full_passes * pass.seconds + update.seconds;
-    candidate->file_reads = passes * pass.file_reads + update.file_reads;
-    candidate->file_writes = passes * pass.file_writes + update.file_writes;
     candidate->fits = !fit->budget || candidate->total <= fit->budget;
 }
 
@@ -200,86 +169,53 @@ eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate,
 
 /* ---- The choice ---- */
 
-/* Lets a candidate that is too large recompute as much as it must. */
-static eitp_status eitp__shrink_candidate(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (int attempt = 0; attempt < 4 && !status && !candidate->fits; attempt++) {
-        size_t excess = candidate->total - fit->budget, pass = candidate->arena + candidate->workspace;
-        int is_minimal = candidate->plan.memory && pass > candidate->plan.memory;
-        if (is_minimal || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
-            break;
-        candidate->plan.memory = excess < pass ? pass - excess : EITP_MINIMUM_MEMORY;
-        status = eitp_fit_measure(fit, candidate, error);
-    }
+static eitp_status eitp__fail_budget(const char *what, size_t needed, size_t budget, eitp_error *error) {
+    char texts[2][32];
+    eitp_format_bytes(eitp__round_bytes(needed, 1), texts[0], sizeof texts[0]);
+    eitp_format_bytes(eitp__round_bytes(budget, 0), texts[1], sizeof texts[1]);
+    return eitp__fail(error, EITP_ERROR_MEMORY, "%s needs %s, which exceeds the budget of %s", what, texts[0],
+                      texts[1]);
+}
+
+static eitp_status eitp__measure_candidate(void *user, eitp__run_candidate *candidate, eitp_error *error) {
+    return eitp_fit_measure((const eitp_fit *)user, &candidate->fit, error);
+}
+
+/* If bytes that recomputation cannot reduce exceed the budget, nothing is made of a candidate. */
+static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candidate, eitp_error *error) {
+    const eitp_fit *fit = (const eitp_fit *)user;
+    eitp_fit_candidate *needs = &candidate->fit;
+    eitp_status status = eitp_fit_measure(fit, needs, error);
+    if (fit->budget && needs->plan.memory == fit->trainer.plan.memory &&
+        needs->total - needs->arena - needs->workspace > fit->budget)
+        needs->total = EITP__CANNOT_RUN;
     return status;
 }
 
-/* Bytes that recomputation cannot reduce. */
-static size_t eitp__fixed_bytes(const eitp_fit_candidate *candidate) {
-    return candidate->total - candidate->arena - candidate->workspace;
+/* Recomputes as much more as the latest candidate is too large, unless it recomputes all that it can. */
+static int eitp__recompute_excess(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_fit_candidate *latest = &search->latest.fit;
+    const size_t excess = latest->total - search->budget, pass = latest->arena + latest->workspace;
+    const int is_minimal = latest->plan.memory && pass > latest->plan.memory;
+    *candidate = search->latest;
+    candidate->fit.plan.memory = excess < pass ? pass - excess : EITP_MINIMUM_MEMORY;
+    return !latest->fits && latest->plan.recompute == EITP_RECOMPUTE_AUTO && !is_minimal &&
+           latest->total != EITP__CANNOT_RUN;
 }
 
-static void eitp__keep_smallest(const eitp_fit_candidate *candidate, eitp_fit_candidate *smallest) {
-    if (!smallest->total || candidate->total < smallest->total)
-        *smallest = *candidate;
+static int eitp__is_fixed_per_pass(const eitp__search *search) {
+    return ((const eitp_fit *)search->user)->trainer.micro_batches_per_pass != 0;
 }
 
-/* The next smaller number of micro-batches per pass, or 0. */
-static int64_t eitp__fewer_per_pass(const eitp_fit *fit, int64_t micro_batches_per_pass) {
-    return fit->trainer.micro_batches_per_pass || micro_batches_per_pass < 2 ? 0 : micro_batches_per_pass / 2;
+/* If what is not recomputed is too large, fewer micro-batches per pass only add stored gradients. */
+static int eitp__fewer_if_hopeful(const eitp__search *search, eitp__run_candidate *candidate) {
+    return !eitp__is_fixed_per_pass(search) && search->latest.fit.total != EITP__CANNOT_RUN &&
+           eitp__fewer_per_pass(search, candidate);
 }
 
-/* Stores the fastest candidate with this optimizer and offload that fits in *best; best->fits is 0 if none does. */
-static eitp_status eitp__choose_candidate(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
-                                          eitp_fit_candidate *best, eitp_fit_candidate *smallest, eitp_error *error) {
-    int64_t micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
-    eitp_status status = EITP_OK;
-    memset(best, 0, sizeof *best);
-    do {
-        eitp_fit_candidate candidate = EITP__ZERO;
-        candidate.optimizer = optimizer;
-        candidate.micro_batches_per_pass = micro_batches_per_pass;
-        candidate.plan = fit->trainer.plan;
-        candidate.offload = offload;
-        status = eitp_fit_measure(fit, &candidate, error);
-        /* Fewer micro-batches per pass only add stored gradients. */
-        if (!status && fit->budget && eitp__fixed_bytes(&candidate) > fit->budget)
-            break;
-        if (!status)
-            status = eitp__shrink_candidate(fit, &candidate, error);
-        if (status)
-            return status;
-        eitp__keep_smallest(&candidate, smallest);
-        if (candidate.fits && (!best->fits || candidate.seconds < best->seconds))
-            *best = candidate;
-        micro_batches_per_pass = eitp__fewer_per_pass(fit, candidate.micro_batches_per_pass);
-        /* If nothing is recomputed, fewer micro-batches per pass are only slower. */
-        if (candidate.fits && !candidate.recomputed)
-            micro_batches_per_pass = 0;
-    } while (micro_batches_per_pass);
-    return status;
-}
-
-/* Measures the smallest candidates of an optimizer: with the usual number of micro-batches per pass, and with one. */
-static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
-                                       eitp_fit_candidate *smallest, eitp_error *error) {
-    const int64_t passes[] = {fit->trainer.micro_batches_per_pass, 1};
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(passes) && !status; i++) {
-        eitp_fit_candidate candidate = EITP__ZERO;
-        candidate.optimizer = optimizer;
-        candidate.micro_batches_per_pass = passes[i];
-        candidate.plan = fit->trainer.plan;
-        candidate.offload = offload;
-        if (candidate.plan.recompute == EITP_RECOMPUTE_AUTO)
-            candidate.plan.memory = EITP_MINIMUM_MEMORY;
-        status = eitp_fit_measure(fit, &candidate, error);
-        if (!status)
-            eitp__keep_smallest(&candidate, smallest);
-        if (fit->trainer.micro_batches_per_pass)
-            break;
-    }
-    return status;
+static int eitp__one_per_pass(const eitp__search *search, eitp__run_candidate *candidate) {
+    candidate->fit.micro_batches_per_pass = 1;
+    return !eitp__is_fixed_per_pass(search) && search->latest.fit.micro_batches_per_pass > 1;
 }
 
 /* True if the optimizer may be chosen: it runs in the requested precision, and differs there from those before it. */
@@ -296,33 +232,44 @@ static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
     return optimizer != EITP_ADAMW8_SR && (!requested || strcmp(requested, "fp16"));
 }
 
-/* A more compact optimizer of the same fidelity as one that fits must save this part of a step's time. */
-#define EITP__COMPACT_BENEFIT 0.05
-
-/*
- * Chooses among the optimizers, with the same offload: the fastest candidate of the most faithful that fit. *last is
- * the optimizer that was tried last.
- */
-static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_fit_candidate *chosen,
-                                          eitp_fit_candidate *smallest, eitp_optimizer *last, eitp_error *error) {
-    int is_proposed = fit->any_optimizer && fit->any_offload && offload;
-    eitp_status status = EITP_OK;
-    for (int i = is_proposed && eitp__is_eligible(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
-         i < EITP_OPTIMIZER_COUNT && !status; i++) {
-        const eitp_optimizer optimizer = (eitp_optimizer)i;
-        eitp_fit_candidate candidate;
-        if (chosen->fits && (!chosen->recomputed || eitp_optimizer_get(optimizer)->fidelity !=
-                                                        eitp_optimizer_get(chosen->optimizer)->fidelity))
-            break;
-        if (!eitp__is_eligible(fit, optimizer))
-            continue;
-        *last = optimizer;
-        status = eitp__choose_candidate(fit, optimizer, offload, &candidate, smallest, error);
-        if (!status && candidate.fits &&
-            (!chosen->fits || candidate.seconds < (1 - EITP__COMPACT_BENEFIT) * chosen->seconds))
-            *chosen = candidate;
+/* The next optimizer that is as faithful as one that fits, and could recompute less. */
+static int eitp__next_optimizer(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_fit *fit = (const eitp_fit *)search->user;
+    const eitp_fit_candidate *best = &search->best.fit;
+    for (int i = (int)candidate->fit.optimizer + 1; i < EITP_OPTIMIZER_COUNT; i++) {
+        const eitp_optimizer next = candidate->fit.optimizer = (eitp_optimizer)i;
+        if (best->fits &&
+            (!best->recomputed || eitp_optimizer_get(next)->fidelity != eitp_optimizer_get(best->optimizer)->fidelity))
+            return 0;
+        if (eitp__is_eligible(fit, next))
+            return 1;
     }
-    return status;
+    return 0;
+}
+
+/* Since a file wears the disk, of any optimizer only compact ones are then tried. */
+static int eitp__more_offload(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_fit *fit = (const eitp_fit *)search->user;
+    candidate->fit.offload = (eitp_offload)(candidate->fit.offload + 1);
+    if (fit->any_optimizer && eitp__is_eligible(fit, EITP_ADAMW8))
+        candidate->fit.optimizer = EITP_ADAMW8;
+    return !search->best.fit.fits && fit->any_offload && candidate->fit.offload <= EITP_OFFLOAD_ALL;
+}
+
+static const eitp__move eitp__fit_moves[] = {
+    {eitp__more_offload, 0}, {eitp__next_optimizer, 0}, {eitp__fewer_if_hopeful, 0}, {eitp__recompute_excess, 4}};
+
+/* Measures the candidates that recompute all they can: the greedy search can miss a budget that they keep. */
+static eitp_status eitp__search_smallest(eitp__search *search, eitp_error *error) {
+    static const eitp__move moves[] = {{eitp__one_per_pass, 0}};
+    const eitp_fit *fit = (const eitp_fit *)search->user;
+    eitp__run_candidate start = search->latest;
+    start.fit.micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
+    start.fit.plan = fit->trainer.plan;
+    if (start.fit.plan.recompute == EITP_RECOMPUTE_AUTO)
+        start.fit.plan.memory = EITP_MINIMUM_MEMORY;
+    search->measure = eitp__measure_candidate;
+    return eitp__search_run(search, moves, EITP__COUNT(moves), &start, error);
 }
 
 eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
@@ -330,31 +277,25 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
     if (!fit || !chosen)
         return eitp__fail_null(error, "eitp_fit_choose", "fit and chosen");
     eitp_fit request = *fit;
-    eitp_fit_candidate least = EITP__ZERO;
-    char needed[32], budget[32];
-    eitp_optimizer last = request.trainer.optimizer_config.optimizer;
-    eitp_offload offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
-    eitp_offload most = request.any_offload ? EITP_OFFLOAD_ALL : offload;
+    eitp__search search = EITP__ZERO;
+    eitp__run_candidate start = EITP__ZERO;
     eitp_status status;
-    memset(chosen, 0, sizeof *chosen);
+    search.measure = eitp__measure_hopeful;
+    search.user = &request;
+    search.budget = request.budget;
+    start.fit.micro_batches_per_pass = request.trainer.micro_batches_per_pass;
+    start.fit.optimizer = request.any_optimizer ? EITP_ADAMW : request.trainer.optimizer_config.optimizer;
+    start.fit.plan = request.trainer.plan;
+    start.fit.offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
     /* Read once: what measuring leaves in the C library's heap is available to the run. */
     status = eitp__resident_bytes(fit, &request.process, error);
     if (!status)
-        status = eitp__choose_optimizer(&request, offload, chosen, &least, &last, error);
-    while (!status && !chosen->fits && offload < most) {
-        offload = (eitp_offload)(offload + 1);
-        status = eitp__choose_optimizer(&request, offload, chosen, &least, &last, error);
-    }
-    if (!status && !chosen->fits)
-        status = eitp__find_smallest(&request, last, offload, &least, error);
-    /* The greedy search can miss a budget that the smallest candidate keeps. */
-    if (!status && !chosen->fits && least.fits)
-        *chosen = least;
+        status = eitp__search_run(&search, eitp__fit_moves, EITP__COUNT(eitp__fit_moves), &start, error);
+    if (!status && !search.best.fit.fits)
+        status = eitp__search_smallest(&search, error);
+    *chosen = search.best.fit;
     if (smallest)
-        *smallest = least;
-    if (status || chosen->fits)
-        return status;
-    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %s, which exceeds the budget of %s",
-                      eitp_format_bytes(eitp__round_bytes(least.total, 1), needed, sizeof needed),
-                      eitp_format_bytes(eitp__round_bytes(request.budget, 0), budget, sizeof budget));
+        *smallest = search.smallest.fit;
+    return status || chosen->fits ? status
+                                  : eitp__fail_budget("the run", search.smallest.fit.total, request.budget, error);
 }

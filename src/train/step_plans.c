@@ -5,6 +5,7 @@
 #include "tensor/op_rules.h"
 #include "tensor/plan.h"
 #include "tensor/row_sums.h"
+#include "train/memory_search.h"
 
 /* ---- Sizes ---- */
 
@@ -136,16 +137,22 @@ static size_t eitp__trained_bytes(const eitp_context *context) {
     return elements * sizeof(float);
 }
 
-/* Arena and workspace of a pass, gradients excluded. */
-static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp_error *error) {
+/* Measures the arena and workspace of a pass, gradients excluded. Nothing is smaller than one micro-batch. */
+static eitp_status eitp__measure_pass(void *user, eitp__run_candidate *candidate, eitp_error *error) {
+    eitp__step_plans *plans = (eitp__step_plans *)user;
     eitp_plan_stats stats = EITP__ZERO;
-    eitp_status status = eitp__build_gradients(plans, error);
-    const size_t gradients = eitp__step_is_one_pass(plans) ? eitp__trained_bytes(plans->task.context) : 0;
+    size_t gradients, bytes;
+    eitp_status status;
+    plans->config.micro_batches_per_pass = candidate->fit.micro_batches_per_pass;
+    if (plans->config.micro_batches_per_pass == 1)
+        return EITP_OK;
+    status = eitp__build_gradients(plans, error);
+    gradients = eitp__step_is_one_pass(plans) ? eitp__trained_bytes(plans->task.context) : 0;
     if (!status)
         status = eitp_plan_estimate(plans->pass.graph, NULL, &stats, error);
     eitp__discard_gradients(plans);
-    *bytes = stats.arena_bytes + stats.workspace_bytes;
-    *bytes -= gradients < *bytes ? gradients : *bytes;
+    bytes = stats.arena_bytes + stats.workspace_bytes;
+    candidate->fit.total = bytes - (gradients < bytes ? gradients : bytes);
     return status;
 }
 
@@ -154,11 +161,13 @@ EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
     return !plans->task.allows_gaps && eitp__layout_gap(&layout);
 }
 
-/* Chooses as many micro-batches as pay off, then halves them until the arena is small enough. */
+/* Chooses as many micro-batches as pay off, or fewer if the arena is too large. */
 static eitp_status eitp__choose_micro_batches_per_pass(eitp__step_plans *plans, eitp_error *error) {
+    static const eitp__move moves[] = {{eitp__fewer_per_pass, 0}};
     eitp_trainer_config *config = &plans->config;
     const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__PASS_ROWS + rows - 1) / rows;
-    eitp_status status = EITP_OK;
+    eitp__search search = EITP__ZERO;
+    eitp__run_candidate start = EITP__ZERO;
     if (config->micro_batches_per_pass > 1 && eitp__step_refuses_gaps(plans))
         return eitp__fail(
             error, EITP_ERROR_UNSUPPORTED,
@@ -170,15 +179,11 @@ static eitp_status eitp__choose_micro_batches_per_pass(eitp__step_plans *plans, 
     config->micro_batches_per_pass = 1;
     if (eitp__step_refuses_gaps(plans))
         return EITP_OK;
-    config->micro_batches_per_pass = config->grad_accum < most ? config->grad_accum : most;
-    while (config->micro_batches_per_pass > 1 && !status) {
-        size_t bytes;
-        status = eitp__pass_bytes(plans, &bytes, error);
-        if (!status && bytes <= EITP_PASS_BYTES)
-            break;
-        config->micro_batches_per_pass /= 2;
-    }
-    return status;
+    start.fit.micro_batches_per_pass = config->grad_accum < most ? config->grad_accum : most;
+    search.measure = eitp__measure_pass;
+    search.user = plans;
+    search.budget = EITP_PASS_BYTES;
+    return eitp__search_run(&search, moves, EITP__COUNT(moves), &start, error);
 }
 
 /* ---- Building and discarding ---- */
@@ -246,47 +251,78 @@ EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
     eitp__discard_gradients(plans);
 }
 
-/* ---- Estimating ---- */
+/* ---- Measuring ---- */
 
-/* Estimates the evaluation, with as many samples per pass as fit the arena that training needs. */
-static eitp_status eitp__estimate_evaluation(eitp__step_plans *plans, eitp__step_needs *needs, eitp_error *error) {
-    size_t bytes = 0;
-    eitp_status status = EITP_OK;
-    for (;;) {
-        status = eitp__evaluator_estimate(&plans->task, plans->evaluation_samples, &bytes, error);
-        if (status || bytes <= needs->arena || plans->evaluation_samples == 1)
-            break;
-        plans->evaluation_samples = (plans->evaluation_samples + 1) / 2;
+static void eitp__count_variables(const eitp_context *context, eitp_fit_candidate *needs) {
+    size_t of_role[EITP_ROLE_COUNT] = EITP__ZERO, offloaded = 0;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        const eitp_variable *variable = &context->variables[i].info;
+        *(variable->offloaded ? &offloaded : &of_role[variable->role]) += variable->borrowed ? 0 : variable->size;
     }
-    if (bytes > needs->arena)
-        needs->arena = bytes;
-    return status;
+    needs->parameters = of_role[EITP_PARAMETER] + of_role[EITP_REMAINDER];
+    needs->gradients = of_role[EITP_GRADIENT];
+    needs->states = of_role[EITP_OPTIMIZER];
+    needs->offloaded = offloaded;
 }
 
-EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
+EITP__PRIVATE void eitp__step_plans_count(const eitp__step_plans *plans, const eitp_plan_stats *pass,
+                                          const eitp_plan_stats *update, eitp_fit_candidate *needs) {
+    const double passes = (double)eitp__step_passes(&plans->config);
+    const double full_passes = eitp__step_full_passes(&plans->config);
+    eitp__count_variables(plans->task.context, needs);
+    needs->workspace = pass->workspace_bytes;
+    needs->flops = full_passes * pass->flops + update->flops;
+    needs->recomputed_flops = full_passes * pass->recomputed_flops;
+    needs->recomputed = pass->recomputed;
+    needs->seconds = full_passes * pass->seconds + update->seconds;
+    needs->file_reads = passes * pass->file_reads + update->file_reads;
+    needs->file_writes = passes * pass->file_writes + update->file_writes;
+}
+
+/* Estimates a pass. A plan that exceeds its limit is allowed what it needs, which may change what it needs. */
+static eitp_status eitp__estimate_pass(eitp__step_plans *plans, eitp_plan_stats *pass, eitp_error *error) {
+    eitp_plan_config *limit = &plans->config.plan;
+    for (int attempt = 1;; attempt++) {
+        eitp_status status = eitp_plan_estimate(plans->pass.graph, limit, pass, error);
+        const size_t bytes = pass->arena_bytes + pass->workspace_bytes;
+        if (status || !limit->memory || bytes <= limit->memory || attempt == 3)
+            return status;
+        limit->memory = bytes;
+    }
+}
+
+static size_t eitp__larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp_fit_candidate *needs,
                                                     eitp_error *error) {
     eitp_context *context = plans->task.context;
     const size_t variables = context->variable_count, segments = context->segments->count;
+    const eitp_plan_config *limit = &plans->config.plan;
     eitp_plan_stats pass = EITP__ZERO, update = EITP__ZERO;
+    size_t arena, bytes, evaluation = 0;
     eitp_status status = eitp__build_gradients(plans, error);
-    memset(needs, 0, sizeof *needs);
     if (!status)
-        status = eitp_plan_estimate(plans->pass.graph, &plans->config.plan, &pass, error);
+        status = eitp__estimate_pass(plans, &pass, error);
     if (!status && !eitp__step_is_one_pass(plans))
         status = eitp__build_update(plans, error);
     if (!status && plans->update_graph)
         status = eitp_plan_estimate(plans->update_graph, NULL, &update, error);
-    for (size_t i = 0; i < context->variable_count; i++)
-        needs->gradients += context->variables[i].info.role == EITP_GRADIENT ? context->variables[i].info.size : 0;
-    needs->pass = pass.arena_bytes + pass.workspace_bytes;
-    needs->arena = update.arena_bytes + update.workspace_bytes;
-    needs->arena = needs->pass > needs->arena ? needs->pass : needs->arena;
-    needs->arena = others > needs->arena ? others : needs->arena;
-    needs->seconds = eitp__step_full_passes(&plans->config) * pass.seconds + update.seconds;
+    eitp__step_plans_count(plans, &pass, &update, needs);
     eitp__step_plans_discard(plans);
     eitp__variables_roll_back(context, variables, segments);
-    if (!status && plans->task.samples[EITP_VALIDATION])
-        status = eitp__estimate_evaluation(plans, needs, error);
+    bytes = pass.arena_bytes + pass.workspace_bytes;
+    arena = eitp__larger(bytes, update.arena_bytes + update.workspace_bytes);
+    arena = eitp__larger(arena, others);
+    while (!status && plans->task.samples[EITP_VALIDATION]) {
+        status = eitp__evaluator_estimate(&plans->task, plans->evaluation_samples, &evaluation, error);
+        if (!eitp__halve_to_fit(evaluation, arena, 1, &plans->evaluation_samples))
+            break;
+    }
+    arena = eitp__larger(arena, evaluation);
+    needs->arena = arena - needs->workspace;
+    needs->total = limit->memory && bytes > limit->memory ? EITP__CANNOT_RUN : needs->gradients + arena;
     return status;
 }
 

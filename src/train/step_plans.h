@@ -9,6 +9,7 @@
 #define EITP_STEP_PLANS_H
 
 #include "train/evaluator.h"
+#include "train/planner.h"
 #include "train/read_ahead.h"
 #include "train/unique_ids.h"
 
@@ -53,19 +54,16 @@ EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_
 EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans);
 EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans);
 
-/* What a step needs in addition to parameters and their state. Sizes are in bytes. */
-typedef struct eitp__step_needs {
-    size_t gradients; /* in variables */
-    size_t pass;      /* arena and workspace of forward and backward */
-    size_t arena;     /* arena and workspace of the largest plan */
-    double seconds;   /* per step, at the device's nominal speed */
-} eitp__step_needs;
+/* Fills in what a step needs but the arena: variables, workspace, arithmetic, time and file traffic. */
+EITP__PRIVATE void eitp__step_plans_count(const eitp__step_plans *plans, const eitp_plan_stats *pass,
+                                          const eitp_plan_stats *update, eitp_fit_candidate *needs);
 
 /*
- * Estimates what plans that are initialized but not built would need, in an arena of at least `others` bytes. Lowers
- * evaluation_samples until an evaluation needs no larger arena than training.
+ * Estimates what plans that are initialized but not built would need, in an arena of at least `others` bytes; its total
+ * is that of gradients and arena, or EITP__CANNOT_RUN. Raises the memory limit of a pass to what its plan needs, and
+ * lowers evaluation_samples until an evaluation needs no larger arena than training.
  */
-EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
+EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp_fit_candidate *needs,
                                                     eitp_error *error);
 
 /*

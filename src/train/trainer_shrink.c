@@ -2,142 +2,114 @@
 #include "base/log.h"
 #include "tensor/context.h"
 #include "tensor/plan.h"
+#include "train/memory_search.h"
 #include "train/trainer.h"
 
-/* Divisors of the arena: the part that shrinking should free, and the part below which it is not worth the work. */
+/* Divisors of the arena: the part that shrinking should free, and the part that it must free more than. */
 #define EITP__SHRINK_GOAL 4
 #define EITP__SHRINK_MIN 16
 
 /* ---- Searching ---- */
 
-/* A candidate configuration that uses less memory. bytes is 0 if there is none. */
-typedef struct eitp__shrunk {
-    eitp_trainer_config config;
-    int64_t evaluation_samples;
-    eitp__step_needs needs;
-    size_t bytes;
-} eitp__shrunk;
-
-typedef struct eitp__search {
-    eitp_trainer *trainer;
+typedef struct eitp__shrinking {
+    const eitp_trainer *trainer;
     size_t others; /* arena bytes that plans of the program need */
-    size_t bytes;  /* current bytes of gradients and arena */
-    size_t pass;   /* current bytes of arena and workspace of a pass */
-    size_t goal;   /* bytes that should be freed */
-    size_t min;    /* bytes that must be freed */
-    eitp__shrunk best;
-} eitp__search;
+    size_t half;   /* of the arena and workspace of a pass */
+} eitp__shrinking;
 
-/* Halves the samples per pass and keeps those per step. Returns 0 if a pass has only one. */
-static int eitp__halve_shape(eitp_step_shape *shape) {
-    const int64_t limit = EITP__MAX_BATCH; /* of grad_accum */
-    if (shape->micro_batches_per_pass > 1) {
-        shape->micro_batches_per_pass /= 2;
-        return 1;
-    }
-    if (shape->batch_size == 1)
-        return 0;
-    shape->micro_batches_per_pass = 1;
-    if (shape->batch_size % 2 == 0 && shape->grad_accum <= limit / 2) {
-        shape->batch_size /= 2;
-        shape->grad_accum *= 2;
+static eitp_trainer_config eitp__config_of(const eitp_trainer *trainer, const eitp__run_candidate *candidate) {
+    eitp_trainer_config config = trainer->plans.config;
+    config.batch_size = candidate->batch_size;
+    config.grad_accum = candidate->grad_accum;
+    config.micro_batches_per_pass = candidate->fit.micro_batches_per_pass;
+    config.plan = candidate->fit.plan;
+    return config;
+}
+
+static eitp_status eitp__estimate_candidate(void *user, eitp__run_candidate *candidate, eitp_error *error) {
+    const eitp__shrinking *shrinking = (const eitp__shrinking *)user;
+    const eitp__step_plans *plans = &shrinking->trainer->plans;
+    const eitp_trainer_config config = eitp__config_of(shrinking->trainer, candidate);
+    eitp__step_plans trial;
+    eitp_status status;
+    eitp__step_plans_init(&trial, &plans->task, &config, plans->evaluation_samples);
+    candidate->fit.total = EITP__CANNOT_RUN;
+    if (config.micro_batches_per_pass > 1 && eitp__step_refuses_gaps(&trial))
+        return EITP_OK;
+    status = eitp__step_plans_estimate(&trial, shrinking->others, &candidate->fit, error);
+    candidate->fit.plan = trial.config.plan;
+    candidate->evaluation_samples = trial.evaluation_samples;
+    return status;
+}
+
+/* Halves the micro-batch and keeps the samples per step. */
+static int eitp__smaller_batch(eitp__run_candidate *candidate) {
+    const int64_t batch_size = candidate->batch_size, limit = EITP__MAX_BATCH; /* of grad_accum */
+    if (batch_size % 2 == 0 && candidate->grad_accum <= limit / 2) {
+        candidate->fit.micro_batches_per_pass = 1;
+        candidate->batch_size /= 2;
+        candidate->grad_accum *= 2;
         return 1;
     }
     /* Half of an odd number, rounded up: the last pass of a step has fewer. */
-    if (shape->grad_accum > limit / shape->batch_size)
+    candidate->fit.micro_batches_per_pass = (batch_size + 1) / 2;
+    candidate->batch_size = 1;
+    candidate->grad_accum *= batch_size;
+    return batch_size > 1 && candidate->grad_accum <= limit;
+}
+
+/*
+ * Halves the samples per pass, at least once, and on until enough is freed: gradients that move to variables may
+ * outweigh the savings until a pass has very few.
+ */
+static int eitp__fewer_samples(const eitp__search *search, eitp__run_candidate *candidate) {
+    const eitp_trainer_config *now = &((const eitp__shrinking *)search->user)->trainer->plans.config;
+    const int64_t per_pass = candidate->fit.micro_batches_per_pass;
+    if (search->best.fit.fits && candidate->batch_size * per_pass < now->batch_size * now->micro_batches_per_pass)
         return 0;
-    shape->micro_batches_per_pass = (shape->batch_size + 1) / 2;
-    shape->grad_accum *= shape->batch_size;
-    shape->batch_size = 1;
-    return 1;
+    return per_pass > 1 ? eitp__fewer_per_pass(search, candidate) : eitp__smaller_batch(candidate);
 }
 
-static int eitp__is_enough(const eitp__search *search, const eitp__shrunk *candidate) {
-    return candidate->bytes && search->bytes - candidate->bytes >= search->goal;
+/* Recomputes until a pass takes half its memory. */
+static int eitp__recompute_half(const eitp__search *search, eitp__run_candidate *candidate) {
+    const size_t half = ((const eitp__shrinking *)search->user)->half;
+    const int is_other = candidate->fit.plan.memory != half;
+    candidate->fit.plan.memory = half;
+    return is_other && candidate->fit.plan.recompute == EITP_RECOMPUTE_AUTO && !search->latest.fit.fits;
 }
 
-/* The faster of two candidates that free enough, else the smaller. */
-static int eitp__is_better(const eitp__search *search, const eitp__shrunk *candidate) {
-    const eitp__shrunk *best = &search->best;
-    const int is_enough = eitp__is_enough(search, candidate);
-    if (candidate->bytes >= search->bytes || search->bytes - candidate->bytes < search->min)
-        return 0;
-    if (!best->bytes || is_enough != eitp__is_enough(search, best))
-        return !best->bytes || is_enough;
-    return is_enough ? candidate->needs.seconds < best->needs.seconds : candidate->bytes < best->bytes;
+static size_t eitp__bytes_now(const eitp_trainer *trainer) {
+    const eitp_context *context = trainer->plans.task.context;
+    return eitp_context_variable_bytes(context, EITP_GRADIENT) + eitp__arena_needed(context);
 }
 
-/* Estimates a configuration, and keeps it if it is the best so far. */
-static eitp_status eitp__try_candidate(eitp__search *search, const eitp_step_shape *shape, size_t memory,
-                                       eitp_error *error) {
-    const eitp__step_plans *plans = &search->trainer->plans;
-    eitp__shrunk candidate = EITP__ZERO;
-    eitp_status status = EITP_OK;
-    candidate.config = plans->config;
-    eitp__set_step_shape(&candidate.config, shape);
-    candidate.config.plan.memory = memory;
-    /* A plan that does not fit `memory` is allowed what it needs, which may change what it needs. */
-    for (int attempt = 0; attempt < 3; attempt++) {
-        eitp__step_plans trial;
-        eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
-        if (shape->micro_batches_per_pass > 1 && eitp__step_refuses_gaps(&trial))
-            return EITP_OK;
-        status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
-        if (status)
-            return status;
-        candidate.evaluation_samples = trial.evaluation_samples;
-        if (!memory || candidate.needs.pass <= candidate.config.plan.memory) {
-            candidate.bytes = candidate.needs.gradients + candidate.needs.arena;
-            break;
-        }
-        candidate.config.plan.memory = candidate.needs.pass;
-    }
-    if (candidate.bytes && eitp__is_better(search, &candidate))
-        search->best = candidate;
-    return EITP_OK;
-}
-
-/* Tries the current shape in an arena without excess, with more recomputation, and half the samples per pass. */
-static eitp_status eitp__search_candidates(eitp__search *search, eitp_error *error) {
-    const eitp_plan_config *plan = &search->trainer->plans.config.plan;
-    const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->pass / 2 + 1 : 0;
-    eitp_step_shape shape = eitp_trainer_shape(search->trainer);
-    eitp_status status = eitp__try_candidate(search, &shape, plan->memory, error);
-    if (!status && half)
-        status = eitp__try_candidate(search, &shape, half, error);
-    /* Gradients that move to variables may outweigh the savings until a pass has very few samples. */
-    for (int i = 0; !status && (i == 0 || !eitp__is_enough(search, &search->best)) && eitp__halve_shape(&shape); i++) {
-        status = eitp__try_candidate(search, &shape, plan->memory, error);
-        if (!status && half)
-            status = eitp__try_candidate(search, &shape, half, error);
-    }
+/* Finds the fastest configuration that frees enough, else the smallest; total EITP__CANNOT_RUN: there is none. */
+static eitp_status eitp__search_smaller(const eitp_trainer *trainer, eitp__run_candidate *found, eitp_error *error) {
+    static const eitp__move moves[] = {{eitp__fewer_samples, 0}, {eitp__recompute_half, 0}};
+    const eitp__step_plans *plans = &trainer->plans;
+    const eitp_graph *const own[3] = {plans->pass.graph, plans->update_graph, plans->evaluator.pass.graph};
+    const eitp_plan_stats pass = eitp_trainer_statistics(trainer);
+    const size_t bytes = eitp__bytes_now(trainer), arena = eitp__arena_needed(plans->task.context);
+    eitp__shrinking shrinking = {trainer, eitp__plans_max_bytes(plans->task.context, own),
+                                 (pass.arena_bytes + pass.workspace_bytes) / 2 + 1};
+    eitp__search search = EITP__ZERO;
+    eitp__run_candidate now = EITP__ZERO;
+    eitp_status status;
+    now.batch_size = plans->config.batch_size;
+    now.grad_accum = plans->config.grad_accum;
+    now.fit.micro_batches_per_pass = plans->config.micro_batches_per_pass;
+    now.fit.plan = plans->config.plan;
+    search.measure = eitp__estimate_candidate;
+    search.user = &shrinking;
+    search.budget = bytes - arena / EITP__SHRINK_GOAL;
+    status = eitp__search_run(&search, moves, EITP__COUNT(moves), &now, error);
+    *found = search.best.fit.fits ? search.best : search.smallest;
+    if (found->fit.total >= bytes - arena / EITP__SHRINK_MIN)
+        found->fit.total = EITP__CANNOT_RUN;
     return status;
 }
 
 /* ---- Switching ---- */
-
-static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
-    return eitp_context_variable_bytes(trainer->plans.task.context, EITP_GRADIENT);
-}
-
-static size_t eitp__bytes_now(const eitp_trainer *trainer) {
-    return eitp__gradient_bytes(trainer) + eitp__arena_needed(trainer->plans.task.context);
-}
-
-static eitp__search eitp__begin_search(eitp_trainer *trainer) {
-    const eitp_graph *const own[3] = {trainer->plans.pass.graph, trainer->plans.update_graph,
-                                      trainer->plans.evaluator.pass.graph};
-    const eitp_context *context = trainer->plans.task.context;
-    eitp_plan_stats pass = eitp_trainer_statistics(trainer);
-    eitp__search search = EITP__ZERO;
-    search.trainer = trainer;
-    search.others = eitp__plans_max_bytes(context, own);
-    search.bytes = eitp__bytes_now(trainer);
-    search.pass = pass.arena_bytes + pass.workspace_bytes;
-    search.goal = eitp__arena_needed(context) / EITP__SHRINK_GOAL;
-    search.min = eitp__arena_needed(context) / EITP__SHRINK_MIN + 1;
-    return search;
-}
 
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const eitp_step_shape *a = &report->before, *b = &report->after;
@@ -162,21 +134,23 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
-    eitp__search search;
+    eitp__run_candidate found = EITP__ZERO;
+    eitp_trainer_config config;
     eitp_status status;
     if (!trainer || !report)
         return eitp__fail_null(error, "eitp_trainer_shrink", "trainer and report");
-    search = eitp__begin_search(trainer);
     status = eitp__trainer_check_whole(trainer, error);
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
-    report->bytes_before = report->bytes_after = search.bytes;
+    report->bytes_before = report->bytes_after = eitp__bytes_now(trainer);
     eitp__read_ahead_cancel(&trainer->plans.ahead);
+    found.fit.total = EITP__CANNOT_RUN;
     if (!status && eitp__step_plans_exist(&trainer->plans))
-        status = eitp__search_candidates(&search, error);
-    if (status || !search.best.bytes)
+        status = eitp__search_smaller(trainer, &found, error);
+    if (status || found.fit.total == EITP__CANNOT_RUN)
         return status;
-    status = eitp__step_plans_rebuild(&trainer->plans, &search.best.config, search.best.evaluation_samples, error);
+    config = eitp__config_of(trainer, &found);
+    status = eitp__step_plans_rebuild(&trainer->plans, &config, found.evaluation_samples, error);
     if (status)
         return status;
     report->shrunk = 1;
