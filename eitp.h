@@ -3808,7 +3808,7 @@ EITP_END_DECLARATIONS
 /* <<src/train/settings.h */
 
 /* >>src/train/planner.h */
-/* Memory planning: what a training run needs, and which configuration fits a budget, before anything is loaded. */
+/* Memory planning: what training or prediction needs, and what fits a budget, before anything is loaded. */
 
 EITP_BEGIN_DECLARATIONS
 
@@ -3869,6 +3869,14 @@ EITP_API eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *c
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
                                      eitp_error *error);
+
+/*
+ * Chooses config->pass_tokens if it is 0: EITP_PASS_TOKENS, halved as often as necessary for a predictor to take at
+ * most `budget` bytes, but at least max_length; budget 0: no limit. Stores those bytes (eitp_predictor_estimate) in
+ * *bytes, also with EITP_ERROR_MEMORY, which says that they exceed the budget.
+ */
+EITP_API eitp_status eitp_fit_predictor(const eitp_model *model, size_t budget, eitp_predictor_config *config,
+                                        size_t *bytes, eitp_error *error);
 
 EITP_END_DECLARATIONS
 /* <<src/train/planner.h */
@@ -57037,6 +57045,28 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
         *smallest = search.smallest.fit;
     return status || chosen->fits ? status
                                   : eitp__fail_budget("the run", search.smallest.fit.total, request.budget, error);
+}
+
+/* ---- Prediction ---- */
+
+eitp_status eitp_fit_predictor(const eitp_model *model, size_t budget, eitp_predictor_config *config, size_t *bytes,
+                               eitp_error *error) {
+    if (!model || !config || !bytes)
+        return eitp__fail_null(error, "eitp_fit_predictor", "model, config and bytes");
+    eitp_predictor_config planned = *config;
+    const int64_t longest = config->max_length ? config->max_length : eitp_model_positions(model);
+    const int64_t least = config->pass_tokens ? config->pass_tokens : longest;
+    eitp_status status;
+    if (!planned.pass_tokens)
+        planned.pass_tokens = longest > EITP_PASS_TOKENS ? longest : EITP_PASS_TOKENS;
+    do
+        status = eitp_predictor_estimate(model, &planned, bytes, error);
+    while (!status && eitp__halve_to_fit(*bytes, budget, least, &planned.pass_tokens));
+    if (!status && budget && *bytes > budget)
+        status = eitp__fail_budget("the predictor", *bytes, budget, error);
+    if (!status)
+        config->pass_tokens = planned.pass_tokens;
+    return status;
 }
 /* <<src/train/planner.c */
 

@@ -565,6 +565,42 @@ static void memory_as_said(void) {
     }
 }
 
+/* Passes are halved until they fit, down to one sequence. What is refused names bytes that suffice. */
+static void passes_fit_a_budget(void) {
+    static const int64_t lengths[] = {0, 24, 7}; /* 0: all POSITIONS */
+    size_t bytes, largest, smallest;
+    subject s;
+    if (!make_subject(&s, 1, EITP_HEAD_CLASSIFIER, "fp32"))
+        return;
+    for (size_t i = 0; i < EITP__COUNT(lengths); i++) {
+        const int64_t longest = lengths[i] ? lengths[i] : POSITIONS;
+        eitp_predictor_config config = s.config;
+        config.max_length = lengths[i];
+        CHECK(!eitp_fit_predictor(s.model, 0, &config, &largest, &error_) && config.pass_tokens == EITP_PASS_TOKENS);
+        config.pass_tokens = 0;
+        CHECK(!eitp_fit_predictor(s.model, largest, &config, &bytes, &error_) && bytes == largest);
+        CHECK(config.pass_tokens == EITP_PASS_TOKENS);
+        config.pass_tokens = 0;
+        CHECK(!eitp_fit_predictor(s.model, largest - 1, &config, &bytes, &error_) && bytes < largest);
+        CHECK(config.pass_tokens == EITP_PASS_TOKENS / 2);
+        CHECK(!eitp_predictor_estimate(s.model, &config, &smallest, &error_) && smallest == bytes);
+        /* A given size stays. */
+        CHECK(eitp_fit_predictor(s.model, bytes - 1, &config, &bytes, &error_) == EITP_ERROR_MEMORY);
+        CHECK(config.pass_tokens == EITP_PASS_TOKENS / 2 && bytes == smallest);
+        config.pass_tokens = 0;
+        CHECK(eitp_fit_predictor(s.model, 1, &config, &smallest, &error_) == EITP_ERROR_MEMORY);
+        CHECK(!config.pass_tokens && smallest < bytes && strstr(error_.message, "exceeds the budget of 1 B"));
+        CHECK(!eitp_fit_predictor(s.model, smallest, &config, &bytes, &error_) && bytes == smallest);
+        CHECK(config.pass_tokens == longest);
+    }
+    CHECK(eitp_fit_predictor(NULL, 0, &s.config, &bytes, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_fit_predictor(s.model, 0, NULL, &bytes, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_fit_predictor(s.model, 0, &s.config, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    s.config.max_length = POSITIONS + 1;
+    CHECK(eitp_fit_predictor(s.model, 0, &s.config, &bytes, &error_) == EITP_ERROR_ARGUMENT);
+    close_subject(&s);
+}
+
 /* Any allocation fails once. A predictor that failed predicts again. */
 static void allocations_fail(void) {
     const eitp_transformer_config config = shape(1, EITP_HEAD_CLASSIFIER);
@@ -769,14 +805,23 @@ static void embedding_files_fail(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(alone_as_in_a_batch),     TEST(passes_of_any_size),
-        TEST(given_in_parts),          TEST(poolings),
-        TEST(long_texts_are_cut),      TEST(pairs_have_segments),
-        TEST(texts_without_tokens),    TEST(words_have_scores),
-        TEST(probabilities),           TEST(memory_as_said),
-        TEST(allocations_fail),        TEST(misuse),
-        TEST(vocabularies_must_match), TEST(models_may_be_shorter_than_tokenizers),
-        TEST(embedding_files),         TEST(refused_embedding_files),
+        TEST(alone_as_in_a_batch),
+        TEST(passes_of_any_size),
+        TEST(given_in_parts),
+        TEST(poolings),
+        TEST(long_texts_are_cut),
+        TEST(pairs_have_segments),
+        TEST(texts_without_tokens),
+        TEST(words_have_scores),
+        TEST(probabilities),
+        TEST(memory_as_said),
+        TEST(passes_fit_a_budget),
+        TEST(allocations_fail),
+        TEST(misuse),
+        TEST(vocabularies_must_match),
+        TEST(models_may_be_shorter_than_tokenizers),
+        TEST(embedding_files),
+        TEST(refused_embedding_files),
         TEST(embedding_files_fail),
     };
     int failed;

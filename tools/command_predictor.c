@@ -98,27 +98,21 @@ static eitp_status read_budget(const option_set *o, double *budget, eitp_error *
     return status;
 }
 
-/* Halves the passes until they fit in memory beside the model, unless their size is given. */
+/* Makes passes fit in memory beside the model, unless their size is given. */
 static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *error) {
     const double others = (double)process_memory() + planned_bytes(p, planned);
-    const int64_t longest = p->config.max_length ? p->config.max_length : eitp_model_positions(planned->model);
-    int64_t *tokens = &p->config.pass_tokens;
-    double budget, total = 0;
+    double budget;
+    size_t bytes = 0, left = 0; /* 0: no limit */
     eitp_status status = read_budget(&p->options, &budget, error);
-    if (!*tokens)
-        *tokens = longest > EITP_PASS_TOKENS ? longest : EITP_PASS_TOKENS;
-    while (!status) {
-        size_t bytes = 0;
-        status = eitp_predictor_estimate(planned->model, &p->config, &bytes, error);
-        total = others + (double)bytes;
-        if (status || !(budget > 0) || total <= budget)
-            break;
-        if (options_has(&p->options, OPTION_PASS_TOKENS) || *tokens == longest)
-            return fit_fail(&p->options, "model", total, budget, "", error);
-        *tokens = *tokens / 2 > longest ? *tokens / 2 : longest;
-    }
+    if (!status && budget > 0)
+        left = budget > others + 1 ? (size_t)(budget - others) : 1;
     if (!status)
-        output_info("memory: %s for model and passes, budget %s", output_bytes(total), output_bytes(budget));
+        status = eitp_fit_predictor(planned->model, left, &p->config, &bytes, error);
+    if (status == EITP_ERROR_MEMORY && bytes > left)
+        return fit_fail(&p->options, "model", others + (double)bytes, budget, "", error);
+    if (!status)
+        output_info("memory: %s for model and passes, budget %s", output_bytes(others + (double)bytes),
+                    output_bytes(budget));
     return status;
 }
 

@@ -299,3 +299,25 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
     return status || chosen->fits ? status
                                   : eitp__fail_budget("the run", search.smallest.fit.total, request.budget, error);
 }
+
+/* ---- Prediction ---- */
+
+eitp_status eitp_fit_predictor(const eitp_model *model, size_t budget, eitp_predictor_config *config, size_t *bytes,
+                               eitp_error *error) {
+    if (!model || !config || !bytes)
+        return eitp__fail_null(error, "eitp_fit_predictor", "model, config and bytes");
+    eitp_predictor_config planned = *config;
+    const int64_t longest = config->max_length ? config->max_length : eitp_model_positions(model);
+    const int64_t least = config->pass_tokens ? config->pass_tokens : longest;
+    eitp_status status;
+    if (!planned.pass_tokens)
+        planned.pass_tokens = longest > EITP_PASS_TOKENS ? longest : EITP_PASS_TOKENS;
+    do
+        status = eitp_predictor_estimate(model, &planned, bytes, error);
+    while (!status && eitp__halve_to_fit(*bytes, budget, least, &planned.pass_tokens));
+    if (!status && budget && *bytes > budget)
+        status = eitp__fail_budget("the predictor", *bytes, budget, error);
+    if (!status)
+        config->pass_tokens = planned.pass_tokens;
+    return status;
+}

@@ -1,7 +1,8 @@
-/* Memory planning: what a training run needs, and which configuration fits a budget, before anything is loaded. */
+/* Memory planning: what training or prediction needs, and what fits a budget, before anything is loaded. */
 #ifndef EITP_PLANNER_H
 #define EITP_PLANNER_H
 
+#include "task/predictor.h"
 #include "train/train.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -63,6 +64,14 @@ EITP_API eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *c
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
                                      eitp_error *error);
+
+/*
+ * Chooses config->pass_tokens if it is 0: EITP_PASS_TOKENS, halved as often as necessary for a predictor to take at
+ * most `budget` bytes, but at least max_length; budget 0: no limit. Stores those bytes (eitp_predictor_estimate) in
+ * *bytes, also with EITP_ERROR_MEMORY, which says that they exceed the budget.
+ */
+EITP_API eitp_status eitp_fit_predictor(const eitp_model *model, size_t budget, eitp_predictor_config *config,
+                                        size_t *bytes, eitp_error *error);
 
 EITP_END_DECLARATIONS
 
