@@ -8122,7 +8122,10 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
                                           eitp__update_piece *pieces, size_t count);
 
-/* optimizers.c: how the optimizer updates parameters of this rank. */
+/* optimizers.c: EITP_ERROR_ARGUMENT if there is no such optimizer. */
+EITP__PRIVATE eitp_status eitp__optimizer_check(eitp_optimizer optimizer, eitp_error *error);
+
+/* How the optimizer updates parameters of this rank. */
 EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank);
 
 /* The first state of a method with this content and form, or any form with EITP__FORM_NONE; NULL if none matches. */
@@ -33265,6 +33268,12 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
     return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
 }
 
+EITP__PRIVATE eitp_status eitp__optimizer_check(eitp_optimizer optimizer, eitp_error *error) {
+    return eitp_optimizer_get(optimizer)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)", (int)optimizer);
+}
+
 EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank) {
     const eitp__optimizer *row = &eitp__optimizers[optimizer];
     return rank > 1 ? row->matrices : row->vectors;
@@ -33392,10 +33401,7 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     if (!(config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: weight_decay is %g; it must be 0 or more",
                           config->weight_decay);
-    if (!eitp_optimizer_get(config->optimizer))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
-                          (int)config->optimizer);
-    return EITP_OK;
+    return eitp__optimizer_check(config->optimizer, error);
 }
 
 /* ---- Learning rates ---- */
@@ -54794,8 +54800,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
                                          eitp_error *error) {
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(config->optimizer_config.optimizer);
     if (!optimizer)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
-                          (int)config->optimizer_config.optimizer);
+        return eitp__optimizer_check(config->optimizer_config.optimizer, error);
     if (eitp_context_precision(context) == EITP_F16 && optimizer->parameters != EITP_PARAMETERS_EXACT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s does not support fp16; use bf16 or fp32", optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
@@ -56897,7 +56902,9 @@ eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate,
     eitp_model *model;
     eitp_task task = EITP__ZERO;
     size_t resident = 0;
-    eitp_status status = eitp__resident_bytes(fit, &resident, error);
+    eitp_status status = eitp__optimizer_check(candidate->optimizer, error);
+    if (!status)
+        status = eitp__resident_bytes(fit, &resident, error);
     if (!status)
         status = eitp__create_counted(fit, candidate, &counter, &context, error);
     if (!status)

@@ -104,6 +104,18 @@ static void another_algorithm_is_chosen_only_on_request(void) {
     }
 }
 
+static void an_unknown_optimizer_is_refused(void) {
+    eitp_fit fit = small_fit("fp32");
+    eitp_fit_candidate candidate;
+    memset(&candidate, 0, sizeof candidate);
+    candidate.optimizer = (eitp_optimizer)99;
+    CHECK(eitp_fit_measure(&fit, &candidate, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "unknown optimizer 99"), "%s", error_.message);
+    fit.trainer.optimizer_config.optimizer = (eitp_optimizer)99;
+    fit.any_optimizer = 0;
+    CHECK(eitp_fit_choose(&fit, &candidate, NULL, &error_) == EITP_ERROR_ARGUMENT);
+}
+
 /* Each optimizer takes the documented bytes per parameter. */
 static void bytes_per_parameter_are_as_documented(void) {
     static const struct {
@@ -344,6 +356,7 @@ static void offloading_is_the_last_resort(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {TEST(every_budget_is_kept),
                                       TEST(another_algorithm_is_chosen_only_on_request),
+                                      TEST(an_unknown_optimizer_is_refused),
                                       TEST(bytes_per_parameter_are_as_documented),
                                       TEST(a_trainer_takes_the_measured_memory),
                                       TEST(offloading_is_the_last_resort),

@@ -111,10 +111,7 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     if (!(config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: weight_decay is %g; it must be 0 or more",
                           config->weight_decay);
-    if (!eitp_optimizer_get(config->optimizer))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
-                          (int)config->optimizer);
-    return EITP_OK;
+    return eitp__optimizer_check(config->optimizer, error);
 }
 
 /* ---- Learning rates ---- */

@@ -60,6 +60,12 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
     return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
 }
 
+EITP__PRIVATE eitp_status eitp__optimizer_check(eitp_optimizer optimizer, eitp_error *error) {
+    return eitp_optimizer_get(optimizer)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)", (int)optimizer);
+}
+
 EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank) {
     const eitp__optimizer *row = &eitp__optimizers[optimizer];
     return rank > 1 ? row->matrices : row->vectors;

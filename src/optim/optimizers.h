@@ -9,7 +9,10 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
                                           eitp__update_piece *pieces, size_t count);
 
-/* optimizers.c: how the optimizer updates parameters of this rank. */
+/* optimizers.c: EITP_ERROR_ARGUMENT if there is no such optimizer. */
+EITP__PRIVATE eitp_status eitp__optimizer_check(eitp_optimizer optimizer, eitp_error *error);
+
+/* How the optimizer updates parameters of this rank. */
 EITP__PRIVATE const eitp__update_method *eitp__update_method_of(eitp_optimizer optimizer, int rank);
 
 /* The first state of a method with this content and form, or any form with EITP__FORM_NONE; NULL if none matches. */

@@ -2,8 +2,9 @@
  * Memory planning. A candidate is measured by creating its task, variables, graphs and plans in a context that gives
  * variables and arena no memory, through an allocator that counts.
  */
-#include "tensor/graph.h"
+#include "optim/optimizers.h"
 #include "tensor/context.h"
+#include "tensor/graph.h"
 #include "train/memory_search.h"
 #include "train/trainer.h"
 
@@ -150,7 +151,9 @@ eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate,
     eitp_model *model;
     eitp_task task = EITP__ZERO;
     size_t resident = 0;
-    eitp_status status = eitp__resident_bytes(fit, &resident, error);
+    eitp_status status = eitp__optimizer_check(candidate->optimizer, error);
+    if (!status)
+        status = eitp__resident_bytes(fit, &resident, error);
     if (!status)
         status = eitp__create_counted(fit, candidate, &counter, &context, error);
     if (!status)

@@ -1,4 +1,5 @@
 #include "model/transformer.h"
+#include "optim/optimizers.h"
 #include "train/setting_table.h"
 #include "train/trainer.h"
 
@@ -24,8 +25,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
                                          eitp_error *error) {
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(config->optimizer_config.optimizer);
     if (!optimizer)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d (see eitp_optimizer)",
-                          (int)config->optimizer_config.optimizer);
+        return eitp__optimizer_check(config->optimizer_config.optimizer, error);
     if (eitp_context_precision(context) == EITP_F16 && optimizer->parameters != EITP_PARAMETERS_EXACT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s does not support fp16; use bf16 or fp32", optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
