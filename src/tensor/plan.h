@@ -51,6 +51,7 @@ typedef struct eitp__window {
     int is_dirty;                /* a step changes it, so it is written back */
     int block;
     int previous; /* the previous window of the same variable; -1: none */
+    size_t began; /* the instruction that begins its latest transfer; only while instructions are listed */
 } eitp__window;
 
 /* In the order in which they are done before one step. */

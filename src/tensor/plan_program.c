@@ -20,17 +20,16 @@ EITP__PRIVATE void eitp__release_program(eitp_plan *plan) {
 
 /* ---- Listing ---- */
 
-/* Adds a transfer. began[w] is the index of the instruction that began the latest transfer of window w. */
-static void eitp__list_transfer(eitp_plan *plan, const eitp__window_transfer *transfer, size_t *began) {
+static void eitp__list_transfer(eitp_plan *plan, const eitp__window_transfer *transfer) {
     static const eitp__instruction_kind kinds[] = {EITP__WRITE, EITP__COMPLETE, EITP__READ, EITP__COMPLETE};
-    const eitp__window *window = &plan->windows[transfer->window];
+    eitp__window *window = &plan->windows[transfer->window];
     eitp__instruction *added = &plan->instructions[plan->instruction_count++];
     added->kind = kinds[transfer->kind];
     added->size = window->size;
     if (added->kind == EITP__COMPLETE)
-        added->transfer = began[transfer->window];
+        added->transfer = window->began;
     else
-        began[transfer->window] = plan->instruction_count - 1;
+        window->began = plan->instruction_count - 1;
 }
 
 /* True if the step changes state that checkpoints save. */
@@ -46,25 +45,22 @@ static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *ste
 
 EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
-    const size_t count = plan->step_count + plan->transfer_count, windows = plan->window_count * sizeof(size_t);
-    size_t *began = (size_t *)eitp__allocate(host, windows), next = 0;
+    const size_t count = plan->step_count + plan->transfer_count;
+    size_t next = 0;
     eitp__release_program(plan);
     plan->instructions = (eitp__instruction *)eitp__allocate(host, count * sizeof *plan->instructions);
-    if ((count && !plan->instructions) || (windows && !began)) {
-        eitp__release(host, began, windows);
-        return eitp__fail_memory(error, count * sizeof *plan->instructions + windows, "the program of a plan");
-    }
+    if (count && !plan->instructions)
+        return eitp__fail_memory(error, count * sizeof *plan->instructions, "the program of a plan");
     plan->first_change = count;
     for (size_t s = 0; s <= plan->step_count; s++) {
         for (; next < plan->transfer_count && (size_t)plan->transfers[next].step <= s; next++)
-            eitp__list_transfer(plan, &plan->transfers[next], began);
+            eitp__list_transfer(plan, &plan->transfers[next]);
         if (s == plan->step_count)
             break;
         if (plan->first_change == count && eitp__step_changes_state(plan, &plan->steps[s]))
             plan->first_change = plan->instruction_count;
         plan->instructions[plan->instruction_count++].call = &plan->calls[s];
     }
-    eitp__release(host, began, windows);
     return EITP_OK;
 }
 
