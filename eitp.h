@@ -1011,7 +1011,7 @@ typedef struct eitp_attention_inputs {
     eitp_tensor *offsets; /* I32 [sequences + 1]: sequence i is rows [offsets[i], offsets[i + 1]) */
     eitp_tensor *lengths; /* I32 [sequences]: the rows of sequence i after the first lengths[i] are padding */
     eitp_tensor *mask;    /* broadcasts to [sequences, heads, max_length, max_length] */
-    eitp_tensor *key;     /* as for eitp_dropout; without it there is no dropout */
+    eitp_tensor *key;     /* as for eitp_dropout; NULL: no dropout */
 } eitp_attention_inputs;
 
 /*
@@ -1222,7 +1222,7 @@ typedef struct eitp_profile {
     eitp_work work;
     eitp_product product;
     const char *variable; /* the parameter that it reads, else the variable that it changes, else the parameter whose
-                             gradient it computes; "" if there is none. Belongs to the context. */
+                             gradient it computes, or "". Belongs to the context. */
     eitp_dtype dtype;     /* of its operands */
     double flops;         /* of the rows in use */
     double bytes_read, bytes_written; /* of all operands, in cache or not; of a table, only the rows it uses */
@@ -3832,7 +3832,7 @@ typedef struct eitp_fit {
     size_t budget;  /* resident bytes that the process may have; 0: no limit */
 } eitp_fit;
 
-/* A configuration of the run, and what it needs. All sizes are in bytes. */
+/* A configuration of the run, with its memory and time. All sizes are in bytes. */
 typedef struct eitp_fit_candidate {
     /* Set by the caller of eitp_fit_measure. */
     eitp_optimizer optimizer;
@@ -5376,17 +5376,17 @@ typedef enum eitp__family {
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id out of range gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        out of range are skipped; accumulates
- *   ATTENTION            (q, offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none, k or none, v or none,
- *                        mask or none) -> o [n, heads e], logsumexp WIDE [n, heads]; q [n, heads d], k [n, h d] and
- *                        v [n, h e], of which heads / h consecutive heads of q share one; or, if k and v are none, q
- *                        has all three side by side, [n, (heads + 2h) d]; packed: sequence i is rows [offsets[i],
- *                        offsets[i + 1]); after the first lengths[i] of them come rows of padding; integers: heads,
- *                        longest sequence, rng stream, 0 for causal or 1 for attention to the whole sequence, h; reals:
- *                        scale, dropout probability; mask broadcasts to [s, heads, longest, longest]: U8, 0 where a row
- *                        does not attend to another, or WIDE, which is added to the scores; rows in no sequence, beyond
- *                        the longest, of padding, or that attend to nothing, get zeros
- *   ATTENTION_BACKWARD   (q, offsets, key or none, lengths or none, k or none, v or none, mask or none, o, logsumexp,
- *                        do) -> dq, then dk and dv if present, then dmask if WIDE; attributes as above
+ *   ATTENTION            (q, offsets I32 [s + 1], optional: key I64 [3], lengths I32 [s], k, v, mask)
+ *                        -> o [n, heads e], logsumexp WIDE [n, heads]; q [n, heads d], k [n, h d], v [n, h e]; each
+ *                        head of k and v serves heads / h consecutive heads of q; without k and v, q holds all three
+ *                        side by side, [n, (heads + 2h) d]; packed: sequence i is rows [offsets[i], offsets[i + 1]);
+ *                        its rows after the first lengths[i] are padding; integers: heads, longest sequence, rng
+ *                        stream, 0 for causal or 1 for attention to the whole sequence, h; reals: scale, dropout
+ *                        probability; mask broadcasts to [s, heads, longest, longest]: U8, 0 where a row does not
+ *                        attend to another, or WIDE, which is added to the scores; padding, rows outside every
+ *                        sequence or beyond the longest, and rows that attend to no row get zeros
+ *   ATTENTION_BACKWARD   (q, offsets, optional: key, lengths, k, v, mask; o, logsumexp, do)
+ *                        -> dq, then dk and dv if present, then dmask if WIDE; attributes as above
  *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
  *                        has position + i: its key and value are stored there, then it attends to all positions up to
  *                        its own; integers[0] is heads; reals[0] is scale
@@ -6188,9 +6188,10 @@ typedef enum eitp__instruction_kind {
 
 /*
  * An instruction of a program. A call reads its inputs and changes its outputs. EITP__READ changes `memory`, which no
- * other instruction uses until its EITP__COMPLETE; EITP__WRITE reads it, and until its EITP__COMPLETE none changes it.
- * The result must be that of the instructions in the order of their list. So a backend may reorder instructions of
- * which none changes what the other uses, but not transfers among themselves: they may share bytes of the storage.
+ * other instruction uses until its EITP__COMPLETE; EITP__WRITE reads it, and no instruction may change it until its
+ * EITP__COMPLETE. The result must be as if the instructions were executed in order. A backend may reorder two
+ * instructions if neither changes memory that the other uses. Transfers keep their order: they may share bytes of the
+ * storage.
  */
 typedef struct eitp__instruction {
     eitp__instruction_kind kind;
@@ -6201,8 +6202,8 @@ typedef struct eitp__instruction {
     size_t transfer; /* EITP__COMPLETE only: index of the instruction that began the transfer */
 } eitp__instruction;
 
-/* Bytes outside of device memory, such as a file's. Its functions copy to and from memory of the host; any thread may
-   call them, one at a time. */
+/* Bytes outside device memory, such as a file's. The functions copy to and from host memory; any thread may call them,
+   one at a time. */
 typedef struct eitp__storage {
     void *user;
     eitp_status (*read)(void *user, uint64_t offset, void *memory, size_t size, eitp_error *error);
@@ -6210,28 +6211,28 @@ typedef struct eitp__storage {
 } eitp__storage;
 
 /*
- * What a program is made of. What it points to stays where it is until the program is discarded. With `rows`, an
- * int64_t in device memory, each execution has as many rows as it says then: of operands with `row_elements`,
- * `shape[0]` and `elements` are the most, and the backend may change these two.
+ * The contents of a program. Everything it points to must stay in place until the program is discarded. `rows` is an
+ * int64_t in device memory that holds the number of rows of an execution. For operands with `row_elements`, `shape[0]`
+ * and `elements` are then maxima, and the backend may change these two.
  */
 typedef struct eitp__program_info {
     const eitp__instruction *instructions;
     size_t count;
     const void *rows;             /* NULL: all shapes are fixed */
     void *workspace;              /* device memory, as large as the most demanding call needs */
-    const eitp__storage *storage; /* what transfers read and write; NULL if there are none */
+    const eitp__storage *storage; /* read and written by transfers; NULL without transfers */
 } eitp__program_info;
 
 /* Instructions that were prepared. A backend has its own struct for them. */
 typedef struct eitp__program eitp__program;
 
-/* A question whether to stop, asked while calls are executed: nonzero stops. */
+/* Cancellation callback, polled during execution. */
 typedef struct eitp__poll {
-    int (*ask)(void *user); /* called by the thread that executes, every few microseconds; NULL: never stop */
+    int (*ask)(void *user); /* nonzero stops; called by the executing thread every few microseconds; may be NULL */
     void *user;
 } eitp__poll;
 
-/* Asks; 1 if the answer is to stop. */
+/* True if the poll asks to stop. */
 static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
     return poll->ask && poll->ask(poll->user);
 }
@@ -6270,8 +6271,8 @@ struct eitp__backend_interface {
     eitp_dtype (*preferred_precision)(const eitp__backend *backend);
 
     /*
-     * Estimates the time of a call, as given to `supports`, with `flops` arithmetic operations on `bytes` that it reads
-     * and writes. It is not measured, so that plans that depend on it are always the same.
+     * Estimates the time of a call that does `flops` arithmetic operations and reads and writes `bytes`. The call is
+     * filled in as for `supports`. The estimate is not measured: plans depend on it and must be reproducible.
      */
     double (*seconds)(const eitp__backend *backend, const eitp__call *call, double flops, double bytes);
 
@@ -6282,8 +6283,8 @@ struct eitp__backend_interface {
     int (*sum_group)(const eitp__backend *backend, eitp_dtype dtype);
 
     /*
-     * True if the backend implements this call, of which all is given but addresses, `row_elements` and whether it
-     * accumulates. An absent operand has no elements. A product is asked for with and without each epilogue.
+     * True if the backend implements this call. All its members are set, except addresses, `row_elements` and
+     * `accumulates`. An absent operand has 0 elements. Plans ask about each epilogue of a product separately.
      */
     int (*supports)(const eitp__backend *backend, const eitp__call *call);
 
@@ -6304,17 +6305,16 @@ struct eitp__backend_interface {
     void (*discard)(eitp__backend *backend, eitp__program *program);
 
     /*
-     * Executes the instructions [first, end), after what was begun before; or begins to, and returns. From then until
-     * `wait` no other function that has device memory is called, but `execute`. `poll` is asked before the instructions
-     * below `stoppable` begin: by a backend that is done on return about once for each, and within long calls; by
-     * others once. If the answer is nonzero and no instruction from `stoppable` on has begun, the rest is dropped:
-     * EITP_ERROR_INTERRUPTED. *begun is the index after the last instruction that may have begun.
+     * Executes the instructions [first, end) after those of earlier calls, or begins to and returns. From then until
+     * `wait` no other function that has device memory is called, but `execute`. `poll` is called before
+     * instructions below `stoppable`: about once for each, and within long calls, by a backend that has executed them
+     * when it returns, else once. If it asks to stop and no instruction from `stoppable` on has begun, the rest is
+     * dropped: EITP_ERROR_INTERRUPTED. *begun is the index after the last instruction that may have begun.
      */
     eitp_status (*execute)(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                            const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error);
 
-    /* Waits until all executions are done, transfers among them. Fails with the error of one that `execute` could not
-       know of. */
+    /* Waits until all executions and transfers are done. Fails with the first error that `execute` did not report. */
     eitp_status (*wait)(eitp__backend *backend, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
@@ -6551,10 +6551,10 @@ struct eitp_context {
     char numerics[100];
 };
 
-/* Sets *dtype to that of a precision such as "bf16"; 0 if there is none of this name. */
+/* Sets *dtype to that of a precision such as "bf16". Returns 0 for an unknown name. */
 EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype);
 
-/* Memory of the host that values are uploaded from: zeroed; NULL if there is not enough. */
+/* Host memory for values to upload, zeroed, from the backend; NULL if memory is short. */
 EITP__PRIVATE void *eitp__staging_allocate(eitp_context *context, size_t size);
 EITP__PRIVATE void eitp__staging_release(eitp_context *context, void *memory, size_t size);
 
@@ -7009,7 +7009,7 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
 #define EITP__GRADIENT_TERMS 4
 EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
-/* The variable in which term 0, 1, ... of a parameter's gradient is accumulated; NULL if there is none. */
+/* The variable in which term 0, 1, ... of a parameter's gradient is accumulated, or NULL. */
 EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, int term);
 
 /*
@@ -7783,7 +7783,7 @@ EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config 
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config);
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index);
 
-/* Finds the parameter with a full name; 0 if there is none. */
+/* Finds the parameter with a full name; 0 for an unknown name. */
 EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
                                        eitp__parameter *parameter);
 
@@ -8123,7 +8123,7 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
                                           eitp__update_piece *pieces, size_t count);
 
-/* optimizers.c: EITP_ERROR_ARGUMENT if there is no such optimizer. */
+/* optimizers.c: fails with EITP_ERROR_ARGUMENT for an unknown optimizer. */
 EITP__PRIVATE eitp_status eitp__optimizer_check(eitp_optimizer optimizer, eitp_error *error);
 
 /* How the optimizer updates parameters of this rank. */
@@ -8578,7 +8578,7 @@ EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_fi
 /* "added_tokens_decoder" of tokenizer_config.json, or NULL. */
 EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files);
 
-/* The id of a special token in the model's files, the first if there are several; -1 if there is none. */
+/* The id of a special token in the model's files, the first if there are several, or -1. */
 EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);
 
 /* Reads a boolean of tokenizer_config.json; *value is unchanged if it is missing or null. */
@@ -10710,13 +10710,14 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
 
 /* >>src/train/memory_search.h */
 /*
- * The search of the memory planner. Moves make a candidate smaller, a measure tells what it needs, and the fastest
- * within a budget is kept. The planner searches before a run and eitp_trainer_shrink in one: moves and measure differ.
+ * The search of the memory planner. Moves make a candidate smaller, a measure computes its memory and time, and the
+ * fastest candidate within the budget is kept. The planner searches before a run, eitp_trainer_shrink during one, each
+ * with its own moves and measure.
  */
 
-/* A configuration of a run, and what it needs. */
+/* A configuration of a run, with its memory and time. */
 typedef struct eitp__run_candidate {
-    int64_t batch_size, grad_accum, evaluation_samples; /* where they may change */
+    int64_t batch_size, grad_accum, evaluation_samples; /* used by eitp_trainer_shrink only */
     eitp_fit_candidate fit;
 } eitp__run_candidate;
 
@@ -10724,22 +10725,22 @@ typedef struct eitp__run_candidate {
 #define EITP__CANNOT_RUN SIZE_MAX
 
 typedef struct eitp__search {
-    /* Fills in what a candidate needs, at least `total`, `seconds` and `recomputed` of `fit`. */
+    /* Fills in a candidate's memory and time: at least `total`, `seconds` and `recomputed` of `fit`. */
     eitp_status (*measure)(void *user, eitp__run_candidate *candidate, eitp_error *error);
     void *user;
-    size_t budget; /* bytes that `total` may be; 0: no limit */
+    size_t budget; /* the largest `total` that fits, in bytes; 0: no limit */
     eitp__run_candidate latest;
-    eitp__run_candidate best;     /* the fastest that fits; fits 0: none */
-    eitp__run_candidate smallest; /* total 0: none was measured */
+    eitp__run_candidate best;     /* the fastest that fits; best.fit.fits is 0 before one does */
+    eitp__run_candidate smallest; /* smallest.fit.total is 0 before a measurement */
 } eitp__search;
 
 typedef struct eitp__move {
-    /* Makes a candidate smaller; 0 if that is impossible, or could not be better than what was measured. */
+    /* Makes a candidate smaller. Returns 0 if that is impossible, or cannot beat the candidates measured so far. */
     int (*make)(const eitp__search *search, eitp__run_candidate *candidate);
-    int attempts; /* to make one candidate fit, each in place of the one before; 0: they are candidates of their own */
+    int attempts; /* tries to make one candidate fit, each replacing the last; 0: each is a candidate of its own */
 } eitp__move;
 
-/* Measures a candidate and what moves lead to; for each candidate of a move, those of the moves after it are tried. */
+/* Measures `start` and every candidate that the moves make. The moves after one are tried on each of its candidates. */
 EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__move *moves, size_t count,
                                            const eitp__run_candidate *start, eitp_error *error);
 
@@ -10747,8 +10748,8 @@ EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__mov
 EITP__PRIVATE int eitp__fewer_per_pass(const eitp__search *search, eitp__run_candidate *candidate);
 
 /*
- * Halves a count, rounding up, that needs more bytes than the budget (0: no limit), but not below `least`. Returns 1 if
- * it is to be measured again.
+ * Halves a count whose bytes exceed the budget (0: no limit), rounding up, but not below `least`. Returns 1 if the new
+ * count must be measured.
  */
 EITP__PRIVATE int eitp__halve_to_fit(size_t bytes, size_t budget, int64_t least, int64_t *count);
 /* <<src/train/memory_search.h */
@@ -11386,7 +11387,7 @@ typedef struct eitp__observer {
     void (*save_complete)(eitp_run *run, void *state, int64_t step);
     /* The checkpoint of this step could not be written, and training has gone on. `why` is the error. */
     void (*save_lost)(eitp_run *run, void *state, int64_t step, const char *why);
-    /* Returns the step of a checkpoint that must not be pruned, -1 if there is none. */
+    /* Returns the step of a checkpoint that must not be pruned, or -1. */
     int64_t (*keeps)(const eitp_run *run, const void *state);
     /* The set of checkpoints may have changed, and no save is in progress. */
     void (*checkpoints_changed)(eitp_run *run, void *state);
@@ -15664,7 +15665,7 @@ typedef struct eitp__sensor_files {
     const char *class_directory;
     const char *name; /* the file in the directory that names the device */
     const char *prefix, *suffix;
-    const char *label, *range; /* suffixes of the files with its label and its range; "" if there are none */
+    const char *label, *range; /* suffixes of the files with its label and its range, or "" */
     double unit;               /* of the number */
     double above, most;        /* a running machine's values are above, and at most */
 } eitp__sensor_files;
@@ -20635,7 +20636,7 @@ static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
     memset(zeroing->memory + first, 0, left < EITP__ZEROED_PIECE ? left : EITP__ZEROED_PIECE);
 }
 
-/* All threads zero it: most of that time the system provides pages. */
+/* All threads zero it: most of the time goes to page faults. */
 static void *eitp__cpu_allocate(eitp__backend *backend, eitp__place place, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     eitp__zeroing zeroing;
@@ -24776,7 +24777,7 @@ eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_atte
 
 /* ---- Shapes ---- */
 
-/* The heads of a node, and the widths of one. */
+/* The head counts and head widths of a node. */
 typedef struct eitp__head_sizes {
     int64_t heads, key_heads; /* of queries; of keys and values */
     int64_t width, value_width;
@@ -24811,7 +24812,7 @@ static eitp_status eitp__check_packed(const eitp_tensor *qkv, int64_t heads, int
                                (long long)(heads + 2 * key_heads), (long long)heads, (long long)key_heads);
 }
 
-/* True if x is like q, but for its columns, which are a multiple of `columns`. */
+/* True if x matches q except in columns, which must be a multiple of `columns`. */
 static int eitp__has_rows_of(const eitp_tensor *x, const eitp_tensor *q, int64_t columns) {
     return x->rank == 2 && x->dtype == q->dtype && x->shape[0] == q->shape[0] && x->rows == q->rows &&
            x->shape[1] % columns == 0;
@@ -24935,7 +24936,7 @@ static double eitp__flops_attention_backward(const eitp__node *node) {
 
 /*
  * The score of a key that a query must not attend to. Its exponential is 0 next to that of any unmasked key. Unlike
- * minus infinity, a row of nothing but this score has a softmax.
+ * with minus infinity, the softmax of a row that has only this score is finite.
  */
 #define EITP__MASKED_SCORE (-3.4028234663852886e38)
 
@@ -24988,7 +24989,7 @@ static eitp_tensor *eitp__packed(eitp_tensor *y, const eitp__padding *padding, c
     return eitp__scatter_rows(padding->ids, eitp_reshape(eitp_permute(y, order), 2, shape), q);
 }
 
-/* The product of x [s, heads, t, ..] and the keys or values that heads share: these become one with more rows. */
+/* Multiplies x [s, heads, t, ..] by shared keys or values: heads that share one become rows of one product. */
 static eitp_tensor *eitp__shared_product(eitp_tensor *x, eitp_tensor *shared, int transpose,
                                          const eitp__padding *padding, const eitp__head_sizes *at) {
     int64_t shape[4] = {0, 0, 0, -1};
@@ -25017,7 +25018,7 @@ static eitp_tensor *eitp__attention_dropout(const eitp__node *node, const eitp__
     return eitp__padded(eitp_reshape(eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes), 2, flat), padding, heads);
 }
 
-/* The scores [s, heads, t, t] of keys, masked where a query must not attend to one. */
+/* The attention scores [s, heads, t, t], with the mask applied. */
 static eitp_tensor *eitp__attention_scores(const eitp__node *node, eitp_tensor *q, eitp_tensor *k,
                                            const eitp__padding *padding, const eitp__head_sizes *at) {
     eitp_tensor *mask = node->inputs[6], *masked = eitp__scalar_like(node->inputs[0], EITP__MASKED_SCORE), *scores;
@@ -25031,7 +25032,7 @@ static eitp_tensor *eitp__attention_scores(const eitp__node *node, eitp_tensor *
     return eitp_where(padding->visible, scores, masked);
 }
 
-/* Of F32 and F64: other dtypes are widened. */
+/* For F32 and F64; other dtypes are widened first. */
 static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
     const eitp__head_sizes at = eitp__head_sizes_of(node);
     const eitp__padding padding = eitp__pad_sequences(node);
@@ -25761,7 +25762,7 @@ static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
     return i < node->input_count ? node->inputs[i] : NULL;
 }
 
-/* The form with the node's rule and the states that it has; NULL if there is none. */
+/* The form with the node's rule and the states that it has, or NULL. */
 static const eitp__update_form *eitp__update_form_of(const eitp__node *node) {
     for (size_t f = 0; f < EITP__COUNT(eitp__update_forms); f++) {
         const eitp__update_form *form = &eitp__update_forms[f];
@@ -28794,7 +28795,7 @@ EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error) {
 /* <<src/tensor/plan_place.c */
 
 /* >>src/tensor/plan_bind.c */
-/* Kernel calls of a plan: their operands, and where these are. */
+/* Kernel calls of a plan: their operands and addresses. */
 
 EITP__PRIVATE int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
     for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
@@ -53977,7 +53978,7 @@ static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error 
     return status;
 }
 
-/* Joins what a step reports in one output: eitp__step_result. */
+/* Packs the values that a step reports into one output: eitp__step_result. */
 static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
     const eitp_update *update = &plans->update;
     eitp_tensor *parts[4];
@@ -54183,7 +54184,7 @@ EITP__PRIVATE void eitp__step_plans_count(const eitp__step_plans *plans, const e
     needs->file_writes = passes * pass->file_writes + update->file_writes;
 }
 
-/* Estimates a pass. A plan that exceeds its limit is allowed what it needs, which may change what it needs. */
+/* Estimates a pass. If the plan exceeds its limit, the limit becomes its size, which may change the plan in turn. */
 static eitp_status eitp__estimate_pass(eitp__step_plans *plans, eitp_plan_stats *pass, eitp_error *error) {
     eitp_plan_config *limit = &plans->config.plan;
     for (int attempt = 1;; attempt++) {
@@ -55273,7 +55274,7 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
 /* >>src/train/trainer_shrink.c */
 /* Shrinking: searches a configuration that uses less memory, and switches to it. */
 
-/* Divisors of the arena: the part that shrinking should free, and the part that it must free more than. */
+/* Shrinking should free 1 / GOAL of the arena, and must free more than 1 / MIN of it. */
 #define EITP__SHRINK_GOAL 4
 #define EITP__SHRINK_MIN 16
 
@@ -55282,7 +55283,7 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
 typedef struct eitp__shrinking {
     const eitp_trainer *trainer;
     size_t others; /* arena bytes that plans of the program need */
-    size_t half;   /* of the arena and workspace of a pass */
+    size_t half;   /* half the arena and workspace of a pass */
 } eitp__shrinking;
 
 static eitp_trainer_config eitp__config_of(const eitp_trainer *trainer, const eitp__run_candidate *candidate) {
@@ -55351,7 +55352,7 @@ static size_t eitp__bytes_now(const eitp_trainer *trainer) {
     return eitp_context_variable_bytes(context, EITP_GRADIENT) + eitp__arena_needed(context);
 }
 
-/* Finds the fastest configuration that frees enough, else the smallest; total EITP__CANNOT_RUN: there is none. */
+/* Finds the fastest configuration that frees enough, else the smallest; EITP__CANNOT_RUN if none is smaller. */
 static eitp_status eitp__search_smaller(const eitp_trainer *trainer, eitp__run_candidate *found, eitp_error *error) {
     static const eitp__move moves[] = {{eitp__fewer_samples, 0}, {eitp__recompute_half, 0}};
     const eitp__step_plans *plans = &trainer->plans;
@@ -56932,7 +56933,7 @@ static eitp_status eitp__measure_candidate(void *user, eitp__run_candidate *cand
     return eitp_fit_measure((const eitp_fit *)user, &candidate->fit, error);
 }
 
-/* If bytes that recomputation cannot reduce exceed the budget, nothing is made of a candidate. */
+/* A candidate cannot run if the bytes that recomputation cannot reduce exceed the budget. */
 static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candidate, eitp_error *error) {
     const eitp_fit *fit = (const eitp_fit *)user;
     eitp_fit_candidate *needs = &candidate->fit;
@@ -56943,7 +56944,7 @@ static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candid
     return status;
 }
 
-/* Recomputes as much more as the latest candidate is too large, unless it recomputes all that it can. */
+/* Lowers the memory of a pass by the excess of the latest candidate, unless that recomputes all it can. */
 static int eitp__recompute_excess(const eitp__search *search, eitp__run_candidate *candidate) {
     const eitp_fit_candidate *latest = &search->latest.fit;
     const size_t excess = latest->total - search->budget, pass = latest->arena + latest->workspace;
@@ -56958,7 +56959,7 @@ static int eitp__is_fixed_per_pass(const eitp__search *search) {
     return ((const eitp_fit *)search->user)->trainer.micro_batches_per_pass != 0;
 }
 
-/* If what is not recomputed is too large, fewer micro-batches per pass only add stored gradients. */
+/* Where recomputation cannot help, fewer micro-batches per pass only add stored gradients. */
 static int eitp__fewer_if_hopeful(const eitp__search *search, eitp__run_candidate *candidate) {
     return !eitp__is_fixed_per_pass(search) && search->latest.fit.total != EITP__CANNOT_RUN &&
            eitp__fewer_per_pass(search, candidate);
@@ -60844,7 +60845,7 @@ static eitp_status eitp__try_all(const eitp_host *host, const char *directory, c
     return status;
 }
 
-/* Sets *path to the newest checkpoint that a reader may use; NULL if there is none. */
+/* Sets *path to the newest checkpoint that a reader may use, or to NULL. */
 static eitp_status eitp__find_latest(const eitp_host *host, const char *directory, char **path, eitp_error *error) {
     eitp_status status = EITP_OK;
     int vanished = 1;
@@ -60870,7 +60871,7 @@ static eitp_status eitp__find_best(const eitp_host *host, const char *directory,
     return eitp__try_checkpoint(host, directory, step, path, &vanished, error);
 }
 
-/* Sets *path to the best or the latest checkpoint in an output directory, NULL if there is none. `must`: without a best
+/* Sets *path to the best or the latest checkpoint in an output directory, or NULL. `must`: without a best
    one the latest does not do. */
 static eitp_status eitp__find_in_output(const eitp_host *host, const char *directory, eitp_run_choice choice, int must,
                                         char **path, eitp_error *error) {

@@ -34,9 +34,10 @@ typedef enum eitp__instruction_kind {
 
 /*
  * An instruction of a program. A call reads its inputs and changes its outputs. EITP__READ changes `memory`, which no
- * other instruction uses until its EITP__COMPLETE; EITP__WRITE reads it, and until its EITP__COMPLETE none changes it.
- * The result must be that of the instructions in the order of their list. So a backend may reorder instructions of
- * which none changes what the other uses, but not transfers among themselves: they may share bytes of the storage.
+ * other instruction uses until its EITP__COMPLETE; EITP__WRITE reads it, and no instruction may change it until its
+ * EITP__COMPLETE. The result must be as if the instructions were executed in order. A backend may reorder two
+ * instructions if neither changes memory that the other uses. Transfers keep their order: they may share bytes of the
+ * storage.
  */
 typedef struct eitp__instruction {
     eitp__instruction_kind kind;
@@ -47,8 +48,8 @@ typedef struct eitp__instruction {
     size_t transfer; /* EITP__COMPLETE only: index of the instruction that began the transfer */
 } eitp__instruction;
 
-/* Bytes outside of device memory, such as a file's. Its functions copy to and from memory of the host; any thread may
-   call them, one at a time. */
+/* Bytes outside device memory, such as a file's. The functions copy to and from host memory; any thread may call them,
+   one at a time. */
 typedef struct eitp__storage {
     void *user;
     eitp_status (*read)(void *user, uint64_t offset, void *memory, size_t size, eitp_error *error);
@@ -56,28 +57,28 @@ typedef struct eitp__storage {
 } eitp__storage;
 
 /*
- * What a program is made of. What it points to stays where it is until the program is discarded. With `rows`, an
- * int64_t in device memory, each execution has as many rows as it says then: of operands with `row_elements`,
- * `shape[0]` and `elements` are the most, and the backend may change these two.
+ * The contents of a program. Everything it points to must stay in place until the program is discarded. `rows` is an
+ * int64_t in device memory that holds the number of rows of an execution. For operands with `row_elements`, `shape[0]`
+ * and `elements` are then maxima, and the backend may change these two.
  */
 typedef struct eitp__program_info {
     const eitp__instruction *instructions;
     size_t count;
     const void *rows;             /* NULL: all shapes are fixed */
     void *workspace;              /* device memory, as large as the most demanding call needs */
-    const eitp__storage *storage; /* what transfers read and write; NULL if there are none */
+    const eitp__storage *storage; /* read and written by transfers; NULL without transfers */
 } eitp__program_info;
 
 /* Instructions that were prepared. A backend has its own struct for them. */
 typedef struct eitp__program eitp__program;
 
-/* A question whether to stop, asked while calls are executed: nonzero stops. */
+/* Cancellation callback, polled during execution. */
 typedef struct eitp__poll {
-    int (*ask)(void *user); /* called by the thread that executes, every few microseconds; NULL: never stop */
+    int (*ask)(void *user); /* nonzero stops; called by the executing thread every few microseconds; may be NULL */
     void *user;
 } eitp__poll;
 
-/* Asks; 1 if the answer is to stop. */
+/* True if the poll asks to stop. */
 static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
     return poll->ask && poll->ask(poll->user);
 }
@@ -116,8 +117,8 @@ struct eitp__backend_interface {
     eitp_dtype (*preferred_precision)(const eitp__backend *backend);
 
     /*
-     * Estimates the time of a call, as given to `supports`, with `flops` arithmetic operations on `bytes` that it reads
-     * and writes. It is not measured, so that plans that depend on it are always the same.
+     * Estimates the time of a call that does `flops` arithmetic operations and reads and writes `bytes`. The call is
+     * filled in as for `supports`. The estimate is not measured: plans depend on it and must be reproducible.
      */
     double (*seconds)(const eitp__backend *backend, const eitp__call *call, double flops, double bytes);
 
@@ -128,8 +129,8 @@ struct eitp__backend_interface {
     int (*sum_group)(const eitp__backend *backend, eitp_dtype dtype);
 
     /*
-     * True if the backend implements this call, of which all is given but addresses, `row_elements` and whether it
-     * accumulates. An absent operand has no elements. A product is asked for with and without each epilogue.
+     * True if the backend implements this call. All its members are set, except addresses, `row_elements` and
+     * `accumulates`. An absent operand has 0 elements. Plans ask about each epilogue of a product separately.
      */
     int (*supports)(const eitp__backend *backend, const eitp__call *call);
 
@@ -150,17 +151,16 @@ struct eitp__backend_interface {
     void (*discard)(eitp__backend *backend, eitp__program *program);
 
     /*
-     * Executes the instructions [first, end), after what was begun before; or begins to, and returns. From then until
-     * `wait` no other function that has device memory is called, but `execute`. `poll` is asked before the instructions
-     * below `stoppable` begin: by a backend that is done on return about once for each, and within long calls; by
-     * others once. If the answer is nonzero and no instruction from `stoppable` on has begun, the rest is dropped:
-     * EITP_ERROR_INTERRUPTED. *begun is the index after the last instruction that may have begun.
+     * Executes the instructions [first, end) after those of earlier calls, or begins to and returns. From then until
+     * `wait` no other function that has device memory is called, but `execute`. `poll` is called before
+     * instructions below `stoppable`: about once for each, and within long calls, by a backend that has executed them
+     * when it returns, else once. If it asks to stop and no instruction from `stoppable` on has begun, the rest is
+     * dropped: EITP_ERROR_INTERRUPTED. *begun is the index after the last instruction that may have begun.
      */
     eitp_status (*execute)(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                            const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error);
 
-    /* Waits until all executions are done, transfers among them. Fails with the error of one that `execute` could not
-       know of. */
+    /* Waits until all executions and transfers are done. Fails with the first error that `execute` did not report. */
     eitp_status (*wait)(eitp__backend *backend, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */

@@ -92,17 +92,17 @@ typedef enum eitp__family {
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id out of range gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        out of range are skipped; accumulates
- *   ATTENTION            (q, offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none, k or none, v or none,
- *                        mask or none) -> o [n, heads e], logsumexp WIDE [n, heads]; q [n, heads d], k [n, h d] and
- *                        v [n, h e], of which heads / h consecutive heads of q share one; or, if k and v are none, q
- *                        has all three side by side, [n, (heads + 2h) d]; packed: sequence i is rows [offsets[i],
- *                        offsets[i + 1]); after the first lengths[i] of them come rows of padding; integers: heads,
- *                        longest sequence, rng stream, 0 for causal or 1 for attention to the whole sequence, h; reals:
- *                        scale, dropout probability; mask broadcasts to [s, heads, longest, longest]: U8, 0 where a row
- *                        does not attend to another, or WIDE, which is added to the scores; rows in no sequence, beyond
- *                        the longest, of padding, or that attend to nothing, get zeros
- *   ATTENTION_BACKWARD   (q, offsets, key or none, lengths or none, k or none, v or none, mask or none, o, logsumexp,
- *                        do) -> dq, then dk and dv if present, then dmask if WIDE; attributes as above
+ *   ATTENTION            (q, offsets I32 [s + 1], optional: key I64 [3], lengths I32 [s], k, v, mask)
+ *                        -> o [n, heads e], logsumexp WIDE [n, heads]; q [n, heads d], k [n, h d], v [n, h e]; each
+ *                        head of k and v serves heads / h consecutive heads of q; without k and v, q holds all three
+ *                        side by side, [n, (heads + 2h) d]; packed: sequence i is rows [offsets[i], offsets[i + 1]);
+ *                        its rows after the first lengths[i] are padding; integers: heads, longest sequence, rng
+ *                        stream, 0 for causal or 1 for attention to the whole sequence, h; reals: scale, dropout
+ *                        probability; mask broadcasts to [s, heads, longest, longest]: U8, 0 where a row does not
+ *                        attend to another, or WIDE, which is added to the scores; padding, rows outside every
+ *                        sequence or beyond the longest, and rows that attend to no row get zeros
+ *   ATTENTION_BACKWARD   (q, offsets, optional: key, lengths, k, v, mask; o, logsumexp, do)
+ *                        -> dq, then dk and dv if present, then dmask if WIDE; attributes as above
  *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
  *                        has position + i: its key and value are stored there, then it attends to all positions up to
  *                        its own; integers[0] is heads; reals[0] is scale

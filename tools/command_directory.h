@@ -8,7 +8,7 @@ EITP_BEGIN_DECLARATIONS
 
 /*
  * Creates r->run, which locks r->directory; with --overwrite-output-dir an earlier run is moved away first. With
- * EITP_RESUME_NEWEST r->checkpoint becomes the newest checkpoint that is whole, NULL if there is none.
+ * EITP_RESUME_NEWEST r->checkpoint becomes the newest checkpoint that is whole, or NULL.
  */
 eitp_status directory_open(run *r, eitp_run_resume resume, eitp_error *error);
 

@@ -2,9 +2,9 @@
 
 #include "command_files.h"
 
-/* Models whose owner's name may be left out, by how their names begin. The longest beginning comes first. */
+/* Model families whose owner may be omitted, by the prefix of their names. The longest prefix comes first. */
 static const struct {
-    const char *begin, *owner;
+    const char *prefix, *owner;
 } owners[] = {
     {"distilbert-", "distilbert"}, {"distilgpt2", "distilbert"}, {"roberta-", "FacebookAI"},
     {"gpt2", "openai-community"},  {"bert-", "google-bert"},     {"all-", "sentence-transformers"},
@@ -19,7 +19,7 @@ static int is_hub_name(const char *name) {
 
 static const char *owner_of(const char *name) {
     for (size_t i = 0; i < COMMAND_COUNT(owners) && !strchr(name, '/'); i++) {
-        if (!strncmp(name, owners[i].begin, strlen(owners[i].begin)))
+        if (!strncmp(name, owners[i].prefix, strlen(owners[i].prefix)))
             return owners[i].owner;
     }
     return NULL;
@@ -46,13 +46,14 @@ static char *cache_directory(void) {
     return home && *home ? files_join(home, ".cache/huggingface/hub") : NULL;
 }
 
-/* The snapshot of a repository's main branch; NULL if it is not there. */
+/* The snapshot of a repository's main branch, or NULL. */
 static char *find_snapshot(const char *cache, const char *owner, const char *name) {
-    char folder[300], *reference, *snapshots, *found = NULL;
+    char folder[300], *slash, *reference, *snapshots, *found = NULL;
     text_buffer commit = {NULL, 0, 0};
     eitp_error ignored;
     snprintf(folder, sizeof folder, "models--%s%s%s", owner ? owner : "", owner ? "--" : "", name);
-    for (char *slash = strchr(folder, '/'); slash; slash = NULL) {
+    slash = strchr(folder, '/');
+    if (slash) {
         memmove(slash + 2, slash + 1, strlen(slash + 1) + 1);
         memcpy(slash, "--", 2);
     }

@@ -36,7 +36,7 @@ eitp_log_sink output_log_sink(void);
 /* True if standard error is a terminal. */
 int output_is_terminal(void);
 
-/* The columns of the terminal that a stream is; 0 if it is none, or its width is unknown. */
+/* The width of the stream's terminal in columns; 0 if the stream is not a terminal or the width is unknown. */
 int output_columns(FILE *stream);
 
 /* On a terminal, shows a line that the next line of any kind replaces; what does not fit is cut off. */

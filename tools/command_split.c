@@ -71,10 +71,11 @@ eitp_status split_find_data(option_set *o, const char *checkpoint, option_id *of
 void split_copy_columns(option_set *o, const char *checkpoint) {
     option_set run;
     eitp_error ignored;
-    if (options_has(o, OPTION_DATA) && !read_record(checkpoint, &run, &ignored))
+    if (!options_has(o, OPTION_DATA))
+        return;
+    if (!read_record(checkpoint, &run, &ignored))
         copy_reading(&run, COLUMNS, o);
-    if (options_has(o, OPTION_DATA))
-        options_release(&run);
+    options_release(&run);
 }
 
 /* ---- What it was packed into ---- */

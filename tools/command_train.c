@@ -56,7 +56,7 @@ static int has_perplexity(const training *t) {
     return !strcmp(unit_of(t), "tokens");
 }
 
-/* A part of a line, and when it is left out of a line that is too long: the highest first. */
+/* A part of a line. If the line is too long, parts with the highest rank are left out first. */
 typedef struct line_part {
     int rank;
     char text[60];

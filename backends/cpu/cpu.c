@@ -244,7 +244,7 @@ static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
     memset(zeroing->memory + first, 0, left < EITP__ZEROED_PIECE ? left : EITP__ZEROED_PIECE);
 }
 
-/* All threads zero it: most of that time the system provides pages. */
+/* All threads zero it: most of the time goes to page faults. */
 static void *eitp__cpu_allocate(eitp__backend *backend, eitp__place place, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     eitp__zeroing zeroing;

@@ -8,7 +8,7 @@ typedef struct eitp__sensor_files {
     const char *class_directory;
     const char *name; /* the file in the directory that names the device */
     const char *prefix, *suffix;
-    const char *label, *range; /* suffixes of the files with its label and its range; "" if there are none */
+    const char *label, *range; /* suffixes of the files with its label and its range, or "" */
     double unit;               /* of the number */
     double above, most;        /* a running machine's values are above, and at most */
 } eitp__sensor_files;

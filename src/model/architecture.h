@@ -252,7 +252,7 @@ EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config 
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config);
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index);
 
-/* Finds the parameter with a full name; 0 if there is none. */
+/* Finds the parameter with a full name; 0 for an unknown name. */
 EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
                                        eitp__parameter *parameter);
 

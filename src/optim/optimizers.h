@@ -9,7 +9,7 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 EITP__PRIVATE void eitp__factored_prepare(const eitp_optimizer_config *config, const eitp_update *update,
                                           eitp__update_piece *pieces, size_t count);
 
-/* optimizers.c: EITP_ERROR_ARGUMENT if there is no such optimizer. */
+/* optimizers.c: fails with EITP_ERROR_ARGUMENT for an unknown optimizer. */
 EITP__PRIVATE eitp_status eitp__optimizer_check(eitp_optimizer optimizer, eitp_error *error);
 
 /* How the optimizer updates parameters of this rank. */

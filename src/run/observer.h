@@ -76,7 +76,7 @@ typedef struct eitp__observer {
     void (*save_complete)(eitp_run *run, void *state, int64_t step);
     /* The checkpoint of this step could not be written, and training has gone on. `why` is the error. */
     void (*save_lost)(eitp_run *run, void *state, int64_t step, const char *why);
-    /* Returns the step of a checkpoint that must not be pruned, -1 if there is none. */
+    /* Returns the step of a checkpoint that must not be pruned, or -1. */
     int64_t (*keeps)(const eitp_run *run, const void *state);
     /* The set of checkpoints may have changed, and no save is in progress. */
     void (*checkpoints_changed)(eitp_run *run, void *state);

@@ -119,7 +119,7 @@ static eitp_status eitp__try_all(const eitp_host *host, const char *directory, c
     return status;
 }
 
-/* Sets *path to the newest checkpoint that a reader may use; NULL if there is none. */
+/* Sets *path to the newest checkpoint that a reader may use, or to NULL. */
 static eitp_status eitp__find_latest(const eitp_host *host, const char *directory, char **path, eitp_error *error) {
     eitp_status status = EITP_OK;
     int vanished = 1;
@@ -145,7 +145,7 @@ static eitp_status eitp__find_best(const eitp_host *host, const char *directory,
     return eitp__try_checkpoint(host, directory, step, path, &vanished, error);
 }
 
-/* Sets *path to the best or the latest checkpoint in an output directory, NULL if there is none. `must`: without a best
+/* Sets *path to the best or the latest checkpoint in an output directory, or NULL. `must`: without a best
    one the latest does not do. */
 static eitp_status eitp__find_in_output(const eitp_host *host, const char *directory, eitp_run_choice choice, int must,
                                         char **path, eitp_error *error) {

@@ -52,10 +52,10 @@ struct eitp_context {
     char numerics[100];
 };
 
-/* Sets *dtype to that of a precision such as "bf16"; 0 if there is none of this name. */
+/* Sets *dtype to that of a precision such as "bf16". Returns 0 for an unknown name. */
 EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype);
 
-/* Memory of the host that values are uploaded from: zeroed; NULL if there is not enough. */
+/* Host memory for values to upload, zeroed, from the backend; NULL if memory is short. */
 EITP__PRIVATE void *eitp__staging_allocate(eitp_context *context, size_t size);
 EITP__PRIVATE void eitp__staging_release(eitp_context *context, void *memory, size_t size);
 

@@ -73,7 +73,7 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
 #define EITP__GRADIENT_TERMS 4
 EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
-/* The variable in which term 0, 1, ... of a parameter's gradient is accumulated; NULL if there is none. */
+/* The variable in which term 0, 1, ... of a parameter's gradient is accumulated, or NULL. */
 EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, int term);
 
 /*

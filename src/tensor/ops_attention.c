@@ -60,7 +60,7 @@ eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_atte
 
 /* ---- Shapes ---- */
 
-/* The heads of a node, and the widths of one. */
+/* The head counts and head widths of a node. */
 typedef struct eitp__head_sizes {
     int64_t heads, key_heads; /* of queries; of keys and values */
     int64_t width, value_width;
@@ -95,7 +95,7 @@ static eitp_status eitp__check_packed(const eitp_tensor *qkv, int64_t heads, int
                                (long long)(heads + 2 * key_heads), (long long)heads, (long long)key_heads);
 }
 
-/* True if x is like q, but for its columns, which are a multiple of `columns`. */
+/* True if x matches q except in columns, which must be a multiple of `columns`. */
 static int eitp__has_rows_of(const eitp_tensor *x, const eitp_tensor *q, int64_t columns) {
     return x->rank == 2 && x->dtype == q->dtype && x->shape[0] == q->shape[0] && x->rows == q->rows &&
            x->shape[1] % columns == 0;
@@ -219,7 +219,7 @@ static double eitp__flops_attention_backward(const eitp__node *node) {
 
 /*
  * The score of a key that a query must not attend to. Its exponential is 0 next to that of any unmasked key. Unlike
- * minus infinity, a row of nothing but this score has a softmax.
+ * with minus infinity, the softmax of a row that has only this score is finite.
  */
 #define EITP__MASKED_SCORE (-3.4028234663852886e38)
 
@@ -272,7 +272,7 @@ static eitp_tensor *eitp__packed(eitp_tensor *y, const eitp__padding *padding, c
     return eitp__scatter_rows(padding->ids, eitp_reshape(eitp_permute(y, order), 2, shape), q);
 }
 
-/* The product of x [s, heads, t, ..] and the keys or values that heads share: these become one with more rows. */
+/* Multiplies x [s, heads, t, ..] by shared keys or values: heads that share one become rows of one product. */
 static eitp_tensor *eitp__shared_product(eitp_tensor *x, eitp_tensor *shared, int transpose,
                                          const eitp__padding *padding, const eitp__head_sizes *at) {
     int64_t shape[4] = {0, 0, 0, -1};
@@ -301,7 +301,7 @@ static eitp_tensor *eitp__attention_dropout(const eitp__node *node, const eitp__
     return eitp__padded(eitp_reshape(eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes), 2, flat), padding, heads);
 }
 
-/* The scores [s, heads, t, t] of keys, masked where a query must not attend to one. */
+/* The attention scores [s, heads, t, t], with the mask applied. */
 static eitp_tensor *eitp__attention_scores(const eitp__node *node, eitp_tensor *q, eitp_tensor *k,
                                            const eitp__padding *padding, const eitp__head_sizes *at) {
     eitp_tensor *mask = node->inputs[6], *masked = eitp__scalar_like(node->inputs[0], EITP__MASKED_SCORE), *scores;
@@ -315,7 +315,7 @@ static eitp_tensor *eitp__attention_scores(const eitp__node *node, eitp_tensor *
     return eitp_where(padding->visible, scores, masked);
 }
 
-/* Of F32 and F64: other dtypes are widened. */
+/* For F32 and F64; other dtypes are widened first. */
 static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
     const eitp__head_sizes at = eitp__head_sizes_of(node);
     const eitp__padding padding = eitp__pad_sequences(node);

@@ -164,7 +164,7 @@ static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
     return i < node->input_count ? node->inputs[i] : NULL;
 }
 
-/* The form with the node's rule and the states that it has; NULL if there is none. */
+/* The form with the node's rule and the states that it has, or NULL. */
 static const eitp__update_form *eitp__update_form_of(const eitp__node *node) {
     for (size_t f = 0; f < EITP__COUNT(eitp__update_forms); f++) {
         const eitp__update_form *form = &eitp__update_forms[f];

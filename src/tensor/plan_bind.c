@@ -1,4 +1,4 @@
-/* Kernel calls of a plan: their operands, and where these are. */
+/* Kernel calls of a plan: their operands and addresses. */
 #include "tensor/plan.h"
 #include "tensor/variable.h"
 

@@ -448,7 +448,7 @@ typedef struct eitp_attention_inputs {
     eitp_tensor *offsets; /* I32 [sequences + 1]: sequence i is rows [offsets[i], offsets[i + 1]) */
     eitp_tensor *lengths; /* I32 [sequences]: the rows of sequence i after the first lengths[i] are padding */
     eitp_tensor *mask;    /* broadcasts to [sequences, heads, max_length, max_length] */
-    eitp_tensor *key;     /* as for eitp_dropout; without it there is no dropout */
+    eitp_tensor *key;     /* as for eitp_dropout; NULL: no dropout */
 } eitp_attention_inputs;
 
 /*
@@ -659,7 +659,7 @@ typedef struct eitp_profile {
     eitp_work work;
     eitp_product product;
     const char *variable; /* the parameter that it reads, else the variable that it changes, else the parameter whose
-                             gradient it computes; "" if there is none. Belongs to the context. */
+                             gradient it computes, or "". Belongs to the context. */
     eitp_dtype dtype;     /* of its operands */
     double flops;         /* of the rows in use */
     double bytes_read, bytes_written; /* of all operands, in cache or not; of a table, only the rows it uses */

@@ -44,7 +44,7 @@ EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_fi
 /* "added_tokens_decoder" of tokenizer_config.json, or NULL. */
 EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files);
 
-/* The id of a special token in the model's files, the first if there are several; -1 if there is none. */
+/* The id of a special token in the model's files, the first if there are several, or -1. */
 EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);
 
 /* Reads a boolean of tokenizer_config.json; *value is unchanged if it is missing or null. */

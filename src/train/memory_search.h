@@ -1,6 +1,7 @@
 /*
- * The search of the memory planner. Moves make a candidate smaller, a measure tells what it needs, and the fastest
- * within a budget is kept. The planner searches before a run and eitp_trainer_shrink in one: moves and measure differ.
+ * The search of the memory planner. Moves make a candidate smaller, a measure computes its memory and time, and the
+ * fastest candidate within the budget is kept. The planner searches before a run, eitp_trainer_shrink during one, each
+ * with its own moves and measure.
  */
 #ifndef EITP_MEMORY_SEARCH_H
 #define EITP_MEMORY_SEARCH_H
@@ -8,9 +9,9 @@
 #include "base/platform.h"
 #include "train/planner.h"
 
-/* A configuration of a run, and what it needs. */
+/* A configuration of a run, with its memory and time. */
 typedef struct eitp__run_candidate {
-    int64_t batch_size, grad_accum, evaluation_samples; /* where they may change */
+    int64_t batch_size, grad_accum, evaluation_samples; /* used by eitp_trainer_shrink only */
     eitp_fit_candidate fit;
 } eitp__run_candidate;
 
@@ -18,22 +19,22 @@ typedef struct eitp__run_candidate {
 #define EITP__CANNOT_RUN SIZE_MAX
 
 typedef struct eitp__search {
-    /* Fills in what a candidate needs, at least `total`, `seconds` and `recomputed` of `fit`. */
+    /* Fills in a candidate's memory and time: at least `total`, `seconds` and `recomputed` of `fit`. */
     eitp_status (*measure)(void *user, eitp__run_candidate *candidate, eitp_error *error);
     void *user;
-    size_t budget; /* bytes that `total` may be; 0: no limit */
+    size_t budget; /* the largest `total` that fits, in bytes; 0: no limit */
     eitp__run_candidate latest;
-    eitp__run_candidate best;     /* the fastest that fits; fits 0: none */
-    eitp__run_candidate smallest; /* total 0: none was measured */
+    eitp__run_candidate best;     /* the fastest that fits; best.fit.fits is 0 before one does */
+    eitp__run_candidate smallest; /* smallest.fit.total is 0 before a measurement */
 } eitp__search;
 
 typedef struct eitp__move {
-    /* Makes a candidate smaller; 0 if that is impossible, or could not be better than what was measured. */
+    /* Makes a candidate smaller. Returns 0 if that is impossible, or cannot beat the candidates measured so far. */
     int (*make)(const eitp__search *search, eitp__run_candidate *candidate);
-    int attempts; /* to make one candidate fit, each in place of the one before; 0: they are candidates of their own */
+    int attempts; /* tries to make one candidate fit, each replacing the last; 0: each is a candidate of its own */
 } eitp__move;
 
-/* Measures a candidate and what moves lead to; for each candidate of a move, those of the moves after it are tried. */
+/* Measures `start` and every candidate that the moves make. The moves after one are tried on each of its candidates. */
 EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__move *moves, size_t count,
                                            const eitp__run_candidate *start, eitp_error *error);
 
@@ -41,8 +42,8 @@ EITP__PRIVATE eitp_status eitp__search_run(eitp__search *search, const eitp__mov
 EITP__PRIVATE int eitp__fewer_per_pass(const eitp__search *search, eitp__run_candidate *candidate);
 
 /*
- * Halves a count, rounding up, that needs more bytes than the budget (0: no limit), but not below `least`. Returns 1 if
- * it is to be measured again.
+ * Halves a count whose bytes exceed the budget (0: no limit), rounding up, but not below `least`. Returns 1 if the new
+ * count must be measured.
  */
 EITP__PRIVATE int eitp__halve_to_fit(size_t bytes, size_t budget, int64_t least, int64_t *count);
 

@@ -184,7 +184,7 @@ static eitp_status eitp__measure_candidate(void *user, eitp__run_candidate *cand
     return eitp_fit_measure((const eitp_fit *)user, &candidate->fit, error);
 }
 
-/* If bytes that recomputation cannot reduce exceed the budget, nothing is made of a candidate. */
+/* A candidate cannot run if the bytes that recomputation cannot reduce exceed the budget. */
 static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candidate, eitp_error *error) {
     const eitp_fit *fit = (const eitp_fit *)user;
     eitp_fit_candidate *needs = &candidate->fit;
@@ -195,7 +195,7 @@ static eitp_status eitp__measure_hopeful(void *user, eitp__run_candidate *candid
     return status;
 }
 
-/* Recomputes as much more as the latest candidate is too large, unless it recomputes all that it can. */
+/* Lowers the memory of a pass by the excess of the latest candidate, unless that recomputes all it can. */
 static int eitp__recompute_excess(const eitp__search *search, eitp__run_candidate *candidate) {
     const eitp_fit_candidate *latest = &search->latest.fit;
     const size_t excess = latest->total - search->budget, pass = latest->arena + latest->workspace;
@@ -210,7 +210,7 @@ static int eitp__is_fixed_per_pass(const eitp__search *search) {
     return ((const eitp_fit *)search->user)->trainer.micro_batches_per_pass != 0;
 }
 
-/* If what is not recomputed is too large, fewer micro-batches per pass only add stored gradients. */
+/* Where recomputation cannot help, fewer micro-batches per pass only add stored gradients. */
 static int eitp__fewer_if_hopeful(const eitp__search *search, eitp__run_candidate *candidate) {
     return !eitp__is_fixed_per_pass(search) && search->latest.fit.total != EITP__CANNOT_RUN &&
            eitp__fewer_per_pass(search, candidate);

@@ -27,7 +27,7 @@ typedef struct eitp_fit {
     size_t budget;  /* resident bytes that the process may have; 0: no limit */
 } eitp_fit;
 
-/* A configuration of the run, and what it needs. All sizes are in bytes. */
+/* A configuration of the run, with its memory and time. All sizes are in bytes. */
 typedef struct eitp_fit_candidate {
     /* Set by the caller of eitp_fit_measure. */
     eitp_optimizer optimizer;

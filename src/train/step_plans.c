@@ -73,7 +73,7 @@ static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error 
     return status;
 }
 
-/* Joins what a step reports in one output: eitp__step_result. */
+/* Packs the values that a step reports into one output: eitp__step_result. */
 static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
     const eitp_update *update = &plans->update;
     eitp_tensor *parts[4];
@@ -279,7 +279,7 @@ EITP__PRIVATE void eitp__step_plans_count(const eitp__step_plans *plans, const e
     needs->file_writes = passes * pass->file_writes + update->file_writes;
 }
 
-/* Estimates a pass. A plan that exceeds its limit is allowed what it needs, which may change what it needs. */
+/* Estimates a pass. If the plan exceeds its limit, the limit becomes its size, which may change the plan in turn. */
 static eitp_status eitp__estimate_pass(eitp__step_plans *plans, eitp_plan_stats *pass, eitp_error *error) {
     eitp_plan_config *limit = &plans->config.plan;
     for (int attempt = 1;; attempt++) {

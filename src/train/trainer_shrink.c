@@ -5,7 +5,7 @@
 #include "train/memory_search.h"
 #include "train/trainer.h"
 
-/* Divisors of the arena: the part that shrinking should free, and the part that it must free more than. */
+/* Shrinking should free 1 / GOAL of the arena, and must free more than 1 / MIN of it. */
 #define EITP__SHRINK_GOAL 4
 #define EITP__SHRINK_MIN 16
 
@@ -14,7 +14,7 @@
 typedef struct eitp__shrinking {
     const eitp_trainer *trainer;
     size_t others; /* arena bytes that plans of the program need */
-    size_t half;   /* of the arena and workspace of a pass */
+    size_t half;   /* half the arena and workspace of a pass */
 } eitp__shrinking;
 
 static eitp_trainer_config eitp__config_of(const eitp_trainer *trainer, const eitp__run_candidate *candidate) {
@@ -83,7 +83,7 @@ static size_t eitp__bytes_now(const eitp_trainer *trainer) {
     return eitp_context_variable_bytes(context, EITP_GRADIENT) + eitp__arena_needed(context);
 }
 
-/* Finds the fastest configuration that frees enough, else the smallest; total EITP__CANNOT_RUN: there is none. */
+/* Finds the fastest configuration that frees enough, else the smallest; EITP__CANNOT_RUN if none is smaller. */
 static eitp_status eitp__search_smaller(const eitp_trainer *trainer, eitp__run_candidate *found, eitp_error *error) {
     static const eitp__move moves[] = {{eitp__fewer_samples, 0}, {eitp__recompute_half, 0}};
     const eitp__step_plans *plans = &trainer->plans;
