@@ -564,6 +564,88 @@ EITP_API eitp_status eitp_processor_info_read(const eitp_host *host, eitp_proces
 EITP_END_DECLARATIONS
 /* <<src/base/base.h */
 
+/* >>src/base/settings.h */
+/* Settings: members of configuration structs as tables, for programs that list, parse or record them. The defaults of a
+   struct are those of its table. */
+
+EITP_BEGIN_DECLARATIONS
+
+typedef enum eitp_setting_kind {
+    EITP_SETTING_INTEGER = 0,  /* int64_t, int32_t or int */
+    EITP_SETTING_UNSIGNED = 1, /* uint64_t or size_t */
+    EITP_SETTING_NUMBER = 2,   /* double */
+    EITP_SETTING_FLAG = 3,     /* int, 0 or 1 */
+    EITP_SETTING_CHOICE = 4,   /* an enum whose values count from 0, in the order of `choices` */
+    EITP_SETTING_TEXT = 5      /* const char *, not owned by the struct; may be NULL */
+} eitp_setting_kind;
+
+/* What a resume does if the value differs from the checkpoint's. */
+typedef enum eitp_difference {
+    EITP_DIFFERENCE_REFUSED = 0, /* fails: the results would change */
+    EITP_DIFFERENCE_LOGGED = 1,  /* logs a warning and uses the new value */
+    EITP_DIFFERENCE_ACCEPTED = 2 /* uses the new value */
+} eitp_difference;
+
+/* Bits of eitp_setting.flags. Only a NUMBER can exclude its bounds. */
+enum {
+    EITP_SETTING_ABOVE = 1,   /* `min` itself is excluded */
+    EITP_SETTING_BELOW = 2,   /* `max` itself is excluded */
+    EITP_SETTING_OPTIONAL = 4 /* checkpoints omit the default value, and a missing value is the default */
+};
+
+/* A member of a configuration struct. */
+typedef struct eitp_setting {
+    const char *name; /* in JSON, and with '-' for '_' on the command line; different from all others in a recipe */
+    eitp_setting_kind kind;
+    size_t offset, size; /* of the member */
+    double value;        /* the default, unless it is a text */
+    const char *text;    /* TEXT: the default, may be NULL */
+    double min, max;     /* -HUGE_VAL and HUGE_VAL: no bound. Those of a CHOICE follow from `choices`. */
+    unsigned flags;
+    eitp_difference difference;
+    const char *choices; /* names of the values of a CHOICE, separated by spaces; else NULL */
+    const char *help;    /* one line */
+} eitp_setting;
+
+/*
+ * The value of a setting in the struct at `config`, converted to the type: eitp_setting_integer truncates a NUMBER, and
+ * wraps an UNSIGNED above INT64_MAX. 0 for a TEXT, or if an argument is NULL.
+ */
+EITP_API int64_t eitp_setting_integer(const eitp_setting *setting, const void *config);
+EITP_API double eitp_setting_number(const eitp_setting *setting, const void *config);
+
+/*
+ * Set a value, except of a TEXT. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A
+ * NUMBER can be set from an integer; a setting of another kind cannot be set from a number. Only
+ * eitp_setting_set_unsigned sets an UNSIGNED above INT64_MAX.
+ */
+EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, void *config,
+                                              eitp_error *error);
+EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, void *config,
+                                               eitp_error *error);
+EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, void *config,
+                                             eitp_error *error);
+
+/* Sets a TEXT, which is not copied; NULL is fine. EITP_ERROR_ARGUMENT for another kind. */
+EITP_API eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config,
+                                           eitp_error *error);
+
+/*
+ * Formats the value into text[size]: a decimal number that reads back as the same value, "true" or "false", or the
+ * name of a choice; a text as it is, "" for NULL. The text is cut to fit, and empty if setting or config is NULL; NULL
+ * or size 0 is harmless.
+ */
+EITP_API void eitp_setting_format(const eitp_setting *setting, const void *config, char *text, size_t size);
+
+/*
+ * Formats what a value must be into text[size]: "at least 0 and below 1", "constant, linear or cosine". The text is cut
+ * to fit, and empty if setting is NULL; NULL or size 0 is harmless.
+ */
+EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
+
+EITP_END_DECLARATIONS
+/* <<src/base/settings.h */
+
 /* >>src/tensor/tensor.h */
 /*
  * Contexts, variables, graphs, tensors, ops, gradients and plans.
@@ -3543,9 +3625,8 @@ typedef struct eitp_trainer eitp_trainer;
  * declares are zero until they are written. The task struct is copied; everything it points to must outlive the
  * trainer. After a failure *trainer is NULL.
  *
- * EITP_ERROR_ARGUMENT if the task has no training samples, or a setting is out of bounds (eitp_trainer_settings in
- * settings.h); EITP_ERROR_UNSUPPORTED if the optimizer cannot run in the context's precision, or micro-batches cannot
- * share a pass.
+ * EITP_ERROR_ARGUMENT if the task has no training samples, or a setting is out of bounds (eitp_trainer_settings);
+ * EITP_ERROR_UNSUPPORTED if the optimizer cannot run in the context's precision, or micro-batches cannot share a pass.
  */
 EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
                                          eitp_trainer **trainer, eitp_error *error);
@@ -3710,79 +3791,14 @@ EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char
 EITP_END_DECLARATIONS
 /* <<src/train/train.h */
 
-/* >>src/train/settings.h */
-/* Settings: the members of eitp_trainer_config as a table, for programs that list, parse or record them. */
+/* >>src/train/trainer_settings.h */
+/* The settings of a trainer, and of its checkpoints. */
 
 EITP_BEGIN_DECLARATIONS
 
-typedef enum eitp_setting_kind {
-    EITP_SETTING_INTEGER = 0,  /* int64_t */
-    EITP_SETTING_UNSIGNED = 1, /* uint64_t */
-    EITP_SETTING_NUMBER = 2,   /* double */
-    EITP_SETTING_FLAG = 3,     /* int, 0 or 1 */
-    EITP_SETTING_CHOICE = 4    /* an enum whose values count from 0, in the order of `choices` */
-} eitp_setting_kind;
-
-/* What a resume does if the trainer's value is not the checkpoint's. */
-typedef enum eitp_difference {
-    EITP_DIFFERENCE_REFUSED = 0, /* fails: the results would change */
-    EITP_DIFFERENCE_LOGGED = 1,  /* logs a warning and uses the trainer's value */
-    EITP_DIFFERENCE_ACCEPTED = 2 /* uses the trainer's value */
-} eitp_difference;
-
-/* Bits of eitp_setting.flags. Only a NUMBER can exclude its bounds. */
-enum {
-    EITP_SETTING_ABOVE = 1,   /* `min` itself is excluded */
-    EITP_SETTING_BELOW = 2,   /* `max` itself is excluded */
-    EITP_SETTING_OPTIONAL = 4 /* checkpoints omit the default value, and a missing value is the default */
-};
-
-/* A member of eitp_trainer_config that checkpoints record. */
-typedef struct eitp_setting {
-    const char *name; /* in trainer_state.json */
-    eitp_setting_kind kind;
-    size_t offset;   /* of the member */
-    double min, max; /* -HUGE_VAL and HUGE_VAL: no bound. Those of a CHOICE follow from `choices`. */
-    unsigned flags;
-    eitp_difference difference;
-    const char *choices; /* names of the values of a CHOICE, separated by spaces; else NULL */
-    const char *help;    /* one line */
-} eitp_setting;
-
-/* All settings, in the order of trainer_state.json. Stores their number in *count, unless `count` is NULL. */
+/* The members of eitp_trainer_config that checkpoints record, in the order of trainer_state.json. Stores their number
+   in *count, unless `count` is NULL. */
 EITP_API const eitp_setting *eitp_trainer_settings(size_t *count);
-
-/*
- * The value of a setting of any kind, converted to the type: eitp_setting_integer truncates a NUMBER, and wraps an
- * UNSIGNED above INT64_MAX. 0 if an argument is NULL.
- */
-EITP_API int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config);
-EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config);
-
-/*
- * Set a value. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A NUMBER can be set
- * from an integer; a setting of another kind cannot be set from a number. Of an UNSIGNED, values above INT64_MAX can
- * only be set by eitp_setting_set_unsigned.
- */
-EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
-                                              eitp_error *error);
-EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
-                                               eitp_error *error);
-EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
-                                             eitp_error *error);
-
-/*
- * Formats the value into text[size]: a decimal number that reads back as the same value, "true" or "false", or the
- * name of a choice. The text is cut to fit, and empty if setting or config is NULL; NULL or size 0 is harmless.
- */
-EITP_API void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text,
-                                  size_t size);
-
-/*
- * Formats what a value must be into text[size]: "at least 0 and below 1", "constant, linear or cosine". The text is cut
- * to fit, and empty if setting is NULL; NULL or size 0 is harmless.
- */
-EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
 
 /* ---- Settings of a checkpoint ---- */
 
@@ -3805,7 +3821,7 @@ EITP_API eitp_status eitp_checkpoint_set(const eitp_host *host, const char *chec
                                          size_t count, eitp_error *error);
 
 EITP_END_DECLARATIONS
-/* <<src/train/settings.h */
+/* <<src/train/trainer_settings.h */
 
 /* >>src/train/planner.h */
 /* Memory planning: what training or prediction needs, and what fits a budget, before anything is loaded. */
@@ -4108,6 +4124,10 @@ typedef struct eitp_run_config {
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
    memory_check_seconds 0.05, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
+
+/* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
+   unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_run_settings(size_t *count);
 
 typedef struct eitp_run eitp_run;
 
@@ -5286,6 +5306,48 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
 /* Adds a value, without its name, on one line. Whole numbers are written as such. */
 EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value);
 /* <<src/base/json.h */
+
+/* >>src/base/setting_table.h */
+/* Tables of settings: their rows, defaults, bounds, JSON and comparison. */
+
+/* No bound, and the largest count that a double holds exactly. */
+#define EITP__UNBOUNDED HUGE_VAL
+#define EITP__LARGEST_COUNT 9007199254740992.0
+
+/*
+ * Rows of a table: a number, flag or choice; a text. `at` is empty or names a member of the type, with
+ * a dot after it: tables of structs that are members of others are macros over it.
+ */
+#define EITP__SETTING(type, at, member, name, kind, value, min, max, flags, difference, choices, help)                 \
+    {                                                                                                                  \
+        name, EITP_SETTING_##kind, offsetof(type, at member), sizeof(((type *)0)->at member), (double)(value), NULL,   \
+            min, max, flags, EITP_DIFFERENCE_##difference, choices, help                                               \
+    }
+#define EITP__TEXT_SETTING(type, at, member, name, text, difference, help)                                             \
+    {                                                                                                                  \
+        name, EITP_SETTING_TEXT, offsetof(type, at member), sizeof(((type *)0)->at member), 0, text, 0, 0, 0,          \
+            EITP_DIFFERENCE_##difference, NULL, help                                                                   \
+    }
+
+/* Sets the members that a table has to their defaults. */
+EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t count, void *config);
+
+/* Checks the bounds of every setting of a table; messages name the setting. */
+EITP__PRIVATE eitp_status eitp__settings_check(const eitp_setting *settings, size_t count, const void *config,
+                                               eitp_error *error);
+
+EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *config, eitp_error *error);
+EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b);
+EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *config, eitp__buffer *text);
+
+/* Reads the member of a JSON object. Fails if the object lacks it, unless the setting is optional: then the value stays
+   as it is. */
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *config,
+                                             eitp_error *error);
+
+/* The name of a setting in a JSON object: the name it had in earlier versions, if the object has only that. */
+EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object);
+/* <<src/base/setting_table.h */
 
 /* >>kernels/kernels.h */
 /*
@@ -8049,6 +8111,20 @@ EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *na
 /* True if the token embedding is trained and tied to the output head: its gradient has terms of both. */
 EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 /* <<src/model/transformer.h */
+
+/* >>src/optim/optim_settings.h */
+/* The settings of an optimizer, for the tables of its configuration and of those that have it as a member. */
+
+#define EITP__OPTIMIZER_SETTINGS(type, at)                                                                             \
+    EITP__SETTING(type, at, beta1, "beta1", NUMBER, 0.9, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,                       \
+                  "decay rate of AdamW's first moment; momentum of sgd"),                                              \
+        EITP__SETTING(type, at, beta2, "beta2", NUMBER, 0.999, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,                 \
+                      "decay rate of AdamW's second moment"),                                                          \
+        EITP__SETTING(type, at, epsilon, "epsilon", NUMBER, 1e-8, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,              \
+                      "term that AdamW adds to the denominator"),                                                      \
+        EITP__SETTING(type, at, weight_decay, "weight_decay", NUMBER, 0.01, 0, 1000, 0, LOGGED, NULL,                  \
+                      "decoupled weight decay, of matrices and embeddings only")
+/* <<src/optim/optim_settings.h */
 
 /* >>src/optim/update.h */
 /* Updates of parameters in pieces, by the method of an optimizer. */
@@ -10870,32 +10946,6 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
                                              int loads, eitp_error *error);
 /* <<src/train/moments.h */
 
-/* >>src/train/setting_table.h */
-/* Tables of settings, of a trainer's configuration and of its state: bounds, JSON and comparison. */
-
-/* No bound, and the largest count that a double holds exactly. */
-#define EITP__UNBOUNDED HUGE_VAL
-#define EITP__LARGEST_COUNT 9007199254740992.0
-
-/* Checks the bounds of every setting, and those that depend on another one. */
-EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error);
-
-/*
- * The functions below take the members of any struct: `values` points to the struct that the setting's offset refers
- * to. eitp__setting_read fails if the JSON object lacks the member, unless the setting is optional: then the value in
- * the struct stays.
- */
-EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error);
-EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b);
-EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size);
-EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *values, eitp__buffer *text);
-EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
-                                             eitp_error *error);
-
-/* The name of a setting in a JSON object: the name it had in earlier versions, if the object has only that. */
-EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object);
-/* <<src/train/setting_table.h */
-
 /* >>src/train/spikes.h */
 /*
  * Spikes: steps whose loss or gradient norm is far above those of the steps before. PaLM's authors saw them come from a
@@ -10963,6 +11013,9 @@ static inline EITP__UNUSED const eitp_task *eitp__trainer_task(const eitp_traine
 static inline EITP__UNUSED const eitp_trainer_config *eitp__trainer_config(const eitp_trainer *trainer) {
     return &trainer->plans.config;
 }
+
+/* Checks the bounds of every setting, and those that depend on another one. */
+EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config *config, eitp_error *error);
 
 /* Checks a configuration: its settings, and the optimizer in this context. */
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
@@ -16980,6 +17033,335 @@ EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json
     }
 }
 /* <<src/base/json_write.c */
+
+/* >>src/base/settings.c */
+/* ---- Values ---- */
+
+/* Choices are read and written as int, sizes as uint64_t where they are that wide. */
+typedef char eitp__setting_sizes[sizeof(eitp_setting_kind) == sizeof(int) && sizeof(int) == sizeof(int32_t) ? 1 : -1];
+
+static int64_t eitp__setting_integer(const eitp_setting *setting, const void *values) {
+    int64_t integer = 0;
+    int32_t small = 0;
+    if (setting->kind == EITP_SETTING_TEXT)
+        return 0;
+    if (setting->size == sizeof small) {
+        memcpy(&small, (const char *)values + setting->offset, sizeof small);
+        return setting->kind == EITP_SETTING_UNSIGNED ? (int64_t)(uint32_t)small : small;
+    }
+    memcpy(&integer, (const char *)values + setting->offset, sizeof integer);
+    return integer;
+}
+
+static const char *eitp__setting_text(const eitp_setting *setting, const void *values) {
+    const char *text;
+    memcpy((void *)&text, (const char *)values + setting->offset, sizeof text);
+    return text;
+}
+
+static double eitp__setting_number(const eitp_setting *setting, const void *values) {
+    int64_t integer;
+    double number;
+    if (setting->kind == EITP_SETTING_NUMBER) {
+        memcpy(&number, (const char *)values + setting->offset, sizeof number);
+        return number;
+    }
+    integer = eitp__setting_integer(setting, values);
+    return setting->kind == EITP_SETTING_UNSIGNED ? (double)(uint64_t)integer : (double)integer;
+}
+
+static void eitp__setting_store(const eitp_setting *setting, int64_t integer, double number, void *values) {
+    char *member = (char *)values + setting->offset;
+    const int32_t small = (int32_t)integer;
+    if (setting->kind == EITP_SETTING_NUMBER)
+        memcpy(member, &number, sizeof number);
+    else if (setting->size == sizeof small)
+        memcpy(member, &small, sizeof small);
+    else
+        memcpy(member, &integer, sizeof integer);
+}
+
+static int eitp__texts_equal(const char *a, const char *b) {
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b) {
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp__texts_equal(eitp__setting_text(setting, a), eitp__setting_text(setting, b));
+    return setting->kind == EITP_SETTING_NUMBER
+               ? eitp__setting_number(setting, a) == eitp__setting_number(setting, b)
+               : eitp__setting_integer(setting, a) == eitp__setting_integer(setting, b);
+}
+
+/* ---- Defaults ---- */
+
+EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t count, void *config) {
+    for (size_t i = 0; i < count; i++) {
+        const eitp_setting *setting = &settings[i];
+        if (setting->kind == EITP_SETTING_TEXT)
+            memcpy((char *)config + setting->offset, (const void *)&setting->text, sizeof setting->text);
+        else
+            eitp__setting_store(setting, (int64_t)setting->value, setting->value, config);
+    }
+}
+
+/* ---- As text ---- */
+
+/* The name of a choice; its size is 0 if there is no such choice. */
+static const char *eitp__setting_choice(const eitp_setting *setting, int64_t value, size_t *size) {
+    const char *choice = setting->choices;
+    for (int64_t i = 0; i < value && *choice; i++) {
+        choice += strcspn(choice, " ");
+        choice += strspn(choice, " ");
+    }
+    *size = value < 0 ? 0 : strcspn(choice, " ");
+    return choice;
+}
+
+static void eitp__describe_setting(const eitp_setting *setting, const void *values, char *text, size_t size) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    char digits[40];
+    const char *choice;
+    size_t length = 0;
+    if (setting->kind == EITP_SETTING_FLAG && (integer == 0 || integer == 1)) {
+        snprintf(text, size, "%s", integer ? "true" : "false");
+    } else if (setting->kind == EITP_SETTING_TEXT) {
+        choice = eitp__setting_text(setting, values);
+        snprintf(text, size, "%s", choice ? choice : "");
+    } else if (setting->kind == EITP_SETTING_NUMBER) {
+        eitp__json_format_number(eitp__setting_number(setting, values), digits);
+        snprintf(text, size, "%s", digits);
+    } else if (setting->kind == EITP_SETTING_UNSIGNED) {
+        snprintf(text, size, "%llu", (unsigned long long)integer);
+    } else {
+        choice = setting->kind == EITP_SETTING_CHOICE ? eitp__setting_choice(setting, integer, &length) : "";
+        if (length)
+            snprintf(text, size, "%.*s", (int)length, choice);
+        else
+            snprintf(text, size, "%lld", (long long)integer);
+    }
+}
+
+void eitp_setting_format(const eitp_setting *setting, const void *config, char *text, size_t size) {
+    if (text && size)
+        *text = 0;
+    if (setting && config && text && size)
+        eitp__describe_setting(setting, config, text, size);
+}
+
+int64_t eitp_setting_integer(const eitp_setting *setting, const void *config) {
+    if (!setting || !config)
+        return 0;
+    return setting->kind == EITP_SETTING_NUMBER ? (int64_t)eitp__setting_number(setting, config)
+                                                : eitp__setting_integer(setting, config);
+}
+
+double eitp_setting_number(const eitp_setting *setting, const void *config) {
+    return setting && config ? eitp__setting_number(setting, config) : 0;
+}
+
+/* ---- Bounds ---- */
+
+/* Formats the choices: "none or windows", "constant, linear or cosine". */
+static void eitp__setting_list_choices(const eitp_setting *setting, char *text, size_t size) {
+    size_t at = 0, length, next;
+    for (int64_t i = 0; at < size; i++) {
+        const char *choice = eitp__setting_choice(setting, i, &length);
+        if (!length)
+            return;
+        eitp__setting_choice(setting, i + 1, &next);
+        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, choice);
+    }
+}
+
+void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
+    int used = 0;
+    if (!text || !size)
+        return;
+    *text = 0;
+    if (setting && setting->kind == EITP_SETTING_CHOICE) {
+        eitp__setting_list_choices(setting, text, size);
+    } else if (setting && setting->kind == EITP_SETTING_FLAG) {
+        snprintf(text, size, "true or false");
+    } else if (setting && setting->kind != EITP_SETTING_TEXT) {
+        if (setting->min > -EITP__UNBOUNDED)
+            used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
+                            setting->min);
+        if (setting->max < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
+            snprintf(text + used, size - (size_t)used, "%s%s %.16g", used ? " and " : "",
+                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->max);
+    }
+}
+
+/* The bounds of an integer. An UNSIGNED without an upper bound may have any bits: JSON stores it as signed. */
+static void eitp__setting_limits(const eitp_setting *setting, int64_t *min, int64_t *max) {
+    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->max >= EITP__UNBOUNDED;
+    *min = wraps || setting->min <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->min;
+    *max = setting->max >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->max;
+}
+
+/* NaN is out of bounds. */
+static int eitp__setting_is_within(const eitp_setting *setting, const void *values) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    const double number = eitp__setting_number(setting, values);
+    int64_t min, max;
+    size_t length;
+    if (setting->kind == EITP_SETTING_TEXT)
+        return 1;
+    if (setting->kind == EITP_SETTING_CHOICE) {
+        eitp__setting_choice(setting, integer, &length);
+        return length > 0;
+    }
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->min : number >= setting->min) &&
+               (setting->flags & EITP_SETTING_BELOW ? number < setting->max : number <= setting->max);
+    eitp__setting_limits(setting, &min, &max);
+    return integer >= min && integer <= max;
+}
+
+static eitp_status eitp__setting_fail(const eitp_setting *setting, double got, eitp_error *error) {
+    char bounds[200];
+    eitp_setting_bounds(setting, bounds, sizeof bounds);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got %.16g)", setting->name, bounds, got);
+}
+
+EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error) {
+    return eitp__setting_is_within(setting, values)
+               ? EITP_OK
+               : eitp__setting_fail(setting, eitp__setting_number(setting, values), error);
+}
+
+EITP__PRIVATE eitp_status eitp__settings_check(const eitp_setting *settings, size_t count, const void *config,
+                                               eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__setting_check(&settings[i], config, error);
+    return status;
+}
+
+/* ---- Setting ---- */
+
+/* Stores a value if it is within the bounds. `config` stays unchanged otherwise. */
+static eitp_status eitp__setting_replace(const eitp_setting *setting, int64_t integer, double number, void *config,
+                                         eitp_error *error) {
+    const int64_t old_integer = eitp__setting_integer(setting, config);
+    const double old_number = eitp__setting_number(setting, config);
+    eitp_status status;
+    eitp__setting_store(setting, integer, number, config);
+    status = eitp__setting_check(setting, config, error);
+    if (status)
+        eitp__setting_store(setting, old_integer, old_number, config);
+    return status;
+}
+
+static eitp_status eitp__refuse_text(const eitp_setting *setting, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is a text; assign it to the member of the struct", setting->name);
+}
+
+eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, void *config, eitp_error *error) {
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp__refuse_text(setting, error);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, (double)value, config, error);
+    /* Values that the member cannot hold. */
+    if ((setting->kind == EITP_SETTING_UNSIGNED && value < 0) ||
+        (setting->size == sizeof(int32_t) && (value < INT32_MIN || value > INT32_MAX)))
+        return eitp__setting_fail(setting, (double)value, error);
+    return eitp__setting_replace(setting, value, 0, config, error);
+}
+
+eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, void *config, eitp_error *error) {
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_unsigned", "setting and config");
+    if (setting->kind == EITP_SETTING_TEXT || value <= INT64_MAX)
+        return eitp_setting_set_integer(setting, (int64_t)value, config, error);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, (double)value, config, error);
+    if (setting->kind != EITP_SETTING_UNSIGNED || setting->size < sizeof value)
+        return eitp__setting_fail(setting, (double)value, error);
+    return eitp__setting_replace(setting, (int64_t)value, 0, config, error);
+}
+
+eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, void *config, eitp_error *error) {
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp__refuse_text(setting, error);
+    if (setting->kind != EITP_SETTING_NUMBER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is an integer; set it with eitp_setting_set_integer",
+                          setting->name);
+    return eitp__setting_replace(setting, 0, value, config, error);
+}
+
+eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config, eitp_error *error) {
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_text", "setting and config");
+    if (setting->kind != EITP_SETTING_TEXT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is not a text", setting->name);
+    memcpy((char *)config + setting->offset, (const void *)&value, sizeof value);
+    return EITP_OK;
+}
+
+/* ---- JSON ---- */
+
+EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *values, eitp__buffer *text) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        eitp__json_write_number(text, eitp__setting_number(setting, values));
+    else if (setting->kind == EITP_SETTING_FLAG)
+        eitp__buffer_add_text(text, integer ? "true" : "false");
+    else
+        eitp__buffer_format(text, "%lld", (long long)integer);
+}
+
+EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object) {
+    static const char *const renamed[][2] = {{"micro_batches_per_pass", "merged"}};
+    for (size_t i = 0; i < EITP__COUNT(renamed); i++) {
+        if (!strcmp(name, renamed[i][0]) && !eitp__json_member(object, name))
+            return eitp__json_member(object, renamed[i][1]) ? renamed[i][1] : name;
+    }
+    return name;
+}
+
+static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const char *name, const eitp__json *object,
+                                              void *values, eitp_error *error) {
+    int64_t min, max;
+    eitp_status status;
+    int64_t integer = eitp__setting_integer(setting, values);
+    eitp__setting_limits(setting, &min, &max);
+    status = eitp__json_get_integer(object, name, min, max, &integer, error);
+    eitp__setting_store(setting, integer, 0, values);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
+                                             eitp_error *error) {
+    const char *name = eitp__setting_name_in(setting->name, object);
+    double number = eitp__setting_number(setting, values);
+    int flag = (int)eitp__setting_integer(setting, values);
+    eitp_status status;
+    if (!eitp__json_member(object, name))
+        return setting->flags & EITP_SETTING_OPTIONAL
+                   ? EITP_OK
+                   : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", setting->name);
+    if (setting->kind == EITP_SETTING_NUMBER) {
+        status = eitp__json_get_number(object, name, setting->min, setting->max, &number, error);
+        eitp__setting_store(setting, 0, number, values);
+    } else if (setting->kind == EITP_SETTING_FLAG) {
+        status = eitp__json_get_boolean(object, name, &flag, error);
+        eitp__setting_store(setting, flag, 0, values);
+    } else {
+        status = eitp__setting_read_integer(setting, name, object, values, error);
+    }
+    /* Excluded bounds are all that can still be violated. */
+    if (!status && eitp__setting_check(setting, values, error))
+        status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu",
+                                   (unsigned long long)eitp__json_member(object, name)->line);
+    return status;
+}
+/* <<src/base/settings.c */
 
 /* >>kernels/kernels.c */
 /* What the kernel sets and the backends share: the names of slots, and the sizes of matrix products. */
@@ -33292,18 +33674,10 @@ EITP__PRIVATE const eitp__state_info *eitp__find_state(const eitp__update_method
 /* An optimizer step as nodes of a graph: norm of the whole gradient, commit, updates of parameters in pieces. */
 
 eitp_optimizer_config eitp_optimizer_config_default(void) {
-    eitp_optimizer_config config;
-    config.optimizer = EITP_ADAMW;
-    config.beta1 = 0.9;
-    config.beta2 = 0.999;
-    config.epsilon = 1e-8;
-    config.weight_decay = eitp_optimizer_get(config.optimizer)->weight_decay;
+    static const eitp_setting settings[] = {EITP__OPTIMIZER_SETTINGS(eitp_optimizer_config, )};
+    eitp_optimizer_config config = EITP__ZERO;
+    eitp__settings_reset(settings, EITP__COUNT(settings), &config);
     config.piece_bytes = EITP_PIECE_BYTES;
-    config.loss_scale = NULL;
-    config.skips = 0;
-    config.rate_factor = NULL;
-    config.rate_user = NULL;
-    config.unique = NULL;
     return config;
 }
 
@@ -52613,367 +52987,6 @@ void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *
 }
 /* <<src/task/predict.c */
 
-/* >>src/train/settings.c */
-#define EITP__SETTING(name, kind, member, min, max, flags, difference, choices, help)                                  \
-    {                                                                                                                  \
-        name, EITP_SETTING_##kind, offsetof(eitp_trainer_config, member), min, max, flags,                             \
-            EITP_DIFFERENCE_##difference, choices, help                                                                \
-    }
-
-/* In the order of trainer_state.json. */
-static const eitp_setting eitp__settings[] = {
-    EITP__SETTING("dense_rows", FLAG, dense_rows, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
-                  "no padding between the micro-batches of a pass: slightly faster for odd shapes, but results depend "
-                  "on how many a pass takes"),
-    EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences per micro-batch"),
-    EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches per step"),
-    EITP__SETTING("micro_batches_per_pass", INTEGER, micro_batches_per_pass, 0, 1 << 20, 0, ACCEPTED, NULL,
-                  "micro-batches per forward and backward pass; 0: as many as memory allows"),
-    EITP__SETTING("data_workers", INTEGER, data_workers, 0, 256, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
-                  "threads that read batches ahead; 0: read in the training thread"),
-    EITP__SETTING("prefetch", INTEGER, prefetch, 1, 1024, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
-                  "steps that each data worker reads ahead"),
-    EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "seed of dropout and shuffling"),
-    EITP__SETTING("shuffle", CHOICE, shuffle, 0, 1, 0, REFUSED, "none windows",
-                  "order of the training windows in an epoch"),
-    EITP__SETTING("lr_schedule", CHOICE, schedule.kind, 0, 3, 0, LOGGED, "constant linear cosine cosine_with_restarts",
-                  "learning rate schedule after warm-up"),
-    EITP__SETTING("lr_cycles", INTEGER, schedule.cycles, 1, EITP__LARGEST_COUNT, EITP_SETTING_OPTIONAL, LOGGED, NULL,
-                  "cycles of cosine_with_restarts"),
-    EITP__SETTING("warmup_steps", INTEGER, schedule.warmup, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
-                  "steps over which the learning rate rises to its peak"),
-    EITP__SETTING("schedule_steps", INTEGER, schedule.steps, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
-                  "step at which the schedule ends"),
-    EITP__SETTING("last_sample", UNSIGNED, last_sample, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
-                  "samples after which training stops; 0: never"),
-    EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
-                  "clip the gradient to this norm; 0: no clipping"),
-    EITP__SETTING("spike_threshold", NUMBER, spike_threshold, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
-                  "deviations above the median of the last steps from which on a loss or gradient norm is a spike; 0: "
-                  "none is"),
-    EITP__SETTING("skip_spikes", FLAG, skip_spikes, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
-                  "do not apply a step whose gradient norm is a spike"),
-    EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
-                  "decay rate of AdamW's first moment; momentum of sgd"),
-    EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
-                  "decay rate of AdamW's second moment"),
-    EITP__SETTING("epsilon", NUMBER, optimizer_config.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
-                  "term that AdamW adds to the denominator"),
-    EITP__SETTING("weight_decay", NUMBER, optimizer_config.weight_decay, 0, 1000, 0, LOGGED, NULL,
-                  "decoupled weight decay, of matrices and embeddings only"),
-    EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
-    EITP__SETTING("layer_lr_decay", NUMBER, layer_lr_decay, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE, LOGGED,
-                  NULL, "factor of the learning rate from each layer to the one below it; 1: the same for all"),
-    EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
-                  "learning rate at the end of the schedule"),
-};
-
-#undef EITP__SETTING
-
-/* Choices are read and written as int. */
-typedef char
-    eitp__choices_are_ints[sizeof(eitp_shuffle) == sizeof(int) && sizeof(eitp_schedule_kind) == sizeof(int) ? 1 : -1];
-
-const eitp_setting *eitp_trainer_settings(size_t *count) {
-    if (count)
-        *count = EITP__COUNT(eitp__settings);
-    return eitp__settings;
-}
-
-/* ---- Values ---- */
-
-static size_t eitp__setting_size(const eitp_setting *setting) {
-    return setting->kind == EITP_SETTING_FLAG || setting->kind == EITP_SETTING_CHOICE ? sizeof(int) : sizeof(int64_t);
-}
-
-static int64_t eitp__setting_integer(const eitp_setting *setting, const void *values) {
-    int64_t integer = 0;
-    int small = 0;
-    if (eitp__setting_size(setting) == sizeof small) {
-        memcpy(&small, (const char *)values + setting->offset, sizeof small);
-        return small;
-    }
-    memcpy(&integer, (const char *)values + setting->offset, sizeof integer);
-    return integer;
-}
-
-static double eitp__setting_number(const eitp_setting *setting, const void *values) {
-    int64_t integer;
-    double number;
-    if (setting->kind == EITP_SETTING_NUMBER) {
-        memcpy(&number, (const char *)values + setting->offset, sizeof number);
-        return number;
-    }
-    integer = eitp__setting_integer(setting, values);
-    return setting->kind == EITP_SETTING_UNSIGNED ? (double)(uint64_t)integer : (double)integer;
-}
-
-static void eitp__setting_store(const eitp_setting *setting, int64_t integer, double number, void *values) {
-    char *member = (char *)values + setting->offset;
-    int small = (int)integer;
-    if (setting->kind == EITP_SETTING_NUMBER)
-        memcpy(member, &number, sizeof number);
-    else if (eitp__setting_size(setting) == sizeof small)
-        memcpy(member, &small, sizeof small);
-    else
-        memcpy(member, &integer, sizeof integer);
-}
-
-EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b) {
-    return setting->kind == EITP_SETTING_NUMBER
-               ? eitp__setting_number(setting, a) == eitp__setting_number(setting, b)
-               : eitp__setting_integer(setting, a) == eitp__setting_integer(setting, b);
-}
-
-/* The name of a choice; its size is 0 if there is no such choice. */
-static const char *eitp__setting_choice(const eitp_setting *setting, int64_t value, size_t *size) {
-    const char *choice = setting->choices;
-    for (int64_t i = 0; i < value && *choice; i++) {
-        choice += strcspn(choice, " ");
-        choice += strspn(choice, " ");
-    }
-    *size = value < 0 ? 0 : strcspn(choice, " ");
-    return choice;
-}
-
-EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size) {
-    const int64_t integer = eitp__setting_integer(setting, values);
-    char digits[40];
-    const char *choice;
-    size_t length = 0;
-    if (setting->kind == EITP_SETTING_FLAG && (integer == 0 || integer == 1)) {
-        snprintf(text, size, "%s", integer ? "true" : "false");
-    } else if (setting->kind == EITP_SETTING_NUMBER) {
-        eitp__json_format_number(eitp__setting_number(setting, values), digits);
-        snprintf(text, size, "%s", digits);
-    } else if (setting->kind == EITP_SETTING_UNSIGNED) {
-        snprintf(text, size, "%llu", (unsigned long long)integer);
-    } else {
-        choice = setting->kind == EITP_SETTING_CHOICE ? eitp__setting_choice(setting, integer, &length) : "";
-        if (length)
-            snprintf(text, size, "%.*s", (int)length, choice);
-        else
-            snprintf(text, size, "%lld", (long long)integer);
-    }
-}
-
-void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text, size_t size) {
-    if (text && size)
-        *text = 0;
-    if (setting && config && text && size)
-        eitp__setting_describe(setting, config, text, size);
-}
-
-int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config) {
-    if (!setting || !config)
-        return 0;
-    return setting->kind == EITP_SETTING_NUMBER ? (int64_t)eitp__setting_number(setting, config)
-                                                : eitp__setting_integer(setting, config);
-}
-
-double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config) {
-    return setting && config ? eitp__setting_number(setting, config) : 0;
-}
-
-/* ---- Bounds ---- */
-
-/* Formats the choices: "none or windows", "constant, linear or cosine". */
-static void eitp__setting_list_choices(const eitp_setting *setting, char *text, size_t size) {
-    size_t at = 0, length, next;
-    for (int64_t i = 0; at < size; i++) {
-        const char *choice = eitp__setting_choice(setting, i, &length);
-        if (!length)
-            return;
-        eitp__setting_choice(setting, i + 1, &next);
-        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, choice);
-    }
-}
-
-void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
-    int used = 0;
-    if (!text || !size)
-        return;
-    *text = 0;
-    if (setting && setting->kind == EITP_SETTING_CHOICE) {
-        eitp__setting_list_choices(setting, text, size);
-    } else if (setting && setting->kind == EITP_SETTING_FLAG) {
-        snprintf(text, size, "true or false");
-    } else if (setting) {
-        if (setting->min > -EITP__UNBOUNDED)
-            used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
-                            setting->min);
-        if (setting->max < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
-            snprintf(text + used, size - (size_t)used, "%s%s %.16g", used ? " and " : "",
-                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->max);
-    }
-}
-
-/* The bounds of an integer. An UNSIGNED without an upper bound may have any bits: JSON stores it as signed. */
-static void eitp__setting_limits(const eitp_setting *setting, int64_t *min, int64_t *max) {
-    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->max >= EITP__UNBOUNDED;
-    *min = wraps || setting->min <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->min;
-    *max = setting->max >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->max;
-}
-
-/* NaN is out of bounds. */
-static int eitp__setting_is_within(const eitp_setting *setting, const void *values) {
-    const int64_t integer = eitp__setting_integer(setting, values);
-    const double number = eitp__setting_number(setting, values);
-    int64_t min, max;
-    size_t length;
-    if (setting->kind == EITP_SETTING_CHOICE) {
-        eitp__setting_choice(setting, integer, &length);
-        return length > 0;
-    }
-    if (setting->kind == EITP_SETTING_NUMBER)
-        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->min : number >= setting->min) &&
-               (setting->flags & EITP_SETTING_BELOW ? number < setting->max : number <= setting->max);
-    eitp__setting_limits(setting, &min, &max);
-    return integer >= min && integer <= max;
-}
-
-static eitp_status eitp__setting_fail(const eitp_setting *setting, double got, eitp_error *error) {
-    char bounds[200];
-    eitp_setting_bounds(setting, bounds, sizeof bounds);
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got %.16g)", setting->name, bounds, got);
-}
-
-EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error) {
-    return eitp__setting_is_within(setting, values)
-               ? EITP_OK
-               : eitp__setting_fail(setting, eitp__setting_number(setting, values), error);
-}
-
-EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(eitp__settings) && !status; i++)
-        status = eitp__setting_check(&eitp__settings[i], config, error);
-    if (!status && config->micro_batches_per_pass > config->grad_accum)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
-                            (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
-    if (!status && config->skip_spikes && !(config->spike_threshold > 0))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
-                            config->spike_threshold);
-    return status;
-}
-
-eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
-                                     eitp_error *error) {
-    eitp_trainer_config changed;
-    eitp_status status;
-    if (!setting || !config)
-        return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
-    if (setting->kind == EITP_SETTING_NUMBER)
-        return eitp_setting_set_number(setting, (double)value, config, error);
-    /* Values that the member cannot hold. */
-    if ((setting->kind == EITP_SETTING_UNSIGNED && value < 0) ||
-        (eitp__setting_size(setting) == sizeof(int) && (value < 0 || value > INT_MAX)))
-        return eitp__setting_fail(setting, (double)value, error);
-    changed = *config;
-    eitp__setting_store(setting, value, 0, &changed);
-    status = eitp__setting_check(setting, &changed, error);
-    if (!status)
-        *config = changed;
-    return status;
-}
-
-eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
-                                      eitp_error *error) {
-    eitp_trainer_config changed;
-    eitp_status status;
-    if (!setting || !config)
-        return eitp__fail_null(error, "eitp_setting_set_unsigned", "setting and config");
-    if (value <= INT64_MAX)
-        return eitp_setting_set_integer(setting, (int64_t)value, config, error);
-    if (setting->kind == EITP_SETTING_NUMBER)
-        return eitp_setting_set_number(setting, (double)value, config, error);
-    if (setting->kind != EITP_SETTING_UNSIGNED)
-        return eitp__setting_fail(setting, (double)value, error);
-    changed = *config;
-    eitp__setting_store(setting, (int64_t)value, 0, &changed);
-    status = eitp__setting_check(setting, &changed, error);
-    if (!status)
-        *config = changed;
-    return status;
-}
-
-eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
-                                    eitp_error *error) {
-    eitp_trainer_config changed;
-    eitp_status status;
-    if (!setting || !config)
-        return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
-    if (setting->kind != EITP_SETTING_NUMBER)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is an integer; set it with eitp_setting_set_integer",
-                          setting->name);
-    changed = *config;
-    eitp__setting_store(setting, 0, value, &changed);
-    status = eitp__setting_check(setting, &changed, error);
-    if (!status)
-        *config = changed;
-    return status;
-}
-
-/* ---- JSON ---- */
-
-EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *values, eitp__buffer *text) {
-    const int64_t integer = eitp__setting_integer(setting, values);
-    if (setting->kind == EITP_SETTING_NUMBER)
-        eitp__json_write_number(text, eitp__setting_number(setting, values));
-    else if (setting->kind == EITP_SETTING_FLAG)
-        eitp__buffer_add_text(text, integer ? "true" : "false");
-    else
-        eitp__buffer_format(text, "%lld", (long long)integer);
-}
-
-EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object) {
-    static const char *const renamed[][2] = {{"micro_batches_per_pass", "merged"}};
-    for (size_t i = 0; i < EITP__COUNT(renamed); i++) {
-        if (!strcmp(name, renamed[i][0]) && !eitp__json_member(object, name))
-            return eitp__json_member(object, renamed[i][1]) ? renamed[i][1] : name;
-    }
-    return name;
-}
-
-static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const char *name, const eitp__json *object,
-                                              void *values, eitp_error *error) {
-    int64_t min, max;
-    eitp_status status;
-    int64_t integer = eitp__setting_integer(setting, values);
-    eitp__setting_limits(setting, &min, &max);
-    status = eitp__json_get_integer(object, name, min, max, &integer, error);
-    eitp__setting_store(setting, integer, 0, values);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
-                                             eitp_error *error) {
-    const char *name = eitp__setting_name_in(setting->name, object);
-    double number = eitp__setting_number(setting, values);
-    int flag = (int)eitp__setting_integer(setting, values);
-    eitp_status status;
-    if (!eitp__json_member(object, name))
-        return setting->flags & EITP_SETTING_OPTIONAL
-                   ? EITP_OK
-                   : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", setting->name);
-    if (setting->kind == EITP_SETTING_NUMBER) {
-        status = eitp__json_get_number(object, name, setting->min, setting->max, &number, error);
-        eitp__setting_store(setting, 0, number, values);
-    } else if (setting->kind == EITP_SETTING_FLAG) {
-        status = eitp__json_get_boolean(object, name, &flag, error);
-        eitp__setting_store(setting, flag, 0, values);
-    } else {
-        status = eitp__setting_read_integer(setting, name, object, values, error);
-    }
-    /* Excluded bounds are all that can still be violated. */
-    if (!status && eitp__setting_check(setting, values, error))
-        status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu",
-                                   (unsigned long long)eitp__json_member(object, name)->line);
-    return status;
-}
-/* <<src/train/settings.c */
-
 /* >>src/train/batch.c */
 /* The capacity in rows. */
 static int64_t eitp__batch_rows(const eitp_pass *pass) {
@@ -54776,21 +54789,76 @@ EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__js
 /* <<src/train/spikes.c */
 
 /* >>src/train/trainer_config.c */
+#define EITP__TRAINER_SETTING(member, name, kind, value, min, max, flags, difference, choices, help)                   \
+    EITP__SETTING(eitp_trainer_config, , member, name, kind, value, min, max, flags, difference, choices, help)
+
+static const eitp_setting eitp__trainer_settings[] = {
+    EITP__TRAINER_SETTING(dense_rows, "dense_rows", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
+                          "no padding between the micro-batches of a pass: slightly faster for odd shapes, but results "
+                          "depend on how many a pass takes"),
+    EITP__TRAINER_SETTING(batch_size, "batch_size", INTEGER, 1, 1, 1 << 20, 0, REFUSED, NULL,
+                          "sequences per micro-batch"),
+    EITP__TRAINER_SETTING(grad_accum, "grad_accum", INTEGER, 4, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches per step"),
+    EITP__TRAINER_SETTING(micro_batches_per_pass, "micro_batches_per_pass", INTEGER, 0, 0, 1 << 20, 0, ACCEPTED, NULL,
+                          "micro-batches per forward and backward pass; 0: as many as memory allows"),
+    EITP__TRAINER_SETTING(data_workers, "data_workers", INTEGER, 0, 0, 256, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                          "threads that read batches ahead; 0: read in the training thread"),
+    EITP__TRAINER_SETTING(prefetch, "prefetch", INTEGER, 2, 1, 1024, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                          "steps that each data worker reads ahead"),
+    EITP__TRAINER_SETTING(seed, "seed", UNSIGNED, 0, 0, EITP__UNBOUNDED, 0, REFUSED, NULL,
+                          "seed of dropout and shuffling"),
+    EITP__TRAINER_SETTING(shuffle, "shuffle", CHOICE, EITP_SHUFFLE_WINDOWS, 0, 1, 0, REFUSED, "none windows",
+                          "order of the training windows in an epoch"),
+    EITP__TRAINER_SETTING(schedule.kind, "lr_schedule", CHOICE, EITP_SCHEDULE_CONSTANT, 0, 3, 0, LOGGED,
+                          "constant linear cosine cosine_with_restarts", "learning rate schedule after warm-up"),
+    EITP__TRAINER_SETTING(schedule.cycles, "lr_cycles", INTEGER, 1, 1, EITP__LARGEST_COUNT, EITP_SETTING_OPTIONAL,
+                          LOGGED, NULL, "cycles of cosine_with_restarts"),
+    EITP__TRAINER_SETTING(schedule.warmup, "warmup_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                          "steps over which the learning rate rises to its peak"),
+    EITP__TRAINER_SETTING(schedule.steps, "schedule_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                          "step at which the schedule ends"),
+    EITP__TRAINER_SETTING(last_sample, "last_sample", UNSIGNED, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                          "samples after which training stops; 0: never"),
+    EITP__TRAINER_SETTING(max_grad_norm, "max_grad_norm", NUMBER, 0.5, 0, 1e30, 0, LOGGED, NULL,
+                          "clip the gradient to this norm; 0: no clipping"),
+    EITP__TRAINER_SETTING(spike_threshold, "spike_threshold", NUMBER, 10, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                          "deviations above the median of the last steps from which on a loss or gradient norm is a "
+                          "spike; 0: none is"),
+    EITP__TRAINER_SETTING(skip_spikes, "skip_spikes", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                          "do not apply a step whose gradient norm is a spike"),
+    EITP__OPTIMIZER_SETTINGS(eitp_trainer_config, optimizer_config.),
+    EITP__TRAINER_SETTING(schedule.peak, "lr", NUMBER, 5e-5, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
+    EITP__TRAINER_SETTING(layer_lr_decay, "layer_lr_decay", NUMBER, 1, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE,
+                          LOGGED, NULL,
+                          "factor of the learning rate from each layer to the one below it; 1: the same for all"),
+    EITP__TRAINER_SETTING(schedule.final, "final_lr", NUMBER, 0, 0, 1000, 0, LOGGED, NULL,
+                          "learning rate at the end of the schedule"),
+};
+
+const eitp_setting *eitp_trainer_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__trainer_settings);
+    return eitp__trainer_settings;
+}
+
 eitp_trainer_config eitp_trainer_config_default(void) {
-    eitp_trainer_config config;
-    memset(&config, 0, sizeof config);
-    config.batch_size = 1;
-    config.grad_accum = 4;
-    config.max_grad_norm = 0.5;
-    config.spike_threshold = 10;
+    eitp_trainer_config config = EITP__ZERO;
     config.optimizer_config = eitp_optimizer_config_default();
-    config.schedule.kind = EITP_SCHEDULE_CONSTANT;
-    config.schedule.peak = 5e-5;
-    config.schedule.cycles = 1;
-    config.layer_lr_decay = 1;
-    config.shuffle = EITP_SHUFFLE_WINDOWS;
-    config.prefetch = 2;
+    eitp__settings_reset(eitp__trainer_settings, EITP__COUNT(eitp__trainer_settings), &config);
     return config;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config *config, eitp_error *error) {
+    eitp_status status =
+        eitp__settings_check(eitp__trainer_settings, EITP__COUNT(eitp__trainer_settings), config, error);
+    if (!status && config->micro_batches_per_pass > config->grad_accum)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
+                            (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (!status && config->skip_spikes && !(config->spike_threshold > 0))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
+                            config->spike_threshold);
+    return status;
 }
 
 /* The context must keep parameters in the form that the optimizer updates. */
@@ -54811,7 +54879,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error) {
-    eitp_status status = eitp__settings_check(config, error);
+    eitp_status status = eitp__trainer_settings_check(config, error);
     if (!status && config->layer_lr_decay < 1 && (!task->model || task->model->config.layers < 1))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "layer_lr_decay is %g, but the task has no model with blocks; set it to 1",
@@ -55439,12 +55507,7 @@ typedef struct eitp__state_field {
 } eitp__state_field;
 
 #define EITP__STATE_FIELD(name, kind, member, min, max, difference, before)                                            \
-    {                                                                                                                  \
-        {                                                                                                              \
-            name, EITP_SETTING_##kind, offsetof(eitp__state, member), min, max, 0, EITP_DIFFERENCE_##difference, NULL, \
-            ""},                                                                                                       \
-            before                                                                                                     \
-    }
+    { EITP__SETTING(eitp__state, , member, name, kind, 0, min, max, 0, difference, NULL, ""), before }
 
 /* Data are compared by eitp__compare_data, hence ACCEPTED here. */
 static const eitp__state_field eitp__state_fields[] = {
@@ -56124,8 +56187,8 @@ static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_differ
         const void *my_values = eitp__state_values(&walk, mine), *their_values = eitp__state_values(&walk, theirs);
         if (setting->difference != difference || eitp__setting_equal(setting, my_values, their_values))
             continue;
-        eitp__setting_describe(setting, my_values, here, sizeof here);
-        eitp__setting_describe(setting, their_values, there, sizeof there);
+        eitp_setting_format(setting, my_values, here, sizeof here);
+        eitp_setting_format(setting, their_values, there, sizeof there);
         if (difference == EITP_DIFFERENCE_REFUSED)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",
@@ -56715,7 +56778,7 @@ static eitp_status eitp__edit_replace(eitp__checkpoint_edit *edit, eitp_setting_
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__edit_setting(edit, &changes[i], error);
     if (!status)
-        status = eitp__settings_check(&edit->state.info.config, error);
+        status = eitp__trainer_settings_check(&edit->state.info.config, error);
     if (status)
         return status;
     eitp__manifest_init(&manifest, edit->host, edit->head.step, edit->head.is_counted);
@@ -60967,17 +61030,58 @@ eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char *path, ei
 /* >>src/run/run.c */
 /* Creating, starting and destroying runs. */
 
+#define EITP__RUN_SETTING(member, name, kind, value, min, max, choices, help)                                          \
+    EITP__SETTING(eitp_run_config, , member, name, kind, value, min, max, 0, ACCEPTED, choices, help)
+
+static const eitp_setting eitp__run_settings[] = {
+    EITP__TEXT_SETTING(eitp_run_config, , directory, "output_dir", "out", ACCEPTED,
+                       "directory of checkpoints and records"),
+    EITP__RUN_SETTING(steps, "steps", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
+                      "optimizer steps in total; 0: until the end of data"),
+    EITP__RUN_SETTING(eval_steps, "eval_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
+                      "validate before step 1, every N steps and at the end; 0: only at the end"),
+    EITP__RUN_SETTING(eval_epochs, "eval_every_frac", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                      "validate before step 1, after each such fraction of an epoch and at the end; 0: do not"),
+    EITP__RUN_SETTING(eval_samples, "eval_windows", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
+                      "validate on N windows drawn from all of the data with a fixed seed; 0: on all"),
+    EITP__RUN_SETTING(eval_fraction, "eval_frac", NUMBER, 0, 0, 1, NULL,
+                      "the same as a fraction of the windows; 0: on eval_windows"),
+    EITP__RUN_SETTING(save_steps, "save_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
+                      "write a checkpoint every N steps and at the end; 0: only at the end"),
+    EITP__RUN_SETTING(save_epochs, "save_every_epochs", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                      "write a checkpoint every N epochs; 0: do not"),
+    EITP__RUN_SETTING(save_seconds, "save_seconds", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                      "also write a checkpoint every X seconds; 0: do not"),
+    EITP__RUN_SETTING(save_total_limit, "save_total_limit", INTEGER, 2, 0, EITP__LARGEST_COUNT, NULL,
+                      "checkpoints to keep; 0: all"),
+    EITP__TEXT_SETTING(eitp_run_config, , keep_best, "keep_best", NULL, ACCEPTED,
+                       "save when this metric of an evaluation, such as loss or macro_f1, is the best so far, and keep "
+                       "that checkpoint as well"),
+    EITP__RUN_SETTING(patience, "patience", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
+                      "stop after N evaluations in a row without improvement; 0: never"),
+    EITP__RUN_SETTING(max_nonfinite, "max_nonfinite", INTEGER, 5, 1, EITP__LARGEST_COUNT, NULL,
+                      "stop after N steps in a row whose gradient is not finite"),
+    EITP__RUN_SETTING(
+        check_finite, "check_finite", CHOICE, EITP_CHECK_FINITE_STEP, 0, 2, "step no op",
+        "look for numbers that are not finite: in the gradient of each step; not at all; or in the result "
+        "of every op, to find the first one (slow)"),
+    EITP__RUN_SETTING(auto_shrink, "auto_shrink", FLAG, 0, 0, 1, NULL,
+                      "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not "
+                      "enough"),
+    EITP__RUN_SETTING(memory_check_seconds, "memory_check_seconds", NUMBER, 0.05, -EITP__UNBOUNDED, EITP__UNBOUNDED,
+                      NULL, "least time between two looks at free memory; 0: before every step too; negative: never"),
+    EITP__RUN_SETTING(metrics, "metrics", FLAG, 1, 0, 1, NULL, "write metrics.jsonl in the output directory"),
+};
+
+const eitp_setting *eitp_run_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__run_settings);
+    return eitp__run_settings;
+}
+
 eitp_run_config eitp_run_config_default(void) {
-    eitp_run_config config;
-    memset(&config, 0, sizeof config);
-    config.directory = "out";
-    config.steps = 1000;
-    config.eval_steps = 500;
-    config.save_steps = 500;
-    config.save_total_limit = 2;
-    config.max_nonfinite = 5;
-    config.memory_check_seconds = 0.05;
-    config.metrics = 1;
+    eitp_run_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__run_settings, EITP__COUNT(eitp__run_settings), &config);
     return config;
 }
 
@@ -60989,20 +61093,7 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
         if (!config->sinks[i].record)
             return eitp__fail_null(error, "eitp_run_config", "the record function of a sink");
     }
-    if (config->steps < 0 || config->eval_steps < 0 || config->eval_samples < 0 || config->save_steps < 0 ||
-        !(config->eval_epochs >= 0) || !(config->save_epochs >= 0) || !(config->save_seconds >= 0) ||
-        config->save_total_limit < 0 || config->patience < 0 || config->max_nonfinite < 1)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_run_config: steps, eval_steps, eval_epochs, eval_samples, save_steps, save_epochs, "
-                          "save_seconds, save_total_limit and patience must be 0 or more, max_nonfinite 1 or more");
-    if ((unsigned)config->check_finite > EITP_CHECK_FINITE_OP)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_run_config: unknown check_finite %d (see eitp_check_finite)",
-                          (int)config->check_finite);
-    if (!(config->eval_fraction >= 0 && config->eval_fraction <= 1))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_run_config: eval_fraction must be 0 to 1 (got %g)",
-                          config->eval_fraction);
-    return EITP_OK;
+    return eitp__settings_check(eitp__run_settings, EITP__COUNT(eitp__run_settings), config, error);
 }
 
 /* ---- Observers ---- */

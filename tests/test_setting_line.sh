@@ -1,6 +1,6 @@
 #!/bin/sh
-# A setting is one line: the command, built with an eitp.h with three more rows in the table, offers, checks, records,
-# saves, resumes and compares them.
+# A setting is one line: the command, built with an eitp.h with three more rows in the trainer's table and one in the
+# run's, offers, checks, records, saves, resumes and compares them.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -20,14 +20,19 @@ check() {
     fi
 }
 
-# The three rows, and their members.
+# The rows, and their members.
 awk '/^} eitp_trainer_config;$/ { print "    double how_much; eitp_shuffle which_one; int keep_it;" }
+    /^} eitp_run_config;$/ { print "    int64_t naps;" }
     { print }
-    /^static const eitp_setting eitp__settings\[\] = {$/ {
-        print "EITP__SETTING(\"keep_it\", FLAG, keep_it, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL, \"made-up flag\"),"
-        print "EITP__SETTING(\"how_much\", NUMBER, how_much, 0, 1, EITP_SETTING_BELOW | EITP_SETTING_OPTIONAL, REFUSED,"
+    /^static const eitp_setting eitp__run_settings\[\] = {$/ {
+        print "EITP__RUN_SETTING(naps, \"naps\", INTEGER, 2, 0, 9, NULL, \"made-up count\"),"
+    }
+    /^static const eitp_setting eitp__trainer_settings\[\] = {$/ {
+        print "EITP__TRAINER_SETTING(keep_it, \"keep_it\", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,"
+        print "\"made-up flag\"),"
+        print "EITP__TRAINER_SETTING(how_much, \"how_much\", NUMBER, 0, 0, 1, EITP_SETTING_BELOW | EITP_SETTING_OPTIONAL, REFUSED,"
         print "NULL, \"made-up number\"),"
-        print "EITP__SETTING(\"which_one\", CHOICE, which_one, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, \"this that\","
+        print "EITP__TRAINER_SETTING(which_one, \"which_one\", CHOICE, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, \"this that\","
         print "\"made-up choice\"),"
     }' eitp.h >"$work/eitp.h"
 # The command includes the declarations alone. What it says does not depend on kernels.
@@ -58,6 +63,9 @@ check "help" run train --help
 check "help: a flag" grep -q '^  --keep-it  *made-up flag$' out
 check "help: a number" grep -q '^  --how-much X  *made-up number (default: 0)$' out
 check "help: a choice" grep -q '^  --which-one this|that  *made-up choice (default: this)$' out
+check "help: of a run" grep -q '^  --naps N  *made-up count (default: 2)$' out
+check "bounds: of a run" test "$(./eitp train --naps 10 2>&1)" = \
+    "error: --naps 10 is out of range; it must be at least 0 and at most 9"
 check "--config, --print-config" run train --config config.json --which_one=that --print-config
 check "--config" grep -q '^how-much  *0.25  (config.json:1)$' out
 check "the command line" grep -q '^which-one  *"that"  (command line)$' out
@@ -68,8 +76,8 @@ check "another name is suggested" test "$(./eitp train --how-mach 1 2>&1)" = \
     "error: unknown option 'how-mach'; did you mean 'how-much'?"
 check "without it" run train $train --steps 1 --output-dir without
 check "checkpoints omit defaults" sh -c '! grep -q "keep_it\|how_much\|which_one" without/checkpoint-1/*.json'
-check "with it" run train $train --steps 1 --how-much 0.25 --keep-it --which-one that --output-dir with
-check "run.json" grep -q '"keep-it": true, .*"how-much": 0.25, "which-one": "that"' with/run.json
+check "with it" run train $train --steps 1 --how-much 0.25 --keep-it --which-one that --naps 3 --output-dir with
+check "run.json" grep -q '"keep-it": true, .*"how-much": 0.25, "which-one": "that", .*"naps": 3' with/run.json
 check "the checkpoint" grep -q '^  "how_much": 0.25,$' with/checkpoint-1/trainer_state.json
 check "resuming keeps it" run train --resume auto --output-dir with --steps 2 --no-keep-it
 check "a difference is logged" grep -q "keep_it was true in '.*' and is false from here on" err

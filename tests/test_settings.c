@@ -215,7 +215,7 @@ static void check_value(const eitp_setting *setting, int64_t integer, double num
     CHECK_THAT(status == expected, "%s = %lld or %.17g", setting->name, (long long)integer, number);
     store(setting, integer, number, &stored);
     CHECK_THAT(!memcmp(&set, is_within ? &stored : &before, sizeof set), "%s", setting->name);
-    CHECK_THAT(eitp__settings_check(&stored, &error_) == expected, "%s = %lld or %.17g", setting->name,
+    CHECK_THAT(eitp__trainer_settings_check(&stored, &error_) == expected, "%s = %lld or %.17g", setting->name,
                (long long)integer, number);
     CHECK_THAT(is_within || (!strncmp(error_.message, setting->name, strlen(setting->name)) &&
                              strstr(error_.message, " must be ")),
@@ -262,7 +262,7 @@ static void a_message_says_what_is_allowed(void) {
     CHECK(!eitp_setting_set_integer(setting_named("lr"), 1, &config, &error_) && config.schedule.peak == 1);
     CHECK(eitp_setting_integer(setting_named("lr"), &config) == 1);
     config.optimizer_config.beta1 = 2;
-    CHECK(eitp__settings_check(&config, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "beta1"));
+    CHECK(eitp__trainer_settings_check(&config, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "beta1"));
     config.schedule.kind = EITP_SCHEDULE_COSINE;
     config.seed = UINT64_MAX;
     config.schedule.final = 0.1;
@@ -280,20 +280,77 @@ static void a_message_says_what_is_allowed(void) {
     CHECK_THAT(!strcmp(text, "none or windows"), "%s", text);
 }
 
-/* Settings do not overlap, and their defaults are within the bounds. */
-static void the_table_is_sound(void) {
-    const eitp_trainer_config defaults = eitp_trainer_config_default();
-    unsigned char used[sizeof(eitp_trainer_config)] = {0};
+/* Settings do not overlap, have names and help of their own, and their defaults are within the bounds. */
+static void a_table_is_sound(const eitp_setting *settings, size_t count, const void *defaults, size_t size) {
+    unsigned char *used = (unsigned char *)calloc(size, 1);
+    REQUIRE(used);
+    for (size_t i = 0; i < count; i++) {
+        const eitp_setting *setting = &settings[i];
+        CHECK_THAT(!eitp__setting_check(setting, defaults, &error_), "%s", error_.message);
+        CHECK_THAT((setting->kind == EITP_SETTING_CHOICE) == (setting->choices != NULL), "%s", setting->name);
+        CHECK_THAT(*setting->help, "%s", setting->name);
+        for (size_t k = 0; k < i; k++)
+            CHECK_THAT(strcmp(settings[k].name, setting->name), "%s", setting->name);
+        for (size_t k = 0; k < setting->size; k++)
+            CHECK_THAT(setting->offset + k < size && !used[setting->offset + k]++, "%s", setting->name);
+    }
+    free(used);
+}
+
+static void the_tables_are_sound(void) {
+    const eitp_trainer_config trainer = eitp_trainer_config_default();
+    const eitp_run_config run_config = eitp_run_config_default();
     size_t count;
     const eitp_setting *settings = eitp_trainer_settings(&count);
-    CHECK_THAT(eitp__settings_check(&defaults, &error_) == EITP_OK, "%s", error_.message);
-    for (size_t i = 0; i < count; i++) {
-        const int is_small = settings[i].kind == EITP_SETTING_FLAG || settings[i].kind == EITP_SETTING_CHOICE;
-        CHECK_THAT((settings[i].kind == EITP_SETTING_CHOICE) == (settings[i].choices != NULL), "%s", settings[i].name);
-        CHECK_THAT(setting_named(settings[i].name) == &settings[i] && *settings[i].help, "%s", settings[i].name);
-        for (size_t k = 0; k < (is_small ? 4u : 8u); k++)
-            CHECK_THAT(settings[i].offset + k < sizeof used && !used[settings[i].offset + k]++, "%s", settings[i].name);
-    }
+    a_table_is_sound(settings, count, &trainer, sizeof trainer);
+    settings = eitp_run_settings(&count);
+    a_table_is_sound(settings, count, &run_config, sizeof run_config);
+}
+
+/* Members that the table has are set to its defaults, and others are left alone. */
+static void a_reset_sets_the_defaults(void) {
+    const eitp_run_config defaults = eitp_run_config_default();
+    eitp_run_config config;
+    size_t count;
+    const eitp_setting *settings = eitp_run_settings(&count);
+    memset(&config, 1, sizeof config);
+    eitp__settings_reset(settings, count, &config);
+    for (size_t i = 0; i < count; i++)
+        CHECK_THAT(eitp__setting_equal(&settings[i], &config, &defaults), "%s", settings[i].name);
+    CHECK(!strcmp(config.directory, "out") && !config.keep_best && config.steps == 1000 && config.metrics == 1);
+    CHECK(config.async_save_bytes == UINT64_C(0x0101010101010101));
+}
+
+static const eitp_setting *run_setting(const char *name) {
+    size_t count, i = 0;
+    const eitp_setting *settings = eitp_run_settings(&count);
+    while (i < count && strcmp(settings[i].name, name))
+        i++;
+    return i < count ? &settings[i] : NULL;
+}
+
+static void texts_are_settings(void) {
+    eitp_run_config config = eitp_run_config_default(), same = config;
+    const eitp_setting *keep_best = run_setting("keep_best");
+    char text[20], loss[] = "loss";
+    REQUIRE(keep_best);
+    CHECK(!eitp_setting_set_text(keep_best, "loss", &config, &error_) && !strcmp(config.keep_best, "loss"));
+    CHECK(!eitp__setting_equal(keep_best, &config, &same));
+    same.keep_best = loss;
+    CHECK(eitp__setting_equal(keep_best, &config, &same));
+    eitp_setting_format(keep_best, &config, text, sizeof text);
+    CHECK(!strcmp(text, "loss") && !eitp_setting_integer(keep_best, &config));
+    CHECK(!eitp_setting_set_text(keep_best, NULL, &config, &error_) && !config.keep_best);
+    eitp_setting_format(keep_best, &config, text, sizeof text);
+    CHECK(!*text);
+    eitp_setting_bounds(keep_best, text, sizeof text);
+    CHECK(!*text);
+    CHECK(eitp_setting_set_integer(keep_best, 1, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_setting_set_unsigned(keep_best, 1, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_setting_set_number(keep_best, 1, &config, &error_) == EITP_ERROR_ARGUMENT && !config.keep_best);
+    CHECK(eitp_setting_set_text(run_setting("steps"), "1", &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(!strcmp(error_.message, "steps is not a text"), "%s", error_.message);
+    CHECK(eitp_setting_set_text(NULL, "1", &config, &error_) == EITP_ERROR_ARGUMENT);
 }
 
 /* The warnings that the library logs. */
@@ -390,7 +447,9 @@ static void an_earlier_state_is_resumed(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(the_table_is_sound),
+        TEST(the_tables_are_sound),
+        TEST(a_reset_sets_the_defaults),
+        TEST(texts_are_settings),
         TEST(bounds_are_checked),
         TEST(a_message_says_what_is_allowed),
         TEST(the_state_is_written_as_the_golden_one),

@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-/* An option of the command. A setting of the trainer takes from the library what its row leaves open. */
+/* An option of the command. A setting takes from the library what its row leaves open. */
 typedef struct option_row {
     const char *name;
     /* Other names, separated by spaces. "name=on|off" is a flag: true gives the option the value `on`, false `off`. */
@@ -157,44 +157,32 @@ static const option_row rows[] = {
      OPTIONS_TRAIN, 1, ""},
     {"spike-threshold", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"skip-spikes", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
-    {"max-nonfinite", "", KIND_INTEGER, 1, LARGEST, "5", "N", OPTIONS_TRAIN, 1,
-     "stop after N steps in a row whose gradient is not finite"},
-    {"check-finite", "", KIND_CHOICE, 0, 0, "step", "step no=none=false op", OPTIONS_TRAIN, 0,
-     "look for numbers that are not finite: in the gradient of each step; not at all; or in the result of every op, to "
-     "find "
-     "the first one (slow)"},
+    {"max-nonfinite", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"check-finite", "", KIND_SETTING, 0, 0, NULL, "no=none=false", OPTIONS_TRAIN, 0, ""},
     {"eval", "eval-strategy evaluation-strategy do-eval=steps|no", KIND_CHOICE, 0, 0, NULL,
      "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to validate: never; every --eval-steps; or every --eval-every-frac of an epoch (default: steps)"},
-    {"eval-steps", "eval-every", KIND_INTEGER, 0, LARGEST, "500", "N", OPTIONS_TRAIN, 1,
-     "validate before step 1, every N steps and at the end; 0: only at the end"},
+    {"eval-steps", "eval-every", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"eval-every-frac", "val-check-interval", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN, 1,
      "validate before step 1, after each such fraction of an epoch and at the end (default with --eval epoch: 1)"},
-    {"eval-windows", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
-     "validate on N windows drawn from all of the data with a fixed seed; 0: on all"},
+    {"eval-windows", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"eval-frac", "limit-val-batches", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
      "the same as a fraction of the windows"},
     {"save-strategy", "", KIND_CHOICE, 0, 0, NULL, "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to write checkpoints: only the last; every --save-steps; or at each epoch's end (default: steps)"},
-    {"save-steps", "save-every checkpoint-steps", KIND_INTEGER, 0, LARGEST, "500", "N", OPTIONS_TRAIN, 1,
-     "write a checkpoint every N steps and at the end; 0: only at the end"},
-    {"save-seconds", "", KIND_NUMBER, 0, LARGEST, "0", "X", OPTIONS_TRAIN, 1,
-     "also write a checkpoint every X seconds; 0: do not"},
+    {"save-steps", "save-every checkpoint-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"save-seconds", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"async-save", "", KIND_CHOICE, 0, 0, "auto", "auto no=false", OPTIONS_TRAIN, 1,
      "write checkpoints beside the next steps, from a copy, if the memory budget has room for one; no: training waits"},
-    {"save-total-limit", "keep-checkpoints", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TRAIN, 1,
-     "checkpoints to keep; 0: all"},
+    {"save-total-limit", "keep-checkpoints", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"post-save-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
      "shell command to run beside training after a checkpoint is written, such as a copy to another disk; its "
      "environment has EITP_CHECKPOINT and EITP_STEP; the end waits for it until Ctrl-C"},
     {"backup-steps", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
      "run --post-save-cmd only for the first checkpoint after every N steps; 0: for each"},
-    {"keep-best", "metric-for-best-model load-best-model-at-end=~loss|", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN,
-     1,
-     "save when this metric of an evaluation, such as loss or macro_f1, is the best so far, and keep that checkpoint "
-     "as well"},
-    {"patience", "early-stopping-patience", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
-     "stop after N evaluations in a row without improvement; 0: never"},
+    {"keep-best", "metric-for-best-model load-best-model-at-end=~loss|", KIND_SETTING, 0, 0, NULL, "NAME",
+     OPTIONS_TRAIN, 1, ""},
+    {"patience", "early-stopping-patience", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"log-every", "logging-steps log-steps log-interval log-freq training-log-freq", KIND_INTEGER, 1, LARGEST, "10",
      "N", OPTIONS_TRAIN, 1, "steps between two log lines when standard error is not a terminal"},
     {"report-to", "report", KIND_CHOICE, 0, 0, "jsonl",
@@ -223,9 +211,8 @@ static const option_row rows[] = {
     {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE",
      FITS | OPTIONS_BENCH_STEP | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
      "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},
-    {"auto-shrink", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
-     "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not enough (default: "
-     "only with --profile low-memory, safe or tiny)"},
+    {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
+     " (default: only with --profile low-memory, safe or tiny)"},
     {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
      "DeepSpeed configuration to read batch sizes, precision, clipping, optimizer and schedule from"},
     {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "text to continue"},
@@ -299,8 +286,10 @@ static const option_row rows[] = {
 
 typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
 
-/* Settings that are options under another name; NULL: that --steps and --epochs determine. */
-static const struct { const char *setting, *option; } renamed[] = {{"schedule_steps", NULL}, {"last_sample", NULL}};
+/* Settings that are not options: others determine them. */
+static const char *const derived[] = {"schedule_steps",    "last_sample",          "steps",
+                                      "output_dir",        "eval_every_frac",      "eval_frac",
+                                      "save_every_epochs", "memory_check_seconds", "metrics"};
 
 /* ---- Names ---- */
 
@@ -342,24 +331,34 @@ static void fill_from_row(option_entry *filled, const option_row *row) {
     filled->of_run = row->of_run;
 }
 
+owner_config option_owner_default(option_owner owner) {
+    owner_config config;
+    if (owner == OWNER_TRAINER)
+        config.trainer = eitp_trainer_config_default();
+    else
+        config.run = eitp_run_config_default();
+    return config;
+}
+
 /* Takes kind, bounds, choices and, where the row has none, default and help from the library. */
-static void fill_from_setting(option_entry *filled, const eitp_setting *setting, const option_row *row) {
-    static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG, KIND_CHOICE};
-    const eitp_trainer_config defaults = eitp_trainer_config_default();
+static void fill_from_setting(option_entry *filled, option_owner owner, const eitp_setting *setting,
+                              const option_row *row) {
+    static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG, KIND_CHOICE, KIND_TEXT};
+    const owner_config defaults = option_owner_default(owner);
     filled->setting = setting;
+    filled->owner = owner;
     filled->kind = kinds[setting->kind];
     filled->spellings = filled->kind == KIND_CHOICE ? filled->words : "";
     filled->words = filled->kind == KIND_CHOICE ? setting->choices : filled->words;
-    if (row->kind == KIND_SETTING)
-        snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, row->help);
+    snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, row->help);
     if (!filled->has_fallback)
         eitp_setting_format(setting, &defaults, filled->fallback, sizeof filled->fallback);
     filled->has_fallback = *filled->fallback != 0;
 }
 
 /* Adds a setting without a row: an option of train under its own name, recorded in run.json. */
-static void add_option(const eitp_setting *setting) {
-    static const char *const arguments[] = {"N", "N", "X", "", ""}; /* of the kinds of settings */
+static void add_option(option_owner owner, const eitp_setting *setting) {
+    static const char *const arguments[] = {"N", "N", "X", "", "", "TEXT"}; /* of the kinds of settings */
     const option_row row = {
         setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], OPTIONS_TRAIN, 1, ""};
     option_entry *added = &table[table_size];
@@ -371,7 +370,7 @@ static void add_option(const eitp_setting *setting) {
     fill_from_row(added, &row);
     for (char *at = added->name; *at; at++)
         *at = *at == '_' ? '-' : *at;
-    fill_from_setting(added, setting, &row);
+    fill_from_setting(added, owner, setting, &row);
 }
 
 /* Adds the library's optimizers in its order, each with its aliases, to the words of the row. */
@@ -431,6 +430,29 @@ static void add_optimizer_defaults(option_entry *rate, option_entry *decay) {
     add_help(decay, ")");
 }
 
+static int is_derived(const eitp_setting *setting) {
+    for (size_t i = 0; i < COMMAND_COUNT(derived); i++) {
+        if (!strcmp(derived[i], setting->name))
+            return 1;
+    }
+    return 0;
+}
+
+static void fill_from_owner(option_owner owner, const eitp_setting *settings, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const char *name = settings[i].name;
+        size_t k = 0;
+        if (is_derived(&settings[i]))
+            continue;
+        while (k < OPTION_COUNT && !option_names_equal(name, rows[k].name, strlen(rows[k].name)))
+            k++;
+        if (k < OPTION_COUNT)
+            fill_from_setting(&table[k], owner, &settings[i], &rows[k]);
+        else
+            add_option(owner, &settings[i]);
+    }
+}
+
 static void fill_table(void) {
     size_t count;
     const eitp_setting *settings = eitp_trainer_settings(&count);
@@ -438,18 +460,9 @@ static void fill_table(void) {
         fill_from_row(&table[i], &rows[i]);
     table_size = OPTION_COUNT;
     fill_optimizers(&table[OPTION_OPTIMIZER]);
-    for (size_t i = 0; i < count; i++) {
-        const char *name = settings[i].name;
-        size_t k = 0;
-        for (size_t n = 0; n < COMMAND_COUNT(renamed); n++)
-            name = strcmp(renamed[n].setting, settings[i].name) ? name : renamed[n].option;
-        while (name && k < OPTION_COUNT && !option_names_equal(name, rows[k].name, strlen(rows[k].name)))
-            k++;
-        if (name && k < OPTION_COUNT)
-            fill_from_setting(&table[k], &settings[i], &rows[k]);
-        else if (name)
-            add_option(&settings[i]);
-    }
+    fill_from_owner(OWNER_TRAINER, settings, count);
+    settings = eitp_run_settings(&count);
+    fill_from_owner(OWNER_RUN, settings, count);
     add_optimizer_defaults(&table[OPTION_LR], &table[OPTION_WEIGHT_DECAY]);
 }
 

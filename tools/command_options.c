@@ -12,8 +12,10 @@
 #define OPTIONS_WITH_POSITIONAL (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET)
 
 /* An UNSIGNED above INT64_MAX is negative in `value`. */
-static eitp_status set_setting(const eitp_setting *setting, const option_value *value, eitp_trainer_config *config,
+static eitp_status set_setting(const eitp_setting *setting, const option_value *value, void *config,
                                eitp_error *error) {
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp_setting_set_text(setting, value->texts[0], config, error);
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, value->number, config, error);
     if (setting->kind == EITP_SETTING_UNSIGNED)
@@ -21,16 +23,22 @@ static eitp_status set_setting(const eitp_setting *setting, const option_value *
     return eitp_setting_set_integer(setting, value->integer, config, error);
 }
 
-eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
+static eitp_status set_members(const option_set *o, option_owner owner, void *config, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t id = 0; id < option_count() && !status; id++) {
-        const eitp_setting *setting = option_of((option_id)id)->setting;
-        const option_value *value = &o->values[id];
-        if (!setting || !value->count)
-            continue;
-        status = set_setting(setting, value, config, error);
+        const option_entry *row = option_of((option_id)id);
+        if (row->setting && row->owner == owner && o->values[id].count)
+            status = set_setting(row->setting, &o->values[id], config, error);
     }
     return status;
+}
+
+eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
+    return set_members(o, OWNER_TRAINER, config, error);
+}
+
+eitp_status options_to_run_config(const option_set *o, eitp_run_config *config, eitp_error *error) {
+    return set_members(o, OWNER_RUN, config, error);
 }
 
 /* ---- Values ---- */
@@ -74,7 +82,7 @@ static eitp_status parse_flag(const option_entry *row, const char *value, option
 /* Compares a value with the library's bounds. */
 static eitp_status check_setting(const option_entry *row, const char *value, const option_value *parsed,
                                  const char *where, eitp_error *error) {
-    eitp_trainer_config config = eitp_trainer_config_default();
+    owner_config config = option_owner_default(row->owner);
     char bounds[100];
     eitp_status status = *value == '-' && row->kind == KIND_INTEGER
                              ? eitp_setting_set_integer(row->setting, parsed->integer, &config, error)

@@ -153,7 +153,7 @@ typedef enum option_id {
     OPTION_VERBOSE,
     OPTION_HELP,
     OPTION_COUNT,                       /* options with a row in the table */
-    OPTION_CAPACITY = OPTION_COUNT + 64 /* and the trainer's settings without a row */
+    OPTION_CAPACITY = OPTION_COUNT + 64 /* and settings without a row */
 } option_id;
 
 /* Where a value comes from; a later one of these overrides an earlier one. */
@@ -231,8 +231,9 @@ const char *options_name(option_id id);
 /* The option of a setting, or OPTION_CAPACITY. */
 option_id options_setting(const eitp_setting *setting);
 
-/* Sets the trainer's settings from the options that have values. */
+/* Set the settings of a trainer or a run from the options that have values. Texts belong to the options. */
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error);
+eitp_status options_to_run_config(const option_set *o, eitp_run_config *config, eitp_error *error);
 
 /* The index of a choice's value in the table's list. */
 int options_choice(const option_set *o, option_id id);

@@ -149,30 +149,23 @@ size_t run_copy_bytes(const run *r) {
     return is_wanted && (!budget || total <= budget) ? r->choice.checkpoint : 0;
 }
 
-static eitp_run_config run_config(run *r) {
+static eitp_status run_config(run *r, eitp_run_config *config, eitp_error *error) {
     const option_set *o = &r->options;
-    eitp_run_config config = eitp_run_config_default();
-    config.steps = r->steps;
-    /* Those that are not in force have no value: see options_reconcile. */
-    config.eval_steps = options_integer(o, OPTION_EVAL_STEPS);
-    config.eval_epochs = options_number(o, OPTION_EVAL_EVERY_FRAC);
-    config.eval_samples = options_integer(o, OPTION_EVAL_WINDOWS);
-    config.eval_fraction = options_number(o, OPTION_EVAL_FRAC);
-    config.save_steps = options_integer(o, OPTION_SAVE_STEPS);
-    config.save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
-    config.metrics = options_choice(o, OPTION_REPORT_TO) == 0;
-    config.save_seconds = options_number(o, OPTION_SAVE_SECONDS);
-    config.async_save_bytes = run_copy_bytes(r);
-    config.save_total_limit = options_integer(o, OPTION_SAVE_TOTAL_LIMIT);
-    config.keep_best = options_text(o, OPTION_KEEP_BEST);
-    config.patience = options_integer(o, OPTION_PATIENCE);
-    config.max_nonfinite = options_integer(o, OPTION_MAX_NONFINITE);
-    config.check_finite = (eitp_check_finite)options_choice(o, OPTION_CHECK_FINITE);
-    config.auto_shrink = (int)options_integer(o, OPTION_AUTO_SHRINK);
-    config.listener = r->listener;
-    config.save = save_record;
-    config.save_user = r;
-    return config;
+    eitp_status status;
+    *config = eitp_run_config_default();
+    /* Options that are not in force have no value: see options_reconcile. */
+    config->eval_steps = config->save_steps = 0;
+    status = options_to_run_config(o, config, error);
+    config->steps = r->steps;
+    config->eval_epochs = options_number(o, OPTION_EVAL_EVERY_FRAC);
+    config->eval_fraction = options_number(o, OPTION_EVAL_FRAC);
+    config->save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
+    config->metrics = options_choice(o, OPTION_REPORT_TO) == 0;
+    config->async_save_bytes = run_copy_bytes(r);
+    config->listener = r->listener;
+    config->save = save_record;
+    config->save_user = r;
+    return status;
 }
 
 static eitp_status prepare_directory(run *r, eitp_error *error) {
@@ -623,8 +616,9 @@ static void show_stage(const char *what, const char *path) {
 }
 
 static eitp_status configure_run(run *r, eitp_error *error) {
-    const eitp_run_config config = run_config(r);
-    return eitp_run_set_config(r->run, &config, error);
+    eitp_run_config config;
+    const eitp_status status = run_config(r, &config, error);
+    return status ? status : eitp_run_set_config(r->run, &config, error);
 }
 
 eitp_status run_prepare(run *r, eitp_error *error) {

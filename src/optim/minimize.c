@@ -1,21 +1,14 @@
 /* An optimizer step as nodes of a graph: norm of the whole gradient, commit, updates of parameters in pieces. */
+#include "optim/optim_settings.h"
 #include "optim/optimizers.h"
 #include "base/sort.h"
 #include "tensor/context.h"
 
 eitp_optimizer_config eitp_optimizer_config_default(void) {
-    eitp_optimizer_config config;
-    config.optimizer = EITP_ADAMW;
-    config.beta1 = 0.9;
-    config.beta2 = 0.999;
-    config.epsilon = 1e-8;
-    config.weight_decay = eitp_optimizer_get(config.optimizer)->weight_decay;
+    static const eitp_setting settings[] = {EITP__OPTIMIZER_SETTINGS(eitp_optimizer_config, )};
+    eitp_optimizer_config config = EITP__ZERO;
+    eitp__settings_reset(settings, EITP__COUNT(settings), &config);
     config.piece_bytes = EITP_PIECE_BYTES;
-    config.loss_scale = NULL;
-    config.skips = 0;
-    config.rate_factor = NULL;
-    config.rate_user = NULL;
-    config.unique = NULL;
     return config;
 }
 

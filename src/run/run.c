@@ -1,5 +1,6 @@
 /* Creating, starting and destroying runs. */
 #include "base/files.h"
+#include "base/setting_table.h"
 #include "io/checkpoint.h"
 #include "run/poll.h"
 #include "run/run_directory.h"
@@ -7,17 +8,58 @@
 #include "run/sinks.h"
 #include "train/trainer.h"
 
+#define EITP__RUN_SETTING(member, name, kind, value, min, max, choices, help)                                          \
+    EITP__SETTING(eitp_run_config, , member, name, kind, value, min, max, 0, ACCEPTED, choices, help)
+
+static const eitp_setting eitp__run_settings[] = {
+    EITP__TEXT_SETTING(eitp_run_config, , directory, "output_dir", "out", ACCEPTED,
+                       "directory of checkpoints and records"),
+    EITP__RUN_SETTING(steps, "steps", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
+                      "optimizer steps in total; 0: until the end of data"),
+    EITP__RUN_SETTING(eval_steps, "eval_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
+                      "validate before step 1, every N steps and at the end; 0: only at the end"),
+    EITP__RUN_SETTING(eval_epochs, "eval_every_frac", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                      "validate before step 1, after each such fraction of an epoch and at the end; 0: do not"),
+    EITP__RUN_SETTING(eval_samples, "eval_windows", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
+                      "validate on N windows drawn from all of the data with a fixed seed; 0: on all"),
+    EITP__RUN_SETTING(eval_fraction, "eval_frac", NUMBER, 0, 0, 1, NULL,
+                      "the same as a fraction of the windows; 0: on eval_windows"),
+    EITP__RUN_SETTING(save_steps, "save_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
+                      "write a checkpoint every N steps and at the end; 0: only at the end"),
+    EITP__RUN_SETTING(save_epochs, "save_every_epochs", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                      "write a checkpoint every N epochs; 0: do not"),
+    EITP__RUN_SETTING(save_seconds, "save_seconds", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                      "also write a checkpoint every X seconds; 0: do not"),
+    EITP__RUN_SETTING(save_total_limit, "save_total_limit", INTEGER, 2, 0, EITP__LARGEST_COUNT, NULL,
+                      "checkpoints to keep; 0: all"),
+    EITP__TEXT_SETTING(eitp_run_config, , keep_best, "keep_best", NULL, ACCEPTED,
+                       "save when this metric of an evaluation, such as loss or macro_f1, is the best so far, and keep "
+                       "that checkpoint as well"),
+    EITP__RUN_SETTING(patience, "patience", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
+                      "stop after N evaluations in a row without improvement; 0: never"),
+    EITP__RUN_SETTING(max_nonfinite, "max_nonfinite", INTEGER, 5, 1, EITP__LARGEST_COUNT, NULL,
+                      "stop after N steps in a row whose gradient is not finite"),
+    EITP__RUN_SETTING(
+        check_finite, "check_finite", CHOICE, EITP_CHECK_FINITE_STEP, 0, 2, "step no op",
+        "look for numbers that are not finite: in the gradient of each step; not at all; or in the result "
+        "of every op, to find the first one (slow)"),
+    EITP__RUN_SETTING(auto_shrink, "auto_shrink", FLAG, 0, 0, 1, NULL,
+                      "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not "
+                      "enough"),
+    EITP__RUN_SETTING(memory_check_seconds, "memory_check_seconds", NUMBER, 0.05, -EITP__UNBOUNDED, EITP__UNBOUNDED,
+                      NULL, "least time between two looks at free memory; 0: before every step too; negative: never"),
+    EITP__RUN_SETTING(metrics, "metrics", FLAG, 1, 0, 1, NULL, "write metrics.jsonl in the output directory"),
+};
+
+const eitp_setting *eitp_run_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__run_settings);
+    return eitp__run_settings;
+}
+
 eitp_run_config eitp_run_config_default(void) {
-    eitp_run_config config;
-    memset(&config, 0, sizeof config);
-    config.directory = "out";
-    config.steps = 1000;
-    config.eval_steps = 500;
-    config.save_steps = 500;
-    config.save_total_limit = 2;
-    config.max_nonfinite = 5;
-    config.memory_check_seconds = 0.05;
-    config.metrics = 1;
+    eitp_run_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__run_settings, EITP__COUNT(eitp__run_settings), &config);
     return config;
 }
 
@@ -29,20 +71,7 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
         if (!config->sinks[i].record)
             return eitp__fail_null(error, "eitp_run_config", "the record function of a sink");
     }
-    if (config->steps < 0 || config->eval_steps < 0 || config->eval_samples < 0 || config->save_steps < 0 ||
-        !(config->eval_epochs >= 0) || !(config->save_epochs >= 0) || !(config->save_seconds >= 0) ||
-        config->save_total_limit < 0 || config->patience < 0 || config->max_nonfinite < 1)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_run_config: steps, eval_steps, eval_epochs, eval_samples, save_steps, save_epochs, "
-                          "save_seconds, save_total_limit and patience must be 0 or more, max_nonfinite 1 or more");
-    if ((unsigned)config->check_finite > EITP_CHECK_FINITE_OP)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_run_config: unknown check_finite %d (see eitp_check_finite)",
-                          (int)config->check_finite);
-    if (!(config->eval_fraction >= 0 && config->eval_fraction <= 1))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_run_config: eval_fraction must be 0 to 1 (got %g)",
-                          config->eval_fraction);
-    return EITP_OK;
+    return eitp__settings_check(eitp__run_settings, EITP__COUNT(eitp__run_settings), config, error);
 }
 
 /* ---- Observers ---- */

@@ -5,6 +5,7 @@
 #ifndef EITP_RUN_H
 #define EITP_RUN_H
 
+#include "base/settings.h"
 #include "train/train.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -228,6 +229,10 @@ typedef struct eitp_run_config {
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
    memory_check_seconds 0.05, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
+
+/* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
+   unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_run_settings(size_t *count);
 
 typedef struct eitp_run eitp_run;
 

@@ -332,7 +332,7 @@ static eitp_status eitp__edit_replace(eitp__checkpoint_edit *edit, eitp_setting_
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__edit_setting(edit, &changes[i], error);
     if (!status)
-        status = eitp__settings_check(&edit->state.info.config, error);
+        status = eitp__trainer_settings_check(&edit->state.info.config, error);
     if (status)
         return status;
     eitp__manifest_init(&manifest, edit->host, edit->head.step, edit->head.is_counted);

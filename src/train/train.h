@@ -136,9 +136,8 @@ typedef struct eitp_trainer eitp_trainer;
  * declares are zero until they are written. The task struct is copied; everything it points to must outlive the
  * trainer. After a failure *trainer is NULL.
  *
- * EITP_ERROR_ARGUMENT if the task has no training samples, or a setting is out of bounds (eitp_trainer_settings in
- * settings.h); EITP_ERROR_UNSUPPORTED if the optimizer cannot run in the context's precision, or micro-batches cannot
- * share a pass.
+ * EITP_ERROR_ARGUMENT if the task has no training samples, or a setting is out of bounds (eitp_trainer_settings);
+ * EITP_ERROR_UNSUPPORTED if the optimizer cannot run in the context's precision, or micro-batches cannot share a pass.
  */
 EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
                                          eitp_trainer **trainer, eitp_error *error);

@@ -29,6 +29,9 @@ static inline EITP__UNUSED const eitp_trainer_config *eitp__trainer_config(const
     return &trainer->plans.config;
 }
 
+/* Checks the bounds of every setting, and those that depend on another one. */
+EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config *config, eitp_error *error);
+
 /* Checks a configuration: its settings, and the optimizer in this context. */
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error);

@@ -1,23 +1,79 @@
 #include "model/transformer.h"
+#include "optim/optim_settings.h"
 #include "optim/optimizers.h"
-#include "train/setting_table.h"
 #include "train/trainer.h"
+#include "train/trainer_settings.h"
+
+#define EITP__TRAINER_SETTING(member, name, kind, value, min, max, flags, difference, choices, help)                   \
+    EITP__SETTING(eitp_trainer_config, , member, name, kind, value, min, max, flags, difference, choices, help)
+
+static const eitp_setting eitp__trainer_settings[] = {
+    EITP__TRAINER_SETTING(dense_rows, "dense_rows", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
+                          "no padding between the micro-batches of a pass: slightly faster for odd shapes, but results "
+                          "depend on how many a pass takes"),
+    EITP__TRAINER_SETTING(batch_size, "batch_size", INTEGER, 1, 1, 1 << 20, 0, REFUSED, NULL,
+                          "sequences per micro-batch"),
+    EITP__TRAINER_SETTING(grad_accum, "grad_accum", INTEGER, 4, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches per step"),
+    EITP__TRAINER_SETTING(micro_batches_per_pass, "micro_batches_per_pass", INTEGER, 0, 0, 1 << 20, 0, ACCEPTED, NULL,
+                          "micro-batches per forward and backward pass; 0: as many as memory allows"),
+    EITP__TRAINER_SETTING(data_workers, "data_workers", INTEGER, 0, 0, 256, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                          "threads that read batches ahead; 0: read in the training thread"),
+    EITP__TRAINER_SETTING(prefetch, "prefetch", INTEGER, 2, 1, 1024, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                          "steps that each data worker reads ahead"),
+    EITP__TRAINER_SETTING(seed, "seed", UNSIGNED, 0, 0, EITP__UNBOUNDED, 0, REFUSED, NULL,
+                          "seed of dropout and shuffling"),
+    EITP__TRAINER_SETTING(shuffle, "shuffle", CHOICE, EITP_SHUFFLE_WINDOWS, 0, 1, 0, REFUSED, "none windows",
+                          "order of the training windows in an epoch"),
+    EITP__TRAINER_SETTING(schedule.kind, "lr_schedule", CHOICE, EITP_SCHEDULE_CONSTANT, 0, 3, 0, LOGGED,
+                          "constant linear cosine cosine_with_restarts", "learning rate schedule after warm-up"),
+    EITP__TRAINER_SETTING(schedule.cycles, "lr_cycles", INTEGER, 1, 1, EITP__LARGEST_COUNT, EITP_SETTING_OPTIONAL,
+                          LOGGED, NULL, "cycles of cosine_with_restarts"),
+    EITP__TRAINER_SETTING(schedule.warmup, "warmup_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                          "steps over which the learning rate rises to its peak"),
+    EITP__TRAINER_SETTING(schedule.steps, "schedule_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                          "step at which the schedule ends"),
+    EITP__TRAINER_SETTING(last_sample, "last_sample", UNSIGNED, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                          "samples after which training stops; 0: never"),
+    EITP__TRAINER_SETTING(max_grad_norm, "max_grad_norm", NUMBER, 0.5, 0, 1e30, 0, LOGGED, NULL,
+                          "clip the gradient to this norm; 0: no clipping"),
+    EITP__TRAINER_SETTING(spike_threshold, "spike_threshold", NUMBER, 10, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                          "deviations above the median of the last steps from which on a loss or gradient norm is a "
+                          "spike; 0: none is"),
+    EITP__TRAINER_SETTING(skip_spikes, "skip_spikes", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                          "do not apply a step whose gradient norm is a spike"),
+    EITP__OPTIMIZER_SETTINGS(eitp_trainer_config, optimizer_config.),
+    EITP__TRAINER_SETTING(schedule.peak, "lr", NUMBER, 5e-5, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
+    EITP__TRAINER_SETTING(layer_lr_decay, "layer_lr_decay", NUMBER, 1, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE,
+                          LOGGED, NULL,
+                          "factor of the learning rate from each layer to the one below it; 1: the same for all"),
+    EITP__TRAINER_SETTING(schedule.final, "final_lr", NUMBER, 0, 0, 1000, 0, LOGGED, NULL,
+                          "learning rate at the end of the schedule"),
+};
+
+const eitp_setting *eitp_trainer_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__trainer_settings);
+    return eitp__trainer_settings;
+}
 
 eitp_trainer_config eitp_trainer_config_default(void) {
-    eitp_trainer_config config;
-    memset(&config, 0, sizeof config);
-    config.batch_size = 1;
-    config.grad_accum = 4;
-    config.max_grad_norm = 0.5;
-    config.spike_threshold = 10;
+    eitp_trainer_config config = EITP__ZERO;
     config.optimizer_config = eitp_optimizer_config_default();
-    config.schedule.kind = EITP_SCHEDULE_CONSTANT;
-    config.schedule.peak = 5e-5;
-    config.schedule.cycles = 1;
-    config.layer_lr_decay = 1;
-    config.shuffle = EITP_SHUFFLE_WINDOWS;
-    config.prefetch = 2;
+    eitp__settings_reset(eitp__trainer_settings, EITP__COUNT(eitp__trainer_settings), &config);
     return config;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config *config, eitp_error *error) {
+    eitp_status status =
+        eitp__settings_check(eitp__trainer_settings, EITP__COUNT(eitp__trainer_settings), config, error);
+    if (!status && config->micro_batches_per_pass > config->grad_accum)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
+                            (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (!status && config->skip_spikes && !(config->spike_threshold > 0))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
+                            config->spike_threshold);
+    return status;
 }
 
 /* The context must keep parameters in the form that the optimizer updates. */
@@ -38,7 +94,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error) {
-    eitp_status status = eitp__settings_check(config, error);
+    eitp_status status = eitp__trainer_settings_check(config, error);
     if (!status && config->layer_lr_decay < 1 && (!task->model || task->model->config.layers < 1))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "layer_lr_decay is %g, but the task has no model with blocks; set it to 1",

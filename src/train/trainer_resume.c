@@ -139,8 +139,8 @@ static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_differ
         const void *my_values = eitp__state_values(&walk, mine), *their_values = eitp__state_values(&walk, theirs);
         if (setting->difference != difference || eitp__setting_equal(setting, my_values, their_values))
             continue;
-        eitp__setting_describe(setting, my_values, here, sizeof here);
-        eitp__setting_describe(setting, their_values, there, sizeof there);
+        eitp_setting_format(setting, my_values, here, sizeof here);
+        eitp_setting_format(setting, their_values, there, sizeof there);
         if (difference == EITP_DIFFERENCE_REFUSED)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",

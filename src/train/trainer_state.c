@@ -10,12 +10,7 @@ typedef struct eitp__state_field {
 } eitp__state_field;
 
 #define EITP__STATE_FIELD(name, kind, member, min, max, difference, before)                                            \
-    {                                                                                                                  \
-        {                                                                                                              \
-            name, EITP_SETTING_##kind, offsetof(eitp__state, member), min, max, 0, EITP_DIFFERENCE_##difference, NULL, \
-            ""},                                                                                                       \
-            before                                                                                                     \
-    }
+    { EITP__SETTING(eitp__state, , member, name, kind, 0, min, max, 0, difference, NULL, ""), before }
 
 /* Data are compared by eitp__compare_data, hence ACCEPTED here. */
 static const eitp__state_field eitp__state_fields[] = {

@@ -2,8 +2,9 @@
 #ifndef EITP_TRAINER_STATE_H
 #define EITP_TRAINER_STATE_H
 
-#include "train/setting_table.h"
+#include "base/setting_table.h"
 #include "train/trainer.h"
+#include "train/trainer_settings.h"
 
 /* Files of a checkpoint. */
 #define EITP__STATE_FILE "trainer_state.json"

@@ -1,86 +1,27 @@
-#include "train/setting_table.h"
-
-#define EITP__SETTING(name, kind, member, min, max, flags, difference, choices, help)                                  \
-    {                                                                                                                  \
-        name, EITP_SETTING_##kind, offsetof(eitp_trainer_config, member), min, max, flags,                             \
-            EITP_DIFFERENCE_##difference, choices, help                                                                \
-    }
-
-/* In the order of trainer_state.json. */
-static const eitp_setting eitp__settings[] = {
-    EITP__SETTING("dense_rows", FLAG, dense_rows, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
-                  "no padding between the micro-batches of a pass: slightly faster for odd shapes, but results depend "
-                  "on how many a pass takes"),
-    EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences per micro-batch"),
-    EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches per step"),
-    EITP__SETTING("micro_batches_per_pass", INTEGER, micro_batches_per_pass, 0, 1 << 20, 0, ACCEPTED, NULL,
-                  "micro-batches per forward and backward pass; 0: as many as memory allows"),
-    EITP__SETTING("data_workers", INTEGER, data_workers, 0, 256, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
-                  "threads that read batches ahead; 0: read in the training thread"),
-    EITP__SETTING("prefetch", INTEGER, prefetch, 1, 1024, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
-                  "steps that each data worker reads ahead"),
-    EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "seed of dropout and shuffling"),
-    EITP__SETTING("shuffle", CHOICE, shuffle, 0, 1, 0, REFUSED, "none windows",
-                  "order of the training windows in an epoch"),
-    EITP__SETTING("lr_schedule", CHOICE, schedule.kind, 0, 3, 0, LOGGED, "constant linear cosine cosine_with_restarts",
-                  "learning rate schedule after warm-up"),
-    EITP__SETTING("lr_cycles", INTEGER, schedule.cycles, 1, EITP__LARGEST_COUNT, EITP_SETTING_OPTIONAL, LOGGED, NULL,
-                  "cycles of cosine_with_restarts"),
-    EITP__SETTING("warmup_steps", INTEGER, schedule.warmup, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
-                  "steps over which the learning rate rises to its peak"),
-    EITP__SETTING("schedule_steps", INTEGER, schedule.steps, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
-                  "step at which the schedule ends"),
-    EITP__SETTING("last_sample", UNSIGNED, last_sample, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
-                  "samples after which training stops; 0: never"),
-    EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
-                  "clip the gradient to this norm; 0: no clipping"),
-    EITP__SETTING("spike_threshold", NUMBER, spike_threshold, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
-                  "deviations above the median of the last steps from which on a loss or gradient norm is a spike; 0: "
-                  "none is"),
-    EITP__SETTING("skip_spikes", FLAG, skip_spikes, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
-                  "do not apply a step whose gradient norm is a spike"),
-    EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
-                  "decay rate of AdamW's first moment; momentum of sgd"),
-    EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
-                  "decay rate of AdamW's second moment"),
-    EITP__SETTING("epsilon", NUMBER, optimizer_config.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
-                  "term that AdamW adds to the denominator"),
-    EITP__SETTING("weight_decay", NUMBER, optimizer_config.weight_decay, 0, 1000, 0, LOGGED, NULL,
-                  "decoupled weight decay, of matrices and embeddings only"),
-    EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
-    EITP__SETTING("layer_lr_decay", NUMBER, layer_lr_decay, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE, LOGGED,
-                  NULL, "factor of the learning rate from each layer to the one below it; 1: the same for all"),
-    EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
-                  "learning rate at the end of the schedule"),
-};
-
-#undef EITP__SETTING
-
-/* Choices are read and written as int. */
-typedef char
-    eitp__choices_are_ints[sizeof(eitp_shuffle) == sizeof(int) && sizeof(eitp_schedule_kind) == sizeof(int) ? 1 : -1];
-
-const eitp_setting *eitp_trainer_settings(size_t *count) {
-    if (count)
-        *count = EITP__COUNT(eitp__settings);
-    return eitp__settings;
-}
+#include "base/setting_table.h"
 
 /* ---- Values ---- */
 
-static size_t eitp__setting_size(const eitp_setting *setting) {
-    return setting->kind == EITP_SETTING_FLAG || setting->kind == EITP_SETTING_CHOICE ? sizeof(int) : sizeof(int64_t);
-}
+/* Choices are read and written as int, sizes as uint64_t where they are that wide. */
+typedef char eitp__setting_sizes[sizeof(eitp_setting_kind) == sizeof(int) && sizeof(int) == sizeof(int32_t) ? 1 : -1];
 
 static int64_t eitp__setting_integer(const eitp_setting *setting, const void *values) {
     int64_t integer = 0;
-    int small = 0;
-    if (eitp__setting_size(setting) == sizeof small) {
+    int32_t small = 0;
+    if (setting->kind == EITP_SETTING_TEXT)
+        return 0;
+    if (setting->size == sizeof small) {
         memcpy(&small, (const char *)values + setting->offset, sizeof small);
-        return small;
+        return setting->kind == EITP_SETTING_UNSIGNED ? (int64_t)(uint32_t)small : small;
     }
     memcpy(&integer, (const char *)values + setting->offset, sizeof integer);
     return integer;
+}
+
+static const char *eitp__setting_text(const eitp_setting *setting, const void *values) {
+    const char *text;
+    memcpy((void *)&text, (const char *)values + setting->offset, sizeof text);
+    return text;
 }
 
 static double eitp__setting_number(const eitp_setting *setting, const void *values) {
@@ -96,20 +37,40 @@ static double eitp__setting_number(const eitp_setting *setting, const void *valu
 
 static void eitp__setting_store(const eitp_setting *setting, int64_t integer, double number, void *values) {
     char *member = (char *)values + setting->offset;
-    int small = (int)integer;
+    const int32_t small = (int32_t)integer;
     if (setting->kind == EITP_SETTING_NUMBER)
         memcpy(member, &number, sizeof number);
-    else if (eitp__setting_size(setting) == sizeof small)
+    else if (setting->size == sizeof small)
         memcpy(member, &small, sizeof small);
     else
         memcpy(member, &integer, sizeof integer);
 }
 
+static int eitp__texts_equal(const char *a, const char *b) {
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
 EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b) {
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp__texts_equal(eitp__setting_text(setting, a), eitp__setting_text(setting, b));
     return setting->kind == EITP_SETTING_NUMBER
                ? eitp__setting_number(setting, a) == eitp__setting_number(setting, b)
                : eitp__setting_integer(setting, a) == eitp__setting_integer(setting, b);
 }
+
+/* ---- Defaults ---- */
+
+EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t count, void *config) {
+    for (size_t i = 0; i < count; i++) {
+        const eitp_setting *setting = &settings[i];
+        if (setting->kind == EITP_SETTING_TEXT)
+            memcpy((char *)config + setting->offset, (const void *)&setting->text, sizeof setting->text);
+        else
+            eitp__setting_store(setting, (int64_t)setting->value, setting->value, config);
+    }
+}
+
+/* ---- As text ---- */
 
 /* The name of a choice; its size is 0 if there is no such choice. */
 static const char *eitp__setting_choice(const eitp_setting *setting, int64_t value, size_t *size) {
@@ -122,13 +83,16 @@ static const char *eitp__setting_choice(const eitp_setting *setting, int64_t val
     return choice;
 }
 
-EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size) {
+static void eitp__describe_setting(const eitp_setting *setting, const void *values, char *text, size_t size) {
     const int64_t integer = eitp__setting_integer(setting, values);
     char digits[40];
     const char *choice;
     size_t length = 0;
     if (setting->kind == EITP_SETTING_FLAG && (integer == 0 || integer == 1)) {
         snprintf(text, size, "%s", integer ? "true" : "false");
+    } else if (setting->kind == EITP_SETTING_TEXT) {
+        choice = eitp__setting_text(setting, values);
+        snprintf(text, size, "%s", choice ? choice : "");
     } else if (setting->kind == EITP_SETTING_NUMBER) {
         eitp__json_format_number(eitp__setting_number(setting, values), digits);
         snprintf(text, size, "%s", digits);
@@ -143,21 +107,21 @@ EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const voi
     }
 }
 
-void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text, size_t size) {
+void eitp_setting_format(const eitp_setting *setting, const void *config, char *text, size_t size) {
     if (text && size)
         *text = 0;
     if (setting && config && text && size)
-        eitp__setting_describe(setting, config, text, size);
+        eitp__describe_setting(setting, config, text, size);
 }
 
-int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config) {
+int64_t eitp_setting_integer(const eitp_setting *setting, const void *config) {
     if (!setting || !config)
         return 0;
     return setting->kind == EITP_SETTING_NUMBER ? (int64_t)eitp__setting_number(setting, config)
                                                 : eitp__setting_integer(setting, config);
 }
 
-double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config) {
+double eitp_setting_number(const eitp_setting *setting, const void *config) {
     return setting && config ? eitp__setting_number(setting, config) : 0;
 }
 
@@ -184,7 +148,7 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
         eitp__setting_list_choices(setting, text, size);
     } else if (setting && setting->kind == EITP_SETTING_FLAG) {
         snprintf(text, size, "true or false");
-    } else if (setting) {
+    } else if (setting && setting->kind != EITP_SETTING_TEXT) {
         if (setting->min > -EITP__UNBOUNDED)
             used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
                             setting->min);
@@ -207,6 +171,8 @@ static int eitp__setting_is_within(const eitp_setting *setting, const void *valu
     const double number = eitp__setting_number(setting, values);
     int64_t min, max;
     size_t length;
+    if (setting->kind == EITP_SETTING_TEXT)
+        return 1;
     if (setting->kind == EITP_SETTING_CHOICE) {
         eitp__setting_choice(setting, integer, &length);
         return length > 0;
@@ -230,75 +196,77 @@ EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const
                : eitp__setting_fail(setting, eitp__setting_number(setting, values), error);
 }
 
-EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__settings_check(const eitp_setting *settings, size_t count, const void *config,
+                                               eitp_error *error) {
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(eitp__settings) && !status; i++)
-        status = eitp__setting_check(&eitp__settings[i], config, error);
-    if (!status && config->micro_batches_per_pass > config->grad_accum)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
-                            (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
-    if (!status && config->skip_spikes && !(config->spike_threshold > 0))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
-                            config->spike_threshold);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__setting_check(&settings[i], config, error);
     return status;
 }
 
-eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
-                                     eitp_error *error) {
-    eitp_trainer_config changed;
+/* ---- Setting ---- */
+
+/* Stores a value if it is within the bounds. `config` stays unchanged otherwise. */
+static eitp_status eitp__setting_replace(const eitp_setting *setting, int64_t integer, double number, void *config,
+                                         eitp_error *error) {
+    const int64_t old_integer = eitp__setting_integer(setting, config);
+    const double old_number = eitp__setting_number(setting, config);
     eitp_status status;
+    eitp__setting_store(setting, integer, number, config);
+    status = eitp__setting_check(setting, config, error);
+    if (status)
+        eitp__setting_store(setting, old_integer, old_number, config);
+    return status;
+}
+
+static eitp_status eitp__refuse_text(const eitp_setting *setting, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is a text; assign it to the member of the struct", setting->name);
+}
+
+eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, void *config, eitp_error *error) {
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp__refuse_text(setting, error);
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, (double)value, config, error);
     /* Values that the member cannot hold. */
     if ((setting->kind == EITP_SETTING_UNSIGNED && value < 0) ||
-        (eitp__setting_size(setting) == sizeof(int) && (value < 0 || value > INT_MAX)))
+        (setting->size == sizeof(int32_t) && (value < INT32_MIN || value > INT32_MAX)))
         return eitp__setting_fail(setting, (double)value, error);
-    changed = *config;
-    eitp__setting_store(setting, value, 0, &changed);
-    status = eitp__setting_check(setting, &changed, error);
-    if (!status)
-        *config = changed;
-    return status;
+    return eitp__setting_replace(setting, value, 0, config, error);
 }
 
-eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
-                                      eitp_error *error) {
-    eitp_trainer_config changed;
-    eitp_status status;
+eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, void *config, eitp_error *error) {
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_unsigned", "setting and config");
-    if (value <= INT64_MAX)
+    if (setting->kind == EITP_SETTING_TEXT || value <= INT64_MAX)
         return eitp_setting_set_integer(setting, (int64_t)value, config, error);
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, (double)value, config, error);
-    if (setting->kind != EITP_SETTING_UNSIGNED)
+    if (setting->kind != EITP_SETTING_UNSIGNED || setting->size < sizeof value)
         return eitp__setting_fail(setting, (double)value, error);
-    changed = *config;
-    eitp__setting_store(setting, (int64_t)value, 0, &changed);
-    status = eitp__setting_check(setting, &changed, error);
-    if (!status)
-        *config = changed;
-    return status;
+    return eitp__setting_replace(setting, (int64_t)value, 0, config, error);
 }
 
-eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
-                                    eitp_error *error) {
-    eitp_trainer_config changed;
-    eitp_status status;
+eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, void *config, eitp_error *error) {
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp__refuse_text(setting, error);
     if (setting->kind != EITP_SETTING_NUMBER)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is an integer; set it with eitp_setting_set_integer",
                           setting->name);
-    changed = *config;
-    eitp__setting_store(setting, 0, value, &changed);
-    status = eitp__setting_check(setting, &changed, error);
-    if (!status)
-        *config = changed;
-    return status;
+    return eitp__setting_replace(setting, 0, value, config, error);
+}
+
+eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config, eitp_error *error) {
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_text", "setting and config");
+    if (setting->kind != EITP_SETTING_TEXT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is not a text", setting->name);
+    memcpy((char *)config + setting->offset, (const void *)&value, sizeof value);
+    return EITP_OK;
 }
 
 /* ---- JSON ---- */

@@ -1,0 +1,46 @@
+/* Tables of settings: their rows, defaults, bounds, JSON and comparison. */
+#ifndef EITP_SETTING_TABLE_H
+#define EITP_SETTING_TABLE_H
+
+#include "base/json.h"
+#include "base/settings.h"
+
+/* No bound, and the largest count that a double holds exactly. */
+#define EITP__UNBOUNDED HUGE_VAL
+#define EITP__LARGEST_COUNT 9007199254740992.0
+
+/*
+ * Rows of a table: a number, flag or choice; a text. `at` is empty or names a member of the type, with
+ * a dot after it: tables of structs that are members of others are macros over it.
+ */
+#define EITP__SETTING(type, at, member, name, kind, value, min, max, flags, difference, choices, help)                 \
+    {                                                                                                                  \
+        name, EITP_SETTING_##kind, offsetof(type, at member), sizeof(((type *)0)->at member), (double)(value), NULL,   \
+            min, max, flags, EITP_DIFFERENCE_##difference, choices, help                                               \
+    }
+#define EITP__TEXT_SETTING(type, at, member, name, text, difference, help)                                             \
+    {                                                                                                                  \
+        name, EITP_SETTING_TEXT, offsetof(type, at member), sizeof(((type *)0)->at member), 0, text, 0, 0, 0,          \
+            EITP_DIFFERENCE_##difference, NULL, help                                                                   \
+    }
+
+/* Sets the members that a table has to their defaults. */
+EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t count, void *config);
+
+/* Checks the bounds of every setting of a table; messages name the setting. */
+EITP__PRIVATE eitp_status eitp__settings_check(const eitp_setting *settings, size_t count, const void *config,
+                                               eitp_error *error);
+
+EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *config, eitp_error *error);
+EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b);
+EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *config, eitp__buffer *text);
+
+/* Reads the member of a JSON object. Fails if the object lacks it, unless the setting is optional: then the value stays
+   as it is. */
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *config,
+                                             eitp_error *error);
+
+/* The name of a setting in a JSON object: the name it had in earlier versions, if the object has only that. */
+EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object);
+
+#endif
