@@ -3120,7 +3120,7 @@ typedef struct eitp_sample {
 typedef struct eitp_metric {
     char name[EITP_QUANTITY_NAME_SIZE];
     double mean; /* over its items; not finite if the value of any item is not. Or the metric's value; NaN: undefined */
-    double error; /* its standard error, over samples; 0: unknown, for want of values per sample */
+    double error; /* its standard error, over samples; 0: unavailable without per-sample values */
     int64_t items;
 } eitp_metric;
 
@@ -4226,7 +4226,7 @@ typedef enum eitp_run_choice {
 /*
  * Finds the checkpoint that a path means, for programs that only read it: nothing is changed, and a run may train in
  * the directory meanwhile. The path is
- * - an output directory: `choice` says which of its checkpoints. Damaged ones are passed over, with a warning in the
+ * - an output directory: `choice` says which of its checkpoints. Damaged ones are skipped, with a warning in the
  *   log;
  * - "latest_model" or "best_model" in an output directory, or, unless there is such a directory, "latest" or "best":
  *   that checkpoint, also where the file system has no links;
@@ -4258,7 +4258,7 @@ EITP_API void eitp_run_request_save(eitp_run *run);
 
 /*
  * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
- * For what reads a checkpoint while the run continues, such as a copy to another disk. Call it from the listener: in
+ * Protects it from pruning, for example during an upload or a copy to another disk. Call it from the listener: in
  * EITP_EVENT_SAVED the newest checkpoint is not removed yet. One that is released after eitp_run_train is removed by
  * eitp_run_destroy, if save_total_limit does not keep it. NULL is ignored.
  */
@@ -10676,8 +10676,8 @@ EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, c
  *
  * Step k is read by worker k mod N, into one of that worker's buffers. The training thread takes the steps in order and
  * exchanges its own buffers for theirs, so what a step trains on does not depend on the number of workers. An error is
- * kept with its step, and is reported when that step is taken. Whoever waits asks a poll meanwhile; what is being read
- * then is read on, and taken later.
+ * kept with its step, and is reported when that step is taken. Waiting checks the poll. Reads in flight finish
+ * and stay queued.
  */
 
 /* The threads, which live as long as the trainer. */
@@ -10777,7 +10777,7 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
 /*
  * Evaluates `samples` samples of a split in order; 0, or more than there are: all. A part is drawn with `seed`, one
- * sample from each of `samples` equal stretches of the split. Terms have the weights of `step`.
+ * sample from each of `samples` equal strata of the split. Terms have the weights of `step`.
  */
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,
@@ -10853,10 +10853,10 @@ typedef enum eitp__step_result {
 typedef struct eitp__step_plans {
     eitp_host host;
     eitp_task task;
-    eitp_trainer_config config; /* micro_batches_per_pass is 0 until it is chosen */
-    int64_t evaluation_samples; /* per pass of an evaluation; 0: a micro-batch */
-    eitp_pass pass;             /* forward and backward */
-    char cut_parameter[64];     /* its gradient's last bits depend on micro_batches_per_pass; "": none */
+    eitp_trainer_config config;        /* micro_batches_per_pass is 0 until it is chosen */
+    int64_t evaluation_samples;        /* per pass of an evaluation; 0: a micro-batch */
+    eitp_pass pass;                    /* forward and backward */
+    char pass_dependent_parameter[64]; /* its gradient's last bits depend on micro_batches_per_pass; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL if it has one pass */
     eitp_graph *update_graph; /* NULL: gradient_plan has the update */
@@ -11692,7 +11692,7 @@ EITP__PRIVATE eitp_status eitp__disk_repeat(eitp_run *run, eitp__save *save, eit
 
 /*
  * If the directory of the run is gone, or another one has its path, creates and locks it again, with a new
- * metrics.jsonl, and says so. What was in it is not used any more; the next checkpoint has all that the run needs.
+ * metrics.jsonl, with a warning. What was in it is not used any more; the next checkpoint has all that the run needs.
  * EITP_ERROR_ARGUMENT if another process trains there by now.
  */
 EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error);
@@ -21350,10 +21350,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
         if (status)
             return status;
         interface->describe(*backend, description, sizeof description);
-        if (automatic)
-            eitp__log(host, EITP_LOG_INFO, "device auto: %s (this version has no CUDA backend)", description);
-        else
-            eitp__log(host, EITP_LOG_INFO, "device %s: %s", name, description);
+        eitp__log(host, EITP_LOG_DEBUG, "device %s: %s", automatic ? "auto" : name, description);
         return EITP_OK;
     }
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s' (choose from auto, cpu, null)", name);
@@ -22062,7 +22059,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     if (!status)
         status = eitp__open_offload_file(created, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
-        eitp__log(&created->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(created));
+        eitp__log(&created->host, EITP_LOG_DEBUG, "precision auto: %s", eitp_context_precision_name(created));
     if (status) {
         if (created->segments)
             eitp__segments_release(created->segments);
@@ -42701,7 +42698,7 @@ static eitp_status eitp__labelled_check_length(const eitp__labelled_packer *pack
     return EITP_OK;
 }
 
-/* Follows the tokenizer's files, unless the caller says otherwise, and says so. */
+/* Follows the tokenizer's files, unless the caller decides otherwise, and records which it was. */
 static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp_error *error) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(packer->tokenizer);
     eitp_sequence_config *sequence = &packer->sequence;
@@ -53125,7 +53122,7 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
     return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
 }
 
-/* Sets what `read` finds in a sample. */
+/* Initializes the sample passed to `read`. */
 static void eitp__sample_begin(eitp_sample *sample, void **values, int64_t rows, const eitp__draw *draw) {
     sample->values = values;
     sample->rows = rows;
@@ -53217,7 +53214,7 @@ static void eitp__batch_fill_bounds(eitp__batch *batch) {
     }
 }
 
-/* Writes what says where sequences and samples are. */
+/* Writes offsets and bounds. */
 static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp__layout *layout = &batch->pass->layout;
     const size_t offsets = (size_t)(eitp__layout_sequences(layout) + 1) * sizeof *batch->offsets;
@@ -53813,17 +53810,17 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
 
 /* ---- Which samples ---- */
 
-/* The first sample of a stretch: `count` stretches divide `total` samples, the longer ones first. */
-static uint64_t eitp__stretch_start(uint64_t stretch, uint64_t count, uint64_t total) {
+/* The first sample of a stratum: `count` strata divide `total` samples, the larger ones first. */
+static uint64_t eitp__stratum_start(uint64_t stratum, uint64_t count, uint64_t total) {
     const uint64_t longer = total % count;
-    return stretch * (total / count) + (stretch < longer ? stretch : longer);
+    return stratum * (total / count) + (stratum < longer ? stratum : longer);
 }
 
-/* A sample of a stretch, so that a part represents all of the split; of all samples each. */
-static uint64_t eitp__draw_sample(uint64_t stretch, uint64_t count, uint64_t total, uint64_t seed) {
-    const uint64_t first = eitp__stretch_start(stretch, count, total);
-    const uint64_t length = eitp__stretch_start(stretch + 1, count, total) - first;
-    return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, stretch) % length;
+/* A random sample of a stratum, so that a part represents all of the split. With as many strata as samples: each. */
+static uint64_t eitp__draw_sample(uint64_t stratum, uint64_t count, uint64_t total, uint64_t seed) {
+    const uint64_t first = eitp__stratum_start(stratum, count, total);
+    const uint64_t length = eitp__stratum_start(stratum + 1, count, total) - first;
+    return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, stratum) % length;
 }
 
 EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples) {
@@ -53984,10 +53981,10 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
 }
 
 /* Finds a parameter whose gradient depends on micro_batches_per_pass. */
-static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
+static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, eitp_error *error) {
     const char *name = NULL;
     eitp_status status = eitp__find_pass_dependent_gradient(plans->pass.graph, &name, error);
-    snprintf(plans->cut_parameter, sizeof plans->cut_parameter, "%s", name ? name : "");
+    snprintf(plans->pass_dependent_parameter, sizeof plans->pass_dependent_parameter, "%s", name ? name : "");
     return status;
 }
 
@@ -54010,7 +54007,7 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
     eitp_optimizer_config optimizer;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
     if (!status)
-        status = eitp__find_cut_parameter(plans, error);
+        status = eitp__find_pass_dependent_parameter(plans, error);
     if (status)
         return status;
     if (!eitp__step_is_one_pass(plans)) {
@@ -54276,7 +54273,7 @@ static int eitp__ends_at_group(const eitp__step_plans *plans, const eitp_step_sh
 
 EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
                                               const eitp_step_shape *b) {
-    if (plans->cut_parameter[0])
+    if (plans->pass_dependent_parameter[0])
         return 0;
     if (a->batch_size == b->batch_size)
         return !plans->config.dense_rows;
@@ -56166,13 +56163,13 @@ static eitp_status eitp__compare_passes(const eitp__step_plans *plans, const eit
                           "results would differ; use the same, or start from its weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
                           (long long)mine->micro_batches_per_pass);
-    if (plans->cut_parameter[0])
+    if (plans->pass_dependent_parameter[0])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with %lld micro-batches per pass, and this run has %lld: results would "
                           "differ, since the gradient of parameter '%s' depends on it; use the same, or start from its "
                           "weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
-                          (long long)mine->micro_batches_per_pass, plans->cut_parameter);
+                          (long long)mine->micro_batches_per_pass, plans->pass_dependent_parameter);
     return EITP_OK;
 }
 
@@ -58701,7 +58698,8 @@ static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *err
     return text;
 }
 
-/* Adds what is missing, and what a resume takes. What was to be written is not an argument of the program. */
+/* Adds what is missing, and what a resume takes. A file that is missing is reported as an I/O error, never as a bad
+   argument. */
 static eitp_status eitp__disk_fail(const eitp_run *run, eitp_status status, eitp_error *error) {
     const eitp_error cause = *error;
     const int64_t saved = run->report.saved_step;
@@ -58971,7 +58969,7 @@ static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_
     saves->at = eitp__clock();
     saves->stalled += saves->at - waited_from;
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, saves->at - saves->began,
-                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
+                     "saved %s/checkpoint-%lld in %.1f s; training paused for %.1f s", run->directory, (long long)step,
                      saves->at - saves->began, saves->stalled);
     eitp__run_save_complete(run, step);
     eitp__run_checkpoints_changed(run);
@@ -60317,7 +60315,7 @@ static int eitp__guard_can_save(const eitp_run *run) {
     return done > 0 && !eitp__run_has_saved(run, done);
 }
 
-/* Looks again after what took time; true if memory is still short. */
+/* Reads memory again after a slow operation; true if it is still short. */
 static int eitp__guard_is_short(eitp_run *run) {
     eitp__guard_look(run, 0);
     return eitp__guard_judge(run) != EITP__MEMORY_AMPLE;

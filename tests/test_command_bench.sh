@@ -45,7 +45,7 @@ exits 0 "bench step: a head that the directory lacks" bench step --model straigh
 exits 0 "bench step" bench step --model straight --block-size 16 --steps 1 --threads 1 --compare step.json
 check "bench step: the ratio" grep -q '^step  .* % *[0-9.]*[0-9]$' out
 check "bench step: the machine" grep -q '^machine: .* processors, memory [0-9]' out
-check "bench step: planned memory" grep -q '^peak memory .*, planned .*; 0 values recomputed' out
+check "bench step: planned memory" grep -q '^peak memory .*, planned .*; 0 tensors recomputed' out
 
 # ---- configurations compared ----
 

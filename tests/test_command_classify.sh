@@ -80,10 +80,10 @@ for i in 1 2 3 4 5 6; do
     echo "x y z a b c d" >files/$i.txt
 done
 exits 0 "a folder for each label" train $small --data folders --steps 1 --output-dir by_folder
-check "is a classifier" grep -q '^task: classify, as the model or the data says' err
+check "is a classifier" grep -q '^task: classify (inferred; override with --task)' err
 check "of the folders" grep -q 'warm' by_folder/latest_model/config.json
 exits 0 "a directory of texts" train $small --data files --steps 1 --block-size 8 --val-fraction 0 --output-dir by_file
-check "hidden tokens of texts" grep -q '^task: mlm, as' err
+check "hidden tokens of texts" grep -q '^task: mlm (inferred' err
 exits 0 "a file for each label" train $small --task classify --data files --val-fraction 0 --steps 1 --output-dir by_file_label
 check "has labels" grep -q '"5": "6"' by_file_label/latest_model/config.json
 exits 0 "a classifier from it" train --model mlm --task classify --data train.csv --steps 2 --output-dir tuned $options

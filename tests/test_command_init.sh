@@ -11,12 +11,12 @@ train_tokenizer
 pack_text
 exits 0 "bytes" train --data text.txt --init tiny $short --output-dir bytes
 vocabulary_is 257 bytes
-check "bytes: logged" grep -q '^vocabulary: 257, as in the tokenizer (tiny has 50257; --vocab-size sets another)' err
+check "bytes: logged" grep -q '^vocabulary: 257 (from the tokenizer; tiny has 50257; override with --vocab-size)' err
 exits 0 "a tokenizer" train --data text.txt --init tiny --tokenizer tok $short --output-dir tokenizer
 vocabulary_is 360 tokenizer
 exits 0 "a token file" train --data packed.tok --init tiny $short --output-dir file
 vocabulary_is 360 file
-check "a token file: logged" grep -q '^vocabulary: 360, as in the token file' err
+check "a token file: logged" grep -q '^vocabulary: 360 (from the token file; ' err
 exits 0 "--vocab-size" train --data text.txt --init tiny --vocab-size 300 $short --output-dir given
 vocabulary_is 300 given
 check "--vocab-size: not logged" sh -c '! grep -q ^vocabulary err'

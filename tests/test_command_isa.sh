@@ -17,7 +17,7 @@ auto_of() {
 
 choice() {
     exits 0 "$set: train" $common --init tiny.json --threads 1 --output-dir $set
-    check "$set: its kernels" grep -q "^device auto: cpu, 1 thread, kernels $set, " err
+    check "$set: its kernels" grep -q "^device: cpu, 1 thread, kernels $set, " err
     check "$set: auto is $auto" grep -q "^configuration: adamw in $auto, " err
     check "$set: the checkpoint has its name" grep -q "\"numerics\": \"cpu-$set-" $set/checkpoint-3/trainer_state.json
     exits 0 "$set: plan" plan --init tiny.json --json

@@ -9,6 +9,8 @@ train_tokenizer
 
 exits 0 "help" help
 check "help lists commands" grep -q 'eitp train' out
+check "help has groups" grep -qx 'Use a model:' out
+check "help has examples" grep -q '^  eitp train --resume auto ' out
 exits 0 "version" --version
 check "version has a number" grep -q '^eitp [0-9]*\.[0-9]' out
 exits 0 "help of a command" help train

@@ -47,6 +47,10 @@ check "two files and small passes" same out labels.txt
 exits 0 "--text" predict --model bert-class --text "$(sed -n 17p rows.txt)" $options
 sed -n 17p labels.txt >expected
 check "a text alone as among others" same out expected
+check "a text alone: nothing besides its label" test ! -s err
+exits 0 "a text alone, in detail" predict --model bert-class --text "a b" -v $options
+check "a text alone, in detail" grep -q '^1 text, 4 tokens, ' err
+check "a text alone, in detail: the device" grep -q '^device auto: cpu, ' err
 printf 'a b\r\n\r\nc' >ends.txt
 exits 0 "line ends" predict --model bert-class --data ends.txt $options
 check "empty lines are not rows" test "$(lines out)" -eq 2

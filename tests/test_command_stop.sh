@@ -34,7 +34,7 @@ stop_by() {
     step=$(ls signal$signal | sed -n 's/checkpoint-//p')
     check "$signal: the records reach to the checkpoint" grep -q "^{\"step\": $step, " signal$signal/metrics.jsonl
     check "$signal: and not beyond" test "$(grep -c '"loss": ' signal$signal/metrics.jsonl)" -eq "$step"
-    exits 0 "$signal: resume" train --resume auto --output-dir signal$signal --threads 1
+    check "$signal: the command that continues" sh -c "$(sed -n 's/^to continue: //p' running.err) --threads 1 >out 2>err"
     same_run "$signal" signal$signal
 }
 stop_by TERM 143

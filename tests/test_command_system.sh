@@ -136,6 +136,7 @@ runs "an encoder"
 cp -r "texts/eitp_results/latest_model/." model
 exits 0 "a directory" check-system --model model --data small.txt --json --threads 1
 check "a directory" grep -q -e ' train --model model --data small.txt --profile ' out
+check "a directory: no other models" test "$(grep -c '"nominal_seconds"' out)" -eq 1
 runs "a directory"
 
 # ---- what is refused ----

@@ -9,8 +9,8 @@ static uint32_t train(const variant *v, const char *name, eitp_problem problem) 
     CHECK_THAT(!status, "%s: %s", name, error_.message);
     if (!status && step_many(&e.r, 3, NULL))
         crc = fingerprint(&e.r);
-    CHECK_THAT(!e.r.trainer || !e.r.trainer->plans.cut_parameter[0], "%s: passes may change the bits of '%s'", name,
-               e.r.trainer->plans.cut_parameter);
+    CHECK_THAT(!e.r.trainer || !e.r.trainer->plans.pass_dependent_parameter[0],
+               "%s: passes may change the bits of '%s'", name, e.r.trainer->plans.pass_dependent_parameter);
     end_run(&e.r);
     return crc;
 }

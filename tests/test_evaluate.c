@@ -6,7 +6,7 @@ static eitp_error error;
 /* The samples that an evaluation measures, in order. */
 static uint64_t measured[OWN_SAMPLES];
 
-/* All samples of a split, or one from each of `count` stretches whose lengths differ by at most one. */
+/* All samples of a split, or one from each of `count` strata whose sizes differ by at most one. */
 static void draw(eitp_split split, int64_t count, uint64_t seed) {
     const int64_t total = split == EITP_TRAINING ? OWN_SAMPLES : OWN_VALIDATION;
     uint64_t first = 0;
@@ -187,7 +187,7 @@ static void a_nan_of_one_sample_shows(void) {
     eitp_evaluation evaluation;
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
     draw(EITP_VALIDATION, 4, o.config.seed);
-    o.nan_sample = (int64_t)(measured[1] ^ 1); /* the other of its stretch: samples 2 and 3 */
+    o.nan_sample = (int64_t)(measured[1] ^ 1); /* the other of its stratum: samples 2 and 3 */
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
     CHECK(isnan(evaluation.loss) && isnan(evaluation.error));

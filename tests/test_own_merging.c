@@ -372,7 +372,7 @@ static void samples_are_divided_where_sums_can_be(void) {
         if (!has_set(&sets[s]))
             continue;
         begin(&r, &samples_in_16_bits, &apart);
-        CHECK(!r.trainer->plans.cut_parameter[0]);
+        CHECK(!r.trainer->plans.pass_dependent_parameter[0]);
         end(&r);
         CHECK(is_same(&samples_in_16_bits, sets[s].isa, sets[s].precision));
     }

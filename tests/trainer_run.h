@@ -250,8 +250,8 @@ static RUN_UNUSED uint32_t train_variant(const variant *v, const char *directory
         printf("    %s\n", error_.message);
     else if (step_many(&r, steps, NULL))
         crc = fingerprint(&r);
-    CHECK_THAT(!r.trainer || !r.trainer->plans.cut_parameter[0], "passes may change the bits of '%s'",
-               r.trainer->plans.cut_parameter);
+    CHECK_THAT(!r.trainer || !r.trainer->plans.pass_dependent_parameter[0], "passes may change the bits of '%s'",
+               r.trainer->plans.pass_dependent_parameter);
     end_run(&r);
     return crc;
 }

@@ -214,7 +214,7 @@ static void print_summary(const step_bench *s) {
                 100 * limit / best);
     text_format(&t, "model FLOPs utilization %.1f %% (best %.1f %%)\n", 100 * flops_utilization(s, median),
                 100 * flops_utilization(s, best));
-    text_format(&t, "peak memory %s, planned %s; %d values recomputed (%.0f %% more arithmetic)\n",
+    text_format(&t, "peak memory %s, planned %s; %d tensors recomputed (%.0f %% more arithmetic)\n",
                 output_bytes((double)process_peak_memory()), output_bytes((double)rung->total), rung->recomputed,
                 100 * rung->recomputed_flops / (rung->flops - rung->recomputed_flops));
     output_result(t.data, t.size);

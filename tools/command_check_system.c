@@ -36,7 +36,7 @@ static void add_memory(text_buffer *t, const system_report *r) {
                     output_bytes((double)m->cgroup_limit));
     if (m->data_limit)
         text_format(t, "; limit of the process (ulimit): %s", output_bytes((double)m->data_limit));
-    text_format(t, "; this process may use %s, by %s\n", output_bytes((double)m->usable), m->source);
+    text_format(t, "; this process may use %s, according to %s\n", output_bytes((double)m->usable), m->source);
     text_format(t, "budget       %s, %s\n", r->budget ? output_bytes((double)r->budget) : "unknown",
                 r->has_budget ? "as given" : "which leaves a margin");
     text_format(t, "swap         %s free of %s; eitp does not count on it\n", output_bytes((double)m->swap_free),
@@ -119,8 +119,8 @@ static void add_advice(text_buffer *t, const system_report *r) {
                        "with --init distilgpt2\n");
         return;
     }
-    text_format(t, "profile      %s for %s: the largest whose plan fits, which decides over the tier\n",
-                model->advice.profile, model->name);
+    text_format(t, "profile      %s for %s: the largest that fits; overrides the tier\n", model->advice.profile,
+                model->name);
     if (r->largest_batch)
         text_format(
             t,

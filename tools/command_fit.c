@@ -131,7 +131,7 @@ void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, ei
     if (options_has(o, OPTION_VOCAB_SIZE) || is_shape_file(options_text(o, OPTION_INIT)) || vocabulary <= 0 ||
         vocabulary == config->vocabulary)
         return;
-    output_info("vocabulary: %lld, as in the %s (%s has %lld; --vocab-size sets another)", (long long)vocabulary,
+    output_info("vocabulary: %lld (from the %s; %s has %lld; override with --vocab-size)", (long long)vocabulary,
                 tokenizer ? "tokenizer" : "token file", options_text(o, OPTION_INIT), (long long)config->vocabulary);
     config->vocabulary = vocabulary;
 }
@@ -205,7 +205,7 @@ const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidat
     if (used > 0 && (size_t)used < size)
         used += snprintf(text + used, size - (size_t)used, "%s", offloaded[candidate->offload]);
     if (candidate->recomputed && used > 0 && (size_t)used < size)
-        snprintf(text + used, size - (size_t)used, ", %d values recomputed (%.0f %% more arithmetic)",
+        snprintf(text + used, size - (size_t)used, ", %d tensors recomputed (%.0f %% more arithmetic)",
                  candidate->recomputed,
                  100 * candidate->recomputed_flops / (candidate->flops - candidate->recomputed_flops));
     return text;

@@ -22,7 +22,7 @@ eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *
 
 /*
  * Sets the vocabulary of a shape by name to the size of the tokenizer, or, where that is NULL, to the vocabulary of the
- * token file of --data, and says so. Without either, with --vocab-size, and for a config.json it stays as it is.
+ * token file of --data, and logs it. Without either, with --vocab-size, and for a config.json it stays as it is.
  */
 void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, eitp_transformer_config *config);
 
@@ -68,7 +68,7 @@ double fit_named_budget(double total);
 /* The configuration with the least memory. It may not fit: see `fits`. */
 eitp_status fit_choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error);
 
-/* "adamw in bf16, 4 of 4 micro-batches per pass, 120 values recomputed (8 % more arithmetic)" */
+/* "adamw in bf16, 4 of 4 micro-batches per pass, 120 tensors recomputed (8 % more arithmetic)" */
 const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size);
 
 EITP_END_DECLARATIONS

@@ -17,6 +17,11 @@ int predicting_words(const predicting *p) {
     return p->config.prediction == EITP_PREDICT_WORD_SCORES;
 }
 
+/* True if there is more than the text of an option to predict, or details are wanted: then memory and speed matter. */
+static int shows_figures(const predicting *p) {
+    return !options_has(&p->options, OPTION_TEXT) || options_integer(&p->options, OPTION_VERBOSE);
+}
+
 /* ---- Before the weights are read ---- */
 
 /* The model that is about to be read, in a context without memory. */
@@ -110,7 +115,7 @@ static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *
         status = eitp_fit_predictor(planned->model, left, &p->config, &bytes, error);
     if (status == EITP_ERROR_MEMORY && bytes > left)
         return fit_fail(&p->options, "model", others + (double)bytes, budget, "", error);
-    if (!status)
+    if (!status && shows_figures(p))
         output_info("memory: %s for model and passes, budget %s", output_bytes(others + (double)bytes),
                     output_bytes(budget));
     return status;
@@ -304,10 +309,10 @@ static void report(const predicting *p) {
                        (long long)eitp_model_positions(p->trained.model));
     if (p->done.cut_words)
         output_warning("%lld words were cut, and have no label", (long long)p->done.cut_words);
-    if (seconds > 0 && p->seconds > 0)
-        output_info("%lld texts, %lld tokens, %.3f s: %.1f texts and %.0f tokens per second; %.1f %% of it computing",
-                    (long long)p->texts_done, (long long)p->done.tokens, seconds, (double)p->texts_done / seconds,
-                    (double)p->done.tokens / seconds, 100 * p->seconds / seconds);
+    if (seconds > 0 && p->seconds > 0 && shows_figures(p))
+        output_info("%lld text%s, %lld tokens, %.3f s: %.1f texts and %.0f tokens per second; %.1f %% of it computing",
+                    (long long)p->texts_done, p->texts_done == 1 ? "" : "s", (long long)p->done.tokens, seconds,
+                    (double)p->texts_done / seconds, (double)p->done.tokens / seconds, 100 * p->seconds / seconds);
 }
 
 /* ---- Output ---- */

@@ -13,7 +13,7 @@ void profile_apply(option_set *o);
    says so, as it says what else the profile means here. */
 void profile_adapt(option_set *o, const eitp_transformer_config *shape);
 
-/* Lowers --block-size to the positions of a model, and says so: texts are cut there. */
+/* Lowers --block-size to the positions of a model, with a line in the log: texts are cut there. */
 void profile_lower_block_size(option_set *o, int64_t positions);
 
 /* The default that the profile has for an option with whole numbers; 0: none. */

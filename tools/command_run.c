@@ -500,6 +500,7 @@ static void log_run(const run *r) {
     const option_set *o = &r->options;
     int64_t block = r->task.rows;
     int64_t sequences = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
+    output_info("device: %s", eitp_context_description(r->context));
     output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens, %lld of %lld "
                 "micro-batches per pass",
                 (long long)eitp_model_parameter_count(r->model), (long long)eitp_model_vocabulary(r->model),
@@ -508,7 +509,7 @@ static void log_run(const run *r) {
     adapt_log(r->model);
     if (r->kind != &task_language)
         output_info("task: %s%s", r->kind->name,
-                    options_choice(o, OPTION_TASK) ? "" : ", as the model or the data says; --task sets another");
+                    options_choice(o, OPTION_TASK) ? "" : " (inferred; override with --task)");
     r->kind->log(r);
     if (r->checkpoint && r->resumed.step < r->steps)
         output_info("resuming from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,

@@ -117,8 +117,8 @@ static const eitp_setting *setting_of(const eitp_setting_change *change) {
 /* Says what a resume does with the changes whose difference it treats in this way. */
 static void say_resume(const setting *s, eitp_difference difference) {
     static const char *const actions[] = {
-        "a resume continues as if the run had begun with what is set; one that is given another value is refused",
-        "a resume continues with what is set; one that is given another value uses that, and says so",
+        "a resume continues as if the run had begun with this value; passing another one is refused",
+        "a resume uses this value unless you pass another one",
         "a resume may choose another value: results do not depend on it",
     };
     text_buffer names = {NULL, 0, 0};

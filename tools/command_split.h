@@ -19,8 +19,9 @@ eitp_status split_find_data(option_set *o, const char *checkpoint, option_id *of
 void split_copy_columns(option_set *o, const char *checkpoint);
 
 /*
- * Sets data->path to what the texts of the run's option were packed into, and says so, if the run's directory has that:
- * the texts may have changed or gone missing. OPTION_COUNT: the texts are not those of the run, and nothing is done.
+ * Sets data->path to what the texts of the run's option were packed into, and reports it, if the run's directory has
+ * that: the texts may have changed or gone missing. OPTION_COUNT: the texts are not those of the run, and nothing is
+ * done.
  */
 eitp_status split_use_packed(const option_set *o, option_id of_run, const char *checkpoint,
                              const eitp_tokenizer *tokenizer, packed_test has_data, data_file *data, eitp_error *error);

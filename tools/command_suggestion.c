@@ -248,3 +248,14 @@ void suggest_command(const option_set *o, system_report *report) {
     report->command = t.data;
     free(program);
 }
+
+char *suggest_resume(const char *directory) {
+    text_buffer t = {NULL, 0, 0};
+    char *program = find_program();
+    add_word(&t, program);
+    add_word(&t, "train");
+    add_option(&t, "--resume", "auto");
+    add_option(&t, "--output-dir", directory);
+    free(program);
+    return t.data;
+}

@@ -1,4 +1,4 @@
-/* The command that eitp check-system suggests: it runs as it stands. */
+/* Commands that are ready to run: the one that eitp check-system suggests, and the one that resumes a run. */
 #ifndef COMMAND_SUGGESTION_H
 #define COMMAND_SUGGESTION_H
 
@@ -8,6 +8,9 @@ EITP_BEGIN_DECLARATIONS
 
 /* Sets report->command and report->note, where a model fits. */
 void suggest_command(const option_set *o, system_report *report);
+
+/* The command that resumes the run in an output directory, in a new text. */
+char *suggest_resume(const char *directory);
 
 EITP_END_DECLARATIONS
 

@@ -161,10 +161,8 @@ static eitp_status examine_models(const option_set *o, system_report *report, ei
         given = options_text(o, OPTION_INIT);
     if (given)
         status = examine_model(o, report, given, 1, error);
-    for (size_t i = 0; i < COMMAND_COUNT(usual) && !status; i++) {
-        if (!given || strcmp(usual[i], given) != 0)
-            status = examine_model(o, report, usual[i], 0, error);
-    }
+    for (size_t i = 0; i < COMMAND_COUNT(usual) && !given && !status; i++)
+        status = examine_model(o, report, usual[i], 0, error);
     return status;
 }
 

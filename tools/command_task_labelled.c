@@ -197,8 +197,8 @@ static eitp_status report_overlap(const run *r, eitp_error *error) {
     uint64_t count = 0;
     eitp_status status = eitp_labelled_overlap(r->training_part, r->validation_part, &count, error);
     if (!status && count)
-        output_warning("%llu of %llu validation texts are also in the training data, so the validation is too "
-                       "favourable; --dedup removes repeats within --data",
+        output_warning("%llu of %llu validation texts are also in the training data, so the validation is "
+                       "optimistic; --dedup removes repeats within --data",
                        (unsigned long long)count,
                        (unsigned long long)eitp_labelled_part_source(r->validation_part).count);
     return status;

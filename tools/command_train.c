@@ -4,6 +4,7 @@
 #include "command_process.h"
 #include "command_resume.h"
 #include "command_run.h"
+#include "command_suggestion.h"
 
 /* The metrics that the last line has. */
 #define SHOWN_METRICS 2
@@ -298,6 +299,16 @@ static void print_summary(const training *t) {
     text_release(&line);
 }
 
+/* How to continue a run that a signal stopped. */
+static void suggest_to_resume(const training *t) {
+    char *command;
+    if (t->report.end != EITP_RUN_STOPPED || t->report.saved_step < 0)
+        return;
+    command = suggest_resume(t->r->directory);
+    output_info("to continue: %s", command);
+    free(command);
+}
+
 /* Says where to resume after a step that failed halfway, after which nothing can be saved. */
 static void explain_torn(const training *t) {
     const run *r = t->r;
@@ -354,8 +365,9 @@ static int run_training(training *t, eitp_error *error) {
         code = 128 + t->report.stop_reason;
     if (options_integer(&r->options, OPTION_JSON))
         print_json(t, stop_name(&t->report));
-    else
+    else if (!options_integer(&r->options, OPTION_QUIET))
         print_summary(t);
+    suggest_to_resume(t);
     return code;
 }
 

@@ -213,7 +213,7 @@ static_case() { # compiler, language, -fsyntax-only or -c
     fi
 }
 
-# A static program does not open libraries, and says so. glibc warns of dlopen.
+# A static program reports that it does not open libraries. glibc warns of dlopen.
 static_link() { # object of the implementation
     if ! printf '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n' | links "$CC" -static; then
         skip "static programs: $CC -static does not link"

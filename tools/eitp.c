@@ -6,24 +6,34 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* In groups; `group` begins one. */
 static const struct {
-    const char *name;
+    const char *group, *name;
     int (*run)(int count, char **arguments);
     const char *help;
 } commands[] = {
-    {"check-system", command_check_system, "what this machine has, what fits in its memory, the command to run"},
-    {"plan", command_plan, "memory that training needs, and configurations that fit"},
-    {"train", command_train, "train a language model, from weights or from scratch"},
-    {"eval", command_eval, "loss, perplexity and bits per byte of a model on data"},
-    {"generate", command_generate, "generate text with a model"},
-    {"predict", command_predict, "labels that a classifier gives to texts, with probabilities"},
-    {"embed", command_embed, "texts as vectors"},
-    {"merge", command_merge, "merge adapters into the weights of their base model"},
-    {"set", command_set, "change settings of a checkpoint, as its learning rate"},
-    {"tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},
-    {"pack", command_pack, "write text as a token file"},
-    {"bench", command_bench, "speed of kernels and training steps, next to the limits of the machine"},
+    {"Train", "train", command_train, "train a language model or a classifier, from weights or from scratch"},
+    {NULL, "eval", command_eval, "loss and metrics of a model on data"},
+    {NULL, "merge", command_merge, "merge adapters into the weights of their base model"},
+    {NULL, "set", command_set, "change settings of a checkpoint, such as its learning rate"},
+    {"Use a model", "generate", command_generate, "generate text"},
+    {NULL, "predict", command_predict, "label texts, or their words, with a classifier"},
+    {NULL, "embed", command_embed, "turn texts into vectors"},
+    {"Prepare data", "tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},
+    {NULL, "pack", command_pack, "write text as a token file"},
+    {"Look at this machine", "check-system", command_check_system,
+     "its resources, the models that fit, a command to run"},
+    {NULL, "plan", command_plan, "memory that training needs, and configurations that fit"},
+    {NULL, "bench", command_bench, "speed of kernels and training steps, next to the limits of the machine"},
 };
+
+static const char examples[] =
+    "Examples:\n"
+    "  eitp train --init tiny --data texts --epochs 1 --output-dir out    from scratch, on a directory of texts\n"
+    "  eitp train --resume auto --output-dir out                          continue where it was stopped\n"
+    "  eitp generate --model out --prompt \"Once upon a time\"\n"
+    "  eitp train --model path/to/bert --data reviews.csv --epochs 3 --output-dir classifier\n"
+    "  eitp predict --model classifier --data more.csv\n";
 
 static void print_version(void) {
     char line[400];
@@ -34,10 +44,14 @@ static void print_version(void) {
 static void print_overview(void) {
     text_buffer t = {NULL, 0, 0};
     text_format(&t, "eitp %s: trains Transformers inside the memory a machine really has\n\n", eitp_version());
-    for (size_t i = 0; i < COMMAND_COUNT(commands); i++)
-        text_format(&t, "  eitp %-12s %s\n", commands[i].name, commands[i].help);
-    text_format(&t, "  eitp help NAME    options of a command\n  eitp --version    version and build\n\n"
-                    "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not enough memory;\n"
+    for (size_t i = 0; i < COMMAND_COUNT(commands); i++) {
+        if (commands[i].group)
+            text_format(&t, "%s%s:\n", i ? "\n" : "", commands[i].group);
+        text_format(&t, "  eitp %-12s  %s\n", commands[i].name, commands[i].help);
+    }
+    text_format(&t, "\n  eitp help NAME     options of a command\n  eitp --version     version and build\n\n%s\n",
+                examples);
+    text_format(&t, "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not enough memory;\n"
                     "3 stopped while training, short of memory, after saving; 4 too many losses or gradients that are\n"
                     "not finite; 5 reading or writing failed; 130, 143, 129, 152 stopped by SIGINT, SIGTERM, SIGHUP,\n"
                     "SIGXCPU, after saving.\n");

@@ -40,7 +40,7 @@ static eitp_status eitp__labelled_check_length(const eitp__labelled_packer *pack
     return EITP_OK;
 }
 
-/* Follows the tokenizer's files, unless the caller says otherwise, and says so. */
+/* Follows the tokenizer's files, unless the caller decides otherwise, and records which it was. */
 static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp_error *error) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(packer->tokenizer);
     eitp_sequence_config *sequence = &packer->sequence;

@@ -63,7 +63,7 @@ static void eitp__async_save_succeed(eitp_run *run, int64_t step, double waited_
     saves->at = eitp__clock();
     saves->stalled += saves->at - waited_from;
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, saves->at - saves->began,
-                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
+                     "saved %s/checkpoint-%lld in %.1f s; training paused for %.1f s", run->directory, (long long)step,
                      saves->at - saves->began, saves->stalled);
     eitp__run_save_complete(run, step);
     eitp__run_checkpoints_changed(run);

@@ -179,7 +179,7 @@ static int eitp__guard_can_save(const eitp_run *run) {
     return done > 0 && !eitp__run_has_saved(run, done);
 }
 
-/* Looks again after what took time; true if memory is still short. */
+/* Reads memory again after a slow operation; true if it is still short. */
 static int eitp__guard_is_short(eitp_run *run) {
     eitp__guard_look(run, 0);
     return eitp__guard_judge(run) != EITP__MEMORY_AMPLE;

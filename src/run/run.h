@@ -331,7 +331,7 @@ typedef enum eitp_run_choice {
 /*
  * Finds the checkpoint that a path means, for programs that only read it: nothing is changed, and a run may train in
  * the directory meanwhile. The path is
- * - an output directory: `choice` says which of its checkpoints. Damaged ones are passed over, with a warning in the
+ * - an output directory: `choice` says which of its checkpoints. Damaged ones are skipped, with a warning in the
  *   log;
  * - "latest_model" or "best_model" in an output directory, or, unless there is such a directory, "latest" or "best":
  *   that checkpoint, also where the file system has no links;
@@ -363,7 +363,7 @@ EITP_API void eitp_run_request_save(eitp_run *run);
 
 /*
  * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
- * For what reads a checkpoint while the run continues, such as a copy to another disk. Call it from the listener: in
+ * Protects it from pruning, for example during an upload or a copy to another disk. Call it from the listener: in
  * EITP_EVENT_SAVED the newest checkpoint is not removed yet. One that is released after eitp_run_train is removed by
  * eitp_run_destroy, if save_total_limit does not keep it. NULL is ignored.
  */

@@ -137,7 +137,7 @@ typedef struct eitp_sample {
 typedef struct eitp_metric {
     char name[EITP_QUANTITY_NAME_SIZE];
     double mean; /* over its items; not finite if the value of any item is not. Or the metric's value; NaN: undefined */
-    double error; /* its standard error, over samples; 0: unknown, for want of values per sample */
+    double error; /* its standard error, over samples; 0: unavailable without per-sample values */
     int64_t items;
 } eitp_metric;
 

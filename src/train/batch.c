@@ -139,7 +139,7 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
     return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
 }
 
-/* Sets what `read` finds in a sample. */
+/* Initializes the sample passed to `read`. */
 static void eitp__sample_begin(eitp_sample *sample, void **values, int64_t rows, const eitp__draw *draw) {
     sample->values = values;
     sample->rows = rows;
@@ -231,7 +231,7 @@ static void eitp__batch_fill_bounds(eitp__batch *batch) {
     }
 }
 
-/* Writes what says where sequences and samples are. */
+/* Writes offsets and bounds. */
 static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp__layout *layout = &batch->pass->layout;
     const size_t offsets = (size_t)(eitp__layout_sequences(layout) + 1) * sizeof *batch->offsets;

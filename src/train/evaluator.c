@@ -233,17 +233,17 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
 
 /* ---- Which samples ---- */
 
-/* The first sample of a stretch: `count` stretches divide `total` samples, the longer ones first. */
-static uint64_t eitp__stretch_start(uint64_t stretch, uint64_t count, uint64_t total) {
+/* The first sample of a stratum: `count` strata divide `total` samples, the larger ones first. */
+static uint64_t eitp__stratum_start(uint64_t stratum, uint64_t count, uint64_t total) {
     const uint64_t longer = total % count;
-    return stretch * (total / count) + (stretch < longer ? stretch : longer);
+    return stratum * (total / count) + (stratum < longer ? stratum : longer);
 }
 
-/* A sample of a stretch, so that a part represents all of the split; of all samples each. */
-static uint64_t eitp__draw_sample(uint64_t stretch, uint64_t count, uint64_t total, uint64_t seed) {
-    const uint64_t first = eitp__stretch_start(stretch, count, total);
-    const uint64_t length = eitp__stretch_start(stretch + 1, count, total) - first;
-    return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, stretch) % length;
+/* A random sample of a stratum, so that a part represents all of the split. With as many strata as samples: each. */
+static uint64_t eitp__draw_sample(uint64_t stratum, uint64_t count, uint64_t total, uint64_t seed) {
+    const uint64_t first = eitp__stratum_start(stratum, count, total);
+    const uint64_t length = eitp__stratum_start(stratum + 1, count, total) - first;
+    return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, stratum) % length;
 }
 
 EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples) {

@@ -34,7 +34,7 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
 /*
  * Evaluates `samples` samples of a split in order; 0, or more than there are: all. A part is drawn with `seed`, one
- * sample from each of `samples` equal stretches of the split. Terms have the weights of `step`.
+ * sample from each of `samples` equal strata of the split. Terms have the weights of `step`.
  */
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,

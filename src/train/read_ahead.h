@@ -3,8 +3,8 @@
  *
  * Step k is read by worker k mod N, into one of that worker's buffers. The training thread takes the steps in order and
  * exchanges its own buffers for theirs, so what a step trains on does not depend on the number of workers. An error is
- * kept with its step, and is reported when that step is taken. Whoever waits asks a poll meanwhile; what is being read
- * then is read on, and taken later.
+ * kept with its step, and is reported when that step is taken. Waiting checks the poll. Reads in flight finish
+ * and stay queued.
  */
 #ifndef EITP_READ_AHEAD_H
 #define EITP_READ_AHEAD_H

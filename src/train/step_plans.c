@@ -66,10 +66,10 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
 }
 
 /* Finds a parameter whose gradient depends on micro_batches_per_pass. */
-static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
+static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, eitp_error *error) {
     const char *name = NULL;
     eitp_status status = eitp__find_pass_dependent_gradient(plans->pass.graph, &name, error);
-    snprintf(plans->cut_parameter, sizeof plans->cut_parameter, "%s", name ? name : "");
+    snprintf(plans->pass_dependent_parameter, sizeof plans->pass_dependent_parameter, "%s", name ? name : "");
     return status;
 }
 
@@ -92,7 +92,7 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
     eitp_optimizer_config optimizer;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
     if (!status)
-        status = eitp__find_cut_parameter(plans, error);
+        status = eitp__find_pass_dependent_parameter(plans, error);
     if (status)
         return status;
     if (!eitp__step_is_one_pass(plans)) {
@@ -358,7 +358,7 @@ static int eitp__ends_at_group(const eitp__step_plans *plans, const eitp_step_sh
 
 EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
                                               const eitp_step_shape *b) {
-    if (plans->cut_parameter[0])
+    if (plans->pass_dependent_parameter[0])
         return 0;
     if (a->batch_size == b->batch_size)
         return !plans->config.dense_rows;

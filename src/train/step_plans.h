@@ -27,10 +27,10 @@ typedef enum eitp__step_result {
 typedef struct eitp__step_plans {
     eitp_host host;
     eitp_task task;
-    eitp_trainer_config config; /* micro_batches_per_pass is 0 until it is chosen */
-    int64_t evaluation_samples; /* per pass of an evaluation; 0: a micro-batch */
-    eitp_pass pass;             /* forward and backward */
-    char cut_parameter[64];     /* its gradient's last bits depend on micro_batches_per_pass; "": none */
+    eitp_trainer_config config;        /* micro_batches_per_pass is 0 until it is chosen */
+    int64_t evaluation_samples;        /* per pass of an evaluation; 0: a micro-batch */
+    eitp_pass pass;                    /* forward and backward */
+    char pass_dependent_parameter[64]; /* its gradient's last bits depend on micro_batches_per_pass; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL if it has one pass */
     eitp_graph *update_graph; /* NULL: gradient_plan has the update */

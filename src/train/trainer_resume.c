@@ -118,13 +118,13 @@ static eitp_status eitp__compare_passes(const eitp__step_plans *plans, const eit
                           "results would differ; use the same, or start from its weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
                           (long long)mine->micro_batches_per_pass);
-    if (plans->cut_parameter[0])
+    if (plans->pass_dependent_parameter[0])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with %lld micro-batches per pass, and this run has %lld: results would "
                           "differ, since the gradient of parameter '%s' depends on it; use the same, or start from its "
                           "weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
-                          (long long)mine->micro_batches_per_pass, plans->cut_parameter);
+                          (long long)mine->micro_batches_per_pass, plans->pass_dependent_parameter);
     return EITP_OK;
 }
 

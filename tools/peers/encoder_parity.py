@@ -230,7 +230,7 @@ def compare_adapters(encoder):
 
 
 def compare_sentences(encoder):
-    """The MiniLM's embeddings: mean of the hidden states, normalised."""
+    """The embeddings of all-MiniLM-L6-v2: mean of the hidden states, normalised."""
     import numpy
     import torch
     import transformers

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure the time and memory of runs with decreasing memory budgets, in turn with one without a budget.
+"""Measure the time and memory of runs with decreasing memory budgets, alternating with one without a budget.
 
     python3 tools/peers/rungs.py [--eitp build/eitp] [--init gpt2] [--budgets 1650M,1G,...] [--rounds 3] [--steps 4]
                                  [--cgroup DIR] [--data TEXT] [--json]
@@ -38,7 +38,7 @@ def describe(chosen):
     """The configuration that the planner chose, in words."""
     text = f"{chosen['optimizer']} in {chosen['precision']}"
     if chosen["recomputed_values"]:
-        text += f", {chosen['recomputed_values']} values recomputed"
+        text += f", {chosen['recomputed_values']} tensors recomputed"
     if chosen["offloaded"]:
         text += f", offloaded: a step reads {chosen['file_reads'] / 1e9:.1f} GB and writes {chosen['file_writes'] / 1e9:.1f} GB"
     return text
