@@ -213,9 +213,10 @@
  *   OMP_WAIT_POLICY        passive lets waiting threads sleep: much faster if other programs run on the same processors
  *
  * FINDING YOUR WAY
- *   This file is generated: to change it, change the modules in the repository. Each module begins with a line that
- *   has ">>" and its path, and ends with one that has "<<" and its path: search for ">>" for a table of contents. The
- *   public headers come first (base, tensor, model, optim, text, data, io, task, train, run) and document every
- *   function; then the private headers; then the implementation. Public names begin with eitp_ or EITP_. Names that
- *   begin with eitp__ or EITP__ are private. Without EITP_IMPLEMENTATION only the public part is compiled.
+ *   This file is generated: to change it, change the modules in the repository. Each module begins with a line that has
+ *   ">>" and its path, and ends with one that has "<<" and its path: search for ">>" for a table of contents. Below is
+ *   an index with a line for each public type and function. The public headers come first (base, tensor, model, optim,
+ *   text, data, io, task, train, run) and document every function; then the private headers; then the implementation.
+ *   Public names begin with eitp_ or EITP_. Names that begin with eitp__ or EITP__ are private. Without
+ *   EITP_IMPLEMENTATION only the public part is compiled.
  */

@@ -137,7 +137,32 @@ add() { # a module of the implementation, with its content
     echo "$1" >>"$tree/src/manifest"
 }
 
+# The index: types and functions of public headers in their order, each with the first sentence of its own comment.
 fresh_tree
+sed 's|^EITP_API int eitp_count|/* ---- Things ---- */\n\n/*\n * Counts things, e.g. 3. Others\n * are not.\n */\n&|
+    s|^#endif$|EITP_API void eitp_forget(void);\n/* A sentence that is longer than a line of the index has room for, and so it is cut at a word. */\nEITP_API char *eitp_name(int number);\n&|' \
+    "$tree/src/base/base.h" >"$work/base.h"
+cp "$work/base.h" "$tree/src/base/base.h"
+cat >"$work/expected" <<'END'
+ * INDEX: each public type and function, with the first sentence of its documentation below.
+ *
+ * TYPES
+ *
+ *   src/base/base.h
+ *  eitp_kind
+ *  eitp_thing
+ *
+ * FUNCTIONS
+ *
+ *   src/base/base.h
+ *  eitp_count                              Counts things, e.g. 3
+ *  eitp_forget
+ *  eitp_name                               A sentence that is longer than a line of the index has room for, and so ...
+ */
+END
+if run && sed -n '/^ \* INDEX/,/^ \*\//p' "$tree/eitp.h" | diff - "$work/expected"; then pass; else fail "the index"; fi
+fresh_tree
+
 
 # ---- what it makes ----
 

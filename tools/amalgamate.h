@@ -128,6 +128,10 @@ void lint(source *file);
 void check_bytes(const source *file);
 void check_foreign_includes(const source *file);
 
+/* ---- amalgamate_index.c: the index of public types and functions ---- */
+
+void add_index(text *output);
+
 /* ---- amalgamate_uses.c: what modules use of each other ---- */
 
 /* Notes that a module defines a function that others can call. */
