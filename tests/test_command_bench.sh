@@ -107,7 +107,10 @@ for word in '"comparison": "configurations"' '"configuration": \["a.json", "b.js
     '"tokens": \[32, 64, 128\]' '"gain_percent": \[0, ' '"low_gain_percent": \[null, -\{0,1\}[0-9]'; do
     check "files in turn: $word" grep -q -e "$word" out
 done
+exits 0 "files in turn, an option for each" $tiny --compare a.json --grad-accum 2 --compare=b.json c.json --json
+check "files in turn, an option for each: in their order" grep -q '"configuration": \["a.json", "b.json", "c.json"\]' out
 refuses 1 "nofile.json" $tiny --compare a.json nofile.json
+refuses 1 "--compare takes one file here" bench kernels --compare step.json --compare kernels.json
 refuses 2 "^error: planned memory .* exceeds the budget of 10.0 kB" $tiny --compare a.json b.json --memory-budget 10k
 exits 0 "bench without an action is bench step" bench --model tiny.json --threads 1 --steps 1 --sweep recompute=none
 check "bench without an action: its row" grep -q '^recompute none  ' out

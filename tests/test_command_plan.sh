@@ -37,7 +37,16 @@ echo '{"batch-size": 2}' >a.json
 echo '{"batch-size": 8, "optimizer": "adamw8"}' >b.json
 exits 0 "plan --compare" $plan --compare a.json b.json
 check "two configurations" test "$(wc -l <out)" -eq 2 -a "$(grep -c 'adamw8' out)" -eq 1
-refuses 1 'requires two files' $plan --compare a.json
+# What a line says of its configuration, without the memory, to which the process adds.
+configurations() {
+    sed 's/tokens per step, [^,]*, //' out
+}
+configurations >listed
+exits 0 "plan --compare twice" $plan --compare a.json --compare b.json
+check "plan --compare twice: as listed" test "$(configurations)" = "$(cat listed)"
+exits 0 "plan --compare with three files" $plan --compare a.json b.json --compare a.json
+check "three configurations, in their order" test "$(awk '{ print $1 }' out | tr '\n' ' ')" = "a.json b.json a.json "
+refuses 1 'requires at least two files' $plan --compare a.json
 refuses 1 "unexpected argument 'extra'; 'eitp help plan' lists the options" $plan extra
 refuses 1 "--optimizer: invalid value 'lion' (choose from auto, adamw," $plan --optimizer lion
 exits 0 "train without a budget" $large --steps 2 --output-dir roomy --json

@@ -39,7 +39,9 @@ static eitp_status open_earlier(bench *b, eitp_error *error) {
     const char *path = options_text(&b->options, OPTION_COMPARE);
     earlier_reader reader;
     eitp_status status;
-    if (!path || b->options.positional_count) /* files of options are no results */
+    if (b->options.values[OPTION_COMPARE].count > 1 && b->options.command == OPTIONS_BENCH_KERNELS)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--compare takes one file here, output of an earlier --json");
+    if (b->options.values[OPTION_COMPARE].count != 1) /* several are files of options, not results */
         return EITP_OK;
     memset(&reader, 0, sizeof reader);
     reader.b = b;

@@ -15,15 +15,14 @@ static eitp_status open_file(const bench_comparison *m, bench_configuration *c, 
 }
 
 static eitp_status compare_files(bench_comparison *m, eitp_error *error) {
-    const option_set *o = &m->b->options;
-    size_t count = o->positional_count + 1, opened = 0, others = 0;
+    const option_value *files = &m->b->options.values[OPTION_COMPARE];
+    size_t count = files->count, opened = 0, others = 0;
     bench_configuration *all = (bench_configuration *)command_allocate(count * sizeof *all);
     bench_configuration **list = (bench_configuration **)command_allocate(count * sizeof *list);
     eitp_status status = EITP_OK;
     while (opened < count && !status) {
-        const char *path = opened ? o->positional[opened - 1] : options_text(o, OPTION_COMPARE);
         list[opened] = &all[opened];
-        status = open_file(m, &all[opened], path, others, error);
+        status = open_file(m, &all[opened], files->texts[opened], others, error);
         others += status ? 0 : bench_configuration_bytes(&all[opened]);
         opened++;
     }
@@ -42,11 +41,11 @@ static eitp_status compare_files(bench_comparison *m, eitp_error *error) {
 
 int bench_compares(const bench *b) {
     return options_has(&b->options, OPTION_SWEEP) || options_integer(&b->options, OPTION_MATRIX) ||
-           b->options.positional_count;
+           b->options.values[OPTION_COMPARE].count > 1 || b->options.positional_count;
 }
 
 static eitp_status check_kind(const option_set *o, eitp_error *error) {
-    if (o->positional_count && !options_has(o, OPTION_COMPARE))
+    if (o->positional_count)
         return command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; files of options follow --compare",
                             o->positional[0]);
     if (options_has(o, OPTION_SWEEP) + (int)options_integer(o, OPTION_MATRIX) + options_has(o, OPTION_COMPARE) > 1)

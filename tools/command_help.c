@@ -75,8 +75,12 @@ static const struct {
     {OPTION_JSON, PREDICTS, "print a JSON object for each text, in a line"},
     {OPTION_OUTPUT, OPTIONS_TOKENIZER_TRAIN, "directory of the tokenizer (required)"},
     {OPTION_OUTPUT, OPTIONS_PACK, "token file to write (required)"},
-    {OPTION_COMPARE, OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP, "output of an earlier --json, to compare with"},
-    {OPTION_COMPARE, OPTIONS_PLAN, "two files of options, whose plans are printed: --compare A B"},
+    {OPTION_COMPARE, OPTIONS_BENCH_KERNELS, "output of an earlier --json, to compare with"},
+    {OPTION_COMPARE, OPTIONS_BENCH_STEP,
+     "output of an earlier --json, to compare with; or several files of options, to measure in turn: --compare A B, or "
+     "--compare A --compare B"},
+    {OPTION_COMPARE, OPTIONS_PLAN,
+     "two or more files of options, whose plans are printed: --compare A B, or --compare A --compare B"},
     {OPTION_SEED, OPTIONS_GENERATE, "seed of sampling"},
 };
 

@@ -256,8 +256,8 @@ static const option_row rows[] = {
     {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS, 0, "run only kernels with WORD in their name"},
     {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0,
      "time each kernel for at least X seconds"},
-    {"compare", "", KIND_TEXT, 0, 0, NULL, "FILE", BENCHES | OPTIONS_PLAN, 0,
-     "bench: an earlier --json result; bench step and plan: a configuration, compared with the files that follow"},
+    {"compare", "", KIND_LIST, 0, 0, NULL, "FILE", BENCHES | OPTIONS_PLAN, 0,
+     "bench: an earlier --json result; bench step and plan: files of options, side by side"},
     {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
      "measure each value of an option, as batch-size=1,2,4; without values the usual ones, or doubling up to the "
      "memory "

@@ -488,6 +488,14 @@ static eitp_status read_argument(option_set *o, const char *argument, int count,
     return status;
 }
 
+/* An argument without a name. After --compare it is another of its files: b.json in "--compare a.json b.json". */
+static eitp_status read_positional(option_set *o, char *argument, eitp_error *error) {
+    if (o->values[OPTION_COMPARE].source == SOURCE_COMMAND_LINE)
+        return options_set(o, OPTION_COMPARE, argument, SOURCE_COMMAND_LINE, "--", error);
+    o->positional[o->positional_count++] = argument;
+    return EITP_OK;
+}
+
 static eitp_status read_command_line(option_set *o, int count, char **arguments, eitp_error *error) {
     int literal = 0;
     eitp_status status = EITP_OK;
@@ -509,7 +517,7 @@ static eitp_status read_command_line(option_set *o, int count, char **arguments,
                                   "unknown option '%s'; options begin with two dashes: 'eitp help %s' lists them",
                                   argument, o->name);
         else
-            o->positional[o->positional_count++] = arguments[at];
+            status = read_positional(o, arguments[at], error);
     }
     if (!status && o->positional_count && !(o->command & OPTIONS_WITH_POSITIONAL))
         status =

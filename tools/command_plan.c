@@ -337,26 +337,27 @@ static int plan_presets(int count, char **arguments) {
     return print_lines(&t, status, &error);
 }
 
-/* --compare A B: two files of options, each with the rest of the command line. */
+/* --compare A B: files of options, each with the rest of the command line. */
 static int plan_comparison(const planning *p, int count, char **arguments) {
-    const char *const files[] = {options_text(&p->options, OPTION_COMPARE), p->options.positional[0]};
+    const option_value *files = &p->options.values[OPTION_COMPARE];
     text_buffer t = {NULL, 0, 0};
     eitp_error error;
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < COMMAND_COUNT(files) && !status; i++)
-        status = add_variant(count, arguments, "--config", files[i], &t, &error);
+    for (size_t i = 0; i < files->count && !status; i++)
+        status = add_variant(count, arguments, "--config", files->texts[i], &t, &error);
     return print_lines(&t, status, &error);
 }
 
 /* ---- The command ---- */
 
-static eitp_status check_positional(const option_set *o, eitp_error *error) {
-    size_t wanted = options_has(o, OPTION_COMPARE) ? 1 : 0;
-    if (o->positional_count == wanted)
-        return EITP_OK;
-    return wanted ? command_fail(error, EITP_ERROR_ARGUMENT, "--compare requires two files of options: --compare A B")
-                  : command_fail(error, EITP_ERROR_ARGUMENT,
-                                 "unexpected argument '%s'; 'eitp help plan' lists the options", o->positional[0]);
+static eitp_status check_files(const option_set *o, eitp_error *error) {
+    if (o->positional_count)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; 'eitp help plan' lists the options",
+                            o->positional[0]);
+    if (o->values[OPTION_COMPARE].count == 1)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--compare requires at least two files of options: --compare A B");
+    return EITP_OK;
 }
 
 static int plan_run(planning *p) {
@@ -396,7 +397,7 @@ int command_plan(int count, char **arguments) {
     memset(&p, 0, sizeof p);
     status = options_read(&p.options, "plan", OPTIONS_PLAN, count, arguments, &ended, &error);
     if (!status && !ended)
-        status = check_positional(&p.options, &error);
+        status = check_files(&p.options, &error);
     if (status)
         code = output_fail(&error);
     else if (!ended && options_integer(&p.options, OPTION_PRINT_CONFIG))
