@@ -95,9 +95,13 @@ refuses 1 "has no monitor to measure" $tiny --monitor light
 exits 0 "no monitor" $tiny --monitor off
 exits 0 "matrix" $tiny --matrix --recompute attn
 for row in 'precision bf16' 'precision fp16' 'recompute layer' 'batch-size 2' 'block-size 32' \
-    'grad-accum 1' 'optimizer adamw8' 'optimizer factored' 'optimizer sgd'; do
+    'grad-accum 1' 'optimizer adamw8' 'optimizer factored' 'optimizer sgd' 'data-workers 1'; do
     check "matrix: $row" grep -q "^$row  .* [+-][0-9.]* %  *[+-][0-9.]* %  [+-][0-9.]* to [+-][0-9.]* %\$" out
 done
+check "matrix: the baseline of each ratio" test "$(grep -c '^[a-z0-9-]* [a-z0-9-]*  *[0-9][0-9]*\(  *[0-9][0-9.]*\)\{4\} [kMG]*B .* to ' out)" -ge 10
+exits 0 "matrix with workers" $tiny --matrix --data-workers 2 --prefetch 1 --json
+check "matrix: without workers" grep -q '"data-workers 0"' out
+check "matrix: the baselines" test "$(column baseline_tokens_per_s | grep -c '^[1-9]')" -eq "$(($(column tokens | wc -l) - 1))"
 check "matrix: the baseline is no row of its own" sh -c '! grep -q "^precision fp32\|^optimizer adamw  \|^threads 1 \|^recompute attention " out'
 echo '{"batch_size": 1, "steps": 2}' >a.json
 echo '{"train": {"batch_size": 2, "recompute": "layer"}}' >b.json

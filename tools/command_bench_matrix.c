@@ -1,6 +1,5 @@
 /* eitp bench step --matrix: each switch alone, in turn with the baseline. */
 #include "command_bench_rounds.h"
-#include "command_option_table.h"
 #include "command_output.h"
 
 #include <unistd.h>
@@ -53,12 +52,9 @@ static eitp_status add_threads(bench_comparison *m, bench_configuration *base, e
     return add_number(m, base, "threads", now == 1 ? processors : 1, error);
 }
 
-/* Reading ahead of the step, if this command can. */
+/* No worker if the baseline has some, otherwise one. */
 static eitp_status add_data_workers(bench_comparison *m, bench_configuration *base, eitp_error *error) {
-    const option_id id = option_find("data-workers").id;
-    if (id == OPTION_CAPACITY || !(option_of(id)->commands & OPTIONS_BENCH_STEP))
-        return EITP_OK;
-    return add_number(m, base, "data-workers", options_integer(&base->options, id) ? 0 : 2, error);
+    return add_number(m, base, "data-workers", base->trainer.fit.trainer.data_workers ? 0 : 1, error);
 }
 
 static eitp_status add_matrix(bench_comparison *m, bench_configuration *base, eitp_error *error) {

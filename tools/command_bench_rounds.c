@@ -100,18 +100,28 @@ static void compare_rounds(const bench_comparison *m, const bench_configuration 
     free(gains);
 }
 
+/* True if the baseline is measured anew beside each row, so that it differs from row to row. */
+static int has_baselines(const bench_comparison *m) {
+    return !strcmp(m->kind, "matrix");
+}
+
 static void print_heading(const bench_comparison *m, text_buffer *t) {
     bench_print_machine(m->b);
-    text_format(t, "%-30s %8s %12s %12s %10s %10s %10s %9s%s\n", "", "tokens", "tokens/s", "ms per step", "memory",
-                "planned", "change", "gain", strcmp(m->kind, "sweep") ? "  range" : "");
+    text_format(t, "%-30s %8s %12s%s %12s %10s %10s %10s %9s%s\n", "", "tokens", "tokens/s",
+                has_baselines(m) ? "     baseline" : "", "ms per step", "memory", "planned", "change", "gain",
+                strcmp(m->kind, "sweep") ? "  range" : "");
 }
 
 static void print_result(const bench_comparison *m, const bench_result *r) {
     text_buffer t = {NULL, 0, 0};
     if (m->count == 1)
         print_heading(m, &t);
-    text_format(&t, "%-30s %8lld %12.1f %12.3f %10s %10s", r->name, (long long)r->tokens, (double)r->tokens / r->median,
-                1e3 * r->median, output_bytes(r->memory), output_bytes(r->planned));
+    text_format(&t, "%-30s %8lld %12.1f", r->name, (long long)r->tokens, (double)r->tokens / r->median);
+    if (has_baselines(m) && m->count > 1)
+        text_format(&t, " %12.1f", r->baseline);
+    else if (has_baselines(m))
+        text_format(&t, " %12s", "");
+    text_format(&t, " %12.3f %10s %10s", 1e3 * r->median, output_bytes(r->memory), output_bytes(r->planned));
     if (m->count > 1)
         text_format(&t, " %+8.1f %% %+7.1f %%", r->memory_change, r->gain);
     if (m->count > 1 && r->low <= r->high)
@@ -122,16 +132,19 @@ static void print_result(const bench_comparison *m, const bench_result *r) {
     text_release(&t);
 }
 
-static void fill_times(const bench_comparison *m, const bench_configuration *c, bench_result *r) {
-    double *sorted = (double *)command_allocate((size_t)m->steps * sizeof *sorted);
+/* The median seconds of a step, and the least in *best. */
+static double find_times(const bench_comparison *m, const bench_configuration *c, double *best) {
+    double *sorted = (double *)command_allocate((size_t)m->steps * sizeof *sorted), median;
     memcpy(sorted, c->seconds, (size_t)m->steps * sizeof *sorted);
-    r->median = bench_median(sorted, (size_t)m->steps);
-    r->best = sorted[0];
+    median = bench_median(sorted, (size_t)m->steps);
+    *best = sorted[0];
     free(sorted);
+    return median;
 }
 
 void bench_add_result(bench_comparison *m, const bench_configuration *c, const bench_configuration *base) {
     bench_result *first, *r;
+    double best;
     m->results = (bench_result *)command_resize(m->results, (m->count + 1) * sizeof *m->results);
     first = m->results;
     r = &m->results[m->count++];
@@ -141,7 +154,8 @@ void bench_add_result(bench_comparison *m, const bench_configuration *c, const b
     r->planned = (double)c->trainer.rung.total;
     r->memory = c->memory;
     r->low = r->high = (double)NAN;
-    fill_times(m, c, r);
+    r->median = find_times(m, c, &r->best);
+    r->baseline = base ? (double)base->trainer.step_tokens / find_times(m, base, &best) : (double)NAN;
     if (base)
         compare_rounds(m, c, base, r);
     else
@@ -160,6 +174,7 @@ typedef enum column {
     COLUMN_PLANNED,
     COLUMN_MEMORY,
     COLUMN_MEMORY_CHANGE,
+    COLUMN_BASELINE,
     COLUMN_GAIN,
     COLUMN_LOW,
     COLUMN_HIGH,
@@ -174,6 +189,7 @@ static double column_value(const bench_result *r, column which) {
                                          r->planned,
                                          r->memory,
                                          r->memory_change,
+                                         r->baseline,
                                          r->gain,
                                          r->low,
                                          r->high};
@@ -182,8 +198,9 @@ static double column_value(const bench_result *r, column which) {
 
 void bench_print_comparison(const bench_comparison *m) {
     static const char *const names[COLUMN_COUNT] = {
-        "tokens",       "tokens_per_s",          "median_seconds", "seconds",          "planned_bytes",
-        "memory_bytes", "memory_change_percent", "gain_percent",   "low_gain_percent", "high_gain_percent"};
+        "tokens",        "tokens_per_s",     "median_seconds",        "seconds",
+        "planned_bytes", "memory_bytes",     "memory_change_percent", "baseline_tokens_per_s",
+        "gain_percent",  "low_gain_percent", "high_gain_percent"};
     text_buffer t = {NULL, 0, 0};
     bench_json_begin(m->b, &t);
     text_json_member_string(&t, "comparison", m->kind);

@@ -16,6 +16,7 @@ typedef struct bench_result {
     double median, best; /* seconds of a step */
     double planned;      /* bytes of the process */
     double memory;       /* resident bytes that the configuration added to the process */
+    double baseline;     /* tokens per second of the first configuration in the same rounds; NAN: not in turn with it */
     double gain;
     double low, high;     /* the range of the gain over rounds; NAN: the rounds were not in turn */
     double memory_change; /* planned bytes over those of the first row, in percent */

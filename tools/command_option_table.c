@@ -67,9 +67,10 @@ static const option_row rows[] = {
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
     {"drop-last", "dataloader-drop-last", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
      "drop the last step where the data fill only a part of it (without: its mean is over the tokens it has)"},
-    {"data-workers", "dataloader-num-workers num-workers", KIND_SETTING, 0, 0, NULL, "N|auto", OPTIONS_TRAIN, 1,
-     "; auto: one for every four processors, 1 to 16"},
-    {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"data-workers", "dataloader-num-workers num-workers", KIND_SETTING, 0, 0, NULL, "N|auto",
+     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "; auto: one for every four processors, 1 to 16"},
+    {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N",
+     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
      RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 1,
      "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
@@ -263,8 +264,8 @@ static const option_row rows[] = {
      "memory "
      "budget"},
     {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,
-     "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer), in turn with "
-     "the baseline"},
+     "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer, data workers), "
+     "alternating with the baseline, whose tokens/s are shown beside each"},
     {"monitor", "", KIND_CHOICE, 0, 0, "off", "off light full", OPTIONS_BENCH_STEP, 0,
      "only off: there is no monitor to measure yet"},
     {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
