@@ -160,7 +160,7 @@ END_OF_NAMES
 # Names that have no effect, and say so; in each section, whatever option has the name elsewhere.
 for path in eval.batch_size validation.batch-size per_device_eval_batch_size persistent_workers \
     training.dataloader_pin_memory compile empty_cache_every max_split_size_mb use_dynamic_padding \
-    model.torch_dtype fp16.loss_scale memory_efficient_attention detect_anomaly \
+    model.torch_dtype fp16.loss_scale memory_efficient_attention \
     enable_model_summary sync_batchnorm monitor.verbose monitor.update_frequency monitor.all_freq.eval_log_freq \
     perf_log_freq gpu_log_freq flops_profile_freq lightweight_mode minimal_mode fast_detection \
     disable_metrics_monitoring tensorboard_flush_secs pin_memory; do

@@ -43,6 +43,14 @@ echo '{"bf16": true, "strict_utf8": true, "auto_resume": true}' >on.json
 shows 'precision "bf16"  (on.json:1)' --config on.json
 shows 'precision "fp32"  (command line)' --config on.json --no-bf16
 shows 'strict-utf8 false  (command line)' --config on.json --strict-utf8 false
+shows 'check-finite "op"  (command line)' --detect_anomaly
+shows 'check-finite "op"  (command line)' --detect-anomaly true --check-finite op
+shows 'check-finite "step"  (default)' --detect_anomaly False
+shows 'check-finite "no"  (command line)' --no-detect-anomaly --check-finite no
+echo '{"trainer": {"detect_anomaly": true}}' >anomaly.json
+shows 'check-finite "op"  (anomaly.json:1)' --config anomaly.json
+shows 'check-finite "step"  (command line)' --config anomaly.json --check-finite step
+refuses 1 "--detect_anomaly and --check-finite set check-finite to different values" train --detect_anomaly --check-finite no
 shows 'resume "no"  (command line)' --config on.json --no-auto-resume
 refuses 1 "--strict-utf8 must be true or false (got 'perhaps')" train --strict-utf8=perhaps
 refuses 1 "--fp16 must be true or false (got 'bf16')" train --fp16=bf16
@@ -91,7 +99,6 @@ explains "plans and fuses" --compile_model false
 explains "in tiles" --attn_implementation flash_attention_2
 explains "in tiles" --memory_efficient_attention
 explains "precision and optimizer set how weights are stored" --torch_dtype float16
-explains "every gradient is checked" --detect_anomaly
 explains "time and memory of every step" --gpu-report-every 20
 explains "time and memory of every step" --perf-every 10
 explains "arithmetic of a step" --flops-every 50

@@ -71,7 +71,6 @@ static const config_name names[] = {
      "attention always runs in tiles, without storing the scores"},
     {"", "compile compile_model torch_compile", NULL, "", "eitp always plans and fuses a pass before the first step"},
     {"", "tf32", NULL, "", "precision sets the type of products"},
-    {"", "detect_anomaly", NULL, "", "every gradient is checked for values that are not finite"},
     {"", "sync_batchnorm", NULL, "", "no model has batch normalization"},
     {"", "enable_model_summary", NULL, "", "eitp plan prints it"},
 

@@ -159,7 +159,7 @@ static const option_row rows[] = {
     {"spike-threshold", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"skip-spikes", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
     {"max-nonfinite", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
-    {"check-finite", "", KIND_SETTING, 0, 0, NULL, "no=none=false", OPTIONS_TRAIN, 0, ""},
+    {"check-finite", "detect-anomaly=op|", KIND_SETTING, 0, 0, NULL, "no=none=false", OPTIONS_TRAIN, 0, ""},
     {"eval", "eval-strategy evaluation-strategy do-eval=steps|no", KIND_CHOICE, 0, 0, NULL,
      "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to validate: never; every --eval-steps; or every --eval-every-frac of an epoch (default: steps)"},
