@@ -33,6 +33,14 @@ check "quiet" test ! -s err
 check "--eval-steps 0: only at the end" test "$(grep -v event pruned/metrics.jsonl | grep -n val_loss | cut -d: -f1)" = 13
 check "the interval of checkpoints changes nothing" same_checkpoints straight/checkpoint-12 pruned/checkpoint-12
 
+PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+export PYTORCH_CUDA_ALLOC_CONF
+exits 0 "PyTorch's allocator" $train --steps 2 --output-dir allocator
+check "PyTorch's allocator: one warning" test "$(grep -c '^warning: PYTORCH_CUDA_ALLOC_CONF has no effect: .*PyTorch' err)" -eq 1
+exits 0 "PyTorch's allocator, quiet" $train --steps 4 --resume auto --output-dir allocator -q
+check "PyTorch's allocator, quiet: no warning" sh -c '! grep -q PYTORCH err'
+unset PYTORCH_CUDA_ALLOC_CONF
+
 exits 0 "epochs" $train --epochs 0.01 --batch-size 3 --grad-accum 2 --output-dir epochs --save-steps 0 \
     --val-fraction 0 --json
 check "an epoch ends in the middle of a step" grep -q '"step": 4, "steps": 4.*"tokens": 352,.*"stopped": null' out

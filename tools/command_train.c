@@ -371,6 +371,19 @@ static int run_training(training *t, eitp_error *error) {
     return code;
 }
 
+/* Warns of a setting of PyTorch's allocator, which whoever sets it expects to save memory. */
+static void report_allocator(const option_set *o) {
+    static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
+    for (size_t i = 0; i < COMMAND_COUNT(names) && !options_integer(o, OPTION_QUIET); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) {
+            output_warning("%s has no effect: eitp does not use PyTorch's allocator; it plans memory in advance",
+                           names[i]);
+            return;
+        }
+    }
+}
+
 /* Trains once. *starts_over is 1 if nothing was done since the checkpoint is damaged, and there is another: its options
    and shape may differ. */
 static int train(int count, char **arguments, int *starts_over) {
@@ -395,10 +408,12 @@ static int train(int count, char **arguments, int *starts_over) {
     if (!status && !ended)
         status = run_prepare(&r, &error);
     *starts_over = status && resume_starts_over(&r, &error);
-    if (status && !*starts_over)
+    if (status && !*starts_over) {
         code = output_fail(&error);
-    else if (!status && !ended)
+    } else if (!status && !ended) {
+        report_allocator(&r.options);
         code = run_training(&t, &error);
+    }
     if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
         code = 128 + process_stop_signal();
     run_release(&r, *starts_over || status == EITP_ERROR_MEMORY || process_stop_signal());
