@@ -137,6 +137,9 @@ static void add_advice(text_buffer *t, const system_report *r) {
     text_format(t, "checkpoints  of %s, %d at a time at most with --save-total-limit 2%s\n",
                 output_bytes((double)model->advice.chosen.checkpoint), SYSTEM_CHECKPOINTS,
                 system_has_room(r, model) ? "" : ", for which the disk has no room; use another --output-dir");
+    if (r->save_steps)
+        text_format(t, "             --save-steps %lld writes one about every 10 minutes, at the estimated speed\n",
+                    (long long)r->save_steps);
     text_format(t, "\n%s\n", r->command);
     if (r->note)
         text_format(t, "  (%s)\n", r->note);
@@ -306,6 +309,7 @@ static void add_json_advice(text_buffer *t, const system_report *r) {
     add_text(t, "profile", r->model ? r->model->advice.profile : NULL);
     text_json_member_integer(t, "largest_batch", r->largest_batch);
     text_json_member_integer(t, "data_workers", process_data_workers());
+    add_size(t, "save_steps", (uint64_t)r->save_steps, r->save_steps > 0);
     add_text(t, "why", r->why);
     add_text(t, "command", r->command);
     add_text(t, "note", r->note);

@@ -152,16 +152,38 @@ static void add_data(const option_set *o, const run_text *text, system_report *r
                                     "of eitp for one epoch; name your own text with --data");
 }
 
-/* Shortens the sequences where the text is too small for those of the profile. */
-static void add_length(const run_text *text, const system_model *model, text_buffer *t) {
+static void add_integer(text_buffer *t, const char *option, int64_t value) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%lld", (long long)value);
+    add_option(t, option, digits);
+}
+
+/* Shortens the sequences where the text is too small for those of the profile. Returns their length. */
+static int64_t add_length(const run_text *text, const system_model *model, text_buffer *t) {
     const int64_t length = model->advice.block_size;
     int64_t shorter = length;
-    char digits[32];
     while (shorter > 8 && text->size < text_bytes(model, shorter))
         shorter /= 2;
-    snprintf(digits, sizeof digits, "%lld", (long long)shorter);
     if (shorter < length)
-        add_option(t, "--block-size", digits);
+        add_integer(t, "--block-size", shorter);
+    return shorter;
+}
+
+/* The steps of about 10 minutes, rounded to 1, 2 or 5 times a power of ten; 0 if the seconds of a step are unknown. */
+static int64_t choose_save_steps(double seconds) {
+    const double steps = seconds > 0 ? 600 / seconds : 0, power = steps > 1 ? pow(10, floor(log10(steps))) : 1;
+    const double digit = steps / power;
+    if (!(steps > 0 && steps < 1e9))
+        return 0;
+    return (int64_t)(power * (digit > sqrt(50) ? 10 : digit > sqrt(10) ? 5 : digit > sqrt(2) ? 2 : 1) + 0.5);
+}
+
+/* Adds the interval of checkpoints. The time of a step is about proportional to the length of its sequences. */
+static void add_saves(system_report *report, int64_t length, text_buffer *t) {
+    const advice *a = &report->model->advice;
+    report->save_steps = choose_save_steps(a->chosen.seconds * (double)length / (double)a->block_size);
+    if (report->save_steps)
+        add_integer(t, "--save-steps", report->save_steps);
 }
 
 /* ---- The output directory ---- */
@@ -199,14 +221,12 @@ static void add_directory(const option_set *o, const system_report *report, text
 /* ---- The command ---- */
 
 static void add_limits(const option_set *o, const system_report *report, text_buffer *t) {
-    char digits[32];
-    snprintf(digits, sizeof digits, "%d", report->processors.usable);
     if (options_is_explicit(o, OPTION_MEMORY_BUDGET))
         add_option(t, "--memory-budget", options_text(o, OPTION_MEMORY_BUDGET));
     if (options_is_explicit(o, OPTION_THREADS))
         add_option(t, "--threads", options_text(o, OPTION_THREADS));
     else if (report->processors.usable < report->processors.allowed)
-        add_option(t, "--threads", digits);
+        add_integer(t, "--threads", report->processors.usable);
 }
 
 static void add_training(const option_set *o, system_report *report, const char *program, text_buffer *t) {
@@ -221,7 +241,7 @@ static void add_training(const option_set *o, system_report *report, const char 
     add_option(t, model->is_directory ? "--model" : "--init", model->name);
     add_data(o, &text, report, t);
     add_option(t, "--profile", model->advice.profile);
-    add_length(&text, model, t);
+    add_saves(report, add_length(&text, model, t), t);
     add_limits(o, report, t);
     add_directory(o, report, t);
     free(text.found);

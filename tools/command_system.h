@@ -44,6 +44,7 @@ typedef struct system_report {
     const char *tier;                           /* by memory alone */
     const system_model *model;                  /* that of the command; NULL: none fits */
     int64_t largest_batch;                      /* of that model, at its profile's length */
+    int64_t save_steps;                         /* of that model, about 10 minutes; 0: unknown */
     char why[sizeof((eitp_error *)0)->message]; /* if none fits */
     char *command, *note;                       /* the command to run, and what it does; NULL: none */
 } system_report;
