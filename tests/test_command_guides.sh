@@ -51,6 +51,14 @@ echo '{"trainer": {"detect_anomaly": true}}' >anomaly.json
 shows 'check-finite "op"  (anomaly.json:1)' --config anomaly.json
 shows 'check-finite "step"  (command line)' --config anomaly.json --check-finite step
 refuses 1 "--detect_anomaly and --check-finite set check-finite to different values" train --detect_anomaly --check-finite no
+for name in report report-to report_to; do
+    shows 'report-to "none"  (command line)' --$name none
+    shows 'report-to "none"  (command line)' --no-$name
+    echo "{\"$name\": \"none\"}" >report.json
+    shows 'report-to "none"  (report.json:1)' --config report.json
+    exits 0 "--$name wandb" train --$name wandb --print-config
+    check "--$name wandb: what is recorded" grep -q '^warning: report-to wandb: .* metrics.jsonl' err
+done
 shows 'resume "no"  (command line)' --config on.json --no-auto-resume
 refuses 1 "--strict-utf8 must be true or false (got 'perhaps')" train --strict-utf8=perhaps
 refuses 1 "--fp16 must be true or false (got 'bf16')" train --fp16=bf16
