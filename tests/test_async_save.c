@@ -164,7 +164,7 @@ static void notice(void *user, const eitp_run_event *event) {
     f->lost_events += event->kind == EITP_EVENT_NOT_KEPT;
     if (event->kind != EITP_EVENT_SAVED)
         return;
-    f->async_events += strstr(event->message, "between steps") != NULL;
+    f->async_events += strstr(event->message, "training paused") != NULL;
     if (f->saved_events < STEPS) {
         f->saved_steps[f->saved_events] = event->report->saved_step;
         f->seen_at[f->saved_events++] = event->report->step.step;

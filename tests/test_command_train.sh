@@ -80,7 +80,7 @@ check "saves beside the steps: the memory is planned" grep -q '^memory: .*, copy
 check "saves beside the steps: bit-identical" same_checkpoints straight/checkpoint-12 beside/checkpoint-12
 check "saves beside the steps: bit-identical in between" same_checkpoints straight/checkpoint-8 beside/checkpoint-8
 exits 0 "saves that wait" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir waits --async-save no --json
-check "saves that wait: none beside the steps" sh -c '! grep -q "between steps\|copy of" err'
+check "saves that wait: none beside the steps" sh -c '! grep -q "training paused\|copy of" err'
 check "saves that wait: bit-identical" same_checkpoints straight/checkpoint-8 waits/checkpoint-8
 # The process itself, which plans count, varies by some 100 kB: the copy must be much larger.
 sed 's/"n_embd": 16/"n_embd": 128/' tiny.json >wide.json
@@ -92,7 +92,7 @@ exits 0 "no copy" $wide --output-dir uncopied --async-save no --json
 without=$(member planned_bytes)
 check "saves that wait: less memory is planned" test $((with - without)) -gt 4000000
 exits 0 "no room for a copy" $wide --output-dir tight --memory-budget "$(((with + without) / 2))"
-check "no room for a copy: saves wait" sh -c '! grep -q "between steps\|copy of" err'
+check "no room for a copy: saves wait" sh -c '! grep -q "training paused\|copy of" err'
 
 # ---- on a terminal ----
 
