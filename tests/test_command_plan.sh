@@ -48,7 +48,7 @@ exits 0 "plan --compare with three files" $plan --compare a.json b.json --compar
 check "three configurations, in their order" test "$(awk '{ print $1 }' out | tr '\n' ' ')" = "a.json b.json a.json "
 refuses 1 'requires at least two files' $plan --compare a.json
 refuses 1 "unexpected argument 'extra'; 'eitp help plan' lists the options" $plan extra
-refuses 1 "--optimizer: invalid value 'lion' (choose from auto, adamw," $plan --optimizer lion
+refuses 1 "--optimizer: invalid value 'sophia' (choose from auto, adamw," $plan --optimizer sophia
 exits 0 "train without a budget" $large --steps 2 --output-dir roomy --json
 check "the plan is not below the peak" sh -c 'test "$(sed "s/.*\"planned_bytes\": \([0-9]*\).*/\1/" out)" -ge \
     "$(sed "s/.*\"peak_rss_bytes\": \([0-9]*\).*/\1/" out)"'
