@@ -113,6 +113,8 @@ explains "arithmetic of a step" --flops-every 50
 explains "every evaluation" --eval_log_freq 50
 explains "all that is recorded" --fast_detection
 explains "all that is recorded" --disable_metrics_monitoring
+explains "the number of parameters, eitp plan prints the memory" --enable_model_summary
+explains "at once" --tensorboard_flush_secs 30
 explains "no padding is computed" --use_dynamic_padding
 refuses 1 "--devices 2 is not supported: eitp trains in one process on one device" train --devices 2
 refuses 1 "--num_nodes 4 is not supported" train --num_nodes=4

@@ -20,6 +20,18 @@ check "help: learning rates" grep -q \
 check "help: weight decay" grep -q '(default: 0.01; sgd: 0)$' out
 check "help: optimizers" grep -q -- '^ *--optimizer auto|adamw|adamw8|adamw8-sr|factored|sgd ' out
 check "help: --log-every leaves the records alone" sh -c 'tr "\n" " " <out | tr -s " " | grep -q -e "--log-every [^-]*; metrics.jsonl has every step"'
+tr '\n' ' ' <out | tr -s ' ' >words
+refuses 1 "no model shape named 'gpt5'" plan --init gpt5
+for shape in $(sed 's/.*(choose from \(.*\))/\1/' err | tr -d ','); do
+    check "help: --init has $shape" grep -q -e "--init NAME [^:]*[ ,]$shape," words
+done
+for profile in auto low-memory safe full tiny quick max low-ram debug; do
+    exits 0 "--profile $profile" train --profile $profile --print-config
+    grep -q '^auto-shrink  *true' out && shrinks=0 || shrinks=1
+    grep -q -e "--auto-shrink [^(]*(default: only with --profile [^)]*$profile[ ,)]" words && helps=0 || helps=1
+    check "help: --auto-shrink and the profile $profile" test $shrinks -eq $helps
+done
+exits 0 "help of a command" help train
 check "help has defaults" grep -q 'default: 500' out
 check "help of a command: the default of another is left out" sh -c '! grep -q -e "--model .*default: gpt2" out'
 check "help has no empty defaults" sh -c '! grep -q "default: )" out'

@@ -22,7 +22,7 @@ run/checkpoint-8: lr_schedule was linear and is cosine
 run/checkpoint-8: dropout was 0.1 and is 0
 END
 check "set: what was and what is" same out expected
-check "set: what a resume does" grep -q "lr, weight_decay, lr_schedule: a resume continues with what is set" err
+check "set: what a resume does" grep -q "lr, weight_decay, lr_schedule: a resume uses this value unless you pass another one" err
 check "set: the weights stay" same_checkpoints before/checkpoint-8 run/checkpoint-8
 check "set: older checkpoints stay" diff -r before/checkpoint-4 run/checkpoint-4
 check "set: nothing is left over" test "$(ls -A run | tr '\n' ' ')" = "checkpoint-4 checkpoint-8 metrics.jsonl run.json "

@@ -72,7 +72,8 @@ static const config_name names[] = {
     {"", "compile compile_model torch_compile", NULL, "", "eitp always plans and fuses a pass before the first step"},
     {"", "tf32", NULL, "", "precision sets the type of products"},
     {"", "sync_batchnorm", NULL, "", "no model has batch normalization"},
-    {"", "enable_model_summary", NULL, "", "eitp plan prints it"},
+    {"", "enable_model_summary", NULL, "",
+     "eitp train logs the number of parameters, eitp plan prints the memory of each part"},
 
     /* ---- memory, output, records ---- */
     {"memory", "budget limit max", "memory-budget", "", NULL},
@@ -97,7 +98,7 @@ static const config_name names[] = {
      "eitp plan prints the arithmetic of a step, eitp bench step its time by operation"},
     {"", "lightweight_mode minimal_mode fast_detection disable_metrics_monitoring", NULL, "",
      "metrics.jsonl is all that is recorded"},
-    {"", "tensorboard_flush_secs", NULL, "", "metrics.jsonl is written every second"},
+    {"", "tensorboard_flush_secs", NULL, "", "each record is written to metrics.jsonl at once"},
 };
 
 static int same_name(const char *a, const char *b, size_t size) {

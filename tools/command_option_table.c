@@ -76,8 +76,8 @@ static const option_row rows[] = {
      "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
      "gpt2)"},
     {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
-     "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, or a config.json; plan "
-     "takes bert-base, bert-large, minilm, roberta-base, roberta-large and distilbert-base too"},
+     "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, bert-base, bert-large, "
+     "minilm, roberta-base, roberta-large, distilbert-base, or a config.json"},
     {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
      "tokens of the vocabulary (default: the shape's; tokenizer train: 50257)"},
     {"layers", "num-layers n-layer n-layers num-hidden-layers", KIND_INTEGER, 1, 1000, NULL, "N", FITS, 1,
@@ -214,7 +214,7 @@ static const option_row rows[] = {
      FITS | OPTIONS_BENCH_STEP | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
      "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},
     {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
-     " (default: only with --profile low-memory, safe or tiny)"},
+     " (default: only with --profile low-memory, safe, tiny or low-ram)"},
     {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
      "DeepSpeed configuration to read batch sizes, precision, clipping, optimizer and schedule from"},
     {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "text to continue"},
@@ -270,7 +270,7 @@ static const option_row rows[] = {
     {"monitor", "", KIND_CHOICE, 0, 0, "off", "off light full", OPTIONS_BENCH_STEP, 0,
      "only off: there is no monitor to measure yet"},
     {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
-     ", of initial weights, of the windows of --eval-windows, and of sampling"},
+     ", of initial weights, of the part of labelled data that is held out, and of the windows of --eval-windows"},
     {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, "where to compute"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
