@@ -5910,7 +5910,7 @@ EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json
             EITP_DIFFERENCE_##difference, NULL, help                                                                   \
     }
 
-/* Sets the members that a table has to their defaults. */
+/* Resets the members in a table to their defaults. */
 EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t count, void *config);
 
 /* Checks the bounds of every setting of a table; messages name the setting. */
@@ -43279,7 +43279,7 @@ static eitp_status eitp__labelled_check_length(const eitp__labelled_packer *pack
     return EITP_OK;
 }
 
-/* Follows the tokenizer's files, unless the caller decides otherwise, and records which it was. */
+/* Takes the length from the tokenizer's files unless the caller sets one. The log reports where they differ. */
 static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp_error *error) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(packer->tokenizer);
     eitp_sequence_config *sequence = &packer->sequence;
@@ -59279,8 +59279,8 @@ static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *err
     return text;
 }
 
-/* Adds what is missing, and what a resume takes. A file that is missing is reported as an I/O error, never as a bad
-   argument. */
+/* Adds the room that is missing, and the checkpoint to resume from. A failure of the system is reported as an I/O
+   error, never as a bad argument. */
 static eitp_status eitp__disk_fail(const eitp_run *run, eitp_status status, eitp_error *error) {
     const eitp_error cause = *error;
     const int64_t saved = run->report.saved_step;

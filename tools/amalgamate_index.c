@@ -106,8 +106,8 @@ static void add_header(const source *file, entry_kind wanted, text *output) {
             comment_end = strstr(p, "*/");
             next = comment_end ? comment_end + 2 : end;
             next += next < end && *next == '\n';
-            p = starts_with(comment, " ----") ? NULL : comment;
-            comment = p;
+            if (starts_with(comment, " ----"))
+                comment = NULL;
         } else {
             name = declared_name(p, &kind, &size);
             if (name && kind == wanted) {

@@ -24,7 +24,7 @@
             EITP_DIFFERENCE_##difference, NULL, help                                                                   \
     }
 
-/* Sets the members that a table has to their defaults. */
+/* Resets the members in a table to their defaults. */
 EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t count, void *config);
 
 /* Checks the bounds of every setting of a table; messages name the setting. */

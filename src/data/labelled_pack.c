@@ -40,7 +40,7 @@ static eitp_status eitp__labelled_check_length(const eitp__labelled_packer *pack
     return EITP_OK;
 }
 
-/* Follows the tokenizer's files, unless the caller decides otherwise, and records which it was. */
+/* Takes the length from the tokenizer's files unless the caller sets one. The log reports where they differ. */
 static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp_error *error) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(packer->tokenizer);
     eitp_sequence_config *sequence = &packer->sequence;

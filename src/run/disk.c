@@ -171,8 +171,8 @@ static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *err
     return text;
 }
 
-/* Adds what is missing, and what a resume takes. A file that is missing is reported as an I/O error, never as a bad
-   argument. */
+/* Adds the room that is missing, and the checkpoint to resume from. A failure of the system is reported as an I/O
+   error, never as a bad argument. */
 static eitp_status eitp__disk_fail(const eitp_run *run, eitp_status status, eitp_error *error) {
     const eitp_error cause = *error;
     const int64_t saved = run->report.saved_step;
