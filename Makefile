@@ -68,17 +68,17 @@ MANIFEST := $(shell sed -e 's/#.*//' src/manifest)
 MODULES := $(filter %.c,$(MANIFEST))
 HEADERS := $(filter %.h,$(MANIFEST))
 TEMPLATES := $(wildcard src/*/*.inc kernels/*.inc kernels/*/*.inc backends/*/*.inc)
-AMALGAMATE := $(sort $(wildcard tools/amalgamate*.c))
-COMMAND := $(sort $(wildcard tools/eitp*.c tools/command*.c))
+AMALGAMATE := $(sort $(wildcard tools/amalgamate/*.c))
+COMMAND := $(sort $(wildcard tools/command/*.c tools/command/*/*.c))
 EXAMPLES := $(sort $(wildcard examples/*.c))
 
 VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base/base.h)
 
 EXAMPLE_PROGRAMS := $(EXAMPLES:%.c=$(BUILD)/%)
-COMMAND_PROGRAM := $(if $(wildcard tools/eitp.c),$(BUILD)/eitp)
+COMMAND_PROGRAM := $(if $(wildcard tools/command/eitp.c),$(BUILD)/eitp)
 # The implementation that the command links; the rest of the command is compiled with the declarations alone.
-IMPLEMENTATION := $(BUILD)/command/eitp_implementation.o
-COMMAND_OBJECTS := $(filter-out $(IMPLEMENTATION),$(COMMAND:tools/%.c=$(BUILD)/command/%.o))
+IMPLEMENTATION := $(BUILD)/tools/command/eitp_implementation.o
+COMMAND_OBJECTS := $(filter-out $(IMPLEMENTATION),$(COMMAND:%.c=$(BUILD)/%.o))
 
 SPLIT := $(STANDARD) $(WARNINGS) -Werror -DEITP_SPLIT -I$(BUILD)/split -Isrc -I. $(FEATURES)
 SANITIZED := $(SPLIT) -O1 $(SANITIZERS)
@@ -131,7 +131,7 @@ $(BUILD)/fuzz/flags: FORCE
 $(BUILD)/libraries: FORCE
 	$(call remember,$(LIBRARIES))
 
-$(BUILD)/amalgamate: $(AMALGAMATE) tools/amalgamate.h
+$(BUILD)/amalgamate: $(AMALGAMATE) tools/amalgamate/amalgamate.h
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(AMALGAMATE) -o $@
@@ -149,15 +149,15 @@ $(BUILD)/declarations/eitp.h: eitp.h
 	@sed '/^#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)$$/,/^#endif \/\* EITP_IMPLEMENTATION/d' eitp.h >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-$(IMPLEMENTATION): tools/eitp_implementation.c eitp.h $(BUILD)/flags
+$(IMPLEMENTATION): tools/command/eitp_implementation.c eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I. -c $< -o $@
 
-$(BUILD)/command/%.o: tools/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
+$(BUILD)/tools/command/%.o: tools/command/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FRAMES) $(FEATURES) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FRAMES) $(FEATURES) -I$(BUILD)/declarations -Itools/command -MMD -MP -c $< -o $@
 
 $(BUILD)/eitp: $(IMPLEMENTATION) $(COMMAND_OBJECTS)
 	$(call say,LINK,$@)
@@ -250,10 +250,10 @@ $(BUILD)/device/tests/test_%: $(BUILD)/sanitized/tests/test_%.o $(BUILD)/device/
 	$(call say,LINK,$@)
 	$(link_sanitized)
 
-$(BUILD)/sanitized/command/%.o: tools/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
+$(BUILD)/sanitized/tools/command/%.o: tools/command/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(STANDARD) $(WARNINGS) $(FEATURES) -O1 $(SANITIZERS) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(STANDARD) $(WARNINGS) $(FEATURES) -O1 $(SANITIZERS) -I$(BUILD)/declarations -Itools/command -MMD -MP -c $< -o $@
 
 $(BUILD)/sanitized/eitp: $(COMMAND_OBJECTS:$(BUILD)/%=$(BUILD)/sanitized/%) $(BUILD)/sanitized/libeitp.a
 	$(call say,LINK,$@)
@@ -283,14 +283,14 @@ $(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(BUILD)/fuzz/libeitp.a
 	$(call say,LINK,$@)
 	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
 
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d $(BUILD)/*/*/*/*/*.d)
 
 # tools/test.sh installs dependencies first; the make that it starts detects them anew.
 test quick nightly torture:
 	+@MAKE='$(MAKE)' STRIDE='$(STRIDE)' KILLS='$(KILLS)' SEEDS='$(SEEDS)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh $@
 
 parity: all
-	@BUILD='$(BUILD)' sh tools/parity.sh
+	@BUILD='$(BUILD)' sh tools/peers/parity.sh
 
 test-bochs:
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' TEST='$(TEST)' sh tools/bochs.sh

@@ -10,7 +10,7 @@ failed=0
 rm -rf "$work"
 mkdir -p "$work"
 amalgamate=$work/amalgamate
-"$CC" -std=c11 -o "$amalgamate" tools/amalgamate*.c || {
+"$CC" -std=c11 -o "$amalgamate" tools/amalgamate/*.c || {
     echo "0 passed, 1 failed"
     exit 1
 }
@@ -350,6 +350,13 @@ echo '#include "base/memory.h"' >"$tree/examples/a.c"
 refused "an example sees the inside" "examples/a.c:1: examples/ may not include src/base/memory.h"
 echo '#include "eitp.h"' >"$tree/examples/a.c"
 accepted "an example sees eitp.h"
+mkdir -p "$tree/tools/command/base" "$tree/tools/command/data"
+echo '#include "base/memory.h"' >"$tree/tools/command/data/a.c"
+refused "the command sees the inside" 'tools/command/data/a.c:1: "base/memory.h" is not found beside the file, in tools/command/'
+mkdir -p "$tree/tools/command/base" "$tree/tools/command/data"
+echo '#include "base/memory.h"' >"$tree/tools/command/data/a.c"
+touch "$tree/tools/command/base/memory.h"
+accepted "a room of the command sees another one, whatever src/ has of this name"
 echo '#include <immintrin.h>' >"$tree/kernels/cuda/a.cu"
 refused "CUDA and immintrin.h" "kernels/cuda/a.cu:1: kernels/cuda/ never includes immintrin.h"
 add src/base/a.c '#include "base/none.h"\n'

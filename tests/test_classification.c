@@ -180,7 +180,7 @@ static const tuning tunings[] = {
 #include "tests/golden/classification/losses.txt"
 };
 
-/* The formulas of tools/make_classification_golden.py. `user` is the number of labels. */
+/* The formulas of tools/golden/make_classification.py. `user` is the number of labels. */
 static eitp_status read_tuning(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error) {
     const int64_t labels = *(const int64_t *)user;
     const int i = (int)number;

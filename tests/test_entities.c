@@ -1,4 +1,4 @@
-/* Entities in labels of words, and the metrics of them, against seqeval (tools/make_entity_golden.py). */
+/* Entities in labels of words, and the metrics of them, against seqeval (tools/golden/make_entity.py). */
 #include "tests/faults.h"
 #include "tests/labelled.h"
 

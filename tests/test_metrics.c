@@ -1,4 +1,4 @@
-/* Metrics of whole evaluations against scikit-learn (tools/make_metrics_golden.py), and their standard errors. */
+/* Metrics of whole evaluations against scikit-learn (tools/golden/make_metrics.py), and their standard errors. */
 #include "tests/everything.h"
 #include "tests/test.h"
 
@@ -15,7 +15,7 @@ static const expected golden[] = {
 #include "tests/golden/metrics/expected.txt"
 };
 
-/* The formulas of tools/make_metrics_golden.py. */
+/* The formulas of tools/golden/make_metrics.py. */
 static float score(int64_t i, int64_t k) {
     return (float)((i * 37 + k * 91 + i * i * (k + 3) * 13) % 64) / 16 - 2;
 }

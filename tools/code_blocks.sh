@@ -43,7 +43,7 @@ build_block() { # file
         build_implementation && "$CC" -O2 -I"$root" "$work/$1" "$work/eitp.o" -lm -o "$work/run/block"
     else
         "$CC" -O2 -Wall -Wextra -Werror -I"$root/$BUILD/declarations" "$work/$1" \
-            "$root/$BUILD/command/eitp_implementation.o" $(cat "$root/$BUILD/libraries") -o "$work/run/block"
+            "$root/$BUILD/tools/command/eitp_implementation.o" $(cat "$root/$BUILD/libraries") -o "$work/run/block"
     fi
 }
 

@@ -79,9 +79,10 @@ scripts() { # the command eitp, prefix of the command of a test, suffix of its n
 }
 
 other_scripts() { # the command eitp
+    files=$(echo tools/*.sh $(find tools/amalgamate tools/command -name '*.[ch]' | sort) | tr ' ' ,)
     for script in tests/test_*.sh; do
         case $script in tests/test_command_* | tests/test_kill.sh) continue ;; esac
-        echo "$(basename "$script" .sh) $1,$script,$(echo tools/*.[ch] tools/*.sh | tr ' ' ,) env EITP=$1 sh $script"
+        echo "$(basename "$script" .sh) $1,$script,$files env EITP=$1 sh $script"
     done
 }
 

@@ -3,7 +3,7 @@
 
     python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, bert, tokenizer, words; all without one
 
-The makers are tools/make_*_golden.py. With other versions or processors numbers may differ: in float64 by 1e-9, in float32
+The makers are tools/golden/make_*.py. With other versions or processors numbers may differ: in float64 by 1e-9, in float32
 by 1e-6, of the largest of their tensor. Everything else must be the same. Prints one line of JSON.
 """
 
@@ -67,16 +67,16 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "pytorch", "tokenizer", "words"])
     arguments = parser.parse_args()
-    makers = {"ops": ("make_op_golden.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2_golden.py", "gpt2")}
-    makers["bert"] = ("make_bert_golden.py", "bert")
-    makers["pytorch"] = ("make_pytorch_golden.py", "pytorch")
-    makers["tokenizer"] = ("make_tokenizer_golden.py", "tokenizer")
-    makers["words"] = ("make_words_golden.py", "words")
+    makers = {"ops": ("make_op.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2.py", "gpt2")}
+    makers["bert"] = ("make_bert.py", "bert")
+    makers["pytorch"] = ("make_pytorch.py", "pytorch")
+    makers["tokenizer"] = ("make_tokenizer.py", "tokenizer")
+    makers["words"] = ("make_words.py", "words")
     result = {}
     for part in arguments.part:
         maker, target = makers[part]
         target = arguments.directory / target
-        subprocess.run([sys.executable, str(TOOLS / maker), str(target)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, str(TOOLS / "golden" / maker), str(target)], check=True, stdout=subprocess.DEVNULL)
         result[part] = compare(arguments.directory / part, COMMITTED / part)
     print(json.dumps(result))
     return 0

@@ -1,0 +1,436 @@
+/*
+ * Makes eitp.h from the modules listed in src/manifest, and checks their rules.
+ *
+ *     amalgamate [--root DIRECTORY] [--check | --list SECTION]
+ *
+ * Without an option it writes eitp.h, through a temporary file, so that a failure leaves the old one unchanged. --check
+ * compares eitp.h byte for byte instead. --list prints the paths of one section of the manifest. The rules are always
+ * checked; each finding is one line, "file:line: what is wrong and what to do". The exit status is 0, 1 after a finding
+ * or failure, or 2 for a wrong command line.
+ */
+#define _DEFAULT_SOURCE 1
+
+#include "amalgamate.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OUTPUT_NEW "eitp.h.new"
+#define MEND "run `make eitp.h`"
+
+/* ---- packing ---- */
+
+/* The fate of each line of a file: 0 copied, -1 dropped, n > 0 replaced by templates[n - 1]. */
+typedef struct lines {
+    int *fate;
+    source **templates;
+    int template_count;
+} lines;
+
+static void drop_directive(const source *file, size_t i, lines *to) {
+    size_t line, end = directive_end(file, i);
+    for (line = file->tokens[i].line; line <= file->tokens[end - 1].line; line++)
+        to->fate[line] = -1;
+}
+
+static int is_guard_name(const token *t) {
+    return token_starts(t, "EITP_") && t->length > 7 && memcmp(t->start + t->length - 2, "_H", 2) == 0;
+}
+
+/* Drops the include guard: the #ifndef and #define that a header begins with, and the #endif that it ends with. */
+static int drop_guard(const source *file, lines *to) {
+    size_t i, last = 0, second;
+    if (file->count < 6 || !directive_is(file, 0, "ifndef") || !is_guard_name(&file->tokens[2]))
+        return 0;
+    second = directive_end(file, 0);
+    if (second + 2 >= file->count || !directive_is(file, second, "define") ||
+        file->tokens[second + 2].length != file->tokens[2].length ||
+        memcmp(file->tokens[second + 2].start, file->tokens[2].start, file->tokens[2].length) != 0)
+        return 0;
+    for (i = 0; i < file->count; i++)
+        if (is_directive_start(file, i))
+            last = i;
+    if (!directive_is(file, last, "endif") || directive_end(file, last) != file->count)
+        return 0;
+    drop_directive(file, 0, to);
+    drop_directive(file, second, to);
+    drop_directive(file, last, to);
+    return 1;
+}
+
+/* Removes the name of the guard from the macros that are linted. */
+static void forget_guard(source *file) {
+    size_t second = directive_end(file, 0);
+    memmove(file->tokens + second, file->tokens + second + 3, (file->count - second - 3) * sizeof(token));
+    file->count -= 3;
+}
+
+static void plan_include(source *file, size_t i, lines *to) {
+    char name[LONGEST_PATH], path[2 * LONGEST_PATH];
+    size_t line = file->tokens[i].line;
+    int kind = include_name(file, i, name);
+    source *target;
+    if (kind == 2)
+        return;
+    drop_directive(file, i, to);
+    if (kind == 0) {
+        finding(file->path, line, "cannot read this #include: give the name itself, in quotes or angle brackets");
+        return;
+    }
+    if (!resolve(file->path, name, path)) {
+        finding(file->path, line,
+                "\"%s\" is not found beside the file, in src/ or in the root; foreign headers go in angle "
+                "brackets",
+                name);
+        return;
+    }
+    check_layer(file, line, path);
+    if (is_template(path)) {
+        target = find_source(path);
+        to->templates = (source **)grow(to->templates, (size_t)(to->template_count + 1) * sizeof(source *));
+        to->templates[to->template_count++] = target;
+        to->fate[line] = to->template_count;
+        return;
+    }
+    target = find_source(path);
+    if (!ends_with(path, ".h"))
+        finding(file->path, line, "%s is neither a header nor a template (.inc): it cannot be included", path);
+    else if (!target)
+        finding(file->path, line, "%s is not in " MANIFEST ": add it there", path);
+    else if (!target->pasted)
+        finding(file->path, line, "%s comes later than %s in " MANIFEST ": change the order, or do without it", path,
+                file->path);
+}
+
+/*
+ * Replaces a line that includes a section by its macro, and the last of consecutive ones also by the inclusion of
+ * eitp.h. `next` is the template that the next line includes, or NULL.
+ */
+static void paste_inclusion(const source *file, const source *next, text *output) {
+    static int is_checked;
+    char name[LONGEST_PATH];
+    const source *first = file;
+    while (first->previous)
+        first = first->previous;
+    section_name(first, name);
+    if (file == first)
+        text_format(output, "#define %s /* >>%s%s */\n", name, file->path, file->next ? " and on" : "");
+    if (next && next->is_section && (next == file->next || (!next->previous && next->place > first->place)))
+        return;
+    text_format(output, "#include EITP_FILE\n");
+    if (!is_checked)
+        text_format(output,
+                    "#ifdef %s\n"
+                    "#error \"EITP_FILE names another file: define it as the name of this one, in quotes\"\n"
+                    "#endif\n",
+                    name);
+    is_checked = 1;
+}
+
+static void paste(source *file, text *output) {
+    lines to = {NULL, NULL, 0};
+    const char *p = file->content.data, *end = p + file->content.size;
+    size_t line, i, first_line = 1;
+    int blank = 1;
+    to.fate = (int *)grow(NULL, (file->lines + 2) * sizeof(int));
+    memset(to.fate, 0, (file->lines + 2) * sizeof(int));
+    if (ends_with(file->path, ".h") && !drop_guard(file, &to))
+        finding(file->path, 1, "no include guard: begin with #ifndef EITP_..._H and #define, end with #endif");
+    for (i = 0; i < file->count; i++)
+        if (directive_is(file, i, "include"))
+            plan_include(file, i, &to);
+    text_format(output, "\n/* >>%s */\n", file->path);
+    for (line = first_line; p < end; line++) {
+        const char *stop = (const char *)memchr(p, '\n', (size_t)(end - p));
+        const char *next = stop ? stop + 1 : end;
+        if (to.fate[line] > 0) {
+            source *template = to.templates[to.fate[line] - 1];
+            if (template->is_section)
+                paste_inclusion(template, to.fate[line + 1] > 0 ? to.templates[to.fate[line + 1] - 1] : NULL, output);
+            else
+                paste(template, output);
+            blank = 0;
+        } else if (to.fate[line] == 0 && !(blank && next - p == 1)) {
+            text_add(output, p, (size_t)(next - p));
+            blank = next - p == 1;
+        }
+        p = next;
+    }
+    while (output->size > 1 && output->data[output->size - 1] == '\n' && output->data[output->size - 2] == '\n')
+        output->size--;
+    text_format(output, "/* <<%s */\n", file->path);
+    file->pasted = 1;
+    free(to.fate);
+    free(to.templates);
+}
+
+static void paste_section(int section, text *output) {
+    size_t i;
+    for (i = 0; i < source_count; i++)
+        if (sources[i]->section == section)
+            paste(sources[i], output);
+}
+
+static void paste_plain(int section, text *output, const char *before, const char *after) {
+    size_t i;
+    for (i = 0; i < source_count; i++)
+        if (sources[i]->section == section) {
+            text_format(output, "%s", before);
+            text_add(output, sources[i]->content.data, sources[i]->content.size);
+            text_format(output, "%s", after);
+        }
+}
+
+static void paste_templates(text *output) {
+    char name[LONGEST_PATH];
+    size_t i;
+    text_format(output, "\n#else\n\n/*\n"
+                        " * Templates. To instantiate some, the implementation defines their parameters and the macros "
+                        "below, and includes\n"
+                        " * this file again by the name EITP_FILE.\n */\n");
+    for (i = 0; i < section_count; i++) {
+        source *file = sections[i];
+        section_name(file, name);
+        text_format(output, "\n#ifdef %s\n#undef %s\n", name, name);
+        for (; file; file = file->next)
+            paste(file, output);
+        text_format(output, "#endif\n");
+    }
+}
+
+/* The macro that the implementation includes its own file by. */
+static const char file_name[] = "\n"
+                                "/* The name that this file includes itself by. Compilers without __FILE_NAME__ need "
+                                "it if the file is renamed. */\n"
+                                "#ifndef EITP_FILE\n"
+                                "#ifdef __FILE_NAME__\n"
+                                "#define EITP_FILE __FILE_NAME__\n"
+                                "#else\n"
+                                "#define EITP_FILE \"eitp.h\"\n"
+                                "#endif\n"
+                                "#endif\n"
+                                "#ifdef __has_include\n"
+                                "#if !__has_include(EITP_FILE)\n"
+                                "#error \"this file is not named EITP_FILE: define EITP_FILE as its name, in quotes\"\n"
+                                "#endif\n"
+                                "#endif\n";
+
+/* Unsupported systems get one error: the modules are skipped. */
+static const char implementation_begin[] =
+    "\n#if !defined(__GNUC__) || defined(_WIN32) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || \\\n"
+    "    (defined(__cplusplus) && __cplusplus < 201103L) || \\\n"
+    "    (!defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L))\n"
+    "#error \"eitp needs gcc or clang, C11 or C++11 or later, and a little-endian POSIX system (Linux, macOS, BSD)\"\n"
+    "#else\n"
+    "/* Public functions may be unused where EITP_API is static. */\n"
+    "#pragma GCC diagnostic push\n"
+    "#pragma GCC diagnostic ignored \"-Wunused-function\"\n";
+
+static const char implementation_end[] = "\n#pragma GCC diagnostic pop\n#endif\n";
+
+static void pack(text *output) {
+    paste_plain(SECTION_DOCUMENTATION, output, "", "\n");
+    add_index(output);
+    text_format(output,
+                "/* Generated by tools/amalgamate/ from the modules named below (look for \">>\"): change those, "
+                "then `make eitp.h`. */\n\n"
+                "#ifndef EITP_H\n#define EITP_H\n\n"
+                "/* Strict C modes hide POSIX; this must precede the first system header. */\n"
+                "#if defined(EITP_IMPLEMENTATION) && !defined(_DEFAULT_SOURCE)\n"
+                "#define _DEFAULT_SOURCE 1\n#endif\n");
+    paste_section(SECTION_PUBLIC, output);
+    text_format(output, "\n#endif /* EITP_H */\n\n"
+                        "#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)\n#define EITP_IMPLEMENTED\n");
+    text_format(output, "%s", implementation_begin);
+    if (section_count)
+        text_format(output, "%s", file_name);
+    paste_section(SECTION_PRIVATE, output);
+    paste_section(SECTION_IMPLEMENTATION, output);
+    text_format(output, "%s", implementation_end);
+    if (section_count)
+        paste_templates(output);
+    text_format(output, "\n#endif /* EITP_IMPLEMENTATION */\n");
+    paste_plain(SECTION_LICENSE, output, "\n/*\n", "*/\n");
+}
+
+/* ---- files that no line names ---- */
+
+typedef void (*file_visitor)(const char *path);
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Visits every C source below a folder in the order of names, so that findings have an order. */
+static void walk(const char *folder, file_visitor visit) {
+    static const char *const suffixes[] = {".c", ".h", ".inc", ".cu", ".cuh"};
+    char path[2 * LONGEST_PATH];
+    char **names = NULL;
+    size_t count = 0, i, k;
+    struct dirent *entry;
+    struct stat info;
+    DIR *directory = opendir(folder);
+    if (!directory)
+        return;
+    while ((entry = readdir(directory)) != NULL) {
+        if (entry->d_name[0] == '.' || strlen(entry->d_name) > LONGEST_PATH)
+            continue;
+        names = (char **)grow(names, (count + 1) * sizeof *names);
+        names[count++] = copy_text(entry->d_name, strlen(entry->d_name));
+    }
+    closedir(directory);
+    if (count)
+        qsort(names, count, sizeof *names, compare_names);
+    for (i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        free(names[i]);
+        if (stat(path, &info) != 0)
+            continue;
+        if (S_ISDIR(info.st_mode) && strlen(path) < LONGEST_PATH)
+            walk(path, visit);
+        for (k = 0; S_ISREG(info.st_mode) && k < COUNT(suffixes); k++)
+            if (ends_with(path, suffixes[k]))
+                visit(path);
+    }
+    free(names);
+}
+
+static void visit_foreign(const char *path) {
+    source file;
+    memset(&file, 0, sizeof file);
+    file.path = copy_text(path, strlen(path));
+    file.manifest_line = 1;
+    load(&file, path);
+    check_bytes(&file);
+    check_foreign_includes(&file);
+    free(file.tokens);
+    free(file.content.data);
+    free(file.path);
+}
+
+static void visit_module(const char *path) {
+    if (starts_with(path, "kernels/cuda/"))
+        visit_foreign(path);
+    if (!find_source(path))
+        finding(path, 1, "nothing uses this file: list it in " MANIFEST ", include it (.inc), or remove it");
+}
+
+/* ---- the command ---- */
+
+static int check(const text *output) {
+    text old = {NULL, 0, 0};
+    size_t i, line = 1;
+    if (read_file(OUTPUT, &old) != 0) {
+        finding(OUTPUT, 1, "cannot read it: %s; " MEND, strerror(errno));
+        return 1;
+    }
+    for (i = 0; i < old.size && i < output->size && old.data[i] == output->data[i]; i++)
+        line += old.data[i] == '\n';
+    if (i < old.size || i < output->size)
+        finding(OUTPUT, line, "differs from its modules here; change the modules, never this file, then " MEND);
+    free(old.data);
+    return findings != 0;
+}
+
+static int write_output(const text *output) {
+    FILE *file = fopen(OUTPUT_NEW, "wb");
+    int failed = !file || fwrite(output->data, 1, output->size, file) != output->size || fflush(file) != 0;
+    int reason = errno;
+    if (file && fclose(file) != 0 && !failed) {
+        failed = 1;
+        reason = errno;
+    }
+    if (!failed && rename(OUTPUT_NEW, OUTPUT) != 0) {
+        failed = 1;
+        reason = errno;
+    }
+    if (!failed)
+        return 0;
+    if (file)
+        remove(OUTPUT_NEW);
+    fprintf(stderr,
+            "amalgamate: cannot write " OUTPUT_NEW " and rename it to " OUTPUT ": %s; " OUTPUT " is unchanged\n",
+            strerror(reason));
+    return 1;
+}
+
+static int list(const char *name) {
+    size_t i;
+    int section = 0;
+    while (section < SECTION_COUNT && strcmp(section_names[section], name) != 0)
+        section++;
+    if (section == SECTION_COUNT) {
+        fprintf(
+            stderr,
+            "amalgamate: unknown section `%s` (choose from documentation, public, private, implementation, license)\n",
+            name);
+        return 2;
+    }
+    for (i = 0; i < source_count; i++)
+        if (sources[i]->section == section)
+            printf("%s\n", sources[i]->path);
+    return findings != 0 || fflush(stdout) != 0;
+}
+
+static int make(int only_check) {
+    text output = {NULL, 0, 0};
+    size_t i, count = source_count;
+    for (i = 0; i < count; i++)
+        load(sources[i], MANIFEST);
+    if (!findings && find_templates() == 0)
+        pack(&output);
+    for (i = 0; i < count; i++) {
+        lines ignored = {NULL, NULL, 0};
+        ignored.fate = (int *)grow(NULL, (sources[i]->lines + 2) * sizeof(int));
+        if (drop_guard(sources[i], &ignored))
+            forget_guard(sources[i]);
+        free(ignored.fate);
+        lint(sources[i]);
+    }
+    check_uses();
+    if (!findings) {
+        walk("src", visit_module);
+        walk("kernels", visit_module);
+        walk("backends", visit_module);
+        walk("tools", visit_foreign);
+        walk("examples", visit_foreign);
+    }
+    if (findings) {
+        fprintf(stderr, "amalgamate: %d finding%s; " OUTPUT " is unchanged\n", findings, findings == 1 ? "" : "s");
+        return 1;
+    }
+    return only_check ? check(&output) : write_output(&output);
+}
+
+static int usage(void) {
+    fprintf(stderr, "usage: amalgamate [--root DIRECTORY] [--check | --list SECTION]\n");
+    return 2;
+}
+
+int main(int argc, char **argv) {
+    const char *section = NULL;
+    int only_check = 0, i;
+    for (i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--check") == 0) {
+            only_check = 1;
+        } else if (strcmp(argv[i], "--list") == 0 && i + 1 < argc) {
+            section = argv[++i];
+        } else if (strcmp(argv[i], "--root") == 0 && i + 1 < argc) {
+            if (chdir(argv[++i]) != 0) {
+                fprintf(stderr, "amalgamate: --root %s: %s\n", argv[i], strerror(errno));
+                return 2;
+            }
+        } else {
+            return usage();
+        }
+    }
+    if (section && only_check)
+        return usage();
+    read_manifest();
+    return section ? list(section) : make(only_check);
+}

@@ -1,0 +1,145 @@
+/* What the files of the amalgamator share. */
+#ifndef TOOLS_AMALGAMATE_H
+#define TOOLS_AMALGAMATE_H
+
+#include <stddef.h>
+
+#define MANIFEST "src/manifest"
+#define OUTPUT "eitp.h"
+#define LONGEST_PATH 512
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- text.c: memory, text and findings ---- */
+
+/* The number of findings so far. A finding is one line: "path:line: " and what is wrong and what to do. */
+extern int findings;
+void finding(const char *path, size_t line, const char *format, ...);
+
+/* realloc that ends the program if there is no memory. */
+void *grow(void *memory, size_t size);
+
+typedef struct text {
+    char *data;
+    size_t size;
+    size_t capacity;
+} text;
+
+void text_add(text *to, const char *data, size_t size);
+void text_format(text *to, const char *format, ...); /* of at most 2 * LONGEST_PATH characters */
+char *copy_text(const char *start, size_t size);
+int starts_with(const char *string, const char *prefix);
+int ends_with(const char *string, const char *suffix);
+
+/* 0 and the content of a regular file, or -1 with errno. */
+int read_file(const char *path, text *content);
+
+/* ---- tokens.c: C as tokens, and its directives ---- */
+
+typedef enum token_kind { TOKEN_NAME, TOKEN_NUMBER, TOKEN_STRING, TOKEN_CHARACTER, TOKEN_PUNCTUATION } token_kind;
+
+typedef struct token {
+    token_kind kind;
+    const char *start;
+    size_t length;
+    size_t line;
+    int directive; /* the number of the directive it is part of, from 1; 0 outside */
+} token;
+
+typedef struct source {
+    char *path;
+    int section;          /* of the manifest; -1 for a template */
+    size_t manifest_line; /* or the line of its first inclusion */
+    text content;
+    token *tokens;
+    size_t count;
+    size_t lines;
+    int pasted;
+    int allocates;
+    /* of a template: */
+    enum { UNKNOWN, COUNTING, KNOWN } state;
+    size_t copies;                  /* how often it would be pasted */
+    int is_nested;                  /* a template includes it */
+    int is_section;                 /* it is in eitp.h once */
+    struct source *previous, *next; /* the templates before and after every inclusion of it: one section with it */
+    size_t place;                   /* position of its section, from 1 */
+} source;
+
+int token_is(const token *t, const char *string);
+int token_starts(const token *t, const char *prefix);
+
+/*
+ * Splits a file into tokens without comments and marks directives. A file that ends inside a comment or string just
+ * ends.
+ */
+void tokenize(source *file);
+
+/* The index after the directive that token `i`, its '#', begins; whether token `i` begins one; and one of that name. */
+size_t directive_end(const source *file, size_t i);
+int is_directive_start(const source *file, size_t i);
+int directive_is(const source *file, size_t i, const char *name);
+
+/*
+ * For the directive that token `i` begins: 1 and the name of a quoted #include, 2 and the name of a system header, or
+ * 0.
+ */
+int include_name(const source *file, size_t i, char name[LONGEST_PATH]);
+
+/* ---- manifest.c: which files there are ---- */
+
+enum { SECTION_DOCUMENTATION, SECTION_PUBLIC, SECTION_PRIVATE, SECTION_IMPLEMENTATION, SECTION_LICENSE, SECTION_COUNT };
+
+extern const char *const section_names[SECTION_COUNT];
+extern source **sources;
+extern size_t source_count;
+
+source *find_source(const char *path);
+source *add_source(const char *path, int section, size_t line);
+void read_manifest(void);
+
+/* Reads and tokenizes a file that the line manifest_line of `from` names. */
+void load(source *file, const char *from);
+
+int is_template(const char *path);
+int is_public(const source *file);
+int is_code(const source *file);
+
+/* ---- templates.c: what is pasted, and what stands once ---- */
+
+/* The first template of each section; the others follow as its `next`. */
+extern source **sections;
+extern size_t section_count;
+
+/* Finds all templates and their sections; -1 after a finding. */
+int find_templates(void);
+
+/* The macro that selects a section. */
+void section_name(const source *file, char name[LONGEST_PATH]);
+
+/* ---- lint.c: the rules ---- */
+
+/* Reports an include that the layers forbid. */
+void check_layer(const source *from, size_t line, const char *to);
+
+/* Resolves a quoted include: beside the file, in src/ (of a file of the command, in tools/command/), or in the root, as
+   a compiler with -Isrc -I. does. */
+int resolve(const char *from, const char *name, char path[2 * LONGEST_PATH]);
+
+/* All rules for a file of eitp.h; the rules for any file; the include rules of files outside eitp.h. */
+void lint(source *file);
+void check_bytes(const source *file);
+void check_foreign_includes(const source *file);
+
+/* ---- index.c: the index of public types and functions ---- */
+
+void add_index(text *output);
+
+/* ---- uses.c: what modules use of each other ---- */
+
+/* Notes that a module defines a function that others can call. */
+void note_definition(const source *file, const token *name);
+
+/* Reports modules in a circle, each of which uses a function of the next, and uses of functions of later modules. Call
+   it after all definitions are noted. */
+void check_uses(void);
+
+#endif

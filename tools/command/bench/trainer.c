@@ -1,0 +1,124 @@
+#include "bench/trainer.h"
+
+#include "bench/bench.h"
+#include "files.h"
+#include "output.h"
+#include "process.h"
+#include "task/task.h"
+
+enum { MOST_TOKENS = 1 << 28 };
+
+static eitp_status read_config(void *user, const char *directory, eitp_error *error) {
+    const eitp_host host = command_host();
+    return eitp_model_config_read(&host, directory, (eitp_transformer_config *)user, error);
+}
+
+/* The shape that --model names: a directory's, a config.json's, or a shape known by its name. */
+static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, eitp_error *error) {
+    const char *name = options_text(t->options, OPTION_MODEL);
+    const eitp_host host = command_host();
+    size_t length = strlen(name);
+    char *directory = NULL;
+    eitp_status status;
+    if (files_info(name).kind == EITP_PATH_DIRECTORY) {
+        status = model_read_directory(name, &directory, read_config, shape, error);
+    } else if (length > 5 && !strcmp(name + length - 5, ".json")) {
+        status = eitp_transformer_config_read(&host, name, shape, error);
+    } else {
+        status = eitp_transformer_config_named(name, shape, error);
+    }
+    free(directory);
+    if (status)
+        return status;
+    task_set_planned_head(t->options, shape);
+    shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
+        options_number(t->options, OPTION_DROPOUT);
+    return EITP_OK;
+}
+
+static eitp_status check_tokens(bench_trainer *t, eitp_error *error) {
+    const eitp_trainer_config *config = &t->fit.trainer;
+    if ((double)config->batch_size * (double)config->grad_accum * (double)t->plan.block_size > MOST_TOKENS)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "a step has more than %d tokens; lower --batch-size",
+                            MOST_TOKENS);
+    t->step_tokens = config->batch_size * config->grad_accum * t->plan.block_size;
+    return EITP_OK;
+}
+
+static eitp_status check_budget(const bench_trainer *t, size_t others, eitp_error *error) {
+    const size_t total = t->rung.total + others, budget = t->fit.budget;
+    if (!budget || total <= budget)
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_MEMORY, "planned memory %s%s exceeds the budget of %s",
+                        output_bytes((double)total), others ? ", of all configurations together," : "",
+                        output_bytes((double)budget));
+}
+
+eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, size_t others,
+                               eitp_error *error) {
+    eitp_transformer_config shape;
+    eitp_status status;
+    memset(t, 0, sizeof *t);
+    t->options = o;
+    status = read_shape(t, &shape, error);
+    if (!status)
+        status = fit_from_options(o, &shape, NULL, t->isa, &t->plan, &t->fit, error);
+    if (!status)
+        status = check_tokens(t, error);
+    if (status)
+        return status;
+    t->fit.process = process;
+    t->rung.optimizer = t->fit.trainer.optimizer_config.optimizer;
+    t->rung.micro_batches_per_pass = t->fit.trainer.micro_batches_per_pass;
+    t->rung.plan = t->fit.trainer.plan;
+    status = eitp_fit_measure(&t->fit, &t->rung, error);
+    return status ? status : check_budget(t, others, error);
+}
+
+const char *bench_trainer_recompute(const bench_trainer *t) {
+    static const char *const names[] = {"auto", "none", "attention", "layer"};
+    return names[options_choice(t->options, OPTION_RECOMPUTE)];
+}
+
+static eitp_status create_context(bench_trainer *t, eitp_error *error) {
+    eitp_context_config config = t->fit.context;
+    config.precision = t->rung.precision;
+    config.parameters = eitp_optimizer_get(t->rung.optimizer)->parameters;
+    config.host.log.write = NULL; /* the first context of a bench has logged the device */
+    return eitp_context_create(&config, &t->owned, error);
+}
+
+/* The speed of a step does not depend on the weights, so they are random also where --model is a directory. */
+static eitp_status create_trainer(bench_trainer *t, eitp_error *error) {
+    eitp_status status = eitp_model_create(t->context, &t->plan.model, &t->model, error);
+    if (!status)
+        status = eitp_model_initialize(t->model, 0, error);
+    if (!status)
+        status = t->plan.task(&t->plan, t->model, &t->task, error);
+    return status ? status : eitp_trainer_create(&t->task, &t->fit.trainer, &t->trainer, error);
+}
+
+eitp_status bench_trainer_open(bench_trainer *t, eitp_context *context, eitp_error *error) {
+    eitp_status status = context ? EITP_OK : create_context(t, error);
+    t->context = context ? context : t->owned;
+    return status ? status : create_trainer(t, error);
+}
+
+eitp_status bench_trainer_step(bench_trainer *t, double *seconds, eitp_error *error) {
+    eitp_step_report report;
+    double began = process_time();
+    eitp_status status = eitp_trainer_step(t->trainer, &report, error);
+    *seconds = process_time() - began;
+    if (!status && !report.applied)
+        status = command_fail(error, EITP_ERROR_NOT_FINITE, "step %lld had a gradient that is not finite",
+                              (long long)report.step);
+    return status;
+}
+
+void bench_trainer_close(bench_trainer *t) {
+    eitp_trainer_destroy(t->trainer);
+    eitp_task_release(&t->task);
+    eitp_model_destroy(t->model);
+    eitp_context_destroy(t->owned);
+    memset(t, 0, sizeof *t);
+}

@@ -1,0 +1,345 @@
+#include "data/data.h"
+
+#include "data/listing.h"
+#include "data/permissions.h"
+#include "files.h"
+#include "output.h"
+#include "process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+/* ---- Token files and texts ---- */
+
+/* True if a file begins as one of docs/token-file.md's two kinds. */
+static int starts_as_token_file(const char *path) {
+    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
+                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
+    const eitp_host host = command_host();
+    unsigned char bytes[8];
+    size_t done = 0;
+    void *file;
+    int code = host.files.open(host.files.user, path, EITP_FILE_READ, &file);
+    if (code)
+        return 0;
+    code = host.files.read(host.files.user, file, 0, bytes, sizeof bytes, &done);
+    host.files.close(host.files.user, file);
+    return !code && done == sizeof bytes && (!memcmp(bytes, magics[0], 8) || !memcmp(bytes, magics[1], 8));
+}
+
+/* True for standard input. */
+static int is_input(const char *path) {
+    return !strcmp(path, "-");
+}
+
+eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error) {
+    const option_value *paths = &o->values[id];
+    *is_token_file = 0;
+    for (size_t i = 0; i < paths->count; i++) {
+        if (is_input(paths->texts[i]))
+            continue;
+        if (files_info(paths->texts[i]).kind == EITP_PATH_MISSING)
+            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s '%s': no such file or directory; check the path",
+                                options_name(id), paths->texts[i]);
+        if (!starts_as_token_file(paths->texts[i]))
+            continue;
+        *is_token_file = 1;
+        if (paths->count > 1)
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "'%s' is a token file, which must be the only --data; to add text, pack all of it into "
+                                "one file with 'eitp pack'",
+                                paths->texts[i]);
+    }
+    return EITP_OK;
+}
+
+/* ---- A fingerprint of texts and tokenizer ---- */
+
+uint64_t data_hash(uint64_t hash, const void *data, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
+    return hash;
+}
+
+/* Adds the name, size and time of a file. The order of the files does not matter. */
+static void add_file(void *user, const char *path, const eitp_path_info *info) {
+    uint64_t *sum = (uint64_t *)user, hash = 14695981039346656037u;
+    hash = data_hash(hash, path, strlen(path));
+    hash = data_hash(hash, &info->size, sizeof info->size);
+    *sum += data_hash(hash, &info->modified, sizeof info->modified);
+}
+
+/* What decides how texts are read, besides the files. */
+static uint64_t hash_reading(const option_set *o, uint64_t hash) {
+    static const option_id ids[] = {OPTION_ENCODING, OPTION_TEXT_COLUMN, OPTION_DATA_FORMAT, OPTION_ON_BAD_ROW};
+    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
+        const char *text = options_text(o, ids[i]);
+        if (text)
+            hash = data_hash(data_hash(hash, &i, sizeof i), text, strlen(text) + 1);
+    }
+    return hash;
+}
+
+uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer) {
+    const option_value *paths = &o->values[id];
+    uint64_t hash = 14695981039346656037u, part = eitp_tokenizer_fingerprint(tokenizer);
+    int64_t strict = options_integer(o, OPTION_STRICT_UTF8), end = eitp_tokenizer_end_of_text(tokenizer);
+    hash = data_hash(hash, &part, sizeof part);
+    hash = data_hash(hash, &end, sizeof end);
+    hash = data_hash(hash, &strict, sizeof strict);
+    hash = hash_reading(o, hash);
+    for (size_t i = 0; i < paths->count; i++) {
+        char *absolute = realpath(paths->texts[i], NULL);
+        uint64_t sum = 0;
+        listing_visit(absolute ? absolute : paths->texts[i], add_file, &sum);
+        free(absolute);
+        hash = data_hash(hash, &sum, sizeof sum);
+    }
+    return hash;
+}
+
+/* ---- Packing ---- */
+
+typedef struct pack_state {
+    double started, shown;
+} pack_state;
+
+static int pack_progress(void *user, const eitp_pack_progress *progress) {
+    pack_state *state = (pack_state *)user;
+    double now = process_time(), share;
+    char line[200];
+    if (now - state->shown < 0.2)
+        return process_stop_signal();
+    state->shown = now;
+    share =
+        progress->text_bytes_total ? 100.0 * (double)progress->text_bytes / (double)progress->text_bytes_total : 100;
+    /* Packing takes long, so it is no longer a command that is refused at once. */
+    if (now - state->started > 2)
+        output_start();
+    snprintf(line, sizeof line, "packing: %.1f%% of %s, %llu tokens", share,
+             output_bytes((double)progress->text_bytes_total), (unsigned long long)progress->tokens);
+    output_progress(line);
+    return process_stop_signal();
+}
+
+eitp_text_files_config data_texts(const option_set *o, option_id id) {
+    static const eitp_text_format formats[] = {EITP_FORMAT_AUTO, EITP_FORMAT_TEXT,  EITP_FORMAT_LINES, EITP_FORMAT_CSV,
+                                               EITP_FORMAT_TSV,  EITP_FORMAT_JSONL, EITP_FORMAT_CONLL};
+    eitp_text_files_config texts;
+    memset(&texts, 0, sizeof texts);
+    texts.paths = (const char *const *)o->values[id].texts;
+    texts.path_count = o->values[id].count;
+    texts.format = formats[options_choice(o, OPTION_DATA_FORMAT)];
+    texts.encoding = options_text(o, OPTION_ENCODING);
+    texts.text_column = options_text(o, OPTION_TEXT_COLUMN);
+    texts.skip_bad = options_choice(o, OPTION_ON_BAD_ROW) == 1;
+    texts.strict_utf8 = (int)options_integer(o, OPTION_STRICT_UTF8);
+    texts.input = files_input();
+    return texts;
+}
+
+eitp_status data_explain(eitp_status status, eitp_error *error) {
+    static const struct {
+        const char *words, *advice;
+    } advice[] = {
+        {"set encoding", "--encoding NAME"},
+        {"strict_utf8", "--no-strict-utf8"},
+        {"no column", "--text-column NAME, or --data-format text for a text that is not a table"},
+        {"no member", "--text-column NAME, or --data-format text for a text that is not a table"},
+        {": line ", "--on-bad-row skip goes on with the next row"},
+        {"invalid JSON", "--on-bad-row skip goes on with the next row"},
+    };
+    for (size_t i = 0; i < COMMAND_COUNT(advice) && (status == EITP_ERROR_FORMAT || status == EITP_ERROR_ARGUMENT);
+         i++) {
+        const size_t used = strlen(error->message);
+        if (!strstr(error->message, advice[i].words))
+            continue;
+        snprintf(error->message + used, sizeof error->message - used, " (%s)", advice[i].advice);
+        break;
+    }
+    return status;
+}
+
+eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
+                      const char *path, eitp_token_file_info *info, eitp_error *error) {
+    const eitp_text_files_config texts = data_texts(o, id);
+    const mode_t before = permissions_lower(o, id, path);
+    eitp_pack_config config;
+    pack_state state;
+    eitp_status status;
+    memset(&config, 0, sizeof config);
+    state.started = state.shown = process_time();
+    config.paths = texts.paths;
+    config.path_count = texts.path_count;
+    config.strict_utf8 = texts.strict_utf8;
+    config.format = texts.format;
+    config.encoding = texts.encoding;
+    config.text_column = texts.text_column;
+    config.skip_bad = texts.skip_bad;
+    config.input = texts.input;
+    config.progress = pack_progress;
+    config.user = &state;
+    status = eitp_pack(host, tokenizer, &config, path, info, error);
+    permissions_restore(before);
+    if (!status)
+        output_info("packed %llu document%s (%s of text) into %llu tokens of %.2f bytes in %.1f s: %s",
+                    (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
+                    output_bytes((double)info->text_bytes), (unsigned long long)info->token_count,
+                    (double)info->text_bytes / (double)info->token_count, process_time() - state.started, path);
+    return data_explain(status, error);
+}
+
+eitp_status data_create_temporary(data_file *data, eitp_error *error) {
+    eitp_status status;
+    data->temporary = (temporary_file *)command_allocate(sizeof *data->temporary);
+    status = temporary_create(data->temporary, error);
+    if (!status)
+        data->path = command_copy(data->temporary->path);
+    return status;
+}
+
+eitp_host data_host(const data_file *data) {
+    return data->temporary ? temporary_host(data->temporary) : command_host();
+}
+
+static eitp_status pack_temporary(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, data_file *data,
+                                  eitp_error *error) {
+    eitp_token_file_info info;
+    eitp_status status = data_create_temporary(data, error);
+    eitp_host host;
+    if (status)
+        return status;
+    host = data_host(data);
+    return data_pack(&host, o, id, tokenizer, data->path, &info, error);
+}
+
+int data_has_input(const option_set *o, option_id id) {
+    const option_value *paths = &o->values[id];
+    int has_input = 0;
+    for (size_t i = 0; i < paths->count; i++)
+        has_input |= is_input(paths->texts[i]);
+    return has_input;
+}
+
+int data_is_table(const option_set *o, option_id id) {
+    static const char *const endings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".conll", ".bio", ".iob"};
+    const option_value *paths = &o->values[id];
+    const int format = options_choice(o, OPTION_DATA_FORMAT);
+    for (size_t i = 0; i < paths->count && !format; i++) {
+        const char *ending = strrchr(paths->texts[i], '.');
+        for (size_t j = 0; j < COMMAND_COUNT(endings) && ending; j++) {
+            if (!strcmp(ending, endings[j]))
+                return 1;
+        }
+    }
+    return format > 1;
+}
+
+int data_is_reusable(const option_set *o, option_id id) {
+    return !data_has_input(o, id) || options_has(o, OPTION_RESUME);
+}
+
+char *data_packed_path(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *directory) {
+    return command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
+}
+
+/* Packs, unless the file for these texts and this tokenizer exists. */
+static eitp_status pack_in_directory(const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
+                                     const char *directory, data_file *data, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_token_file_info info;
+    int made = 0;
+    eitp_status status;
+    data->path = data_packed_path(o, id, tokenizer, directory);
+    if (data_is_reusable(o, id) && files_info(data->path).kind == EITP_PATH_FILE) {
+        eitp_token_file *file;
+        status = eitp_token_file_open(&host, data->path, 0, &file, error);
+        if (!status)
+            status = eitp_token_file_verify(file, error);
+        eitp_token_file_close(file);
+        if (!status) {
+            output_info("reusing packed data: %s", data->path);
+            data->verified = 1;
+            return EITP_OK;
+        }
+        if (process_stop_signal())
+            return status;
+        output_warning("%s; packing the texts again", error->message);
+    }
+    status = files_create_directories(directory, &made, error);
+    if (status)
+        return status;
+    data->packed = 1;
+    return data_pack(&host, o, id, tokenizer, data->path, &info, error);
+}
+
+eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
+                      const char *directory, data_file *data, eitp_error *error) {
+    int is_token_file = 0;
+    eitp_status status = data->path ? EITP_OK : data_is_token_file(o, id, &is_token_file, error);
+    if (!status && is_token_file)
+        data->path = command_copy(o->values[id].texts[0]);
+    else if (!status && !data->path)
+        status = directory ? pack_in_directory(o, id, tokenizer, directory, data, error)
+                           : pack_temporary(o, id, tokenizer, data, error);
+    if (!status) {
+        const eitp_host host = data_host(data);
+        status = eitp_token_file_open(&host, data->path, (int32_t)vocabulary, &data->file, error);
+    }
+    /* The whole file is read now, so that a damaged one does not end the run halfway. */
+    if (!status && !data->packed && !data->temporary && !data->verified)
+        status = eitp_token_file_verify(data->file, error);
+    return status;
+}
+
+/* A directory of packed texts, and the files in it that are needed. */
+typedef struct packed_files {
+    const char *directory;
+    const data_file *used[2];
+} packed_files;
+
+/* True for the names that packed data gets, and for those of unfinished files. */
+static int is_packed_name(const char *name) {
+    const size_t digits = strspn(name, "0123456789abcdef");
+    static const char *const endings[] = {".tokens", ".tokens.partial", ".labelled", ".labelled.partial"};
+    for (size_t i = 0; i < COMMAND_COUNT(endings) && digits == 16; i++) {
+        if (!strcmp(name + digits, endings[i]))
+            return 1;
+    }
+    return 0;
+}
+
+static int clean_entry(void *user, const char *name) {
+    const packed_files *packed = (const packed_files *)user;
+    char *path;
+    if (!is_packed_name(name))
+        return 0;
+    for (size_t i = 0; i < COMMAND_COUNT(packed->used); i++) {
+        const char *used = packed->used[i]->path, *slash = used ? strrchr(used, '/') : NULL;
+        if (used && !strcmp(slash ? slash + 1 : used, name))
+            return 0;
+    }
+    path = files_join(packed->directory, name);
+    files_remove(path);
+    free(path);
+    return 0;
+}
+
+void data_clean(const char *directory, const data_file *training, const data_file *validation) {
+    const eitp_host host = command_host();
+    packed_files packed;
+    packed.directory = directory;
+    packed.used[0] = training;
+    packed.used[1] = validation;
+    host.files.list(host.files.user, directory, clean_entry, &packed);
+}
+
+void data_close(data_file *data) {
+    eitp_token_file_close(data->file);
+    eitp_labelled_file_close(data->labelled);
+    if (data->temporary)
+        temporary_release(data->temporary);
+    free(data->temporary);
+    free(data->path);
+    memset(data, 0, sizeof *data);
+}

@@ -1,0 +1,15 @@
+/* The files of a path: the file itself, or all files in a directory and in those below it. */
+#ifndef COMMAND_DATA_LISTING_H
+#define COMMAND_DATA_LISTING_H
+
+#include "text.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* Calls `visit` for each file, in any order. What cannot be read is left out, for packing to report. */
+void listing_visit(const char *path, void (*visit)(void *user, const char *path, const eitp_path_info *info),
+                   void *user);
+
+EITP_END_DECLARATIONS
+
+#endif

@@ -1,0 +1,138 @@
+/* The command eitp; `eitp help` lists what it does. */
+#include "options/table.h"
+#include "output.h"
+#include "process.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* In groups; `group` begins one. */
+static const struct {
+    const char *group, *name;
+    int (*run)(int count, char **arguments);
+    const char *help;
+} commands[] = {
+    {"Train", "train", command_train, "train a language model or a classifier, from weights or from scratch"},
+    {NULL, "eval", command_eval, "loss and metrics of a model on data"},
+    {NULL, "merge", command_merge, "merge adapters into the weights of their base model"},
+    {NULL, "set", command_set, "change settings of a checkpoint, such as its learning rate"},
+    {"Use a model", "generate", command_generate, "generate text"},
+    {NULL, "predict", command_predict, "label texts, or their words, with a classifier"},
+    {NULL, "embed", command_embed, "turn texts into vectors"},
+    {"Prepare data", "tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},
+    {NULL, "pack", command_pack, "write text as a token file"},
+    {"Look at this machine", "check-system", command_check_system,
+     "its resources, the models that fit, a command to run"},
+    {NULL, "plan", command_plan, "memory that training needs, and configurations that fit"},
+    {NULL, "bench", command_bench, "speed of kernels and training steps, next to the limits of the machine"},
+};
+
+static const char examples[] =
+    "Examples:\n"
+    "  eitp train --init tiny --data texts --epochs 1 --output-dir out    from scratch, on a directory of texts\n"
+    "  eitp train --resume auto --output-dir out                          continue where it was stopped\n"
+    "  eitp generate --model out --prompt \"Once upon a time\"\n"
+    "  eitp train --model path/to/bert --data reviews.csv --epochs 3 --output-dir classifier\n"
+    "  eitp predict --model classifier --data more.csv\n";
+
+static void print_version(void) {
+    char line[400];
+    snprintf(line, sizeof line, "eitp %s (%s)\n", eitp_version(), eitp_build_info());
+    output_result(line, strlen(line));
+}
+
+static void print_overview(void) {
+    text_buffer t = {NULL, 0, 0};
+    text_format(&t, "eitp %s: trains Transformers inside the memory a machine really has\n\n", eitp_version());
+    for (size_t i = 0; i < COMMAND_COUNT(commands); i++) {
+        if (commands[i].group)
+            text_format(&t, "%s%s:\n", i ? "\n" : "", commands[i].group);
+        text_format(&t, "  eitp %-12s  %s\n", commands[i].name, commands[i].help);
+    }
+    text_format(&t, "\n  eitp help NAME     options of a command\n  eitp --version     version and build\n\n%s\n",
+                examples);
+    text_format(&t, "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not enough memory;\n"
+                    "3 stopped while training, short of memory, after saving; 4 too many losses or gradients that are\n"
+                    "not finite; 5 reading or writing failed; 130, 143, 129, 152 stopped by SIGINT, SIGTERM, SIGHUP,\n"
+                    "SIGXCPU, after saving.\n");
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+static int find_command(const char *name) {
+    for (size_t i = 0; i < COMMAND_COUNT(commands); i++) {
+        if (!strcmp(name, commands[i].name))
+            return (int)i;
+    }
+    return -1;
+}
+
+static int fail_unknown(const char *name) {
+    size_t nearest = COMMAND_COUNT(commands), least = strlen(name) / 3 + 2;
+    for (size_t i = 0; i < COMMAND_COUNT(commands); i++) {
+        size_t distance = option_name_distance(name, commands[i].name, strlen(commands[i].name));
+        if (distance < least) {
+            least = distance;
+            nearest = i;
+        }
+    }
+    if (nearest < COMMAND_COUNT(commands))
+        output_error("unknown command '%s'; did you mean '%s'?", name, commands[nearest].name);
+    else
+        output_error("unknown command '%s'; 'eitp help' lists the commands", name);
+    return COMMAND_WRONG;
+}
+
+/* eitp help [NAME [ACTION]] */
+static int print_help(int count, char **arguments) {
+    char help[] = "--help", *rest[2];
+    int found = count > 0 ? find_command(arguments[0]) : -1;
+    if (!count) {
+        print_overview();
+        return COMMAND_FINISHED;
+    }
+    if (found < 0)
+        return fail_unknown(arguments[0]);
+    rest[0] = count > 1 ? arguments[1] : help;
+    rest[1] = help;
+    return commands[found].run(count > 1 ? 2 : 1, rest);
+}
+
+/*
+ * Threads of libgomp spin for milliseconds while they wait for one another. If another program takes the processor of
+ * one thread, the spinning of the others makes steps many times slower. The limit on spinning is read before main, so
+ * the program executes itself again with a low limit, unless the environment has a setting already.
+ */
+static void limit_spinning(char **arguments) {
+    /* eitp uses one thread of OpenBLAS, which otherwise starts more, and never ends if one cannot be started. */
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+        return;
+    if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)
+        execv("/proc/self/exe", arguments); /* a failure leaves the limit as it was */
+}
+
+static int run_command(int count, char **arguments) {
+    const char *name = count > 1 ? arguments[1] : "";
+    const int found = find_command(name);
+    if (found >= 0)
+        return commands[found].run(count - 2, arguments + 2);
+    if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
+        return print_help(count - 2, arguments + 2);
+    if (!strcmp(name, "version") || !strcmp(name, "--version")) {
+        print_version();
+        return COMMAND_FINISHED;
+    }
+    if (*name)
+        return fail_unknown(name);
+    output_error("missing command; 'eitp help' lists the commands");
+    return COMMAND_WRONG;
+}
+
+int main(int count, char **arguments) {
+    process_begin();
+    limit_spinning(arguments);
+    process_ignore_file_limit();
+    output_by_line();
+    return output_finish(run_command(count, arguments));
+}

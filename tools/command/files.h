@@ -1,0 +1,46 @@
+/* Paths and small files, through the host's file table, with messages. */
+#ifndef COMMAND_FILES_H
+#define COMMAND_FILES_H
+
+#include "text.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* The host of the command: files and memory of the system, and a log on standard error. */
+eitp_host command_host(void);
+
+/* A new text "directory/name". */
+char *files_join(const char *directory, const char *name);
+
+/* The directory that a path is in, in a new text; "." if the path has none. */
+char *files_parent(const char *path);
+
+/* The kind of a path. If it cannot be found out, the path counts as missing. */
+eitp_path_info files_info(const char *path);
+int files_is_file(const char *directory, const char *name);
+
+/* Fails with "cannot <action> '<path>': <text of code>"; `code` is an errno value. EITP_ERROR_ARGUMENT for a path that
+   the user has to correct, otherwise EITP_ERROR_IO. */
+eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path);
+
+/* Reads a whole file of at most `limit` bytes. A missing one is EITP_ERROR_ARGUMENT. */
+eitp_status files_read(const char *path, size_t limit, text_buffer *content, eitp_error *error);
+
+/* Reads all of standard input, at most `limit` bytes. */
+eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *error);
+
+/* Standard input, as one document, piece by piece; a signal that stops the command stops it. */
+eitp_text_source files_input(void);
+
+/* Writes a file next to `path`, syncs it and renames it to `path`. Failures are EITP_ERROR_IO. */
+eitp_status files_replace(const char *path, const void *data, size_t size, eitp_error *error);
+
+/* Creates a directory and its missing parents, all or none. *created is how many were created, 0 on failure. */
+eitp_status files_create_directories(const char *path, int *created, eitp_error *error);
+
+/* Removes a file or an empty directory. A failure is ignored. */
+void files_remove(const char *path);
+
+EITP_END_DECLARATIONS
+
+#endif

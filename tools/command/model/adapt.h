@@ -1,0 +1,49 @@
+/* Adapters and freezing, from options. */
+#ifndef COMMAND_MODEL_ADAPT_H
+#define COMMAND_MODEL_ADAPT_H
+
+#include "options/options.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* True if the options of a run ask for adapters. */
+int adapt_is_requested(const option_set *o);
+
+/* Checks the options of adapters and freezing. `starts_from_model`: the run has weights to start from. */
+eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *error);
+
+/* Sets the options to the adapters of a checkpoint. */
+void adapt_take_options(option_set *o, const eitp_checkpoint_info *info);
+
+/* Adds adapters to a model without values, or freezes parts of it, as the options say. */
+eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error);
+
+/*
+ * The absolute path of the directory with the weights that a run with adapters, or one from --model, starts from:
+ * --model, else the base model that the adapters in `checkpoint` name.
+ */
+eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **base, eitp_error *error);
+
+/*
+ * Finds the weights in `directory` and the adapters of --adapter. If `directory` is NULL or has only adapters, the
+ * weights are those of the base model that they name. *base and *adapter are new texts; *adapter is NULL without
+ * adapters.
+ */
+eitp_status adapt_find_model(const option_set *o, const char *directory, char **base, char **adapter,
+                             eitp_error *error);
+
+/* The configuration of the model in `base`, with the classifier of the adapters in `adapter` if their own config.json
+   has one; `adapter` may be NULL. */
+eitp_status adapt_read_config(const char *base, const char *adapter, eitp_transformer_config *config,
+                              eitp_error *error);
+
+/* Loads that model, with its adapters and the names of its labels. */
+eitp_status adapt_load(eitp_context *context, const char *base, const char *adapter, eitp_model **model,
+                       eitp_error *error);
+
+/* Logs what is trained, unless it is the whole model. */
+void adapt_log(const eitp_model *model);
+
+EITP_END_DECLARATIONS
+
+#endif

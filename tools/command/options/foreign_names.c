@@ -1,0 +1,192 @@
+#include "options/foreign_names.h"
+
+#define DATA_PATHS "path paths file files"
+#define VALIDATION "validation val eval evaluation"
+#define SCHEDULERS "scheduler lr_scheduler schedule"
+#define CHECKPOINTS "checkpoint checkpoints checkpointing save saving"
+#define INTERVALS "steps every interval freq frequency"
+
+#define ONE_PROCESS                                                                                                    \
+    "eitp trains in one process on one device; --threads sets its processors, --grad-accum a larger batch"
+
+/* Of the entries for a section the first that matches applies. */
+static const config_name names[] = {
+    /* ---- data ---- */
+    {"data dataset train", DATA_PATHS " text train train_path train_files", "data", "", NULL},
+    {"data dataset", "val validation eval val_path val_file val_files validation_path eval_path", "val-data", "", NULL},
+    {VALIDATION, DATA_PATHS " data text", "val-data", "", NULL},
+    {VALIDATION, "fraction split", "val-fraction", "", NULL},
+    {VALIDATION, "strategy", "eval", "", NULL},
+    {VALIDATION, INTERVALS, "eval-steps", "", NULL},
+    {VALIDATION, "windows", "eval-windows", "", NULL},
+    {VALIDATION, "batch_size", NULL, "", "validation uses the batch size of training"},
+    {"", "eval_batch_size per_device_eval_batch_size", NULL, "", "validation uses the batch size of training"},
+    {"", "eval_freq eval_interval", "eval-steps", "", NULL},
+    {"", "pin_memory dataloader_pin_memory non_blocking", NULL, "", "on a CPU nothing is copied to a device"},
+    {"", "persistent_workers dataloader_persistent_workers", NULL, "",
+     "the threads of data_workers always live for the whole run"},
+    {"", "use_dynamic_padding dynamic_padding", NULL, "", "samples of any length are packed: no padding is computed"},
+
+    /* ---- model ---- */
+    {"model", "name path name_or_path", "model", "", NULL},
+    {"model", "config shape size", "init", "", NULL},
+    {"model", "dtype", "precision", "", NULL},
+    {"", "torch_dtype model_dtype dtype", NULL, "", "precision and optimizer set how weights are stored"},
+    {"", "low_cpu_mem_usage", NULL, "", "weights are always read directly into place"},
+    {"tokenizer", "name path name_or_path", "tokenizer", "", NULL},
+    {"lora peft", "rank r", "lora-rank", "", NULL},
+    {"lora peft", "alpha", "lora-alpha", "", NULL},
+    {"lora peft", "dropout", "lora-dropout", "", NULL},
+    {"lora peft", "targets modules", "lora-targets", "", NULL},
+    {"lora peft", "rslora", "lora-rslora", "", NULL},
+
+    /* ---- optimizer and schedule ---- */
+    {"deepspeed.optimizer", "type", "optimizer", "Adam=adamw FusedAdam=adamw AdamW=adamw", NULL},
+    {"deepspeed.scheduler", "type", "lr-schedule", "WarmupLR=constant WarmupDecayLR=linear WarmupCosineLR=cosine",
+     NULL},
+    {"optimizer optim", "type name", "optimizer", "", NULL},
+    {"", "betas adam_betas", "beta1 beta2", "", NULL},
+    {SCHEDULERS, "type name", "lr-schedule", "", NULL},
+    {SCHEDULERS, "eta_min", "final-lr", "", NULL},
+    {"", "warmup_num_steps", "warmup-steps", "", NULL},
+
+    /* ---- training ---- */
+    {"deepspeed", "train_batch_size", NULL, "",
+     "a step has train_micro_batch_size_per_gpu x gradient_accumulation_steps sequences"},
+    {"", "train_micro_batch_size_per_gpu", "batch-size", "", NULL},
+    {"", "mixed_precision", "precision", "true=fp16 false=fp32 no=fp32", NULL},
+    {"fp16 amp", "enabled", "precision", "true=fp16 false=~fp32", NULL},
+    {"bf16 bfloat16", "enabled", "precision", "true=bf16 false=~fp32", NULL},
+    {"fp16 bf16 bfloat16",
+     "loss_scale loss_scale_window initial_scale_power hysteresis consecutive_hysteresis min_loss_scale auto_cast",
+     NULL, "", "eitp scales the loss as fp16 needs"},
+    {"zero_optimization", "*", NULL, "",
+     "eitp trains in one process; optimizer adamw8 or factored, and offload, save memory instead"},
+    {"", "accelerator", "device", "", NULL},
+    {"", "devices num_devices gpus num_gpus n_gpu nproc_per_node num_processes num_nodes nnodes", CONFIG_REFUSED,
+     "1= 0= -1= auto=", ONE_PROCESS},
+    {"", "strategy distributed_strategy", CONFIG_REFUSED, "auto= single_device= no= none=", ONE_PROCESS},
+    {"", "local_rank", CONFIG_REFUSED, "0= -1=", ONE_PROCESS},
+    {"", "memory_efficient_attention flash_attention use_flash_attention attn_implementation", NULL, "",
+     "attention always runs in tiles, without storing the scores"},
+    {"", "compile compile_model torch_compile", NULL, "", "eitp always plans and fuses a pass before the first step"},
+    {"", "tf32", NULL, "", "precision sets the type of products"},
+    {"", "sync_batchnorm", NULL, "", "no model has batch normalization"},
+    {"", "enable_model_summary", NULL, "",
+     "eitp train logs the number of parameters, eitp plan prints the memory of each part"},
+
+    /* ---- memory, output, records ---- */
+    {"memory", "budget limit max", "memory-budget", "", NULL},
+    {"", "empty_cache_every empty_cache_interval torch_empty_cache_steps clear_cache_every", NULL, "",
+     "the arena does not fragment, so there is no cache to empty"},
+    {"", "max_split_size_mb pytorch_cuda_alloc_conf", NULL, "", "the arena is one block of memory, planned in advance"},
+    {"output", "dir directory path", "output-dir", "", NULL},
+    {CHECKPOINTS, "dir directory", "output-dir", "", NULL},
+    {CHECKPOINTS, "strategy", "save-strategy", "", NULL},
+    {CHECKPOINTS, INTERVALS, "save-steps", "", NULL},
+    {CHECKPOINTS, "keep keep_last limit max_to_keep total_limit", "save-total-limit", "", NULL},
+    {"", "checkpoint_freq checkpoint_interval save_freq save_interval", "save-steps", "", NULL},
+    {"", "max_checkpoints", "save-total-limit", "", NULL},
+    {"", "greater_is_better", NULL, "", "the direction of each metric is known"},
+    {"log logging", INTERVALS, "log-every", "", NULL},
+    {"", "steps_per_print", "log-every", "", NULL},
+    {"monitor", "verbose update_frequency plot_frequency window_size", NULL, "", "metrics.jsonl has every step"},
+    {"", "eval_log_freq", NULL, "", "metrics.jsonl has every evaluation"},
+    {"", "perf_log_freq perf_every gpu_log_freq gpu_report_every", NULL, "",
+     "metrics.jsonl has the time and memory of every step"},
+    {"", "flops_profile_freq flops_every wall_clock_breakdown", NULL, "",
+     "eitp plan prints the arithmetic of a step, eitp bench step its time by operation"},
+    {"", "lightweight_mode minimal_mode fast_detection disable_metrics_monitoring", NULL, "",
+     "metrics.jsonl is all that is recorded"},
+    {"", "tensorboard_flush_secs", NULL, "", "each record is written to metrics.jsonl at once"},
+};
+
+static int same_name(const char *a, const char *b, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if ((a[i] == '_' ? '-' : a[i]) != (b[i] == '_' ? '-' : b[i]))
+            return 0;
+    }
+    return 1;
+}
+
+static int list_has(const char *list, const char *name, size_t size) {
+    while (*list) {
+        size_t length = strcspn(list, " ");
+        if (length == size && same_name(list, name, size))
+            return 1;
+        list += length;
+        list += *list == ' ';
+    }
+    return 0;
+}
+
+/* The last name of path[0 .. size). */
+static const char *last_name(const char *path, size_t size) {
+    while (size && path[size - 1] != '.')
+        size--;
+    return path + size;
+}
+
+/* The section of `path` that an entry applies to a name in, or NULL; of "*" the innermost that matches. */
+static const char *matching_section(const config_name *entry, const char *path, const char *name, size_t *size) {
+    const char *section = name;
+    do {
+        const char *end = section - 1;
+        section = last_name(path, (size_t)(end - path));
+        *size = (size_t)(end - section);
+        if (list_has(entry->sections, section, *size) || list_has(entry->sections, path, (size_t)(end - path)))
+            return section;
+    } while (!strcmp(entry->names, "*") && section > path);
+    return NULL;
+}
+
+const char *config_section_of(const config_name *name, const char *path, size_t *size) {
+    return matching_section(name, path, last_name(path, strlen(path)), size);
+}
+
+const config_name *config_find_in_section(const char *path) {
+    const char *name = last_name(path, strlen(path));
+    size_t size;
+    for (size_t i = 0; i < COMMAND_COUNT(names) && name > path; i++) {
+        const config_name *entry = &names[i];
+        if (*entry->sections && (!strcmp(entry->names, "*") || list_has(entry->names, name, strlen(name))) &&
+            matching_section(entry, path, name, &size))
+            return entry;
+    }
+    return NULL;
+}
+
+const config_name *config_find_anywhere(const char *path) {
+    const char *name = last_name(path, strlen(path));
+    for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
+        if (!*names[i].sections && list_has(names[i].names, name, strlen(name)))
+            return &names[i];
+    }
+    return NULL;
+}
+
+size_t config_option_count(const config_name *name) {
+    size_t count = 1;
+    for (const char *at = name->option; *at; at++)
+        count += *at == ' ';
+    return count;
+}
+
+void config_option(const config_name *name, size_t index, char *option, size_t size) {
+    const char *at = name->option;
+    for (; index; index--)
+        at += strcspn(at, " ") + 1;
+    snprintf(option, size, "%.*s", (int)strcspn(at, " "), at);
+}
+
+const char *config_meaning_of(const config_name *name, const char *value, size_t *size) {
+    size_t length = strlen(value);
+    for (const char *at = name->values; *at; at += *at == ' ') {
+        const char *meaning = strchr(at, '=') + 1;
+        *size = strcspn(meaning, " ");
+        if ((size_t)(meaning - at) == length + 1 && !memcmp(at, value, length))
+            return meaning;
+        at = meaning + *size;
+    }
+    return NULL;
+}

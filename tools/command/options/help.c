@@ -1,0 +1,93 @@
+/* What an option means in a command, if that differs from the table of options. */
+#include "options/table.h"
+
+#define TRAINS (OPTIONS_TRAIN | OPTIONS_PLAN)
+#define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
+#define USES_TOKENIZER (OPTIONS_TOKENIZER_INSPECT | OPTIONS_TOKENIZER_ENCODE | OPTIONS_TOKENIZER_DECODE)
+
+static const struct {
+    option_id id;
+    unsigned commands;
+    const char *help;
+} texts[] = {
+    {OPTION_DATA, OPTIONS_TRAIN,
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated (required)"},
+    {OPTION_DATA, OPTIONS_EVAL,
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated (required "
+     "without --split)"},
+    {OPTION_DATA, OPTIONS_PLAN, "data of the run, whose tokenizer decides on the vocabulary of an --init model"},
+    {OPTION_DATA, OPTIONS_CHECK_SYSTEM, "data of the command that is printed (default: a text of this directory)"},
+    {OPTION_MODEL, OPTIONS_CHECK_SYSTEM,
+     "check this model directory, output directory or shape, and print its command"},
+    {OPTION_INIT, OPTIONS_CHECK_SYSTEM, "check this shape, or the shape of a config.json, and print its command"},
+    {OPTION_OUTPUT_DIR, OPTIONS_CHECK_SYSTEM, "output directory of the command that is printed"},
+    {OPTION_DATA, OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN,
+     "text files, tables, directories of them, or - for standard input; may be repeated (required)"},
+    {OPTION_DATA, OPTIONS_TOKENIZER_ENCODE, "text files; may be repeated"},
+    {OPTION_DATA, PREDICTS,
+     "tables, files with a text in each line, directories with one for each label, or - for standard input; may be "
+     "repeated (required without --text)"},
+    {OPTION_MODEL, OPTIONS_TRAIN,
+     "model to start from: its directory, or an output directory (its best checkpoint, or the newest)"},
+    {OPTION_MODEL, OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS,
+     "model directory, or output directory (its best checkpoint, or the newest) (required)"},
+    {OPTION_MODEL, OPTIONS_PLAN | OPTIONS_BENCH_STEP,
+     "model directory, output directory (its best checkpoint, or the newest), or shape: gpt2, gpt2-medium, gpt2-large, "
+     "gpt2-xl, distilgpt2, tiny, bert-base, bert-large, minilm, roberta-base, roberta-large, distilbert-base, or a "
+     "config.json (default: gpt2)"},
+    {OPTION_MODEL, OPTIONS_MERGE, "directory of the base model (default: the one that the adapters name)"},
+    {OPTION_VOCAB_SIZE, TRAINS,
+     "tokens in the vocabulary of an --init model (default: the tokenizer's; of a config.json its own)"},
+    {OPTION_VOCAB_SIZE, OPTIONS_TOKENIZER_TRAIN, "tokens in the vocabulary (default: 50257)"},
+    {OPTION_TOKENIZER, TRAINS | OPTIONS_EVAL, "tokenizer.json, or its directory (default: the model's, else bytes)"},
+    {OPTION_TOKENIZER, OPTIONS_GENERATE | PREDICTS, "tokenizer.json, or its directory (default: the model's)"},
+    {OPTION_TOKENIZER, OPTIONS_MERGE,
+     "tokenizer.json, or its directory (default: the base model's, else the adapters')"},
+    {OPTION_TOKENIZER, OPTIONS_PACK, "tokenizer.json, or its directory (default: bytes)"},
+    {OPTION_TOKENIZER, USES_TOKENIZER, "tokenizer.json, or its directory (required)"},
+    {OPTION_DROPOUT, TRAINS, "probability of all three dropouts (default: the model configuration's)"},
+    {OPTION_DROPOUT, OPTIONS_BENCH_STEP, "probability of all three dropouts (default: 0)"},
+    {OPTION_ADAPTER, OPTIONS_MERGE,
+     "adapters of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the newest) "
+     "(required)"},
+    {OPTION_OUTPUT_DIR, OPTIONS_TRAIN, "directory of checkpoints, metrics.jsonl, run.json and packed data"},
+    {OPTION_OUTPUT_DIR, OPTIONS_MERGE, "directory of the merged model (required)"},
+    {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},
+    {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
+    {OPTION_BATCH_SIZE, TRAINS, "sequences per micro-batch (default: 1; of --task classify, tokens and regress: 16)"},
+    {OPTION_BATCH_SIZE, OPTIONS_EVAL, "sequences to evaluate at a time"},
+    {OPTION_GRAD_ACCUM, TRAINS, "micro-batches per step (default: 4; of --task classify, tokens and regress: 1)"},
+    {OPTION_BLOCK_SIZE, OPTIONS_TOKENIZER_ENCODE,
+     "with --special-tokens: cut the sequence to N tokens; 0: do not cut (default: the tokenizer's)"},
+    {OPTION_BLOCK_SIZE, TRAINS,
+     "tokens in a sequence (default: 64, or the model's positions if fewer; of rows and labelled texts, which are cut "
+     "there, the tokenizer's, else the positions); 0: the model's positions"},
+    {OPTION_BLOCK_SIZE, OPTIONS_BENCH_STEP,
+     "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
+    {OPTION_BLOCK_SIZE, OPTIONS_EVAL,
+     "tokens in a sequence (default: the checkpoint's; else 64, or of rows and labelled texts the tokenizer's, else "
+     "the "
+     "model's positions); 0: the model's positions"},
+    {OPTION_BLOCK_SIZE, PREDICTS,
+     "tokens at which a sequence is cut (default: the tokenizer's); 0: the model's positions"},
+    {OPTION_TEXT, PREDICTS, "one text, instead of --data"},
+    {OPTION_PAIR, PREDICTS, "second text of a pair whose first is --text"},
+    {OPTION_JSON, PREDICTS, "print a JSON object for each text, in a line"},
+    {OPTION_OUTPUT, OPTIONS_TOKENIZER_TRAIN, "directory of the tokenizer (required)"},
+    {OPTION_OUTPUT, OPTIONS_PACK, "token file to write (required)"},
+    {OPTION_COMPARE, OPTIONS_BENCH_KERNELS, "output of an earlier --json, to compare with"},
+    {OPTION_COMPARE, OPTIONS_BENCH_STEP,
+     "output of an earlier --json, to compare with; or several files of options, to measure in turn: --compare A B, or "
+     "--compare A --compare B"},
+    {OPTION_COMPARE, OPTIONS_PLAN,
+     "two or more files of options, whose plans are printed: --compare A B, or --compare A --compare B"},
+    {OPTION_SEED, OPTIONS_GENERATE, "seed of sampling"},
+};
+
+const char *option_help(option_id id, unsigned command) {
+    for (size_t i = 0; i < COMMAND_COUNT(texts); i++) {
+        if (texts[i].id == id && (texts[i].commands & command))
+            return texts[i].help;
+    }
+    return option_of(id)->help;
+}

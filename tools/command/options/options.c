@@ -1,0 +1,569 @@
+#include "options/options.h"
+
+#include "options/foreign_names.h"
+#include "options/table.h"
+#include "output.h"
+#include "process.h"
+
+/* Spellings of a flag's value. */
+#define BOOLEANS "false=False=FALSE=0=no=No=off true=True=TRUE=1=yes=Yes=on"
+
+/* Commands with arguments that are not options. */
+#define OPTIONS_WITH_POSITIONAL (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET)
+
+/* An UNSIGNED above INT64_MAX is negative in `value`. */
+static eitp_status set_setting(const eitp_setting *setting, const option_value *value, void *config,
+                               eitp_error *error) {
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp_setting_set_text(setting, value->texts[0], config, error);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, value->number, config, error);
+    if (setting->kind == EITP_SETTING_UNSIGNED)
+        return eitp_setting_set_unsigned(setting, (uint64_t)value->integer, config, error);
+    return eitp_setting_set_integer(setting, value->integer, config, error);
+}
+
+static eitp_status set_members(const option_set *o, option_owner owner, void *config, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t id = 0; id < option_count() && !status; id++) {
+        const option_entry *row = option_of((option_id)id);
+        if (row->setting && row->owner == owner && o->values[id].count)
+            status = set_setting(row->setting, &o->values[id], config, error);
+    }
+    return status;
+}
+
+eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
+    return set_members(o, OWNER_TRAINER, config, error);
+}
+
+eitp_status options_to_run_config(const option_set *o, eitp_run_config *config, eitp_error *error) {
+    return set_members(o, OWNER_RUN, config, error);
+}
+
+/* ---- Values ---- */
+
+/* The index of a setting's choice by a spelling from its row, or -1. */
+static int find_spelling(const option_entry *row, const char *value) {
+    const char *list = row->spellings, *word;
+    char name[40];
+    size_t size;
+    while (option_next_word(&list, &word, &size)) {
+        snprintf(name, sizeof name, "%.*s", (int)size, word);
+        if (option_find_choice(name, value) < 0)
+            continue;
+        name[strcspn(name, "=")] = 0;
+        return option_find_choice(row->words, name);
+    }
+    return -1;
+}
+
+static eitp_status parse_choice(const option_entry *row, const char *value, option_value *parsed, const char *where,
+                                eitp_error *error) {
+    char list[200];
+    parsed->integer = option_find_choice(row->words, value);
+    if (parsed->integer < 0 && row->setting)
+        parsed->integer = find_spelling(row, value);
+    if (parsed->integer >= 0)
+        return EITP_OK;
+    option_list_choices(row->words, ", ", ", ", list, sizeof list);
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s: invalid value '%s' (choose from %s)", where, row->name,
+                        value, list);
+}
+
+static eitp_status parse_flag(const option_entry *row, const char *value, option_value *parsed, const char *where,
+                              eitp_error *error) {
+    parsed->integer = option_find_choice(BOOLEANS, value);
+    if (parsed->integer >= 0)
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must be true or false (got '%s')", where, row->name, value);
+}
+
+/* Compares a value with the library's bounds. */
+static eitp_status check_setting(const option_entry *row, const char *value, const option_value *parsed,
+                                 const char *where, eitp_error *error) {
+    owner_config config = option_owner_default(row->owner);
+    char bounds[100];
+    eitp_status status = *value == '-' && row->kind == KIND_INTEGER
+                             ? eitp_setting_set_integer(row->setting, parsed->integer, &config, error)
+                             : set_setting(row->setting, parsed, &config, error);
+    if (!status)
+        return EITP_OK;
+    eitp_setting_bounds(row->setting, bounds, sizeof bounds);
+    return command_fail(error, status, "%s%s %s is out of range; it must be %s", where, row->name, value, bounds);
+}
+
+static eitp_status parse_number(const option_entry *row, const char *value, option_value *parsed, const char *where,
+                                eitp_error *error) {
+    char *end = NULL;
+    int whole = row->kind == KIND_INTEGER, valid;
+    errno = 0;
+    if (whole && *value != '-' && row->setting && row->setting->kind == EITP_SETTING_UNSIGNED)
+        parsed->integer = (int64_t)strtoull(value, &end, 10);
+    else
+        parsed->integer = whole ? strtoll(value, &end, 10) : 0;
+    parsed->number = whole ? (double)parsed->integer : strtod(value, &end);
+    /* White space, hexadecimal numbers, "nan" and "infinity" are invalid. */
+    valid = *value && end && !*end && (errno != ERANGE || !whole) && !value[strspn(value, "0123456789+-.eE")];
+    if (!valid)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must be a %s (got '%s')", where, row->name,
+                            whole ? "whole number" : "number", value);
+    if (row->setting)
+        return check_setting(row, value, parsed, where, error);
+    if (!(parsed->number >= row->low && parsed->number <= row->high))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g", where,
+                            row->name, value, row->low, row->high);
+    return EITP_OK;
+}
+
+/*
+ * Reads bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024. The
+ * result is rounded to whole bytes.
+ */
+static eitp_status parse_size(const option_entry *row, const char *value, option_value *parsed, const char *where,
+                              eitp_error *error) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1},     {"k", 1e3},   {"K", 1e3},      {"M", 1e6},         {"G", 1e9},
+                 {"T", 1e12}, {"Ki", 1024}, {"Mi", 1048576}, {"Gi", 1073741824}, {"Ti", 1099511627776.0}};
+    size_t whole = strspn(value, "0123456789"), fraction = value[whole] == '.';
+    const char *unit;
+    size_t length;
+    double factor = 0;
+    if (fraction)
+        fraction += strspn(value + whole + 1, "0123456789");
+    unit = value + whole + fraction;
+    length = strlen(unit);
+    length -= length && unit[length - 1] == 'B';
+    for (size_t i = 0; i < COMMAND_COUNT(units); i++) {
+        if (strlen(units[i].name) == length && !memcmp(units[i].name, unit, length))
+            factor = units[i].bytes;
+    }
+    parsed->number = strtod(value, NULL) * factor;
+    if (!whole || fraction == 1 || factor == 0 || (fraction && factor == 1) ||
+        (parsed->number > 0 && parsed->number < 1))
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "%s%s must be a number of bytes, or a number with a unit, as 900M, 1.5G or 512Mi (got '%s')", where,
+            row->name, value);
+    if (!(parsed->number >= row->low && parsed->number <= row->high))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g bytes",
+                            where, row->name, value, row->low, row->high);
+    parsed->integer = (int64_t)(parsed->number + 0.5);
+    return EITP_OK;
+}
+
+/* Resolves "auto" of --data-workers to a number; other options know the word themselves. */
+static const char *resolve_auto(const char *value, char digits[32]) {
+    if (strcmp(value, "auto"))
+        return value;
+    snprintf(digits, 32, "%lld", (long long)process_data_workers());
+    return digits;
+}
+
+/* The name of a metric whose key in the records, or in those of transformers, is given: "loss" of "val_loss" and
+   "eval_loss", and of what the records compute from it. */
+static const char *metric_of_key(const char *key) {
+    static const struct {
+        const char *key, *metric;
+    } computed[] = {
+        {"perplexity", "loss"}, /* its exponential, so the best is the same */
+    };
+    const size_t prefix = !strncmp(key, "val_", 4) ? 4 : !strncmp(key, "eval_", 5) ? 5 : 0;
+    key += key[prefix] ? prefix : 0;
+    for (size_t i = 0; i < COMMAND_COUNT(computed); i++) {
+        if (!strcmp(key, computed[i].key))
+            return computed[i].metric;
+    }
+    return key;
+}
+
+static const char *resolve_spelling(option_id id, const char *value, char digits[32]) {
+    if (id == OPTION_DATA_WORKERS)
+        return resolve_auto(value, digits);
+    return id == OPTION_KEEP_BEST ? metric_of_key(value) : value;
+}
+
+static void value_clear(option_value *value) {
+    for (size_t i = 0; i < value->count; i++)
+        free(value->texts[i]);
+    free(value->texts);
+    memset(value, 0, sizeof *value);
+}
+
+static void value_add(option_value *value, const char *text) {
+    value->texts = (char **)command_resize(value->texts, (value->count + 1) * sizeof *value->texts);
+    value->texts[value->count++] = command_copy(text);
+}
+
+/* "file:line" of a configuration file: that of the message, or where the value is only replaced, the old one. */
+static void find_place(const option_value *old, option_source source, const char *where, char *place, size_t size) {
+    const int is_config = source == SOURCE_CONFIG || source == SOURCE_CONFIG_WEAK;
+    const size_t length = strlen(where);
+    *place = 0;
+    if (is_config && length > 2)
+        snprintf(place, size, "%.*s", (int)length - 2, where);
+    else if (source == old->source)
+        snprintf(place, size, "%s", old->place);
+}
+
+eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
+                        eitp_error *error) {
+    const option_entry *row = option_of(id);
+    option_value *target = &o->values[id], parsed;
+    char place[sizeof target->place];
+    eitp_status status = EITP_OK;
+    char digits[32];
+    value = resolve_spelling(id, value, digits);
+    memset(&parsed, 0, sizeof parsed);
+    if (row->kind == KIND_FLAG)
+        status = parse_flag(row, value, &parsed, where, error);
+    else if (row->kind == KIND_INTEGER || row->kind == KIND_NUMBER)
+        status = parse_number(row, value, &parsed, where, error);
+    else if (row->kind == KIND_SIZE)
+        status = parse_size(row, value, &parsed, where, error);
+    else if (row->kind == KIND_CHOICE)
+        status = parse_choice(row, value, &parsed, where, error);
+    else if (!*value && id != OPTION_PROMPT && id != OPTION_TEXT && id != OPTION_PAIR)
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must not be empty", where, row->name);
+    if (status || source < target->source)
+        return status;
+    find_place(target, source, where, place, sizeof place);
+    if (row->kind != KIND_LIST || source > target->source)
+        value_clear(target);
+    target->source = source;
+    snprintf(target->place, sizeof target->place, "%s", place);
+    target->integer = parsed.integer;
+    target->number = parsed.number;
+    value_add(target, value);
+    return EITP_OK;
+}
+
+void options_set_text(option_set *o, option_id id, const char *value, option_source source) {
+    eitp_error error;
+    options_set(o, id, value, source, "", &error);
+}
+
+void options_set_integer(option_set *o, option_id id, int64_t value, option_source source) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%lld", (long long)value);
+    options_set_text(o, id, digits, source);
+}
+
+void options_set_number(option_set *o, option_id id, double value, option_source source) {
+    text_buffer digits = {NULL, 0, 0};
+    text_json_number(&digits, value);
+    options_set_text(o, id, digits.data, source);
+    text_release(&digits);
+}
+
+void options_clear(option_set *o, option_id id) {
+    value_clear(&o->values[id]);
+}
+
+int options_has(const option_set *o, option_id id) {
+    return o->values[id].count > 0;
+}
+
+int options_is_explicit(const option_set *o, option_id id) {
+    return o->values[id].source >= SOURCE_CONFIG_WEAK;
+}
+
+eitp_status options_require(const option_set *o, option_id id, eitp_error *error) {
+    if (options_is_explicit(o, id))
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_ARGUMENT, "--%s is required", options_name(id));
+}
+
+int64_t options_integer(const option_set *o, option_id id) {
+    return o->values[id].integer;
+}
+
+double options_number(const option_set *o, option_id id) {
+    return o->values[id].number;
+}
+
+const char *options_text(const option_set *o, option_id id) {
+    return o->values[id].count ? o->values[id].texts[0] : NULL;
+}
+
+int options_choice(const option_set *o, option_id id) {
+    return (int)o->values[id].integer;
+}
+
+void options_create(option_set *o, const char *name, unsigned command) {
+    memset(o, 0, sizeof *o);
+    o->name = name;
+    o->command = command;
+    o->values = (option_value *)command_allocate(OPTION_CAPACITY * sizeof *o->values);
+}
+
+void options_release(option_set *o) {
+    for (size_t i = 0; i < OPTION_CAPACITY && o->values; i++)
+        value_clear(&o->values[i]);
+    free(o->values);
+    free(o->positional);
+    memset(o, 0, sizeof *o);
+}
+
+/* ---- The command line ---- */
+
+/* An option of the command line while it is read. */
+typedef struct line_option {
+    option_set *o;
+    char *name;        /* as it was written, without dashes */
+    const char *value; /* after "=", or NULL */
+    int is_negated;    /* "no-" precedes the name */
+    int count, *at;    /* the arguments, and the index of this one; advanced past its value */
+    char **arguments;
+    eitp_error *error;
+} line_option;
+
+/* Spellings of a choice that turns it off. */
+static int off_choice(const option_entry *row) {
+    int choice = row->kind == KIND_CHOICE ? option_find_choice(row->words, "no") : -1;
+    return choice < 0 && row->kind == KIND_CHOICE ? option_find_choice(row->words, "none") : choice;
+}
+
+/* The option that "no-<name>" turns off: a flag, or a choice that has "no" or "none". */
+static option_name find_negated(const char *name) {
+    option_name found;
+    memset(&found, 0, sizeof found);
+    found.id = OPTION_CAPACITY;
+    if (strncmp(name, "no-", 3) && strncmp(name, "no_", 3))
+        return found;
+    found = option_find(name + 3);
+    if (found.id != OPTION_CAPACITY && option_of(found.id)->kind != KIND_FLAG && !*found.on &&
+        off_choice(option_of(found.id)) < 0)
+        found.id = OPTION_CAPACITY;
+    return found;
+}
+
+int options_same_value(const option_value *a, const option_value *b) {
+    return a->integer == b->integer && a->number >= b->number && a->number <= b->number &&
+           (a->integer || a->number > 0 || a->number < 0 || !strcmp(a->texts[0], b->texts[0]));
+}
+
+/* Sets an option by one of its names. Two names with two values conflict; of one name the last value counts. */
+static eitp_status set_by_name(const line_option *l, option_id id, const char *value, option_source source) {
+    option_value *target = &l->o->values[id], before = *target;
+    const option_entry *row = option_of(id);
+    eitp_status status;
+    if (target->source == SOURCE_COMMAND_LINE && source == SOURCE_COMMAND_LINE && row->kind != KIND_LIST &&
+        row->kind != KIND_FLAG && strcmp(target->name, l->name)) {
+        char *old = command_copy(target->texts[0]), *texts[1];
+        texts[0] = old;
+        target->source = SOURCE_NONE;
+        status = options_set(l->o, id, value, SOURCE_COMMAND_LINE, "--", l->error);
+        before.texts = texts;
+        if (!status && !options_same_value(&before, target))
+            status = command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s and --%s set %s to different values; give one",
+                                  before.name, l->name, row->name);
+        free(old);
+    } else {
+        status = options_set(l->o, id, value, source, "--", l->error);
+    }
+    if (!status && target->source == source)
+        snprintf(target->name, sizeof target->name, "%s", l->name);
+    return status;
+}
+
+/* The next argument if it can be the value of a flag. Where arguments without a name are allowed, digits are one. */
+static const char *next_boolean(const line_option *l) {
+    const char *next = *l->at + 1 < l->count ? l->arguments[*l->at + 1] : "";
+    const int has_positional = (l->o->command & OPTIONS_WITH_POSITIONAL) != 0;
+    if (option_find_choice(BOOLEANS, next) < 0 || (has_positional && strchr("01", *next)))
+        return NULL;
+    ++*l->at;
+    return next;
+}
+
+/* A flag, or a name as "fp16" that stands for a value of an option: "--x", "--x true", "--x=false", "--no-x". */
+static eitp_status read_flag(line_option *l, const option_name *found) {
+    const char *value = l->value ? l->value : next_boolean(l);
+    int boolean = value ? option_find_choice(BOOLEANS, value) : 1;
+    if (boolean < 0)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s must be true or false (got '%s')", l->name, value);
+    boolean ^= l->is_negated;
+    if (!*found->on)
+        return set_by_name(l, found->id, boolean ? "1" : "0", SOURCE_COMMAND_LINE);
+    if (boolean)
+        return set_by_name(l, found->id, found->on, found->is_on_weak ? SOURCE_CONFIG_WEAK : SOURCE_COMMAND_LINE);
+    if (l->o->values[found->id].source == SOURCE_COMMAND_LINE && !strcmp(options_text(l->o, found->id), found->on))
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s conflicts with --%s, which sets %s to %s; give one",
+                            l->name, l->o->values[found->id].name, options_name(found->id), found->on);
+    return *found->off ? set_by_name(l, found->id, found->off, SOURCE_COMMAND_LINE_WEAK) : EITP_OK;
+}
+
+/* "--eval=no" by another name: "--no-eval". */
+static eitp_status read_negated_choice(const line_option *l, option_id id) {
+    const int has_no = option_find_choice(option_of(id)->words, "no") >= 0;
+    if (l->value)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s takes no value", l->name);
+    return set_by_name(l, id, has_no ? "no" : "none", SOURCE_COMMAND_LINE);
+}
+
+/* A name that other programs use: see options/foreign_names.c. */
+static eitp_status read_foreign(line_option *l, const config_name *entry) {
+    const char *next = *l->at + 1 < l->count ? l->arguments[*l->at + 1] : NULL, *meaning;
+    char option[64], text[400];
+    size_t size;
+    if (!l->value && next && strncmp(next, "--", 2) && !l->is_negated) {
+        l->value = next;
+        ++*l->at;
+    }
+    meaning = l->value ? config_meaning_of(entry, l->value, &size) : NULL;
+    if (entry->option && !strcmp(entry->option, CONFIG_REFUSED))
+        return meaning || l->is_negated
+                   ? EITP_OK
+                   : command_fail(l->error, EITP_ERROR_UNSUPPORTED, "--%s%s%s is not supported: %s", l->name,
+                                  l->value ? " " : "", l->value ? l->value : "", entry->reason);
+    if (!entry->option) {
+        output_warning("--%s has no effect: %s", l->name, entry->reason);
+        return EITP_OK;
+    }
+    config_option(entry, 0, option, sizeof option);
+    if (config_option_count(entry) > 1)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s is not an option; give --%s and the others singly",
+                            l->name, option);
+    if (!l->value)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s needs a value", l->name);
+    snprintf(text, sizeof text, "%.*s", meaning ? (int)size : (int)strlen(l->value), meaning ? meaning : l->value);
+    return set_by_name(l, option_find(option).id, text, SOURCE_COMMAND_LINE);
+}
+
+static eitp_status read_known(line_option *l, const option_name *found) {
+    const option_entry *row = option_of(found->id);
+    if (!(row->commands & l->o->command))
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "'eitp %s' has no option --%s; 'eitp help %s' lists them",
+                            l->o->name, l->name, l->o->name);
+    if (row->kind == KIND_FLAG || *found->on)
+        return read_flag(l, found);
+    if (l->is_negated)
+        return read_negated_choice(l, found->id);
+    if (!l->value && *l->at + 1 >= l->count)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s needs a value", l->name);
+    if (!l->value)
+        l->value = l->arguments[++*l->at];
+    return set_by_name(l, found->id, l->value, SOURCE_COMMAND_LINE);
+}
+
+/* One option, whose name and "=" value are in l. */
+static eitp_status read_option(line_option *l) {
+    option_name found = option_find(l->name);
+    const config_name *entry = NULL;
+    if (found.id == OPTION_CAPACITY) {
+        found = find_negated(l->name);
+        l->is_negated = found.id != OPTION_CAPACITY;
+    }
+    if (found.id != OPTION_CAPACITY)
+        return read_known(l, &found);
+    entry = config_find_anywhere(l->name);
+    if (!entry && !strncmp(l->name, "no-", 3)) {
+        entry = config_find_anywhere(l->name + 3);
+        l->is_negated = 1;
+    }
+    return entry ? read_foreign(l, entry) : option_fail_unknown(l->o, l->name, "", l->error);
+}
+
+/* Splits "name=value" and reads the option. */
+static eitp_status read_argument(option_set *o, const char *argument, int count, char **arguments, int *at,
+                                 eitp_error *error) {
+    const char *equals = strchr(argument, '=');
+    line_option l;
+    eitp_status status;
+    memset(&l, 0, sizeof l);
+    l.o = o;
+    l.name = command_copy(argument);
+    l.value = equals ? equals + 1 : NULL;
+    l.count = count;
+    l.at = at;
+    l.arguments = arguments;
+    l.error = error;
+    if (equals)
+        l.name[equals - argument] = 0;
+    status = read_option(&l);
+    free(l.name);
+    return status;
+}
+
+/* An argument without a name. After --compare it is another of its files: b.json in "--compare a.json b.json". */
+static eitp_status read_positional(option_set *o, char *argument, eitp_error *error) {
+    if (o->values[OPTION_COMPARE].source == SOURCE_COMMAND_LINE)
+        return options_set(o, OPTION_COMPARE, argument, SOURCE_COMMAND_LINE, "--", error);
+    o->positional[o->positional_count++] = argument;
+    return EITP_OK;
+}
+
+static eitp_status read_command_line(option_set *o, int count, char **arguments, eitp_error *error) {
+    int literal = 0;
+    eitp_status status = EITP_OK;
+    o->positional = (char **)command_allocate((size_t)count * sizeof *o->positional);
+    for (int at = 0; at < count && !status; at++) {
+        const char *argument = arguments[at];
+        if (!literal && !strcmp(argument, "--"))
+            literal = 1;
+        else if (!literal && !strncmp(argument, "--", 2))
+            status = read_argument(o, argument + 2, count, arguments, &at, error);
+        else if (!literal && !strcmp(argument, "-q"))
+            options_set_integer(o, OPTION_QUIET, 1, SOURCE_COMMAND_LINE);
+        else if (!literal && !strcmp(argument, "-v"))
+            options_set_integer(o, OPTION_VERBOSE, 1, SOURCE_COMMAND_LINE);
+        else if (!literal && !strcmp(argument, "-h"))
+            options_set_integer(o, OPTION_HELP, 1, SOURCE_COMMAND_LINE);
+        else if (!literal && argument[0] == '-' && argument[1])
+            status = command_fail(error, EITP_ERROR_ARGUMENT,
+                                  "unknown option '%s'; options begin with two dashes: 'eitp help %s' lists them",
+                                  argument, o->name);
+        else
+            status = read_positional(o, arguments[at], error);
+    }
+    if (!status && o->positional_count && !(o->command & OPTIONS_WITH_POSITIONAL))
+        status =
+            command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; values follow options, as in --data %s",
+                         o->positional[0], o->positional[0]);
+    return status;
+}
+
+eitp_status options_replace(option_set *o, const char *argument, eitp_error *error) {
+    const size_t size = strcspn(argument, "=");
+    char *name = command_copy(argument + 2);
+    option_id id;
+    name[size - 2] = 0;
+    id = option_find(name).id;
+    free(name);
+    return options_set(o, id, argument + size + 1, SOURCE_COMMAND_LINE, "--", error);
+}
+
+static void set_fallbacks(option_set *o) {
+    for (size_t i = 0; i < option_count(); i++) {
+        if (option_of((option_id)i)->has_fallback && (option_of((option_id)i)->commands & o->command))
+            options_set_text(o, (option_id)i, option_of((option_id)i)->fallback, SOURCE_DEFAULT);
+    }
+}
+
+eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
+                         eitp_error *error) {
+    eitp_status status;
+    options_create(o, name, command);
+    *ended = 0;
+    status = read_command_line(o, count, arguments, error);
+    if (!status && options_integer(o, OPTION_HELP)) {
+        options_print_help(name, command);
+        *ended = 1;
+        return EITP_OK;
+    }
+    if (!status && options_has(o, OPTION_CONFIG))
+        status = options_read_config(o, options_text(o, OPTION_CONFIG), NULL, SOURCE_CONFIG, error);
+    if (!status && options_has(o, OPTION_DEEPSPEED_CONFIG))
+        status = options_read_config(o, options_text(o, OPTION_DEEPSPEED_CONFIG), "deepspeed", SOURCE_CONFIG, error);
+    set_fallbacks(o);
+    if (!status)
+        status = options_reconcile(o, error);
+    if (!status)
+        output_set_detail(options_integer(o, OPTION_VERBOSE) ? OUTPUT_VERBOSE
+                          : options_integer(o, OPTION_QUIET) ? OUTPUT_QUIET
+                                                             : OUTPUT_NORMAL);
+    return status;
+}

@@ -1,0 +1,266 @@
+/* The options: one table for the command line, --config files, --help and --print-config. */
+#ifndef COMMAND_OPTIONS_H
+#define COMMAND_OPTIONS_H
+
+#include "command.h"
+#include "text.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* The subcommands, as bits of option_row.commands. */
+enum {
+    OPTIONS_TRAIN = 1,
+    OPTIONS_EVAL = 2,
+    OPTIONS_GENERATE = 4,
+    OPTIONS_TOKENIZER_TRAIN = 8,
+    OPTIONS_TOKENIZER_INSPECT = 16,
+    OPTIONS_TOKENIZER_ENCODE = 32,
+    OPTIONS_TOKENIZER_DECODE = 64,
+    OPTIONS_PACK = 128,
+    OPTIONS_BENCH_KERNELS = 256,
+    OPTIONS_BENCH_STEP = 512,
+    OPTIONS_PLAN = 1024,
+    OPTIONS_MERGE = 2048,
+    OPTIONS_SET = 4096,
+    OPTIONS_PREDICT = 8192,
+    OPTIONS_EMBED = 16384,
+    OPTIONS_CHECK_SYSTEM = 32768,
+    OPTIONS_EVERY = 65535
+};
+
+/* In the order of the table. */
+typedef enum option_id {
+    OPTION_DATA,
+    OPTION_VAL_DATA,
+    OPTION_VAL_FRACTION,
+    OPTION_SPLIT,
+    OPTION_STRICT_UTF8,
+    OPTION_DATA_FORMAT,
+    OPTION_ENCODING,
+    OPTION_TEXT_COLUMN,
+    OPTION_PAIR_COLUMN,
+    OPTION_LABEL_COLUMN,
+    OPTION_ON_BAD_ROW,
+    OPTION_DEDUP,
+    OPTION_SHUFFLE,
+    OPTION_DROP_LAST,
+    OPTION_DATA_WORKERS,
+    OPTION_PREFETCH,
+    OPTION_MODEL,
+    OPTION_INIT,
+    OPTION_VOCAB_SIZE,
+    OPTION_LAYERS,
+    OPTION_HEADS,
+    OPTION_WIDTH,
+    OPTION_POSITIONS,
+    OPTION_TOKENIZER,
+    OPTION_TASK,
+    OPTION_LABELS,
+    OPTION_MLM_PROBABILITY,
+    OPTION_WHOLE_WORDS,
+    OPTION_LABEL_SMOOTHING,
+    OPTION_CLASS_WEIGHTS,
+    OPTION_DROPOUT,
+    OPTION_LORA_RANK,
+    OPTION_LORA_ALPHA,
+    OPTION_LORA_DROPOUT,
+    OPTION_LORA_TARGETS,
+    OPTION_LORA_RSLORA,
+    OPTION_FREEZE,
+    OPTION_ADAPTER,
+    OPTION_OUTPUT_DIR,
+    OPTION_OVERWRITE_OUTPUT_DIR,
+    OPTION_RESUME,
+    OPTION_STEPS,
+    OPTION_EPOCHS,
+    OPTION_BATCH_SIZE,
+    OPTION_BLOCK_SIZE,
+    OPTION_GRAD_ACCUM,
+    OPTION_LR,
+    OPTION_FINAL_LR,
+    OPTION_LR_SCHEDULE,
+    OPTION_LR_CYCLES,
+    OPTION_WARMUP_STEPS,
+    OPTION_WARMUP_RATIO,
+    OPTION_WEIGHT_DECAY,
+    OPTION_BETA1,
+    OPTION_BETA2,
+    OPTION_EPSILON,
+    OPTION_MAX_GRAD_NORM,
+    OPTION_SPIKE_THRESHOLD,
+    OPTION_SKIP_SPIKES,
+    OPTION_MAX_NONFINITE,
+    OPTION_CHECK_FINITE,
+    OPTION_EVAL,
+    OPTION_EVAL_STEPS,
+    OPTION_EVAL_EVERY_FRAC,
+    OPTION_EVAL_WINDOWS,
+    OPTION_EVAL_FRAC,
+    OPTION_SAVE_STRATEGY,
+    OPTION_SAVE_STEPS,
+    OPTION_SAVE_SECONDS,
+    OPTION_ASYNC_SAVE,
+    OPTION_SAVE_TOTAL_LIMIT,
+    OPTION_POST_SAVE_CMD,
+    OPTION_BACKUP_STEPS,
+    OPTION_KEEP_BEST,
+    OPTION_PATIENCE,
+    OPTION_LOG_EVERY,
+    OPTION_REPORT_TO,
+    OPTION_PRECISION,
+    OPTION_MICRO_BATCHES_PER_PASS,
+    OPTION_DENSE_ROWS,
+    OPTION_OPTIMIZER,
+    OPTION_RECOMPUTE,
+    OPTION_OFFLOAD,
+    OPTION_OFFLOAD_FILE,
+    OPTION_PROFILE,
+    OPTION_PRESETS,
+    OPTION_MEMORY_BUDGET, /* bytes; 0 or not given: the memory that is free */
+    OPTION_AUTO_SHRINK,
+    OPTION_DEEPSPEED_CONFIG,
+    OPTION_PROMPT,
+    OPTION_PROMPT_FILE,
+    OPTION_TOKENS,
+    OPTION_TEMPERATURE,
+    OPTION_TOP_K,
+    OPTION_TOP_P,
+    OPTION_SAMPLES,
+    OPTION_ECHO,
+    OPTION_TEXT,
+    OPTION_PAIR,
+    OPTION_SPECIAL_TOKENS,
+    OPTION_TRUNCATION,
+    OPTION_POOLING,
+    OPTION_NORMALIZE,
+    OPTION_PASS_TOKENS,
+    OPTION_MIN_FREQUENCY,
+    OPTION_FAMILY,
+    OPTION_OUTPUT,
+    OPTION_FILTER,
+    OPTION_SECONDS,
+    OPTION_COMPARE,
+    OPTION_SWEEP,
+    OPTION_MATRIX,
+    OPTION_MONITOR,
+    OPTION_SEED,
+    OPTION_DEVICE,
+    OPTION_THREADS,
+    OPTION_CONFIG,
+    OPTION_PRINT_CONFIG,
+    OPTION_JSON,
+    OPTION_QUIET,
+    OPTION_VERBOSE,
+    OPTION_HELP,
+    OPTION_COUNT,                       /* options with a row in the table */
+    OPTION_CAPACITY = OPTION_COUNT + 64 /* and settings without a row */
+} option_id;
+
+/* Where a value comes from; a later one of these overrides an earlier one. */
+typedef enum option_source {
+    SOURCE_NONE,
+    SOURCE_DEFAULT,
+    SOURCE_RUN,        /* run.json of the run that is resumed */
+    SOURCE_CHECKPOINT, /* the checkpoint that is resumed */
+    /* A flag in --config that only suggests a value: fp16 turned off means fp32, load_best_model_at_end means keep-best
+       loss, unless something else sets the option. */
+    SOURCE_CONFIG_WEAK,
+    SOURCE_CONFIG,
+    SOURCE_COMMAND_LINE_WEAK,
+    SOURCE_COMMAND_LINE
+} option_source;
+
+typedef struct option_value {
+    option_source source;
+    char **texts; /* the values of a list; else one, as it was written */
+    size_t count;
+    int64_t integer; /* also of a flag: 0 or 1; of a size: bytes */
+    double number;
+    char name[40];   /* as it was written on the command line: "fp16" of precision */
+    char place[200]; /* "file:line" of a configuration file */
+} option_value;
+
+typedef struct option_set {
+    const char *name;     /* of the subcommand: "train", "tokenizer encode", ... */
+    unsigned command;     /* its bit */
+    option_value *values; /* OPTION_CAPACITY; on the heap, since they would fill a small stack */
+    char **positional;    /* arguments that are not options, in order */
+    size_t positional_count;
+} option_set;
+
+/* An empty set for a subcommand. Release it. */
+void options_create(option_set *o, const char *name, unsigned command);
+
+/*
+ * Creates a set from the command line, the files of --config and --deepspeed-config, and the defaults; -q and -v take
+ * effect. *ended is 1 after --help, which is printed. Release the set in any case.
+ */
+eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
+                         eitp_error *error);
+void options_release(option_set *o);
+
+/*
+ * Sets an option unless it has a value from a stronger source; lists collect the values of one source. `where` begins
+ * messages: "--" or "file:line: ".
+ */
+eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
+                        eitp_error *error);
+
+/* The same for a value that is known to be valid, as a default that depends on other options. */
+void options_set_integer(option_set *o, option_id id, int64_t value, option_source source);
+void options_set_number(option_set *o, option_id id, double value, option_source source);
+void options_set_text(option_set *o, option_id id, const char *value, option_source source);
+
+/* True if two values of one option mean the same. */
+int options_same_value(const option_value *a, const option_value *b);
+
+/* Sets an option by an argument "--name=value", whatever the command line says. */
+eitp_status options_replace(option_set *o, const char *argument, eitp_error *error);
+
+/* Forgets an option's value. */
+void options_clear(option_set *o, option_id id);
+
+int options_has(const option_set *o, option_id id);
+int options_is_explicit(const option_set *o, option_id id); /* from the command line or --config */
+eitp_status options_require(const option_set *o, option_id id, eitp_error *error); /* fails if it is not explicit */
+int64_t options_integer(const option_set *o, option_id id);
+double options_number(const option_set *o, option_id id);
+const char *options_text(const option_set *o, option_id id); /* NULL: it has no value */
+const char *options_name(option_id id);
+
+/* The option of a setting, or OPTION_CAPACITY. */
+option_id options_setting(const eitp_setting *setting);
+
+/* Set the settings of a trainer or a run from the options that have values. Texts belong to the options. */
+eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error);
+eitp_status options_to_run_config(const option_set *o, eitp_run_config *config, eitp_error *error);
+
+/* The index of a choice's value in the table's list. */
+int options_choice(const option_set *o, option_id id);
+
+/*
+ * Reads a file of options: YAML if its name ends in .yaml or .yml, otherwise JSON. The name of an option is that of the
+ * innermost member; the objects around it only group, except where options/foreign_names.c has an entry for the
+ * section. The member "run" is skipped. With SOURCE_RUN only options that belong to the run are read, and unknown ones
+ * are skipped. `section` encloses all members, as "deepspeed"; NULL: none.
+ */
+eitp_status options_read_config(option_set *o, const char *path, const char *section, option_source source,
+                                eitp_error *error);
+
+/*
+ * Fails if two options of one source exclude each other, as --eval no and --eval-steps 5. Where the sources differ, the
+ * weaker one loses its value. Then sets the options that follow from others, as --eval from --eval-every-frac.
+ */
+eitp_status options_reconcile(option_set *o, eitp_error *error);
+
+/* Adds the options that have values as members of a JSON object, for options_read_config. */
+void options_write(const option_set *o, text_buffer *t);
+
+/* --print-config: every option with its value and where it comes from. */
+void options_print(const option_set *o, int json);
+
+void options_print_help(const char *name, unsigned command);
+
+EITP_END_DECLARATIONS
+
+#endif

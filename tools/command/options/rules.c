@@ -1,0 +1,84 @@
+/* Options that exclude each other, and options that follow from others. */
+#include "options/table.h"
+
+/* Two options of which one run uses one; `choice`: only where `a` has this value. */
+typedef struct exclusion {
+    option_id a;
+    const char *choice;
+    option_id b;
+} exclusion;
+
+static const exclusion exclusions[] = {
+    {OPTION_EVAL, "no", OPTION_EVAL_STEPS},
+    {OPTION_EVAL, "no", OPTION_EVAL_EVERY_FRAC},
+    {OPTION_EVAL, "no", OPTION_EVAL_WINDOWS},
+    {OPTION_EVAL, "no", OPTION_EVAL_FRAC},
+    {OPTION_EVAL, "no", OPTION_KEEP_BEST},
+    {OPTION_EVAL, "no", OPTION_PATIENCE},
+    {OPTION_EVAL, "steps", OPTION_EVAL_EVERY_FRAC},
+    {OPTION_EVAL, "epoch", OPTION_EVAL_STEPS},
+    {OPTION_EVAL_STEPS, NULL, OPTION_EVAL_EVERY_FRAC},
+    {OPTION_EVAL_WINDOWS, NULL, OPTION_EVAL_FRAC},
+    {OPTION_SAVE_STRATEGY, "no", OPTION_SAVE_STEPS},
+    {OPTION_SAVE_STRATEGY, "no", OPTION_SAVE_SECONDS},
+    {OPTION_SAVE_STRATEGY, "epoch", OPTION_SAVE_STEPS},
+};
+
+/* True if an option has the choice, or without a choice any value but 0. */
+static int is_in_force(const option_set *o, option_id id, const char *choice) {
+    const option_entry *row = option_of(id);
+    if (!options_has(o, id))
+        return 0;
+    if (choice)
+        return options_choice(o, id) == option_find_choice(row->words, choice);
+    return row->kind == KIND_TEXT || options_integer(o, id) != 0 || options_number(o, id) > 0;
+}
+
+/* "--eval no", or "config.json:3: eval no". */
+static void describe(const option_set *o, option_id id, char *text, size_t size) {
+    const option_value *value = &o->values[id];
+    if (*value->place)
+        snprintf(text, size, "%s: %s %s", value->place, options_name(id), value->texts[0]);
+    else
+        snprintf(text, size, "--%s %s", options_name(id), value->texts[0]);
+}
+
+static eitp_status check_exclusion(option_set *o, const exclusion *e, eitp_error *error) {
+    const option_source a = o->values[e->a].source, b = o->values[e->b].source;
+    char first[300], second[300];
+    if (!is_in_force(o, e->a, e->choice) || !is_in_force(o, e->b, NULL))
+        return EITP_OK;
+    if (a == b && options_is_explicit(o, e->a)) {
+        describe(o, e->a, first, sizeof first);
+        describe(o, e->b, second, sizeof second);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s and %s exclude each other; give one", first, second);
+    }
+    options_clear(o, a < b ? e->a : e->b);
+    return EITP_OK;
+}
+
+static int has_choice(const option_set *o, option_id id, const char *choice) {
+    return is_in_force(o, id, choice);
+}
+
+/* When a run validates and saves, as far as the options leave it open. */
+static void derive_schedule(option_set *o) {
+    if (!options_has(o, OPTION_EVAL))
+        options_set_text(o, OPTION_EVAL, options_has(o, OPTION_EVAL_EVERY_FRAC) ? "epoch" : "steps", SOURCE_DEFAULT);
+    if (has_choice(o, OPTION_EVAL, "epoch"))
+        options_set_text(o, OPTION_EVAL_EVERY_FRAC, "1", SOURCE_DEFAULT);
+    if (has_choice(o, OPTION_EVAL, "steps"))
+        options_set_text(o, OPTION_EVAL_STEPS, option_of(OPTION_EVAL_STEPS)->fallback, SOURCE_DEFAULT);
+    options_set_text(o, OPTION_SAVE_STRATEGY, "steps", SOURCE_DEFAULT);
+    if (has_choice(o, OPTION_SAVE_STRATEGY, "steps"))
+        options_set_text(o, OPTION_SAVE_STEPS, option_of(OPTION_SAVE_STEPS)->fallback, SOURCE_DEFAULT);
+}
+
+eitp_status options_reconcile(option_set *o, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < COMMAND_COUNT(exclusions) && !status; i++)
+        status = check_exclusion(o, &exclusions[i], error);
+    if (!status && (o->command & OPTIONS_TRAIN))
+        derive_schedule(o);
+    return status;
+}

@@ -1,0 +1,620 @@
+#include "options/table.h"
+
+#include "output.h"
+
+#include <stdarg.h>
+
+/* An option of the command. A setting takes from the library what its row leaves open. */
+typedef struct option_row {
+    const char *name;
+    /* Other names, separated by spaces. "name=on|off" is a flag: true gives the option the value `on`, false `off`. */
+    const char *aliases;
+    option_kind kind;
+    double low, high;
+    const char *fallback; /* the default; NULL: none, or for a setting the library's; DEPENDS */
+    const char *words;    /* choices, or further spellings of a setting's; else the name of the argument in --help */
+    unsigned commands;
+    int of_run;       /* recorded in run.json and read from there on resume */
+    const char *help; /* of a KIND_SETTING: appended to the library's */
+} option_row;
+
+/* The default of a setting that depends on other options. */
+#define DEPENDS ""
+#define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
+#define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
+#define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
+#define READS_TEXT (PACKS | PREDICTS | OPTIONS_TOKENIZER_TRAIN)
+#define READS_ROWS (OPTIONS_TRAIN | OPTIONS_EVAL | PREDICTS)
+#define READS                                                                                                          \
+    (OPTIONS_CHECK_SYSTEM | OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN |     \
+     OPTIONS_TOKENIZER_ENCODE)
+#define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
+#define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS)
+#define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
+#define WITH_TOKENIZER                                                                                                 \
+    (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM))
+#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM))
+
+static const option_row rows[] = {
+    {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS | PREDICTS, 1,
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated"},
+    {"val-data", "validation-data validation-file eval-data", KIND_LIST, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
+     "validation data, instead of a part of --data"},
+    {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
+     "fraction of the data held out for validation, from its end (default: 0.1; with --eval no: 0)"},
+    {"split", "", KIND_CHOICE, 0, 0, NULL, "all training=train validation=val=eval", OPTIONS_EVAL, 0,
+     "the part of the run's data to evaluate: what it trained on, what it held out, or all (default: all); without "
+     "--data, the data of the run"},
+    {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", READS_TEXT, 1,
+     "fail on bytes that are invalid in UTF-8, or in --encoding, instead of replacing them"},
+    {"data-format", "", KIND_CHOICE, 0, 0, "auto", "auto text=txt lines csv tsv=tab jsonl=json=ndjson conll=bio=iob",
+     READS_TEXT, 1,
+     "what a file is: one text; a text on each line; a table with a text in each row; or conll, a word and its label "
+     "on each line, in columns. auto: by .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio and .iob"},
+    {"encoding", "file-encoding", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
+     "encoding of the text, as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
+    {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
+     "column of tables that has the text, or a list of its words: its name, or its number from 1 if no line has names "
+     "(default: text; of conll: 1)"},
+    {"pair-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
+     "column of tables that has the second text of a pair (default: none)"},
+    {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
+     "column of tables that has the label, or a list of labels (default: label; of conll: the last)"},
+    {"on-bad-row", "", KIND_CHOICE, 0, 0, "stop", "stop=error=fail skip=warn", READS_TEXT, 1,
+     "whether a row of a table that cannot be read ends the command, or is skipped and counted"},
+    {"dedup", "deduplicate", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
+     "leave out rows whose texts repeat those of an earlier one, and all of those that occur with different labels"},
+    {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
+    {"drop-last", "dataloader-drop-last", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
+     "drop the last step where the data fill only a part of it (without: its mean is over the tokens it has)"},
+    {"data-workers", "dataloader-num-workers num-workers", KIND_SETTING, 0, 0, NULL, "N|auto",
+     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "; auto: one for every four processors, 1 to 16"},
+    {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N",
+     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, ""},
+    {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
+     RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 1,
+     "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
+     "gpt2)"},
+    {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
+     "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, bert-base, bert-large, "
+     "minilm, roberta-base, roberta-large, distilbert-base, or a config.json"},
+    {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
+     "tokens of the vocabulary (default: the shape's; tokenizer train: 50257)"},
+    {"layers", "num-layers n-layer n-layers num-hidden-layers", KIND_INTEGER, 1, 1000, NULL, "N", FITS, 1,
+     "layers of an --init model (default: the shape's)"},
+    {"heads", "num-heads n-head n-heads num-attention-heads", KIND_INTEGER, 1, 1 << 16, NULL, "N", FITS, 1,
+     "attention heads in a layer of an --init model (default: the shape's)"},
+    {"width", "hidden-size n-embd d-model", KIND_INTEGER, 1, 1 << 20, NULL, "N", FITS, 1,
+     "values per token of an --init model, a multiple of the heads; the MLP scales with it (default: the shape's)"},
+    {"positions", "n-positions max-position-embeddings", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS, 1,
+     "longest sequence of an --init model, in tokens (default: the shape's)"},
+    {"tokenizer", "tokenizer-name tokenizer-path", KIND_TEXT, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1,
+     "tokenizer.json, or its directory (default: the model's; else bytes)"},
+    {"task", "", KIND_CHOICE, 0, 0, "auto",
+     "auto lm=clm=causal-lm mlm=masked-lm classify=classification tokens=token-classification regress=regression",
+     FITS | OPTIONS_BENCH_STEP, 1,
+     "what to train for: next tokens, hidden tokens, labels of texts, labels of their words, numbers for texts; auto: "
+     "what model and data say"},
+    {"labels", "problem-type", KIND_CHOICE, 0, 0, "auto",
+     "auto single=single-label-classification several=multi-label-classification", OPTIONS_TRAIN, 1,
+     "with --task classify, how many labels a text has: one, or any number, and a row without a label has none; auto: "
+     "several if a label is a list or names separated by |"},
+    {"mlm-probability", "", KIND_NUMBER, 0.001, 1, "0.15", "P", OPTIONS_TRAIN, 1,
+     "with --task mlm, probability of a token to be hidden"},
+    {"whole-words", "whole-word-masking wwm", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
+     "with --task mlm, hide all tokens of a word or none; for tokenizers of WordPiece"},
+    {"label-smoothing", "label-smoothing-factor", KIND_NUMBER, 0, 0.999, "0", "X", FITS, 1,
+     "with --task classify or tokens, part of each target that is spread over all labels"},
+    {"class-weights", "", KIND_TEXT, 0, 0, "none", "WEIGHTS", OPTIONS_TRAIN, 1,
+     "with --task classify or tokens, weights of the labels in the loss: none, balanced (by how rare a label is), or "
+     "numbers in the order of the labels, separated by commas"},
+    {"dropout", "", KIND_NUMBER, 0, 0.999, NULL, "P", FITS | OPTIONS_BENCH_STEP, 1,
+     "probability of all three dropouts (default: the model configuration's; bench: 0)"},
+    {"lora-rank", "lora-r", KIND_INTEGER, 0, 65536, "0", "R", FITS, 1,
+     "train LoRA adapters of this rank instead of the weights; 0: train the weights"},
+    {"lora-alpha", "", KIND_NUMBER, 1e-9, 1e9, NULL, "A", FITS, 1,
+     "scale the adapters' output by A / R (default: A = 2 R)"},
+    {"lora-dropout", "", KIND_NUMBER, 0, 0.999, "0", "P", FITS, 1, "dropout on the adapters' input"},
+    {"lora-targets", "lora-target-modules target-modules", KIND_TEXT, 0, 0, NULL, "NAMES", FITS, 1,
+     "layers that get adapters, such as c_attn,c_proj,c_fc, all-linear, or h.0.attn.c_attn of one block (default: "
+     "PEFT's: c_attn, or query,value)"},
+    {"lora-rslora", "use-rslora", KIND_FLAG, 0, 1, "0", "", FITS, 1, "scale the adapters' output by A / sqrt(R)"},
+    {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
+     "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; as embeddings,layers:6"},
+    {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
+     OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS | OPTIONS_MERGE, 0,
+     "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
+     "newest)"},
+    {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
+     "directory of checkpoints, metrics.jsonl, run.json and packed data; merge: of the model (required)"},
+    {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
+     "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
+    {"resume", "resume-from-checkpoint auto-resume=auto|no", KIND_TEXT, 0, 0, NULL, "DIR|auto", OPTIONS_TRAIN, 0,
+     "resume from a checkpoint; auto: from the newest in the output directory that is whole, or start if it has none"},
+    {"steps", "max-steps num-steps train-steps", KIND_INTEGER, 1, LARGEST, NULL, "N",
+     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "optimizer steps in total (bench: steps to time; default: 5)"},
+    {"epochs", "num-epochs num-train-epochs max-epochs", KIND_NUMBER, 0.000001, 1000000, NULL, "N", OPTIONS_TRAIN, 1,
+     "passes over the data; --steps overrides it (default: 1)"},
+    {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_SETTING, 0, 0, NULL, "N",
+     FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, ""},
+    {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
+     NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1,
+     "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
+    {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
+     NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
+    {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},
+    {"final-lr", "min-lr lr-end", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_SETTING, 0, 0, "linear",
+     "constant=constant-with-warmup", OPTIONS_TRAIN, 1, ""},
+    {"lr-cycles", "num-cycles lr-num-cycles", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"warmup-steps", "num-warmup-steps warmup", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"warmup-ratio", "warmup-fraction", KIND_NUMBER, 0, 1, NULL, "X", OPTIONS_TRAIN, 0,
+     "the warm-up as a fraction of all steps, instead of --warmup-steps"},
+    {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},
+    {"beta1", "adam-beta1 momentum sgd-momentum", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"beta2", "adam-beta2", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"epsilon", "adam-epsilon eps", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"max-grad-norm", "grad-clip gradient-clip gradient-clip-val gradient-clipping clip", KIND_SETTING, 0, 0, NULL, "X",
+     OPTIONS_TRAIN, 1, ""},
+    {"spike-threshold", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"skip-spikes", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
+    {"max-nonfinite", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"check-finite", "detect-anomaly=op|", KIND_SETTING, 0, 0, NULL, "no=none=false", OPTIONS_TRAIN, 0, ""},
+    {"eval", "eval-strategy evaluation-strategy do-eval=steps|no", KIND_CHOICE, 0, 0, NULL,
+     "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
+     "when to validate: never; every --eval-steps; or every --eval-every-frac of an epoch (default: steps)"},
+    {"eval-steps", "eval-every", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"eval-every-frac", "val-check-interval", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN, 1,
+     "validate before step 1, after each such fraction of an epoch and at the end (default with --eval epoch: 1)"},
+    {"eval-windows", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
+    {"eval-frac", "limit-val-batches", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
+     "the same as a fraction of the windows"},
+    {"save-strategy", "", KIND_CHOICE, 0, 0, NULL, "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
+     "when to write checkpoints: only the last; every --save-steps; or at each epoch's end (default: steps)"},
+    {"save-steps", "save-every checkpoint-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"save-seconds", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"async-save", "", KIND_CHOICE, 0, 0, "auto", "auto no=false", OPTIONS_TRAIN, 1,
+     "write checkpoints beside the next steps, from a copy, if the memory budget has room for one; no: training waits"},
+    {"save-total-limit", "keep-checkpoints", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"post-save-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
+     "shell command to run beside training after a checkpoint is written, such as a copy to another disk; its "
+     "environment has EITP_CHECKPOINT and EITP_STEP; the end waits for it until Ctrl-C"},
+    {"backup-steps", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
+     "run --post-save-cmd only for the first checkpoint after every N steps; 0: for each"},
+    {"keep-best", "metric-for-best-model load-best-model-at-end=~loss|", KIND_SETTING, 0, 0, NULL, "NAME",
+     OPTIONS_TRAIN, 1, ""},
+    {"patience", "early-stopping-patience", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"log-every", "logging-steps log-steps log-interval log-freq training-log-freq", KIND_INTEGER, 1, LARGEST, "10",
+     "N", OPTIONS_TRAIN, 1,
+     "steps between two log lines when standard error is not a terminal; metrics.jsonl has every step"},
+    {"report-to", "report", KIND_CHOICE, 0, 0, "jsonl",
+     "jsonl=all=true=tensorboard=wandb=csv=mlflow=comet=comet-ml=neptune none=no=false", OPTIONS_TRAIN, 1,
+     "where to record steps and evaluations: metrics.jsonl in the output directory, or nowhere"},
+    {"precision", "amp=fp16|fp32 use-amp=fp16|fp32 fp16=fp16|fp32 bf16=bf16|fp32", KIND_CHOICE, 0, 0, "auto",
+     "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
+     RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: the fastest on this processor"},
+    {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
+    {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS | OPTIONS_BENCH_STEP, 1, ""},
+    {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto", "auto", FITS | OPTIONS_BENCH_STEP, 1,
+     "optimizer, and the form of weights and moments; auto: the AdamW nearest to full precision that fits in memory"},
+    {"recompute", "gradient-checkpointing=layer|none activation-checkpointing=layer|none", KIND_CHOICE, 0, 0, "auto",
+     "auto none attention=attn layer=block", FITS | OPTIONS_BENCH_STEP, 0,
+     "activations to recompute in the backward pass instead of keeping them; auto: as few as fit in memory"},
+    {"offload", "stream", KIND_CHOICE, 0, 0, "none", "none=no=false auto states=optimizer all", FITS, 1,
+     "variables to keep in a file, which wears out a disk; auto: as few as needed where nothing else fits"},
+    {"offload-file", "stream-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
+     "that file, removed after the run (default: in the output directory)"},
+    {"profile", "preset", KIND_CHOICE, 0, 0, "none",
+     "none=no auto low-memory safe full tiny quick max=maximum low-ram=memory-limited debug", FITS, 0,
+     "defaults for batch x length x accumulation: auto is the largest of full (8 x 512 x 1), safe (4 x 256 x 4) and "
+     "low-memory (1 x 128 x 16, with the least memory) that fits; tiny (1 x 32 x 4, distilgpt2, no evaluation), quick "
+     "and max (4 x 1000 x 2), low-ram (2 x 500 x 2), debug (1 x 100 x 2)"},
+    {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
+    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE",
+     FITS | OPTIONS_BENCH_STEP | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
+     "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},
+    {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
+     " (default: only with --profile low-memory, safe, tiny or low-ram)"},
+    {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
+     "DeepSpeed configuration to read batch sizes, precision, clipping, optimizer and schedule from"},
+    {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "text to continue"},
+    {"prompt-file", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_GENERATE, 0,
+     "file with the text to continue (default: standard input)"},
+    {"tokens", "max-new-tokens num-tokens", KIND_INTEGER, 0, LARGEST, "64", "N", OPTIONS_GENERATE, 0,
+     "tokens to generate at most"},
+    {"temperature", "", KIND_NUMBER, 0, 1000, "1", "X", OPTIONS_GENERATE, 0,
+     "below 1 favours likely tokens, above 1 unlikely ones; 0: always the likeliest"},
+    {"top-k", "", KIND_INTEGER, 0, 1 << 24, "0", "K", OPTIONS_GENERATE, 0,
+     "sample from the K likeliest tokens; 0: all"},
+    {"top-p", "", KIND_NUMBER, 0, 1, "1", "P", OPTIONS_GENERATE, 0,
+     "sample from the likeliest tokens whose probabilities add up to P"},
+    {"samples", "num-samples num-return-sequences", KIND_INTEGER, 1, LARGEST, "1", "N", OPTIONS_GENERATE, 0,
+     "texts to generate; text n uses seed + n - 1"},
+    {"echo", "", KIND_FLAG, 0, 1, "1", "", OPTIONS_GENERATE, 0, "print the prompt before its continuation"},
+    {"text", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
+     "text to encode (default: --data, else standard input)"},
+    {"pair", "text-pair", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
+     "second text of a sequence; needs --special-tokens"},
+    {"special-tokens", "add-special-tokens", KIND_FLAG, 0, 1, "0", "", OPTIONS_TOKENIZER_ENCODE, 0,
+     "encode a sequence for a model: with special tokens around the text, and cut where the tokenizer says so"},
+    {"truncation", "", KIND_CHOICE, 0, 0, NULL,
+     "longest-first=longest only-first=first only-second=second none=no=false", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
+     "the text that is cut; none: a sequence that is too long is an error (default: the tokenizer's)"},
+    {"pooling", "", KIND_CHOICE, 0, 0, NULL,
+     "mean=mean-tokens cls=cls-token=first max=max-tokens last=lasttoken mean-sqrt-len=mean-sqrt-len-tokens",
+     OPTIONS_EMBED, 0,
+     "how the hidden states of a text become its embedding (default: that of 1_Pooling in the model directory, else "
+     "mean)"},
+    {"normalize", "normalize-embeddings", KIND_FLAG, 0, 1, "1", "", OPTIONS_EMBED, 0,
+     "divide embeddings by their length"},
+    {"pass-tokens", "", KIND_INTEGER, 1, 1 << 24, NULL, "N", PREDICTS, 0,
+     "tokens computed at a time; results do not depend on it (default: 2048, or as many as fit in memory)"},
+    {"min-frequency", "minimum-frequency", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TOKENIZER_TRAIN, 0,
+     "merge pairs that occur at least this often"},
+    {"family", "", KIND_CHOICE, 0, 0, "gpt2", "gpt2 roberta", OPTIONS_TOKENIZER_TRAIN, 0,
+     "special tokens: gpt2: <|endoftext|>; roberta: those that classifiers and masked models need, around each text"},
+    {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK, 0,
+     "tokenizer train: the directory; pack: the token file"},
+    {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS, 0, "run only kernels with WORD in their name"},
+    {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0,
+     "time each kernel for at least X seconds"},
+    {"compare", "", KIND_LIST, 0, 0, NULL, "FILE", BENCHES | OPTIONS_PLAN, 0,
+     "bench: an earlier --json result; bench step and plan: files of options, side by side"},
+    {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
+     "measure each value of an option, as batch-size=1,2,4; without values the usual ones, or doubling up to the "
+     "memory "
+     "budget"},
+    {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,
+     "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer, data workers), "
+     "alternating with the baseline, whose tokens/s are shown beside each"},
+    {"monitor", "", KIND_CHOICE, 0, 0, "off", "off light full", OPTIONS_BENCH_STEP, 0,
+     "only off: there is no monitor to measure yet"},
+    {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
+     ", of initial weights, of the part of labelled data that is held out, and of the windows of --eval-windows"},
+    {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu",
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, "where to compute"},
+    {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
+     "threads; results do not depend on it; 0: one per processor"},
+    {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", CONFIGURED, 0,
+     "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
+    {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,
+     "print each option's value and where it comes from, and exit"},
+    {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "print the result as one JSON object"},
+    {"quiet", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-q: print only warnings and errors"},
+    {"verbose", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-v: print details"},
+    {"help", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-h: print this text"},
+};
+
+typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
+
+/* Settings that are not options: others determine them. */
+static const char *const derived[] = {"schedule_steps",    "last_sample",          "steps",
+                                      "output_dir",        "eval_every_frac",      "eval_frac",
+                                      "save_every_epochs", "memory_check_seconds", "metrics"};
+
+/* ---- Names ---- */
+
+int option_names_equal(const char *a, const char *b, size_t size) {
+    size_t i = 0;
+    for (; a[i] && i < size; i++) {
+        if ((a[i] == '_' ? '-' : a[i]) != (b[i] == '_' ? '-' : b[i]))
+            return 0;
+    }
+    return !a[i] && i == size;
+}
+
+/* The next word of a list of words separated by spaces; 0 at the end. */
+int option_next_word(const char **list, const char **word, size_t *size) {
+    while (**list == ' ')
+        ++*list;
+    *word = *list;
+    *size = strcspn(*list, " ");
+    *list += *size;
+    return *size > 0;
+}
+
+/* ---- The table: rows, and settings that have none ---- */
+
+static option_entry table[OPTION_CAPACITY];
+static size_t table_size;
+
+static void fill_from_row(option_entry *filled, const option_row *row) {
+    snprintf(filled->name, sizeof filled->name, "%s", row->name);
+    snprintf(filled->help, sizeof filled->help, "%s", row->help);
+    snprintf(filled->fallback, sizeof filled->fallback, "%s", row->fallback ? row->fallback : "");
+    filled->has_fallback = row->fallback != NULL;
+    filled->kind = row->kind;
+    filled->low = row->low;
+    filled->high = row->high;
+    filled->words = row->words;
+    filled->aliases = row->aliases;
+    filled->commands = row->commands;
+    filled->of_run = row->of_run;
+}
+
+owner_config option_owner_default(option_owner owner) {
+    owner_config config;
+    if (owner == OWNER_TRAINER)
+        config.trainer = eitp_trainer_config_default();
+    else
+        config.run = eitp_run_config_default();
+    return config;
+}
+
+/* Takes kind, bounds, choices and, where the row has none, default and help from the library. */
+static void fill_from_setting(option_entry *filled, option_owner owner, const eitp_setting *setting,
+                              const option_row *row) {
+    static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG, KIND_CHOICE, KIND_TEXT};
+    const owner_config defaults = option_owner_default(owner);
+    filled->setting = setting;
+    filled->owner = owner;
+    filled->kind = kinds[setting->kind];
+    filled->spellings = filled->kind == KIND_CHOICE ? filled->words : "";
+    filled->words = filled->kind == KIND_CHOICE ? setting->choices : filled->words;
+    snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, row->help);
+    if (!filled->has_fallback)
+        eitp_setting_format(setting, &defaults, filled->fallback, sizeof filled->fallback);
+    filled->has_fallback = *filled->fallback != 0;
+}
+
+/* Adds a setting without a row: an option of train under its own name, recorded in run.json. */
+static void add_option(option_owner owner, const eitp_setting *setting) {
+    static const char *const arguments[] = {"N", "N", "X", "", "", "TEXT"}; /* of the kinds of settings */
+    const option_row row = {
+        setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], OPTIONS_TRAIN, 1, ""};
+    option_entry *added = &table[table_size];
+    if (table_size == OPTION_CAPACITY) {
+        output_error("the library has more settings than OPTION_CAPACITY allows");
+        exit(COMMAND_WRONG);
+    }
+    table_size++;
+    fill_from_row(added, &row);
+    for (char *at = added->name; *at; at++)
+        *at = *at == '_' ? '-' : *at;
+    fill_from_setting(added, owner, setting, &row);
+}
+
+/* Adds the library's optimizers in its order, each with its aliases, to the words of the row. */
+static void fill_optimizers(option_entry *filled) {
+    static char words[400];
+    size_t used = (size_t)snprintf(words, sizeof words, "%s", filled->words);
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT && used < sizeof words; i++) {
+        const eitp_optimizer_info *optimizer = eitp_optimizer_get((eitp_optimizer)i);
+        const char *list = optimizer->aliases, *alias;
+        size_t size;
+        used += (size_t)snprintf(words + used, sizeof words - used, " %s", optimizer->name);
+        while (used < sizeof words && option_next_word(&list, &alias, &size))
+            used += (size_t)snprintf(words + used, sizeof words - used, "=%.*s", (int)size, alias);
+    }
+    filled->words = words;
+}
+
+typedef struct rate_text {
+    char text[32];
+} rate_text;
+
+/* A learning rate as people write it: 3e-4, but 0.02. */
+static rate_text write_rate(double rate) {
+    const int exponent = (int)floor(log10(rate));
+    rate_text written;
+    if (rate < 0.001)
+        snprintf(written.text, sizeof written.text, "%ge%d", rate / pow(10, exponent), exponent);
+    else
+        snprintf(written.text, sizeof written.text, "%g", rate);
+    return written;
+}
+
+static void add_help(option_entry *filled, const char *format, ...) COMMAND_PRINTF(2, 3);
+static void add_help(option_entry *filled, const char *format, ...) {
+    const size_t used = strlen(filled->help);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(filled->help + used, sizeof filled->help - used, format, arguments);
+    va_end(arguments);
+}
+
+/* Adds the first optimizer's usual rates and decay, and those that differ, to the help. */
+static void add_optimizer_defaults(option_entry *rate, option_entry *decay) {
+    const eitp_optimizer_info *first = eitp_optimizer_get((eitp_optimizer)0);
+    add_help(rate, " (default: %s with --model, %s with --init or --lora-rank",
+             write_rate(first->fine_tuning_rate).text, write_rate(first->rate).text);
+    add_help(decay, " (default: %g", first->weight_decay);
+    for (int i = 1; i < EITP_OPTIMIZER_COUNT; i++) {
+        const eitp_optimizer_info *other = eitp_optimizer_get((eitp_optimizer)i);
+        if (fabs(other->rate - first->rate) > 0)
+            add_help(rate, "; %s: %s and %s", other->name, write_rate(other->fine_tuning_rate).text,
+                     write_rate(other->rate).text);
+        if (fabs(other->weight_decay - first->weight_decay) > 0)
+            add_help(decay, "; %s: %g", other->name, other->weight_decay);
+    }
+    add_help(rate, ")");
+    add_help(decay, ")");
+}
+
+static int is_derived(const eitp_setting *setting) {
+    for (size_t i = 0; i < COMMAND_COUNT(derived); i++) {
+        if (!strcmp(derived[i], setting->name))
+            return 1;
+    }
+    return 0;
+}
+
+static void fill_from_owner(option_owner owner, const eitp_setting *settings, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const char *name = settings[i].name;
+        size_t k = 0;
+        if (is_derived(&settings[i]))
+            continue;
+        while (k < OPTION_COUNT && !option_names_equal(name, rows[k].name, strlen(rows[k].name)))
+            k++;
+        if (k < OPTION_COUNT)
+            fill_from_setting(&table[k], owner, &settings[i], &rows[k]);
+        else
+            add_option(owner, &settings[i]);
+    }
+}
+
+static void fill_table(void) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        fill_from_row(&table[i], &rows[i]);
+    table_size = OPTION_COUNT;
+    fill_optimizers(&table[OPTION_OPTIMIZER]);
+    fill_from_owner(OWNER_TRAINER, settings, count);
+    settings = eitp_run_settings(&count);
+    fill_from_owner(OWNER_RUN, settings, count);
+    add_optimizer_defaults(&table[OPTION_LR], &table[OPTION_WEIGHT_DECAY]);
+}
+
+size_t option_count(void) {
+    if (!table_size)
+        fill_table();
+    return table_size;
+}
+
+const option_entry *option_of(option_id id) {
+    return &table[id < (option_id)option_count() ? id : OPTION_HELP];
+}
+
+/* The option at a place of a list: settings without a row follow the last setting that has one. */
+option_id option_at(size_t place) {
+    const size_t last = OPTION_MAX_GRAD_NORM, added = option_count() - OPTION_COUNT;
+    if (place <= last)
+        return (option_id)place;
+    return (option_id)(place <= last + added ? OPTION_COUNT + place - last - 1 : place - added);
+}
+
+const char *options_name(option_id id) {
+    return option_of(id)->name;
+}
+
+option_id options_setting(const eitp_setting *setting) {
+    for (size_t id = 0; id < option_count() && setting; id++) {
+        if (table[id].setting == setting)
+            return (option_id)id;
+    }
+    return OPTION_CAPACITY;
+}
+
+/* Copies an alias's values: "name=on|off", or "name=~on|off" with a weak value. */
+static void read_flag_values(const char *values, size_t size, option_name *found) {
+    found->is_on_weak = *values == '~';
+    values += found->is_on_weak;
+    size -= (size_t)found->is_on_weak;
+    const char *bar = (const char *)memchr(values, '|', size);
+    const size_t on = bar ? (size_t)(bar - values) : size;
+    snprintf(found->on, sizeof found->on, "%.*s", (int)on, values);
+    if (bar)
+        snprintf(found->off, sizeof found->off, "%.*s", (int)(size - on - 1), bar + 1);
+}
+
+static int find_alias(const char *name, const char *list, option_name *found) {
+    const char *word;
+    size_t size;
+    while (option_next_word(&list, &word, &size)) {
+        const char *equals = (const char *)memchr(word, '=', size);
+        const size_t length = equals ? (size_t)(equals - word) : size;
+        if (!option_names_equal(name, word, length))
+            continue;
+        if (equals)
+            read_flag_values(equals + 1, size - length - 1, found);
+        return 1;
+    }
+    return 0;
+}
+
+option_name option_find(const char *name) {
+    option_name found;
+    memset(&found, 0, sizeof found);
+    for (size_t i = 0; i < option_count(); i++) {
+        found.id = (option_id)i;
+        if (option_names_equal(name, table[i].name, strlen(table[i].name)) ||
+            find_alias(name, table[i].aliases, &found))
+            return found;
+    }
+    found.id = OPTION_CAPACITY;
+    return found;
+}
+
+/* The index of the word that `value` is a spelling of, or -1. */
+int option_find_choice(const char *words, const char *value) {
+    const char *word;
+    size_t size;
+    for (int number = 0; option_next_word(&words, &word, &size); number++) {
+        for (size_t at = 0; at <= size;) {
+            size_t length = strcspn(word + at, "= ");
+            if (option_names_equal(value, word + at, length))
+                return number;
+            at += length + 1;
+        }
+    }
+    return -1;
+}
+
+/* The first spellings of the choices, as "a, b or c" or with another separator. */
+void option_list_choices(const char *words, const char *separator, const char *last, char *list, size_t size) {
+    const char *word;
+    size_t length, at = 0;
+    *list = 0;
+    while (at < size && option_next_word(&words, &word, &length)) {
+        const char *between = !at ? "" : words[strspn(words, " ")] ? separator : last;
+        at += (size_t)snprintf(list + at, size - at, "%s%.*s", between, (int)strcspn(word, "= "), word);
+    }
+}
+
+size_t option_name_distance(const char *a, const char *b, size_t b_size) {
+    size_t row[64], a_size = strlen(a);
+    if (a_size > 62 || b_size > 62)
+        return 63;
+    for (size_t j = 0; j <= b_size; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_size; i++) {
+        char letter = a[i - 1] == '_' ? '-' : a[i - 1];
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_size; j++) {
+            size_t best = diagonal + (letter != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[b_size];
+}
+
+static void nearest_of(const char *name, const char *list, size_t *least, char *nearest, size_t size) {
+    const char *word;
+    size_t length;
+    while (option_next_word(&list, &word, &length)) {
+        const char *equals = (const char *)memchr(word, '=', length);
+        size_t distance;
+        if (equals)
+            length = (size_t)(equals - word);
+        distance = option_name_distance(name, word, length);
+        if (distance < *least) {
+            *least = distance;
+            snprintf(nearest, size, "%.*s", (int)length, word);
+        }
+    }
+}
+
+eitp_status option_fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error) {
+    char nearest[64] = "";
+    size_t least = strlen(name) / 3 + 2;
+    for (size_t i = 0; i < option_count(); i++) {
+        if (table[i].commands & o->command) {
+            nearest_of(name, table[i].name, &least, nearest, sizeof nearest);
+            nearest_of(name, table[i].aliases, &least, nearest, sizeof nearest);
+        }
+    }
+    if (*nearest)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; did you mean '%s'?", where, name,
+                            nearest);
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; 'eitp help %s' lists the options", where,
+                        name, o->name);
+}

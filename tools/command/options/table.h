@@ -1,0 +1,84 @@
+/* The table of options: kinds, names, and choices of values. */
+#ifndef COMMAND_OPTIONS_TABLE_H
+#define COMMAND_OPTIONS_TABLE_H
+
+#include "options/options.h"
+
+EITP_BEGIN_DECLARATIONS
+
+typedef enum option_kind {
+    KIND_FLAG,
+    KIND_INTEGER,
+    KIND_NUMBER,
+    KIND_SIZE, /* bytes; see parse_size */
+    KIND_TEXT,
+    KIND_LIST,
+    KIND_CHOICE, /* `words` are the choices; "=" separates the spellings of one */
+    KIND_SETTING /* a setting of the library: kind, bounds, choices and help are its own */
+} option_kind;
+
+/* The configuration that a setting is a member of. */
+typedef enum option_owner { OWNER_TRAINER, OWNER_RUN, OWNER_COUNT } option_owner;
+
+typedef union owner_config {
+    eitp_trainer_config trainer;
+    eitp_run_config run;
+} owner_config;
+
+owner_config option_owner_default(option_owner owner);
+
+/* An option, filled in from its row and the library's setting. */
+typedef struct option_entry {
+    char name[40], fallback[40], help[400];
+    int has_fallback;
+    option_kind kind;
+    double low, high;
+    const char *words; /* choices, or the name of the argument */
+    const char *aliases;
+    unsigned commands;
+    int of_run;
+    const eitp_setting *setting; /* of `owner`, or NULL */
+    option_owner owner;
+    const char *spellings; /* further spellings of a setting's choices */
+} option_entry;
+
+/* Options are numbered as in option_id; settings without a row follow. */
+size_t option_count(void);
+const option_entry *option_of(option_id id);
+
+/* The option at a place of a list, in which settings without a row stand among the others. */
+option_id option_at(size_t place);
+
+/* What a name refers to. Names such as "fp16" are flags that stand for a value of an option. */
+typedef struct option_name {
+    option_id id;         /* OPTION_CAPACITY: unknown */
+    char on[32], off[32]; /* the values of such a flag if it is true or false; "" otherwise */
+    int is_on_weak;       /* `on` holds unless something else sets the option, as `off` always does */
+} option_name;
+
+option_name option_find(const char *name);
+
+/* The help of an option in a command. */
+const char *option_help(option_id id, unsigned command);
+
+/* Compares names; '_' equals '-'. `size` is the length of b. */
+int option_names_equal(const char *a, const char *b, size_t size);
+
+/* The next word of a list of words separated by spaces; 0 at the end. */
+int option_next_word(const char **list, const char **word, size_t *size);
+
+/* The index of a choice, by any of its spellings, or -1. */
+int option_find_choice(const char *words, const char *value);
+
+/* The first spellings of the choices, as "a, b or c" or with another separator. */
+void option_list_choices(const char *words, const char *separator, const char *last, char *list, size_t size);
+
+/* The Levenshtein distance of a and b[0 .. b_size); '_' equals '-'. 63 if one is longer than that. */
+size_t option_name_distance(const char *a, const char *b, size_t b_size);
+
+/* Fails with "unknown option" and suggests the nearest name. */
+eitp_status option_fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif

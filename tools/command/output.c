@@ -1,0 +1,212 @@
+#include "output.h"
+
+#include "text.h"
+#include "wording.h"
+
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* A process has one standard error, so this is global. */
+static struct {
+    output_detail detail;
+    int started;
+    int progress; /* a progress line is shown */
+    int failed;   /* errno of writing the result; 0: none */
+    text_buffer held;
+} output = {OUTPUT_NORMAL, 0, 0, 0, {NULL, 0, 0}};
+
+void output_set_detail(output_detail detail) {
+    output.detail = detail;
+    if (detail == OUTPUT_VERBOSE)
+        output_start();
+}
+
+static void output_clear_progress(void) {
+    if (output.progress)
+        fputs("\r\033[K", stderr);
+    output.progress = 0;
+}
+
+void output_start(void) {
+    output.started = 1;
+    if (output.held.size) {
+        output_clear_progress();
+        fputs(output.held.data, stderr);
+    }
+    text_release(&output.held);
+}
+
+/* True if a line is held back already: some files are read more than once before the start, with the same warnings. */
+static int output_holds(const char *line) {
+    const char *at = output.held.data;
+    while (at && (at = strstr(at, line)) != NULL) {
+        if (at == output.held.data || at[-1] == '\n')
+            return 1;
+        at++;
+    }
+    return 0;
+}
+
+void output_warnings(void) {
+    static const char prefix[] = "warning: ";
+    const char *line = output.held.data;
+    for (size_t length; line && *line; line += length) {
+        length = strcspn(line, "\n") + 1;
+        if (strncmp(line, prefix, sizeof prefix - 1))
+            continue;
+        output_clear_progress();
+        fwrite(line, 1, length, stderr);
+    }
+    text_release(&output.held);
+}
+
+/* Makes text that may be from a damaged file printable as one line: a byte that is a control character, or not UTF-8,
+   becomes '?'. */
+static void output_make_printable(char *text, size_t size) {
+    for (size_t i = 0; i < size;) {
+        const int length = text_utf8_length(text + i, size - i);
+        const unsigned char first = (unsigned char)text[i];
+        if (length < 1 || first < 0x20 || first == 0x7f)
+            text[i] = '?';
+        i += length > 1 ? (size_t)length : 1;
+    }
+}
+
+/* Prints a line. */
+static void output_line(eitp_log_level level, const char *prefix, const char *message) {
+    char line[1200], translated[1100];
+    int length;
+    wording_translate(message, translated, sizeof translated);
+    length = snprintf(line, sizeof line - 1, "%s%s", prefix, translated);
+    size_t size = length < 0 ? 0 : (size_t)length < sizeof line - 1 ? (size_t)length : sizeof line - 2;
+    output_make_printable(line, size);
+    line[size] = '\n';
+    line[size + 1] = 0;
+    if (!output.started && level < EITP_LOG_ERROR) {
+        if (!output_holds(line))
+            text_add(&output.held, line, size + 1);
+        return;
+    }
+    output_clear_progress();
+    fputs(line, stderr);
+}
+
+static void output_log(void *user, eitp_log_level level, const char *message) {
+    static const char *const prefixes[] = {"", "", "warning: ", "error: "};
+    (void)user;
+    if ((level == EITP_LOG_DEBUG && output.detail < OUTPUT_VERBOSE) ||
+        (level == EITP_LOG_INFO && output.detail < OUTPUT_NORMAL))
+        return;
+    output_line(level, prefixes[level <= EITP_LOG_ERROR ? level : EITP_LOG_ERROR], message);
+}
+
+eitp_log_sink output_log_sink(void) {
+    eitp_log_sink sink;
+    sink.user = NULL;
+    sink.write = output_log;
+    return sink;
+}
+
+static void output_formatted(eitp_log_level level, const char *format, va_list arguments) {
+    char message[1000];
+    vsnprintf(message, sizeof message, format, arguments);
+    output_log(NULL, level, message);
+}
+
+void output_info(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    output_formatted(EITP_LOG_INFO, format, arguments);
+    va_end(arguments);
+}
+
+void output_warning(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    output_formatted(EITP_LOG_WARNING, format, arguments);
+    va_end(arguments);
+}
+
+void output_error(const char *format, ...) {
+    va_list arguments;
+    text_release(&output.held);
+    va_start(arguments, format);
+    output_formatted(EITP_LOG_ERROR, format, arguments);
+    va_end(arguments);
+}
+
+int output_fail(const eitp_error *error) {
+    output_error("%s", error->message);
+    return command_exit_code(error->status);
+}
+
+int output_is_terminal(void) {
+    return isatty(STDERR_FILENO);
+}
+
+int output_columns(FILE *stream) {
+    struct winsize size;
+    return isatty(fileno(stream)) && !ioctl(fileno(stream), TIOCGWINSZ, &size) ? size.ws_col : 0;
+}
+
+/* Bytes of a line that leave the last column free: a terminal may start another line when that is filled. */
+static size_t fitting_size(const char *line, int columns) {
+    const size_t size = strlen(line);
+    size_t end = 0;
+    for (int used = 1; end < size && (!columns || used < columns); used++) {
+        const int length = text_utf8_length(line + end, size - end);
+        end += length > 1 ? (size_t)length : 1;
+    }
+    return end;
+}
+
+void output_progress(const char *line) {
+    if (!output_is_terminal() || output.detail < OUTPUT_NORMAL)
+        return;
+    fprintf(stderr, "\r%.*s\033[K", (int)fitting_size(line, output_columns(stderr)), line);
+    fflush(stderr);
+    output.progress = 1;
+}
+
+const char *output_bytes(double bytes) {
+    static char buffers[16][32];
+    static size_t next;
+    next = (next + 1) % COMMAND_COUNT(buffers);
+    return eitp_format_bytes(bytes > 0 ? (uint64_t)(bytes + 0.5) : 0, buffers[next], sizeof buffers[next]);
+}
+
+void output_by_line(void) {
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+}
+
+/* A failure to write drops what was to be written, and later calls succeed: it is kept. */
+static void output_keep_failure(int failed) {
+    if (failed && !output.failed)
+        output.failed = errno ? errno : EIO;
+}
+
+void output_result(const char *data, size_t size) {
+    output_clear_progress();
+    errno = 0;
+    output_keep_failure(fwrite(data, 1, size, stdout) != size || ferror(stdout));
+}
+
+int output_flush(void) {
+    errno = 0;
+    output_keep_failure(fflush(stdout) || ferror(stdout));
+    return !output.failed;
+}
+
+int output_finish(int code) {
+    if (code == COMMAND_FINISHED)
+        output_warnings();
+    output_flush();
+    errno = 0;
+    output_keep_failure(fclose(stdout)); /* a network's file system may only now say that there is no room */
+    output_clear_progress();
+    if (!output.failed || output.failed == EPIPE || code != COMMAND_FINISHED)
+        return code;
+    output_error("cannot write to standard output: %s; the result is incomplete", strerror(output.failed));
+    return COMMAND_IO;
+}

@@ -1,0 +1,413 @@
+/* eitp plan: the memory of a run, the configurations that use less, and the one that train would choose. */
+#include "data/data.h"
+#include "data/labelled.h"
+#include "files.h"
+#include "model/model.h"
+#include "options/json.h"
+#include "options/profile.h"
+#include "output.h"
+#include "plan/advice.h"
+#include "plan/fit.h"
+#include "task/task.h"
+
+/* Configurations of each optimizer: as many micro-batches per pass as fit, or one; recomputing; offloading. */
+static const struct {
+    int many; /* micro-batches per pass; 0: one */
+    eitp_recompute recompute;
+    eitp_offload offload;
+    const char *name;
+} variants[] = {{1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_NONE, "everything kept"},
+                {1, EITP_RECOMPUTE_ATTENTION, EITP_OFFLOAD_NONE, "recompute attention, norms, activations"},
+                {1, EITP_RECOMPUTE_LAYER, EITP_OFFLOAD_NONE, "recompute whole layers"},
+                {0, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_NONE, "everything kept"},
+                {0, EITP_RECOMPUTE_LAYER, EITP_OFFLOAD_NONE, "recompute whole layers"},
+                {1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_STATES, "optimizer state offloaded"},
+                {1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_ALL, "weights and state offloaded"}};
+
+static const char *const fidelities[] = {"same bits", "within seed noise", "approximate", "another algorithm"};
+
+typedef struct planning {
+    option_set options;
+    char isa[MODEL_ISA_SIZE];
+    char *directory; /* of --model */
+    eitp_tokenizer *tokenizer;
+    fit_plan plan;
+    eitp_fit fit;
+    eitp_fit_candidate chosen;
+    eitp_fit_candidate candidates[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants)];
+    const char *names[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants)];
+    size_t count;
+} planning;
+
+/* ---- The run ---- */
+
+/* False if a file of options names a path that does not exist here: a run may be planned on another machine. */
+static int is_available(const option_set *o, option_id id) {
+    return options_has(o, id) &&
+           (o->values[id].source == SOURCE_COMMAND_LINE || files_info(options_text(o, id)).kind != EITP_PATH_MISSING);
+}
+
+/* The tokenizer that train would use. It takes memory, and decides on the vocabulary of a new model. */
+static eitp_status load_tokenizer(planning *p, eitp_error *error) {
+    const option_set *o = &p->options;
+    int is_token_file = 1;
+    eitp_status status = EITP_OK;
+    if (is_available(o, OPTION_DATA))
+        status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    if (!status)
+        status = model_load_tokenizer(is_available(o, OPTION_TOKENIZER) ? options_text(o, OPTION_TOKENIZER) : NULL,
+                                      p->directory, &p->tokenizer, error);
+    if (!status && !p->tokenizer && !is_token_file)
+        status = model_use_bytes(&p->tokenizer, error);
+    return status;
+}
+
+static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_error *error) {
+    option_set *o = &p->options;
+    eitp_status status = fit_read_model(o, &p->directory, shape, error);
+    if (status)
+        return status;
+    task_set_planned_head(o, shape);
+    status = load_tokenizer(p, error);
+    if (!status && !p->directory)
+        fit_set_vocabulary(o, p->tokenizer, shape);
+    if (!status && eitp_head_has_labels(shape->head))
+        task_set_classifier_batch(o);
+    if (!status && task_has_rows(o, shape))
+        labelled_max_length(o, p->tokenizer, shape);
+    if (!status && options_has(o, OPTION_DROPOUT))
+        shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
+            options_number(o, OPTION_DROPOUT);
+    return status;
+}
+
+/* The memory of the process before the run, with the tokenizer. */
+static eitp_status measure_process(planning *p, eitp_error *error) {
+    eitp_memory_info info;
+    eitp_status status = eitp_memory_info_read(&p->fit.context.host, &info, error);
+    if (!status)
+        p->fit.process = (size_t)info.resident;
+    return status;
+}
+
+static eitp_status prepare(planning *p, eitp_error *error) {
+    eitp_transformer_config shape;
+    eitp_status status;
+    profile_apply(&p->options);
+    output_progress("planning memory ...");
+    status = read_shape(p, &shape, error);
+    if (!status)
+        status = advice_settle_profile(&p->options, &shape, error);
+    if (!status)
+        status = fit_from_options(&p->options, &shape, NULL, p->isa, &p->plan, &p->fit, error);
+    p->plan.validates = 1;
+    return status ? status : measure_process(p, error);
+}
+
+/* ---- The configurations ---- */
+
+/* True if no earlier configuration takes the same memory, precision and micro-batches per pass. */
+static int is_new(const planning *p, const eitp_fit_candidate *candidate) {
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->candidates[i].total == candidate->total &&
+            p->candidates[i].micro_batches_per_pass == candidate->micro_batches_per_pass &&
+            !strcmp(p->candidates[i].precision, candidate->precision))
+            return 0;
+    }
+    return 1;
+}
+
+static eitp_status measure_candidates(planning *p, eitp_error *error) {
+    int64_t most = 0; /* micro-batches per pass that fit with the optimizer, without offloading */
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants) && !status; i++) {
+        size_t variant = i % COMMAND_COUNT(variants);
+        eitp_fit fit = p->fit;
+        eitp_fit_candidate candidate;
+        memset(&candidate, 0, sizeof candidate);
+        candidate.optimizer = (eitp_optimizer)(i / COMMAND_COUNT(variants));
+        candidate.micro_batches_per_pass = !variants[variant].many                 ? 1
+                                           : variant && !variants[variant].offload ? most
+                                                                                   : fit.trainer.micro_batches_per_pass;
+        candidate.plan.recompute = variants[variant].recompute;
+        candidate.offload = variants[variant].offload;
+        if (!p->fit.any_optimizer && candidate.optimizer != p->fit.trainer.optimizer_config.optimizer)
+            continue;
+        status = eitp_fit_measure(&fit, &candidate, error);
+        /* fp16 does not support every form of weights. */
+        if (status == EITP_ERROR_UNSUPPORTED && fit.any_optimizer) {
+            status = EITP_OK;
+            continue;
+        }
+        most = variant ? most : candidate.micro_batches_per_pass;
+        if (!status && is_new(p, &candidate)) {
+            p->names[p->count] = variants[variant].name;
+            p->candidates[p->count++] = candidate;
+        }
+    }
+    return status;
+}
+
+/* ---- Tables ---- */
+
+static void add_components(text_buffer *t, const eitp_fit_candidate *candidate) {
+    text_format(t,
+                "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
+                "  activations       %12s  (logits %s of them)\n  workspace         %12s\n  process           %12s\n"
+                "  total             %12s\n  checkpoint        %12s\n",
+                output_bytes((double)candidate->parameters), output_bytes((double)candidate->gradients),
+                output_bytes((double)candidate->states), output_bytes((double)candidate->arena),
+                output_bytes((double)candidate->logits), output_bytes((double)candidate->workspace),
+                output_bytes((double)candidate->process), output_bytes((double)candidate->total),
+                output_bytes((double)candidate->checkpoint));
+    text_format(t, "  arithmetic        %9.1f GF  per step", candidate->flops / 1e9);
+    if (candidate->recomputed)
+        text_format(t, ", %.1f GF of it recomputed", candidate->recomputed_flops / 1e9);
+    text_format(t, "\n");
+    if (candidate->offload)
+        text_format(t, "  file              %12s, a step reads %s and writes %s\n",
+                    output_bytes((double)candidate->offloaded), output_bytes(candidate->file_reads),
+                    output_bytes(candidate->file_writes));
+}
+
+static void add_candidate(text_buffer *t, const planning *p, const eitp_fit_candidate *candidate, char mark,
+                          const char *name) {
+    text_format(t, "%c %-10s %-9s %7lld  %-40s %10s %7.2fx  %s\n", mark, eitp_optimizer_get(candidate->optimizer)->name,
+                candidate->precision, (long long)candidate->micro_batches_per_pass, name,
+                output_bytes((double)candidate->total), candidate->seconds / p->candidates[0].seconds,
+                fidelities[eitp_optimizer_get(candidate->optimizer)->fidelity]);
+}
+
+static void add_candidates(text_buffer *t, const planning *p, int fits) {
+    text_format(t, "\n  %-10s %-9s %7s  %-40s %10s %8s  %s\n", "optimizer", "precision", "batches", "", "memory",
+                "time", "fidelity");
+    for (size_t i = 0; i < p->count; i++)
+        add_candidate(t, p, &p->candidates[i], p->candidates[i].fits ? ' ' : '-', p->names[i]);
+    if (fits)
+        add_candidate(t, p, &p->chosen, '*',
+                      p->chosen.recomputed ? "recompute what the budget requires" : "everything kept");
+    text_format(t, "  * chosen: the fastest that fits with the highest fidelity; another algorithm only if requested\n"
+                   "  - does not fit\n"
+                   "  batches: micro-batches per pass; time: of a step, predicted, relative to the first line\n");
+}
+
+static void print_table(const planning *p, int fits, const eitp_error *error) {
+    text_buffer t = {NULL, 0, 0};
+    char text[200];
+    const eitp_trainer_config *c = &p->fit.trainer;
+    text_format(&t, "step: %lld sequences of %lld tokens in micro-batches of %lld; budget %s\n",
+                (long long)(c->batch_size * c->grad_accum), (long long)p->plan.block_size, (long long)c->batch_size,
+                p->fit.budget ? output_bytes((double)p->fit.budget) : "none");
+    if (fits) {
+        text_format(&t, "chosen: %s; %s, %.2fx the time of the first line below\n",
+                    fit_describe(&p->fit, &p->chosen, text, sizeof text),
+                    fidelities[eitp_optimizer_get(p->chosen.optimizer)->fidelity],
+                    p->chosen.seconds / p->candidates[0].seconds);
+        add_components(&t, &p->chosen);
+    } else {
+        text_format(&t, "nothing fits: %s\n", error->message);
+    }
+    add_candidates(&t, p, fits);
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+static void add_json_candidate(text_buffer *t, const eitp_fit_candidate *candidate, const char *name) {
+    const struct {
+        const char *name;
+        size_t bytes;
+    } parts[] = {{"parameters", candidate->parameters},  {"gradients", candidate->gradients},
+                 {"optimizer_state", candidate->states}, {"activations", candidate->arena},
+                 {"logits", candidate->logits},          {"workspace", candidate->workspace},
+                 {"process", candidate->process},        {"total", candidate->total},
+                 {"offloaded", candidate->offloaded},    {"checkpoint", candidate->checkpoint}};
+    text_format(t, "{");
+    text_json_member_string(t, "optimizer", eitp_optimizer_get(candidate->optimizer)->name);
+    text_json_member_string(t, "precision", candidate->precision);
+    text_json_member_string(t, "fidelity", fidelities[eitp_optimizer_get(candidate->optimizer)->fidelity]);
+    text_json_member_string(t, "recompute", name);
+    text_json_member_integer(t, "micro_batches_per_pass", candidate->micro_batches_per_pass);
+    for (size_t i = 0; i < COMMAND_COUNT(parts); i++)
+        text_json_member_integer(t, parts[i].name, (int64_t)parts[i].bytes);
+    text_json_member_integer(t, "recomputed_values", candidate->recomputed);
+    text_json_member_number(t, "flops", candidate->flops);
+    text_json_member_number(t, "recomputed_flops", candidate->recomputed_flops);
+    text_json_member_number(t, "file_reads", candidate->file_reads);
+    text_json_member_number(t, "file_writes", candidate->file_writes);
+    text_json_member_number(t, "nominal_seconds", candidate->seconds);
+    text_json_name(t, "fits");
+    text_format(t, "%s}", candidate->fits ? "true" : "false");
+}
+
+static void print_json(const planning *p, int fits, const eitp_error *error) {
+    text_buffer t = {NULL, 0, 0};
+    text_format(&t, "{");
+    text_json_member_integer(&t, "budget", (int64_t)p->fit.budget);
+    text_json_name(&t, "chosen");
+    if (fits)
+        add_json_candidate(&t, &p->chosen, p->chosen.recomputed ? "as needed" : "none");
+    else
+        text_format(&t, "null");
+    if (!fits)
+        text_json_member_string(&t, "why", error->message);
+    text_json_name(&t, "rungs");
+    text_format(&t, "[");
+    for (size_t i = 0; i < p->count; i++) {
+        text_format(&t, i ? ",\n" : "\n");
+        add_json_candidate(&t, &p->candidates[i], p->names[i]);
+    }
+    text_format(&t, "]}\n");
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+/* ---- Several runs ---- */
+
+/* Adds a line with the memory and time of a run. */
+static eitp_status add_line(planning *p, const char *name, text_buffer *t, eitp_error *error) {
+    char text[200];
+    const eitp_trainer_config *c;
+    int64_t tokens;
+    eitp_status status = prepare(p, error);
+    if (!status)
+        status = fit_choose(&p->fit, &p->chosen, error);
+    c = &p->fit.trainer;
+    tokens = c->batch_size * c->grad_accum * p->plan.block_size;
+    if (status == EITP_ERROR_MEMORY) {
+        text_format(t, "%-20s does not fit: %s\n", name, error->message);
+        return EITP_OK;
+    }
+    if (!status)
+        text_format(t, "%-20s %lld x %lld x %lld = %lld tokens per step, %s, %.1f GF, nominally %.2f s: %s\n", name,
+                    (long long)c->batch_size, (long long)p->plan.block_size, (long long)c->grad_accum,
+                    (long long)tokens, output_bytes((double)p->chosen.total), p->chosen.flops / 1e9, p->chosen.seconds,
+                    fit_describe(&p->fit, &p->chosen, text, sizeof text));
+    return status;
+}
+
+static int print_lines(text_buffer *t, eitp_status status, const eitp_error *error) {
+    int code = status ? output_fail(error) : COMMAND_FINISHED;
+    if (!status) {
+        output_start();
+        output_result(t->data, t->size);
+    }
+    text_release(t);
+    return code;
+}
+
+static void planning_release(planning *p) {
+    free(p->directory);
+    eitp_tokenizer_destroy(p->tokenizer);
+    options_release(&p->options);
+    memset(p, 0, sizeof *p);
+}
+
+/* Reads the command line again with one more option, and adds the line of its run. */
+static eitp_status add_variant(int count, char **arguments, const char *option, const char *value, text_buffer *t,
+                               eitp_error *error) {
+    char **all = (char **)command_allocate((size_t)(count + 3) * sizeof *all);
+    planning p;
+    int ended;
+    eitp_status status;
+    memset(&p, 0, sizeof p);
+    memcpy(all, arguments, (size_t)count * sizeof *all);
+    all[count] = command_copy(option);
+    all[count + 1] = command_copy(value);
+    status = options_read(&p.options, "plan", OPTIONS_PLAN, count + 2, all, &ended, error);
+    if (!status)
+        status = add_line(&p, value, t, error);
+    planning_release(&p);
+    free(all[count]);
+    free(all[count + 1]);
+    free(all);
+    return status;
+}
+
+static int plan_presets(int count, char **arguments) {
+    static const char *const profiles[] = {"low-memory", "safe", "full"};
+    text_buffer t = {NULL, 0, 0};
+    eitp_error error;
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < COMMAND_COUNT(profiles) && !status; i++) {
+        eitp_error why;
+        status = add_variant(count, arguments, "--profile", profiles[i], &t, &why);
+        if (status)
+            command_fail(&error, status, "profile %s: %.*s", profiles[i], (int)sizeof why.message - 40, why.message);
+    }
+    return print_lines(&t, status, &error);
+}
+
+/* --compare A B: files of options, each with the rest of the command line. */
+static int plan_comparison(const planning *p, int count, char **arguments) {
+    const option_value *files = &p->options.values[OPTION_COMPARE];
+    text_buffer t = {NULL, 0, 0};
+    eitp_error error;
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < files->count && !status; i++)
+        status = add_variant(count, arguments, "--config", files->texts[i], &t, &error);
+    return print_lines(&t, status, &error);
+}
+
+/* ---- The command ---- */
+
+static eitp_status check_files(const option_set *o, eitp_error *error) {
+    if (o->positional_count)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; 'eitp help plan' lists the options",
+                            o->positional[0]);
+    if (o->values[OPTION_COMPARE].count == 1)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--compare requires at least two files of options: --compare A B");
+    return EITP_OK;
+}
+
+static int plan_run(planning *p) {
+    eitp_error error, other;
+    int json = (int)options_integer(&p->options, OPTION_JSON), fits;
+    eitp_status status = prepare(p, &error);
+    if (!status)
+        status = fit_choose(&p->fit, &p->chosen, &error);
+    if (status && status != EITP_ERROR_MEMORY)
+        return output_fail(&error);
+    fits = !status;
+    if (measure_candidates(p, &other))
+        return output_fail(&other);
+    output_start();
+    (json ? print_json : print_table)(p, fits, &error);
+    return fits ? COMMAND_FINISHED : COMMAND_NO_MEMORY;
+}
+
+/* --print-config, with what follows from the profile and the model. */
+static void print_options(planning *p) {
+    eitp_transformer_config shape;
+    eitp_error error;
+    const eitp_transformer_config *known;
+    profile_apply(&p->options);
+    known = read_shape(p, &shape, &error) ? NULL : &shape;
+    if (known)
+        advice_settle_profile(&p->options, known, &error);
+    fit_set_defaults(&p->options, known);
+    options_print(&p->options, (int)options_integer(&p->options, OPTION_JSON));
+}
+
+int command_plan(int count, char **arguments) {
+    planning p;
+    eitp_error error;
+    int ended = 0, code = COMMAND_FINISHED;
+    eitp_status status;
+    memset(&p, 0, sizeof p);
+    status = options_read(&p.options, "plan", OPTIONS_PLAN, count, arguments, &ended, &error);
+    if (!status && !ended)
+        status = check_files(&p.options, &error);
+    if (status)
+        code = output_fail(&error);
+    else if (!ended && options_integer(&p.options, OPTION_PRINT_CONFIG))
+        print_options(&p);
+    else if (!ended && options_integer(&p.options, OPTION_PRESETS))
+        code = plan_presets(count, arguments);
+    else if (!ended && options_has(&p.options, OPTION_COMPARE))
+        code = plan_comparison(&p, count, arguments);
+    else if (!ended)
+        code = plan_run(&p);
+    planning_release(&p);
+    return code;
+}

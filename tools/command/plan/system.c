@@ -1,0 +1,252 @@
+#include "plan/system.h"
+
+#include "files.h"
+#include "model/model.h"
+#include "options/profile.h"
+#include "output.h"
+#include "plan/suggestion.h"
+#include "process.h"
+
+#include <unistd.h>
+
+/* In the order of the report, after the model that is given. */
+static const char *const usual[] = {"tiny",   "distilgpt2",      "gpt2",      "gpt2-medium",
+                                    "minilm", "distilbert-base", "bert-base", "roberta-large"};
+
+/* Where no model is given, the command is for the first of these that fits. */
+static const char *const preferred[] = {"gpt2", "distilgpt2", "tiny"};
+
+/* ---- Processor and kernels ---- */
+
+/* The instruction sets of the build whose kernels can run here. */
+static void list_sets(const option_set *o, system_report *report) {
+    const char *at = strstr(eitp_build_info(), "kernels=");
+    at = at ? at + strlen("kernels=") : "";
+    while (*at && *at != ' ' && report->set_count < SYSTEM_SETS) {
+        char isa[MODEL_ISA_SIZE];
+        eitp_context_config config = model_context_config(o, NULL, isa);
+        eitp_context *context;
+        eitp_error ignored;
+        const size_t length = strcspn(at, ", ");
+        char *name = report->sets[report->set_count];
+        snprintf(name, sizeof report->sets[0], "%.*s", (int)length, at);
+        config.device = "cpu";
+        config.isa = name;
+        config.plans_only = 1;
+        config.threads = 1;
+        config.host.log.write = NULL;
+        if (!eitp_context_create(&config, &context, &ignored)) {
+            report->set_count++;
+            eitp_context_destroy(context);
+        }
+        at += length;
+        at += *at == ',';
+    }
+}
+
+/* What will compute, with EITP_ISA and the like taken into account; fails where they ask for what is not here. */
+static eitp_status examine_device(const option_set *o, system_report *report, eitp_error *error) {
+    char isa[MODEL_ISA_SIZE];
+    eitp_context_config config = model_context_config(o, NULL, isa);
+    eitp_context *context;
+    const char *set;
+    eitp_status status;
+    config.plans_only = 1;
+    status = eitp_context_create(&config, &context, error);
+    if (status)
+        return status;
+    set = strchr(eitp_context_numerics(context), '-');
+    if (set)
+        snprintf(report->kernels, sizeof report->kernels, "%.*s", (int)strcspn(set + 1, "-"), set + 1);
+    snprintf(report->device, sizeof report->device, "%s", eitp_context_description(context));
+    snprintf(report->precision, sizeof report->precision, "%s", eitp_context_precision_name(context));
+    eitp_context_destroy(context);
+    list_sets(o, report);
+    return EITP_OK;
+}
+
+/* ---- Memory and disk ---- */
+
+static eitp_status examine_memory(const option_set *o, system_report *report, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_status status = eitp_memory_info_read(&host, &report->memory, error);
+    report->budget = (size_t)options_integer(o, OPTION_MEMORY_BUDGET);
+    report->has_budget = report->budget > 0;
+    if (!report->has_budget)
+        report->budget = (size_t)eitp_memory_budget_default(&report->memory);
+    report->tier = advice_tier(report->has_budget ? (double)report->budget : (double)report->memory.usable);
+    return status;
+}
+
+static void examine_disk(const option_set *o, system_report *report) {
+    const eitp_host host = command_host();
+    uint64_t largest;
+    report->disk = command_copy(options_text(o, OPTION_OUTPUT_DIR));
+    while (files_info(report->disk).kind != EITP_PATH_DIRECTORY && strcmp(report->disk, ".") != 0 &&
+           strcmp(report->disk, "/") != 0) {
+        char *parent = files_parent(report->disk);
+        free(report->disk);
+        report->disk = parent;
+    }
+    report->is_writable = access(report->disk, W_OK) == 0;
+    if (!host.files.space || host.files.space(host.files.user, report->disk, &report->disk_free, &largest))
+        report->disk_free = UINT64_MAX;
+}
+
+/* ---- Models ---- */
+
+/* Reads the options of `eitp plan` for a model, with the limits that check-system was given. */
+static eitp_status read_plan(const option_set *o, const system_report *report, const char *option, const char *model,
+                             option_set *plan, eitp_error *error) {
+    char *arguments[] = {command_format("--%s=%s", option, model),
+                         command_copy("--profile=auto"),
+                         command_copy("--quiet"),
+                         command_format("--memory-budget=%llu", (unsigned long long)report->budget),
+                         command_format("--threads=%lld", (long long)options_integer(o, OPTION_THREADS)),
+                         command_format("--device=%s", options_text(o, OPTION_DEVICE))};
+    int ended;
+    eitp_status status =
+        options_read(plan, "plan", OPTIONS_PLAN, (int)COMMAND_COUNT(arguments), arguments, &ended, error);
+    for (size_t i = 0; i < COMMAND_COUNT(arguments); i++)
+        free(arguments[i]);
+    return status;
+}
+
+/* True if eitp train trains the model on text alone. */
+static int trains_on_text(const eitp_transformer_config *shape, const char *directory) {
+    if (eitp_head_has_labels(shape->head))
+        return 0;
+    return !shape->bidirectional || (directory && model_has_tokenizer(directory));
+}
+
+/* The options of `eitp plan` for a model, and its shape, of which all tokens are predicted, as eitp plan has it. */
+static eitp_status read_model(const option_set *o, const system_report *report, system_model *model, option_set *plan,
+                              eitp_transformer_config *shape, eitp_error *error) {
+    char *directory = NULL;
+    eitp_status status = read_plan(o, report, model->is_given ? "model" : "init", model->name, plan, error);
+    if (!status)
+        status = fit_read_model(plan, &directory, shape, error);
+    if (!status) {
+        model->is_directory = directory != NULL;
+        model->is_trained = trains_on_text(shape, directory);
+        shape->head = EITP_HEAD_LANGUAGE;
+    }
+    free(directory);
+    return status;
+}
+
+static eitp_status examine_model(const option_set *o, system_report *report, const char *name, int is_given,
+                                 eitp_error *error) {
+    system_model *model = &report->models[report->model_count++];
+    eitp_transformer_config shape;
+    option_set plan;
+    eitp_status status;
+    model->name = command_copy(name);
+    model->is_given = is_given;
+    status = read_model(o, report, model, &plan, &shape, error);
+    if (!status)
+        status = advice_choose_profile(&plan, &shape, (size_t)report->memory.resident, &model->advice, error);
+    options_release(&plan);
+    return status;
+}
+
+/* --model takes the names of shapes too. */
+static eitp_status examine_models(const option_set *o, system_report *report, eitp_error *error) {
+    const char *given = options_text(o, OPTION_MODEL);
+    eitp_status status = EITP_OK;
+    if (given && options_has(o, OPTION_INIT))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--model and --init cannot be used together: check a model, or a shape");
+    if (!given)
+        given = options_text(o, OPTION_INIT);
+    if (given)
+        status = examine_model(o, report, given, 1, error);
+    for (size_t i = 0; i < COMMAND_COUNT(usual) && !given && !status; i++)
+        status = examine_model(o, report, usual[i], 0, error);
+    return status;
+}
+
+/* ---- The model of the command ---- */
+
+int system_has_room(const system_report *report, const system_model *model) {
+    return report->disk_free / SYSTEM_CHECKPOINTS >= model->advice.chosen.checkpoint;
+}
+
+/* The one that was given, or the first of the preferred ones that fits, if possible with its checkpoints on the disk.
+   If none fits, the smallest. */
+static system_model *choose_model(system_report *report) {
+    system_model *chosen = NULL;
+    if (report->models[0].is_given)
+        return &report->models[0];
+    for (size_t i = 0; i < COMMAND_COUNT(preferred); i++) {
+        for (size_t k = 0; k < report->model_count; k++) {
+            system_model *model = &report->models[k];
+            if (strcmp(model->name, preferred[i]) != 0 || !model->advice.chosen.fits)
+                continue;
+            chosen = model;
+            if (system_has_room(report, model))
+                return model;
+        }
+    }
+    return chosen ? chosen : &report->models[0]; /* the first of the usual ones is the smallest */
+}
+
+/* The batch that has room, or why there is none. */
+static eitp_status look_closer(const option_set *o, system_report *report, eitp_error *error) {
+    system_model *model = choose_model(report);
+    char isa[MODEL_ISA_SIZE];
+    eitp_transformer_config shape;
+    eitp_fit_candidate ignored;
+    option_set plan;
+    fit_plan run;
+    eitp_fit fit;
+    eitp_status status = read_model(o, report, model, &plan, &shape, error);
+    options_set_text(&plan, OPTION_PROFILE, model->advice.profile, SOURCE_COMMAND_LINE);
+    profile_apply(&plan);
+    if (!status && model->advice.chosen.fits) {
+        report->model = model;
+        status =
+            advice_largest_batch(&plan, &shape, (size_t)report->memory.resident, 64, &report->largest_batch, error);
+    } else if (!status) {
+        status = fit_from_options(&plan, &shape, NULL, isa, &run, &fit, error);
+        fit.process = (size_t)report->memory.resident;
+        if (!status && fit_choose(&fit, &ignored, error))
+            snprintf(report->why, sizeof report->why, "%s", error->message);
+    }
+    options_release(&plan);
+    return status;
+}
+
+/* ---- The report ---- */
+
+eitp_status system_examine(option_set *o, system_report *report, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_status status = eitp_processor_info_read(&host, &report->processors, error);
+    machine_processor_name(report->processor, sizeof report->processor);
+    report->cache_count = machine_caches(report->caches);
+    report->gpu_count = machine_gpus(report->gpus);
+    if (!status)
+        status = eitp_sensors_read(&host, report->sensors, SYSTEM_SENSORS, &report->sensor_count, error);
+    if (!status)
+        status = examine_device(o, report, error);
+    if (!status)
+        status = examine_memory(o, report, error);
+    if (!status) {
+        examine_disk(o, report);
+        status = examine_models(o, report, error);
+    }
+    if (!status)
+        status = look_closer(o, report, error);
+    if (!status)
+        suggest_command(o, report);
+    return status;
+}
+
+void system_release(system_report *report) {
+    for (size_t i = 0; i < report->model_count; i++)
+        free(report->models[i].name);
+    free(report->disk);
+    free(report->command);
+    free(report->note);
+    memset(report, 0, sizeof *report);
+}

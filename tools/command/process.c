@@ -1,0 +1,197 @@
+#include "process.h"
+
+#include "files.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Signals: written by handlers, which any thread may run ---- */
+
+static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t cancels;   /* a process_cancel */
+static eitp_run *volatile attached_run; /* gets requests to stop and to save */
+static struct timespec stopped_at;
+
+static const struct {
+    int number;
+    const char *name;
+} stop_signals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}, {SIGXCPU, "SIGXCPU"}};
+
+/*
+ * True if a signal is the first one again, sent by no second decision. The system repeats SIGXCPU each second of
+ * processor time. timeout(1) sends its signal to the process and, at once, to the process's group.
+ */
+static int is_repeated(int number) {
+    struct timespec now;
+    if (number != stop_signal)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return number == SIGXCPU ||
+           (now.tv_sec - stopped_at.tv_sec) * 1000 + (now.tv_nsec - stopped_at.tv_nsec) / 1000000 < 200;
+}
+
+static void handle_stop(int number) {
+    if (is_repeated(number))
+        return;
+    if (stop_signal)
+        _exit(128 + number);
+    clock_gettime(CLOCK_MONOTONIC, &stopped_at);
+    stop_signal = number;
+    if (attached_run)
+        eitp_run_request_stop(attached_run, number);
+}
+
+static void handle_end(int number) {
+    _exit(128 + number);
+}
+
+static void handle_save(int number) {
+    (void)number;
+    if (attached_run)
+        eitp_run_request_save(attached_run);
+}
+
+static void handle_nothing(int number) {
+    (void)number;
+}
+
+static void catch_signal(int number, void (*handle)(int number)) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handle;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+/* Signals that were ignored at the start stay ignored: nohup ignores SIGHUP, a shell SIGINT of its background jobs. */
+static void catch_stop_signals(void (*handle)(int number)) {
+    for (size_t i = 0; i < COMMAND_COUNT(stop_signals); i++) {
+        struct sigaction before;
+        if (!sigaction(stop_signals[i].number, NULL, &before) && before.sa_handler != SIG_IGN)
+            catch_signal(stop_signals[i].number, handle);
+    }
+}
+
+void process_catch_signals(void) {
+    catch_stop_signals(handle_stop);
+    catch_signal(SIGUSR1, handle_save);
+}
+
+void process_end_on_signals(void) {
+    catch_stop_signals(handle_end);
+}
+
+/* Not SIG_IGN, which programs that the process starts would inherit. */
+void process_survive_closed_pipes(void) {
+    catch_signal(SIGPIPE, handle_nothing);
+}
+
+/*
+ * A standard stream that is closed would be the next file that is opened, and messages would be written to a
+ * checkpoint. Each is opened for the other direction, so that using it fails.
+ */
+static void open_standard_streams(void) {
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int i = 0; i < (int)COMMAND_COUNT(modes); i++) {
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[i]) != i)
+            _exit(COMMAND_IO);
+    }
+}
+
+void process_begin(void) {
+    open_standard_streams();
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGUSR1, SIG_IGN);
+}
+
+void process_attach_run(eitp_run *run) {
+    attached_run = run;
+    if (run && stop_signal)
+        eitp_run_request_stop(run, stop_signal);
+}
+
+void process_ignore_file_limit(void) {
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+void process_cancel_on_stop(process_cancel what) {
+    cancels = (sig_atomic_t)what;
+}
+
+int process_is_cancelled(process_cancel what) {
+    return stop_signal && (cancels & (sig_atomic_t)what);
+}
+
+int process_stop_signal(void) {
+    return stop_signal;
+}
+
+const char *process_stop_name(void) {
+    for (size_t i = 0; i < COMMAND_COUNT(stop_signals); i++) {
+        if (stop_signals[i].number == stop_signal)
+            return stop_signals[i].name;
+    }
+    return "a signal";
+}
+
+/* ---- Memory and time ---- */
+
+long process_processors(void) {
+    const eitp_host host = command_host();
+    eitp_processor_info info;
+    eitp_error ignored;
+    return eitp_processor_info_read(&host, &info, &ignored) ? 1 : info.usable;
+}
+
+int64_t process_data_workers(void) {
+    const int64_t workers = process_processors() / 4;
+    return workers < 1 ? 1 : workers > 16 ? 16 : workers;
+}
+
+size_t process_memory(void) {
+    char content[128];
+    unsigned long pages = 0;
+    ssize_t size;
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    size = read(file, content, sizeof content - 1);
+    close(file);
+    content[size > 0 ? size : 0] = 0;
+    /* The second number is the resident set. */
+    return sscanf(content, "%*u %lu", &pages) == 1 ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* Not that of getrusage, which starts with the peak of the parent. */
+size_t process_peak_memory(void) {
+    const eitp_host host = command_host();
+    eitp_memory_info info;
+    eitp_error ignored;
+    return eitp_memory_info_read(&host, &info, &ignored) ? 0 : (size_t)info.peak;
+}
+
+void process_trim_memory(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
+void process_reset_peak_memory(void) {
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    if (!file)
+        return;
+    fputs("5", file); /* proc(5): resets the peak of the resident set */
+    fclose(file);
+}
+
+double process_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,112 @@
+#include "run/resume_changes.h"
+
+#include "files.h"
+#include "options/profile.h"
+#include "output.h"
+
+/* ---- Samples per step ---- */
+
+static int64_t samples_of(const training_run *r) {
+    return r->resumed.config.batch_size * r->resumed.config.grad_accum;
+}
+
+/* Takes the batch size of --profile, where it divides the samples of a step, and says what the run keeps. */
+static void follow_profile(training_run *r) {
+    option_set *o = &r->options;
+    const option_source source = o->values[OPTION_PROFILE].source;
+    const int64_t samples = samples_of(r);
+    int64_t batch = profile_is_auto(o) ? r->resumed.config.batch_size : profile_integer(o, OPTION_BATCH_SIZE);
+    if (!options_is_explicit(o, OPTION_PROFILE) || !batch)
+        return;
+    while (samples % batch)
+        batch--;
+    options_set_integer(o, OPTION_BATCH_SIZE, batch, source);
+    options_set_integer(o, OPTION_GRAD_ACCUM, samples / batch, source);
+    output_info(
+        "profile %s: the resumed run keeps its %lld samples per step (batch size %lld, accumulation %lld), block "
+        "size %lld and optimizer %s",
+        options_text(o, OPTION_PROFILE), (long long)samples, (long long)batch, (long long)(samples / batch),
+        (long long)r->resumed.rows, options_text(o, OPTION_OPTIMIZER));
+    /* There is nothing left to choose. */
+    if (profile_is_auto(o))
+        options_set_text(o, OPTION_PROFILE, "none", source);
+}
+
+/* A batch size alone is another split of the same samples, and so is an accumulation. */
+static void complete_split(training_run *r) {
+    option_set *o = &r->options;
+    const int has_batch = options_is_explicit(o, OPTION_BATCH_SIZE);
+    const option_id given = has_batch ? OPTION_BATCH_SIZE : OPTION_GRAD_ACCUM;
+    const option_id other = has_batch ? OPTION_GRAD_ACCUM : OPTION_BATCH_SIZE;
+    const int64_t value = options_integer(o, given);
+    if (options_is_explicit(o, given) && !options_is_explicit(o, other) && value > 0 && samples_of(r) % value == 0)
+        options_set_integer(o, other, samples_of(r) / value, o->values[given].source);
+}
+
+void changes_keep_samples(training_run *r) {
+    option_set *o = &r->options;
+    if (options_is_explicit(o, OPTION_BATCH_SIZE) || options_is_explicit(o, OPTION_GRAD_ACCUM))
+        complete_split(r);
+    else
+        follow_profile(r);
+    /* The recorded passes are those of the recorded micro-batches. */
+    if (options_integer(o, OPTION_BATCH_SIZE) != r->resumed.config.batch_size &&
+        !options_is_explicit(o, OPTION_MICRO_BATCHES_PER_PASS))
+        options_set_integer(o, OPTION_MICRO_BATCHES_PER_PASS, 0, o->values[OPTION_BATCH_SIZE].source);
+}
+
+eitp_status changes_check_samples(const training_run *r, const eitp_trainer_config *requested, eitp_error *error) {
+    const eitp_trainer_config *c = &r->resumed.config;
+    if (requested->batch_size * requested->grad_accum == samples_of(r))
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "'%s' was trained with %lld samples per step (--batch-size %lld, --grad-accum %lld), and a "
+                        "resumed run keeps them (got %lld and %lld); set both to that product, or start from the "
+                        "weights with --model and another --output-dir",
+                        r->checkpoint, (long long)samples_of(r), (long long)c->batch_size, (long long)c->grad_accum,
+                        (long long)requested->batch_size, (long long)requested->grad_accum);
+}
+
+/* ---- Kernels ---- */
+
+/* True if the words, which ", " separates, include this one. */
+static int has_word(const char *words, const char *word) {
+    const size_t size = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at += size) {
+        if ((at == words || at[-1] == ' ') && (at[size] == ',' || !at[size]))
+            return 1;
+    }
+    return 0;
+}
+
+static int machine_has(const eitp_context_config *kernels) {
+    eitp_context_config config = *kernels;
+    eitp_context *context;
+    eitp_error ignored;
+    config.plans_only = 1;
+    config.host.log.write = NULL;
+    if (eitp_context_create(&config, &context, &ignored))
+        return 0;
+    eitp_context_destroy(context);
+    return 1;
+}
+
+eitp_status changes_find_numerics(const training_run *r, const char **numerics, eitp_error *error) {
+    char isa[MODEL_ISA_SIZE];
+    const eitp_context_config config = model_context_config(&r->options, r->resumed.numerics, isa);
+    const char *const kept[][3] = {{"EITP_ISA", config.isa, "ref, avx2, avx512, avx512bf16, amx"},
+                                   {"EITP_PRODUCTS", config.products, "own, openblas"}};
+    *numerics = r->resumed.numerics;
+    for (size_t i = 0; i < COMMAND_COUNT(kept); i++) {
+        const char *requested = getenv(kept[i][0]);
+        if (!requested || !*requested || !kept[i][1] || !strcmp(requested, kept[i][1]))
+            continue;
+        if (!has_word(kept[i][2], requested))
+            return command_fail(error, EITP_ERROR_ARGUMENT, "unknown %s '%s' (choose from %s)", kept[i][0], requested,
+                                kept[i][2]);
+        *numerics = NULL;
+    }
+    if (*numerics && !machine_has(&config))
+        *numerics = NULL;
+    return EITP_OK;
+}

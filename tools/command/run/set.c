@@ -1,0 +1,192 @@
+/* eitp set: changes settings of a checkpoint on purpose. */
+#include "files.h"
+#include "model/model.h"
+#include "options/table.h"
+#include "output.h"
+
+typedef struct setting {
+    option_set options;
+    char *checkpoint;
+    eitp_setting_change *changes;
+    char **names; /* of the changes */
+    size_t count;
+} setting;
+
+/* The library's name of a setting for any name of its option, as learning-rate for lr; other names as they are. */
+static char *find_name(const char *given, size_t size) {
+    char *name = command_format("%.*s", (int)size, given);
+    const option_id id = option_find(name).id;
+    if (id != OPTION_CAPACITY && option_of(id)->setting) {
+        free(name);
+        return command_copy(option_of(id)->setting->name);
+    }
+    return name;
+}
+
+static eitp_status read_changes(setting *s, eitp_error *error) {
+    const option_set *o = &s->options;
+    if (o->positional_count < 2)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "eitp set needs a checkpoint and changes: eitp set DIR name=value ...");
+    s->changes = (eitp_setting_change *)command_allocate(o->positional_count * sizeof *s->changes);
+    s->names = (char **)command_allocate(o->positional_count * sizeof *s->names);
+    for (size_t i = 1; i < o->positional_count; i++) {
+        const char *equals = strchr(o->positional[i], '=');
+        if (!equals)
+            return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is not a change; write name=value, as in lr=1e-4",
+                                o->positional[i]);
+        s->names[s->count] = find_name(o->positional[i], (size_t)(equals - o->positional[i]));
+        s->changes[s->count].name = s->names[s->count];
+        s->changes[s->count].value = equals + 1;
+        s->count++;
+    }
+    return EITP_OK;
+}
+
+static eitp_status find_checkpoint(setting *s, eitp_error *error) {
+    const eitp_host host = command_host();
+    const char *path = s->options.positional[0];
+    char found[MODEL_PATH_SIZE];
+    eitp_status status = eitp_run_find_checkpoint(&host, path, EITP_RUN_LATEST, found, sizeof found, error);
+    if (!status && !files_is_file(found, "trainer_state.json"))
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' is a model, not a checkpoint: it has no trainer_state.json", found);
+    if (!status)
+        s->checkpoint = command_copy(found);
+    return status;
+}
+
+/* Sets the checkpoint that the path means: another one if a run that ends there removes it meanwhile. */
+static eitp_status change_checkpoint(setting *s, eitp_error *error) {
+    const eitp_host host = command_host();
+    int attempts = 0;
+    for (;;) {
+        eitp_status status = find_checkpoint(s, error);
+        if (!status)
+            status = eitp_checkpoint_set(&host, s->checkpoint, s->changes, s->count, error);
+        if (!status || !model_read_again(s->options.positional[0], s->checkpoint, &attempts, error))
+            return status ? error->status : EITP_OK;
+        free(s->checkpoint);
+        s->checkpoint = NULL;
+    }
+}
+
+static void print_changes(const setting *s) {
+    const int json = (int)options_integer(&s->options, OPTION_JSON);
+    text_buffer t = {NULL, 0, 0};
+    if (json) {
+        text_format(&t, "{");
+        text_json_member_string(&t, "checkpoint", s->checkpoint);
+        text_json_name(&t, "changes");
+        text_format(&t, "[");
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        const eitp_setting_change *change = &s->changes[i];
+        if (!json) {
+            text_format(&t, "%s: %s was %s and is %s\n", s->checkpoint, change->name, change->was, change->is);
+            continue;
+        }
+        text_format(&t, i ? ", {" : "{");
+        text_json_member_string(&t, "name", change->name);
+        text_json_member_string(&t, "was", change->was);
+        text_json_member_string(&t, "is", change->is);
+        text_format(&t, "}");
+    }
+    if (json)
+        text_format(&t, "]}\n");
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+/* ---- What a resume does ---- */
+
+/* The setting that a change is of; NULL: it is not one of the trainer. */
+static const eitp_setting *setting_of(const eitp_setting_change *change) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+        while (change->name[at] && (change->name[at] == '-' ? '_' : change->name[at]) == settings[i].name[at])
+            at++;
+        if (!change->name[at] && !settings[i].name[at])
+            return &settings[i];
+    }
+    return NULL;
+}
+
+/* Says what a resume does with the changes whose difference it treats in this way. */
+static void say_resume(const setting *s, eitp_difference difference) {
+    static const char *const actions[] = {
+        "a resume continues as if the run had begun with this value; passing another one is refused",
+        "a resume uses this value unless you pass another one",
+        "a resume may choose another value: results do not depend on it",
+    };
+    text_buffer names = {NULL, 0, 0};
+    for (size_t i = 0; i < s->count; i++) {
+        const eitp_setting *found = setting_of(&s->changes[i]);
+        if (found && found->difference == difference && strcmp(s->changes[i].was, s->changes[i].is))
+            text_format(&names, "%s%s", names.size ? ", " : "", found->name);
+    }
+    if (names.size && difference == EITP_DIFFERENCE_REFUSED)
+        output_warning("%s: %s", names.data, actions[difference]);
+    else if (names.size)
+        output_info("%s: %s", names.data, actions[difference]);
+    text_release(&names);
+}
+
+/* The value of a setting before the changes. */
+static int64_t value_before(const setting *s, const char *name, int64_t now) {
+    for (size_t i = 0; i < s->count; i++) {
+        const eitp_setting *found = setting_of(&s->changes[i]);
+        if (found && !strcmp(found->name, name))
+            return strtoll(s->changes[i].was, NULL, 10);
+    }
+    return now;
+}
+
+/* Samples are counted in steps. */
+static void say_samples(const setting *s) {
+    const eitp_host host = command_host();
+    eitp_checkpoint_info info;
+    eitp_error ignored;
+    int64_t was, is;
+    if (eitp_checkpoint_read_info(&host, s->checkpoint, &info, &ignored))
+        return;
+    is = info.config.batch_size * info.config.grad_accum;
+    was = value_before(s, "batch_size", info.config.batch_size) * value_before(s, "grad_accum", info.config.grad_accum);
+    if (is != was)
+        output_warning("%lld samples per step instead of %lld: a resume from step %lld continues with sample %lld "
+                       "instead of %lld",
+                       (long long)is, (long long)was, (long long)info.step, (long long)(info.step * is),
+                       (long long)(info.step * was));
+}
+
+int command_set(int count, char **arguments) {
+    setting s;
+    eitp_error error;
+    int ended = 0, code = COMMAND_FINISHED;
+    eitp_status status;
+    memset(&s, 0, sizeof s);
+    status = options_read(&s.options, "set", OPTIONS_SET, count, arguments, &ended, &error);
+    if (!status && !ended)
+        status = read_changes(&s, &error);
+    if (!status && !ended)
+        status = change_checkpoint(&s, &error);
+    if (!status && !ended) {
+        output_start();
+        print_changes(&s);
+        say_resume(&s, EITP_DIFFERENCE_REFUSED);
+        say_resume(&s, EITP_DIFFERENCE_LOGGED);
+        say_resume(&s, EITP_DIFFERENCE_ACCEPTED);
+        say_samples(&s);
+    }
+    if (status)
+        code = output_fail(&error);
+    for (size_t i = 0; i < s.count; i++)
+        free(s.names[i]);
+    free(s.names);
+    free(s.changes);
+    free(s.checkpoint);
+    options_release(&s.options);
+    return code;
+}

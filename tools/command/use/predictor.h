@@ -1,0 +1,64 @@
+/* eitp predict and eitp embed: rows through a predictor, in batches. */
+#ifndef COMMAND_USE_PREDICTOR_H
+#define COMMAND_USE_PREDICTOR_H
+
+#include "data/examples.h"
+#include "use/trained_model.h"
+
+EITP_BEGIN_DECLARATIONS
+
+typedef struct predicting predicting;
+
+/* What distinguishes the commands. */
+typedef struct predicting_kind {
+    const char *name;
+    unsigned command; /* its bit */
+    int embeds;       /* any model will do; else it must have a classifier */
+    /* Adds the lines of a row to the output. */
+    eitp_status (*write)(const predicting *p, const eitp_text_pair *row, const float *values, text_buffer *t,
+                         eitp_error *error);
+} predicting_kind;
+
+/* Where a word is in its text. */
+typedef struct word_place {
+    size_t at, size;
+} word_place;
+
+struct predicting {
+    const predicting_kind *kind;
+    option_set options;
+    trained_model trained;
+    eitp_predictor_config config;
+    eitp_predictor *predictor;
+    examples *examples;
+    /* A batch of rows. */
+    text_buffer texts; /* all of them, one after another */
+    eitp_text_pair *rows;
+    int64_t count;
+    word_place *places; /* of the words of all rows, for a classifier of tokens, */
+    eitp_text *words;   /* and the words */
+    size_t word_count, word_room;
+    float *values; /* of each row, or word */
+    size_t value_room;
+    text_buffer lines;
+    /* So far. */
+    int64_t texts_done;
+    eitp_prediction_report done;
+    double began, seconds; /* the time when it began, and that spent in the predictor */
+};
+
+/* The command. Returns its exit code. */
+int predicting_command(const predicting_kind *kind, int count, char **arguments);
+
+/* Adds a number with the digits that restore a float; null if it is not finite. */
+void predicting_add_float(text_buffer *t, float value);
+
+/* Fails if one of the values of a row or a word is not finite. */
+eitp_status predicting_check_finite(const predicting *p, const float *values, eitp_error *error);
+
+/* True if the labels of words are predicted. */
+int predicting_words(const predicting *p);
+
+EITP_END_DECLARATIONS
+
+#endif

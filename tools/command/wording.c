@@ -1,0 +1,58 @@
+#include "wording.h"
+
+/* Of rows that begin alike the longer one comes first. */
+static const struct {
+    const char *words, *option;
+} wordings[] = {
+    {"set problem to EITP_PROBLEM_MULTI_LABEL if examples may have none",
+     "train with --labels several if texts may have none"},
+    {"but problem is EITP_PROBLEM_SINGLE_LABEL", "but a text has one; --labels several trains with any number"},
+    {"unless problem is EITP_PROBLEM_REGRESSION", "unless they are numbers to predict"},
+    {"train a new head (fresh_head) or use its labels", "use data with its labels"},
+    {"set labels in eitp_transformer_config", "use data with the model's labels"},
+    {"set segments in eitp_transformer_config", "use a model with as many token types"},
+    {"number the labels of the data as the model does, or rename the model's with eitp_model_set_labels",
+     "use data with the model's labels"},
+    {"set head to EITP_HEAD_TOKEN_CLASSIFIER in eitp_transformer_config", "train one with --task tokens"},
+    {"set head to EITP_HEAD_CLASSIFIER in eitp_transformer_config", "train one with --task classify"},
+    {"save the weights with eitp_variables_save", "train another shape"},
+    {"create one with eitp_labelled_pack", "give --data a table"},
+    {"with eitp_pack", "with 'eitp pack'"},
+    {"eitp_build_info lists", "'eitp check-system' lists"},
+    {"sequence.max_length", "--block-size"},
+    {"max_length must", "--block-size must"},
+    {"pass_tokens must", "--pass-tokens must"},
+    {"block_size must", "--block-size must"},
+    {"validation_fraction must", "--val-fraction must"},
+    {"label_smoothing must", "--label-smoothing must"},
+    {"minimum_frequency must", "--min-frequency must"},
+    {"class_weights[", "--class-weights ["},
+    {"class_weights must", "--class-weights must"},
+    {"skip_spikes needs a spike_threshold", "--skip-spikes needs a --spike-threshold"},
+};
+
+/* The row whose words the text begins with, or -1. */
+static int find_wording(const char *text) {
+    for (size_t i = 0; i < COMMAND_COUNT(wordings); i++) {
+        if (!strncmp(text, wordings[i].words, strlen(wordings[i].words)))
+            return (int)i;
+    }
+    return -1;
+}
+
+void wording_translate(const char *message, char *text, size_t size) {
+    size_t used = 0;
+    const char *before = ""; /* words are not replaced within names and paths */
+    while (*message && used + 1 < size) {
+        const int is_start = !*before || !strchr("-_./'", *before);
+        const int row = is_start ? find_wording(message) : -1;
+        before = message;
+        if (row < 0) {
+            text[used++] = *message++;
+            continue;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s", wordings[row].option);
+        message += strlen(wordings[row].words);
+    }
+    text[used < size ? used : size - 1] = 0;
+}
