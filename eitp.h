@@ -5088,7 +5088,8 @@ EITP__PRIVATE void eitp__release_text(const eitp_host *host, char *text);
 /* >>src/base/log.h */
 /* Formats one line and passes it to the host's log callback, if there is one. */
 
-EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const char *format, ...) EITP__PRINTF(3, 4);
+EITP__PRIVATE void eitp__log_line(const eitp_host *host, eitp_log_level level, const char *format, ...)
+    EITP__PRINTF(3, 4);
 /* <<src/base/log.h */
 
 /* >>src/base/checksum.h */
@@ -9363,7 +9364,7 @@ EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const
 /* A pseudorandom permutation of [0, size), computed element by element. */
 
 /* The image of `position`, which must be below `size`. For each (seed, epoch, size) a bijection on [0, size). */
-EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position);
+EITP__PRIVATE uint64_t eitp__shuffled_position(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position);
 /* <<src/data/permutation.h */
 
 /* >>src/data/partial_file.h */
@@ -12575,7 +12576,7 @@ EITP__PRIVATE void eitp__release_text(const eitp_host *host, char *text) {
 /* <<src/base/memory.c */
 
 /* >>src/base/log.c */
-EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const char *format, ...) {
+EITP__PRIVATE void eitp__log_line(const eitp_host *host, eitp_log_level level, const char *format, ...) {
     char message[1024];
     va_list arguments;
     if (!host->log.write)
@@ -21485,10 +21486,11 @@ static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_
 static void eitp__start_threads(eitp__cpu *cpu) {
     int threads = eitp__team_start(eitp__threads_within_limits(&cpu->base.host, cpu->threads));
     if (threads < cpu->threads)
-        eitp__log(&cpu->base.host, EITP_LOG_WARNING,
-                  "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
-                  "or ask for %d",
-                  threads, threads == 1 ? "" : "s", cpu->threads, threads);
+        eitp__log_line(
+            &cpu->base.host, EITP_LOG_WARNING,
+            "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
+            "or ask for %d",
+            threads, threads == 1 ? "" : "s", cpu->threads, threads);
     cpu->threads = threads;
 }
 
@@ -21510,12 +21512,12 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
     cpu->isa = isa;
     cpu->threads = config->threads ? config->threads : eitp__thread_limit();
     if (!EITP__WITH_OPENMP && cpu->threads > 1) {
-        eitp__log(host, EITP_LOG_WARNING, "this build has no OpenMP: 1 thread instead of %d; compile with -fopenmp",
-                  cpu->threads);
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "this build has no OpenMP: 1 thread instead of %d; compile with -fopenmp", cpu->threads);
         cpu->threads = 1;
     }
 #ifndef __OPTIMIZE__
-    eitp__log(host, EITP_LOG_WARNING, "this build is not optimised and will be slow; compile with -O2");
+    eitp__log_line(host, EITP_LOG_WARNING, "this build is not optimised and will be slow; compile with -O2");
 #endif
     for (int i = 0; i <= (int)isa; i++)
         eitp__cpu_sets[i].register_kernels(&cpu->table);
@@ -21931,7 +21933,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
         if (status)
             return status;
         interface->describe(*backend, description, sizeof description);
-        eitp__log(host, EITP_LOG_DEBUG, "device %s: %s", automatic ? "auto" : name, description);
+        eitp__log_line(host, EITP_LOG_DEBUG, "device %s: %s", automatic ? "auto" : name, description);
         return EITP_OK;
     }
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s' (choose from auto, cpu, null)", name);
@@ -22640,7 +22642,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     if (!status)
         status = eitp__open_offload_file(created, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
-        eitp__log(&created->host, EITP_LOG_DEBUG, "precision auto: %s", eitp_context_precision_name(created));
+        eitp__log_line(&created->host, EITP_LOG_DEBUG, "precision auto: %s", eitp_context_precision_name(created));
     if (status) {
         if (created->segments)
             eitp__segments_release(created->segments);
@@ -28387,7 +28389,7 @@ static void eitp__add_edge(eitp__order *order, int from, int to) {
 }
 
 /* The tensor behind views, which stands for the value. */
-static eitp_tensor *eitp__version(eitp_tensor *tensor) {
+static eitp_tensor *eitp__behind_views(eitp_tensor *tensor) {
     tensor = eitp__lowered(tensor);
     while (tensor->node && eitp__is_view(tensor->node))
         tensor = eitp__lowered(tensor->node->inputs[0]);
@@ -28403,7 +28405,7 @@ static int eitp__overlap(eitp_tensor *a, eitp_tensor *b) {
 }
 
 static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) {
-    int *first = &order->first_reader[eitp__version(tensor)->id];
+    int *first = &order->first_reader[eitp__behind_views(tensor)->id];
     eitp__reader *reader;
     if (order->failed || !eitp__reserve(order->host, (void **)&order->readers, &order->reader_capacity,
                                         order->reader_count + 1, sizeof *order->readers)) {
@@ -28419,7 +28421,7 @@ static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) 
 
 /* Orders all other readers of a value, or of the rows that are replaced, before step `writer`, which replaces it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
-    for (int r = order->first_reader[eitp__version(replaced)->id]; r >= 0; r = order->readers[r].next) {
+    for (int r = order->first_reader[eitp__behind_views(replaced)->id]; r >= 0; r = order->readers[r].next) {
         order->plan->visits.order++;
         if (order->readers[r].step != writer && eitp__overlap(order->readers[r].tensor, replaced))
             eitp__add_edge(order, order->readers[r].step, writer);
@@ -28438,7 +28440,7 @@ static void eitp__make_edges(eitp__order *order) {
             eitp_tensor *x = eitp__step_read(step, i);
             if (!x)
                 continue;
-            eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
+            eitp__add_edge(order, order->producer[eitp__behind_views(x)->id], (int)s);
             eitp__add_reader(order, (int)s, x);
         }
     }
@@ -33161,7 +33163,8 @@ static eitp_tensor *eitp__affine_ids(eitp_tensor *ids, double scale, double shif
 }
 
 /* The rows of the position embedding. */
-static eitp_tensor *eitp__model_positions(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+static eitp_tensor *eitp__model_position_rows(const eitp_model *model, eitp_graph *graph,
+                                              const eitp_model_inputs *inputs) {
     const int64_t first = model->config.first_position;
     return eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING),
                           first ? eitp__affine_ids(inputs->positions, 1, (double)first) : inputs->positions);
@@ -33178,7 +33181,7 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;
     if (has_positions)
-        positions = eitp__model_positions(model, graph, inputs);
+        positions = eitp__model_position_rows(model, graph, inputs);
     table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);
@@ -37002,14 +37005,14 @@ EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_er
     if (status == EITP_OK && tokenizer->has_normalizer)
         status = eitp__override_normalization(loader, &tokenizer->normalization, error);
     if (status == EITP_OK && memcmp(&before, &tokenizer->normalization, sizeof before))
-        eitp__log(loader->host, EITP_LOG_WARNING,
-                  "tokenizer_config.json overrides the normalizer: do_lower_case is %s, strip_accents %s, "
-                  "tokenize_chinese_chars %s",
-                  tokenizer->normalization.lowercase ? "true" : "false",
-                  tokenizer->normalization.strip_accents < 0   ? "null"
-                  : tokenizer->normalization.strip_accents > 0 ? "true"
-                                                               : "false",
-                  tokenizer->normalization.handle_chinese_chars ? "true" : "false");
+        eitp__log_line(loader->host, EITP_LOG_WARNING,
+                       "tokenizer_config.json overrides the normalizer: do_lower_case is %s, strip_accents %s, "
+                       "tokenize_chinese_chars %s",
+                       tokenizer->normalization.lowercase ? "true" : "false",
+                       tokenizer->normalization.strip_accents < 0   ? "null"
+                       : tokenizer->normalization.strip_accents > 0 ? "true"
+                                                                    : "false",
+                       tokenizer->normalization.handle_chinese_chars ? "true" : "false");
     return status;
 }
 /* <<src/text/load_normalization.c */
@@ -37178,8 +37181,9 @@ static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_t
                           "%s: line %zu: the tokenizer lacks the eos_token \"%.*s\"; save both files together with "
                           "save_pretrained of transformers",
                           eitp__special_file_name(file), value->line, shown, content->text);
-    eitp__log(loader->host, EITP_LOG_WARNING, "%s: line %zu: the tokenizer lacks the %s \"%.*s\", which is ignored",
-              eitp__special_file_name(file), value->line, value->name, shown, content->text);
+    eitp__log_line(loader->host, EITP_LOG_WARNING,
+                   "%s: line %zu: the tokenizer lacks the %s \"%.*s\", which is ignored", eitp__special_file_name(file),
+                   value->line, value->name, shown, content->text);
     *id = -2;
     return EITP_OK;
 }
@@ -37226,8 +37230,8 @@ static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *err
         return EITP_OK;
     eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
     if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
-        eitp__log(loader->host, EITP_LOG_WARNING, "tokenizer_config.json overrides add_prefix_space: it is %s",
-                  add_prefix_space ? "true" : "false");
+        eitp__log_line(loader->host, EITP_LOG_WARNING, "tokenizer_config.json overrides add_prefix_space: it is %s",
+                       add_prefix_space ? "true" : "false");
     tokenizer->add_prefix_space = add_prefix_space;
     return status;
 }
@@ -37559,8 +37563,8 @@ static void eitp__mark_family(eitp__loader *loader, int family) {
         if (!text || eitp__special_token_value(loader->files, (eitp_special_token)which, &file))
             continue; /* eitp__load_special_tokens finds those that files name */
         if (!eitp__load_mark_special(loader, text, strlen(text)) && family != EITP__FAMILY_GPT2)
-            eitp__log(loader->host, EITP_LOG_WARNING, "the vocabulary lacks the %s \"%s\"",
-                      eitp__special_token_name((eitp_special_token)which), text);
+            eitp__log_line(loader->host, EITP_LOG_WARNING, "the vocabulary lacks the %s \"%s\"",
+                           eitp__special_token_name((eitp_special_token)which), text);
     }
 }
 
@@ -39163,9 +39167,9 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     eitp__words_init(&words, host, limit < limit_largest ? limit : limit_largest);
     status = eitp__count_pieces(&words, family, source, error);
     if (status == EITP_OK && words.dropped)
-        eitp__log(host, EITP_LOG_WARNING,
-                  "tokenizer: dropped %llu occurrences of rare pieces to stay within %llu bytes",
-                  (unsigned long long)words.dropped, (unsigned long long)words.limit);
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "tokenizer: dropped %llu occurrences of rare pieces to stay within %llu bytes",
+                       (unsigned long long)words.dropped, (unsigned long long)words.limit);
     if (status == EITP_OK) {
         status = eitp__train_merges(&trained, &words, (size_t)(config->vocabulary_size - family->count),
                                     (uint64_t)config->minimum_frequency, error);
@@ -39174,8 +39178,8 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
         eitp__trained_release(&trained);
     }
     if (status == EITP_OK)
-        eitp__log(host, EITP_LOG_INFO, "tokenizer: trained %ld tokens on %zu distinct pieces",
-                  (long)eitp_tokenizer_size(*out), words.count);
+        eitp__log_line(host, EITP_LOG_INFO, "tokenizer: trained %ld tokens on %zu distinct pieces",
+                       (long)eitp_tokenizer_size(*out), words.count);
     eitp__words_release(&words);
     return status;
 }
@@ -39192,7 +39196,7 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
 /* Four rounds are enough for large halves; halves of one or two bits need more. */
 enum { EITP__PERMUTATION_ROUNDS = 8 };
 
-EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position) {
+EITP__PRIVATE uint64_t eitp__shuffled_position(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position) {
     unsigned half_bits = 0;
     while (half_bits < 32 && (uint64_t)1 << 2 * half_bits < size)
         half_bits++;
@@ -39986,9 +39990,9 @@ static eitp_status eitp__text_reader_judge(const eitp__text_reader *reader, eitp
                           "%s: invalid %s at byte %llu (0x%02X); set encoding to that of the text, or turn off "
                           "strict_utf8 to replace such bytes by U+FFFD",
                           reader->path, encoding, first, byte);
-    eitp__log(reader->host, EITP_LOG_WARNING,
-              "%s: replaced %llu bytes of invalid %s by U+FFFD, the first at byte %llu (0x%02X)", reader->path,
-              (unsigned long long)count, encoding, first, byte);
+    eitp__log_line(reader->host, EITP_LOG_WARNING,
+                   "%s: replaced %llu bytes of invalid %s by U+FFFD, the first at byte %llu (0x%02X)", reader->path,
+                   (unsigned long long)count, encoding, first, byte);
     return EITP_OK;
 }
 
@@ -40913,10 +40917,10 @@ static int eitp__skips_row(const eitp__row_reader *rows, eitp_status status) {
 static void eitp__report_skipped(eitp__row_reader *rows, const eitp_error *error) {
     rows->skipped++;
     if (rows->skipped <= EITP__REPORTED_ROWS)
-        eitp__log(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
+        eitp__log_line(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
     if (rows->skipped == EITP__REPORTED_ROWS)
-        eitp__log(rows->reader.host, EITP_LOG_WARNING, "%s: more bad rows are counted and not reported",
-                  rows->reader.path);
+        eitp__log_line(rows->reader.host, EITP_LOG_WARNING, "%s: more bad rows are counted and not reported",
+                       rows->reader.path);
 }
 
 EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
@@ -40959,8 +40963,8 @@ EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: all %llu rows are bad; see the log, and check format and columns", path,
                           (unsigned long long)skipped);
-    eitp__log(host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)skipped,
-              (unsigned long long)(count + skipped));
+    eitp__log_line(host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)skipped,
+                   (unsigned long long)(count + skipped));
     return EITP_OK;
 }
 /* <<src/data/row_reader.c */
@@ -41342,7 +41346,8 @@ void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index) {
 uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number) {
     if (!count)
         return 0;
-    return shuffle == EITP_SHUFFLE_NONE ? number % count : eitp__permute(seed, number / count, count, number % count);
+    return shuffle == EITP_SHUFFLE_NONE ? number % count
+                                        : eitp__shuffled_position(seed, number / count, count, number % count);
 }
 /* <<src/data/windows.c */
 
@@ -41588,7 +41593,7 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
     if (status != EITP_OK)
         return status;
     if (reader->at == reader->end) {
-        eitp__log(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
+        eitp__log_line(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
         eitp__text_reader_close(reader);
         return EITP_OK;
     }
@@ -41597,7 +41602,7 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
     if (files->walk.is_listed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
     /* In a directory it may be the token file being written. */
-    eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
+    eitp__log_line(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
     eitp__text_reader_close(reader);
     return EITP_OK;
 }
@@ -41758,8 +41763,8 @@ static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) 
 static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
     const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
     if (length)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+        eitp__log_line(packer->host, EITP_LOG_WARNING,
+                       "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
 }
 
 static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
@@ -41814,10 +41819,10 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
                           config->paths[0], config->path_count > 1 ? " and the other paths" : "");
     if (info->end_of_text < 0 && info->document_count > 1)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
-                  "eos_token in its tokenizer_config.json",
-                  (unsigned long long)info->document_count);
+        eitp__log_line(packer->host, EITP_LOG_WARNING,
+                       "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
+                       "eos_token in its tokenizer_config.json",
+                       (unsigned long long)info->document_count);
     return eitp__token_writer_finish(&packer->writer, error);
 }
 
@@ -42037,8 +42042,8 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     if (status != EITP_OK)
         return status;
     if (is_skipped) {
-        eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a directory of a label",
-                  table->walk.path);
+        eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a directory of a label",
+                       table->walk.path);
         return EITP_OK;
     }
     config.columns[EITP__COLUMN_TEXT] = table->config.text_column;
@@ -42048,7 +42053,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     config.row_limit = table->config.row_limit;
     status = eitp__row_reader_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
     if (status == EITP_OK && !table->rows.reader.end)
-        eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
+        eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
     return status;
 }
 
@@ -43286,9 +43291,9 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
     *sequence = packer->config->sequence;
     if (sequence->max_length) {
         if (defaults.max_length && defaults.max_length != sequence->max_length)
-            eitp__log(packer->host, EITP_LOG_WARNING,
-                      "the tokenizer's truncation at %ld tokens is not applied: sequences may have %ld",
-                      (long)defaults.max_length, (long)sequence->max_length);
+            eitp__log_line(packer->host, EITP_LOG_WARNING,
+                           "the tokenizer's truncation at %ld tokens is not applied: sequences may have %ld",
+                           (long)defaults.max_length, (long)sequence->max_length);
         return eitp__labelled_check_length(packer, error);
     }
     if (defaults.max_length) {
@@ -43299,8 +43304,8 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
         sequence->max_length = defaults.model_max_length;
     }
     if (sequence->max_length)
-        eitp__log(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
-                  (long)sequence->max_length);
+        eitp__log_line(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
+                       (long)sequence->max_length);
     return eitp__labelled_check_length(packer, error);
 }
 
@@ -43451,7 +43456,7 @@ static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, co
         return status;
     }
     if (packer->info.skipped++ < EITP__LOGGED_EXAMPLES)
-        eitp__log(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
+        eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
     return EITP_OK;
 }
 
@@ -43512,8 +43517,9 @@ static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const 
 static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eitp_error *error) {
     eitp_labelled_info *info = &packer->info;
     if (info->skipped > EITP__LOGGED_EXAMPLES)
-        eitp__log(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
-                  (unsigned long long)info->skipped, (unsigned long long)packer->examples, (int)EITP__LOGGED_EXAMPLES);
+        eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
+                       (unsigned long long)info->skipped, (unsigned long long)packer->examples,
+                       (int)EITP__LOGGED_EXAMPLES);
     if (!packer->examples)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
     if (!packer->index.count)
@@ -47375,7 +47381,7 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
     eitp_status status = eitp__has_own_head(host, config, collection, &has_own_head, error);
     if (has_own_head) {
         config->tied = 0;
-        eitp__log(
+        eitp__log_line(
             host, EITP_LOG_WARNING,
             "'%s': %s differs from the token embedding although tie_word_embeddings is true; the head is not tied",
             directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
@@ -47634,16 +47640,17 @@ static void eitp__log_random(const eitp__load *load) {
     if (!size || load->random.failed)
         return;
     if (load->ignores_head)
-        eitp__log(host, EITP_LOG_WARNING,
-                  "'%s': the head is not used; these parameters are random until they are trained: %.*s",
-                  load->directory, size, names);
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "'%s': the head is not used; these parameters are random until they are trained: %.*s",
+                       load->directory, size, names);
     else if (eitp__names_head(load))
-        eitp__log(host, EITP_LOG_WARNING,
-                  "'%s': the weights lack parameters of the head in config.json, which are random: %.*s",
-                  load->directory, size, names);
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "'%s': the weights lack parameters of the head in config.json, which are random: %.*s",
+                       load->directory, size, names);
     else
-        eitp__log(host, EITP_LOG_INFO, "'%s' lacks these parameters, which are random until they are trained: %.*s",
-                  load->directory, size, names);
+        eitp__log_line(host, EITP_LOG_INFO,
+                       "'%s' lacks these parameters, which are random until they are trained: %.*s", load->directory,
+                       size, names);
 }
 
 /* Fails if the weights have a classifier with another number of labels. */
@@ -47674,8 +47681,8 @@ static void eitp__report_ignored(const eitp__load *load) {
     if (count > NAMED)
         snprintf(more, sizeof more, " and %zu more", count - NAMED);
     if (count)
-        eitp__log(&load->model->host, EITP_LOG_INFO, "ignored %zu tensor%s in '%s' not used by the model: %s%s", count,
-                  count == 1 ? "" : "s", load->directory, names, more);
+        eitp__log_line(&load->model->host, EITP_LOG_INFO, "ignored %zu tensor%s in '%s' not used by the model: %s%s",
+                       count, count == 1 ? "" : "s", load->directory, names, more);
 }
 
 static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
@@ -50127,7 +50134,7 @@ static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp
     if (!status)
         status = eitp__rename_path(host, path, to.data, error);
     if (!status)
-        eitp__log(host, EITP_LOG_WARNING, "%s; renamed '%s' to '%s'", damage.message, path, to.data);
+        eitp__log_line(host, EITP_LOG_WARNING, "%s; renamed '%s' to '%s'", damage.message, path, to.data);
     eitp__buffer_release(&to);
     return status;
 }
@@ -50219,7 +50226,7 @@ static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_erro
         list->items[list->count++].is_counted = head.is_counted;
     }
     if (status == EITP_ERROR_IO)
-        eitp__log(host, EITP_LOG_WARNING, "%s; the checkpoint is kept", found.message);
+        eitp__log_line(host, EITP_LOG_WARNING, "%s; the checkpoint is kept", found.message);
     if (status == EITP_ERROR_MEMORY && error)
         *error = found;
     return status == EITP_ERROR_MEMORY ? status : EITP_OK;
@@ -52646,7 +52653,7 @@ static void eitp__warn_of_order(const eitp__classification *c, const eitp_labell
     const char *names[EITP__LISTED_LABELS];
     for (int64_t i = 0; i < c->labels && i < EITP__LISTED_LABELS; i++)
         names[i] = eitp_model_label(c->model, i);
-    eitp__log(
+    eitp__log_line(
         &c->host, EITP_LOG_WARNING,
         "the labels of the data (%s) are not those of the model (%s), and are taken for them in this order; if its "
         "head was trained with another order, name its labels in id2label of its config.json",
@@ -55722,9 +55729,9 @@ static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
     trainer->loss_scale *= applied ? 2 : 0.5;
     trainer->skipped += !applied;
     trainer->scale_steps = 0;
-    eitp__log(&trainer->host, applied ? EITP_LOG_DEBUG : EITP_LOG_INFO,
-              "loss scale %g from step %lld on (%lld steps skipped so far)", trainer->loss_scale,
-              (long long)trainer->step + 2, (long long)trainer->skipped);
+    eitp__log_line(&trainer->host, applied ? EITP_LOG_DEBUG : EITP_LOG_INFO,
+                   "loss scale %g from step %lld on (%lld steps skipped so far)", trainer->loss_scale,
+                   (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
 static double eitp__learning_rate(const eitp_trainer_config *config, int64_t step) {
@@ -55834,10 +55841,11 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     trainer->torn = 0;
     trainer->step++;
     if (eitp__spikes_end(&trainer->spikes, &result))
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed for good, "
-                  "and is compared with the coming steps from now on",
-                  EITP__SPIKES_IN_A_ROW, (long long)trainer->step);
+        eitp__log_line(
+            &trainer->host, EITP_LOG_WARNING,
+            "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed for good, "
+            "and is compared with the coming steps from now on",
+            EITP__SPIKES_IN_A_ROW, (long long)trainer->step);
     *report = result;
     if (trainer->plans.config.after_step)
         trainer->plans.config.after_step(trainer->plans.config.user, report);
@@ -56032,20 +56040,21 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
     eitp_format_bytes(report->bytes_after, after, sizeof after);
     eitp_format_bytes(report->bytes_before, before, sizeof before);
     if (eitp__step_shapes_equal(a, b))
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "shrunk after step %lld: arena and gradients take %s instead of %s; %d values are recomputed, and "
-                  "results stay bit-identical",
-                  (long long)trainer->step, after, before, report->recomputed);
+        eitp__log_line(
+            &trainer->host, EITP_LOG_WARNING,
+            "shrunk after step %lld: arena and gradients take %s instead of %s; %d values are recomputed, and "
+            "results stay bit-identical",
+            (long long)trainer->step, after, before, report->recomputed);
     else
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "shrunk after step %lld: arena and gradients take %s instead of %s; batch size %lld, "
-                  "accumulation %lld, %lld per pass instead of %lld, %lld, %lld: the same samples per step, %s",
-                  (long long)trainer->step, after, before, (long long)b->batch_size, (long long)b->grad_accum,
-                  (long long)b->micro_batches_per_pass, (long long)a->batch_size, (long long)a->grad_accum,
-                  (long long)a->micro_batches_per_pass,
-                  eitp__step_shapes_keep_bits(&trainer->plans, a, b)
-                      ? "and bit-identical results"
-                      : "but the last bits differ from a run that was not shrunk");
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING,
+                       "shrunk after step %lld: arena and gradients take %s instead of %s; batch size %lld, "
+                       "accumulation %lld, %lld per pass instead of %lld, %lld, %lld: the same samples per step, %s",
+                       (long long)trainer->step, after, before, (long long)b->batch_size, (long long)b->grad_accum,
+                       (long long)b->micro_batches_per_pass, (long long)a->batch_size, (long long)a->grad_accum,
+                       (long long)a->micro_batches_per_pass,
+                       eitp__step_shapes_keep_bits(&trainer->plans, a, b)
+                           ? "and bit-identical results"
+                           : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
@@ -56679,7 +56688,7 @@ static eitp_status eitp__compare_samples(const eitp_trainer_config *mine, const 
 static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint) {
     const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
     const int same_bits = eitp__step_shapes_keep_bits(&trainer->plans, &mine, &theirs);
-    eitp__log(
+    eitp__log_line(
         &trainer->host, same_bits ? EITP_LOG_INFO : EITP_LOG_WARNING,
         "batch_size and grad_accum were %lld and %lld in '%s' and are %lld and %lld from here on: the same samples "
         "per step%s",
@@ -56693,16 +56702,16 @@ static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoin
     const char *here = eitp_optimizer_get(mine->config.optimizer_config.optimizer)->name;
     const char *there = eitp_optimizer_get(theirs->config.optimizer_config.optimizer)->name;
     if (strcmp(here, there))
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, there, theirs->precision, here, mine->precision);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING,
+                       "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
+                       checkpoint, there, theirs->precision, here, mine->precision);
     else if (strcmp(mine->precision, theirs->precision))
-        eitp__log(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
-                  theirs->precision, checkpoint, mine->precision);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
+                       theirs->precision, checkpoint, mine->precision);
     if (!strcmp(mine->precision, theirs->precision) && strcmp(mine->numerics, theirs->numerics))
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
-                  theirs->numerics, checkpoint, mine->numerics);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING,
+                       "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
+                       theirs->numerics, checkpoint, mine->numerics);
 }
 
 /* A hash of 0 is unknown. */
@@ -56771,8 +56780,8 @@ static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_differ
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",
                               checkpoint, setting->name, there, here);
-        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name, there,
-                  checkpoint, here);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name,
+                       there, checkpoint, here);
     }
     return EITP_OK;
 }
@@ -58197,7 +58206,7 @@ static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_l
     if (run->config.listener.notify)
         run->config.listener.notify(run->config.listener.user, &event);
     else
-        eitp__log(&run->host, event.level, "%s", event.message);
+        eitp__log_line(&run->host, event.level, "%s", event.message);
     if (is_recorded && kind != EITP_EVENT_STEP && kind != EITP_EVENT_EVALUATION)
         eitp__record_event(run, &event);
 }
@@ -59801,7 +59810,7 @@ EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trai
     return recovered ? recovered : status;
 }
 
-static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+static eitp_status eitp__run_find_start(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     int64_t newest = -1;
     eitp_status status;
     if (config->resume == EITP_RESUME_NEWEST)
@@ -59872,7 +59881,7 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
     if (!status)
         status = eitp__run_lock(run, error);
     if (!status)
-        status = eitp__run_find_checkpoint(run, config, error);
+        status = eitp__run_find_start(run, config, error);
     if (!status)
         status = eitp__run_check_writable(run, error);
     if (!status)
@@ -61202,7 +61211,7 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
 }
 
 /* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
-static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
+static eitp_status eitp__run_catch_up(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_status status = EITP_OK;
     int is_replaced = 1;
@@ -61227,7 +61236,7 @@ static eitp_status eitp__run_begin_observers(eitp_run *run, eitp_error *error) {
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     int64_t done;
-    eitp_status status = eitp__run_resume_trainer(run, error);
+    eitp_status status = eitp__run_catch_up(run, error);
     eitp__run_end_prefetch(run);
     done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
@@ -61462,7 +61471,7 @@ static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *direc
         *vanished = 1;
         status = EITP_OK;
     } else if (status == EITP_ERROR_FORMAT) {
-        eitp__log(host, EITP_LOG_WARNING, "%s; another checkpoint is used", problem.message);
+        eitp__log_line(host, EITP_LOG_WARNING, "%s; another checkpoint is used", problem.message);
         status = EITP_OK;
     } else if (error) {
         *error = problem;

@@ -37,7 +37,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
         if (status)
             return status;
         interface->describe(*backend, description, sizeof description);
-        eitp__log(host, EITP_LOG_DEBUG, "device %s: %s", automatic ? "auto" : name, description);
+        eitp__log_line(host, EITP_LOG_DEBUG, "device %s: %s", automatic ? "auto" : name, description);
         return EITP_OK;
     }
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s' (choose from auto, cpu, null)", name);

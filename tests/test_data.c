@@ -141,7 +141,7 @@ static void check_bijection(uint64_t size) {
     uint64_t found = 0;
     REQUIRE(seen != NULL);
     for (uint64_t i = 0; i < size; i++) {
-        uint64_t to = eitp__permute(7, size % 5, size, i);
+        uint64_t to = eitp__shuffled_position(7, size % 5, size, i);
         if (to < size && !seen[to]) {
             seen[to] = 1;
             found++;
@@ -169,19 +169,20 @@ static void test_permutation_keeps_its_values(void) {
     static const uint64_t seeds[3] = {1, 1, 2}, epochs[3] = {0, 1, 0};
     for (size_t k = 0; k < 3; k++)
         for (uint64_t i = 0; i < 10; i++)
-            CHECK(eitp__permute(seeds[k], epochs[k], 10, i) == expected[k][i]);
+            CHECK(eitp__shuffled_position(seeds[k], epochs[k], 10, i) == expected[k][i]);
     const uint64_t size = ((uint64_t)1 << 45) + 1, seed = ((uint64_t)1 << 40) + 7;
-    CHECK(eitp__permute(seed, 3, size, 0) == 24510141942399u);
-    CHECK(eitp__permute(seed, 3, size, 1) == 21375730416393u);
-    CHECK(eitp__permute(seed, 3, size, (uint64_t)1 << 44) == 365377447648u);
-    CHECK(eitp__permute(1, 1, UINT64_MAX, UINT64_MAX - 1) < UINT64_MAX);
+    CHECK(eitp__shuffled_position(seed, 3, size, 0) == 24510141942399u);
+    CHECK(eitp__shuffled_position(seed, 3, size, 1) == 21375730416393u);
+    CHECK(eitp__shuffled_position(seed, 3, size, (uint64_t)1 << 44) == 365377447648u);
+    CHECK(eitp__shuffled_position(1, 1, UINT64_MAX, UINT64_MAX - 1) < UINT64_MAX);
 }
 
 /* Number of positions at which two orders of 1000 agree: about one. */
 static int shared_places(uint64_t seed_a, uint64_t epoch_a, uint64_t seed_b, uint64_t epoch_b) {
     int shared = 0;
     for (uint64_t i = 0; i < 1000; i++)
-        shared += eitp__permute(seed_a, epoch_a, 1000, i) == eitp__permute(seed_b, epoch_b, 1000, i);
+        shared +=
+            eitp__shuffled_position(seed_a, epoch_a, 1000, i) == eitp__shuffled_position(seed_b, epoch_b, 1000, i);
     return shared;
 }
 
@@ -193,8 +194,8 @@ static void test_permutation_differs_by_epoch_and_seed(void) {
     CHECK(shared_places(1, 0, 1, high) < 10);
     int fixed = 0, followed = 0;
     for (uint64_t i = 0; i < 1000; i++) {
-        fixed += eitp__permute(1, 0, 1000, i) == i;
-        followed += eitp__permute(1, 0, 1000, (i + 1) % 1000) == eitp__permute(1, 0, 1000, i) + 1;
+        fixed += eitp__shuffled_position(1, 0, 1000, i) == i;
+        followed += eitp__shuffled_position(1, 0, 1000, (i + 1) % 1000) == eitp__shuffled_position(1, 0, 1000, i) + 1;
     }
     CHECK_THAT(fixed < 10 && followed < 10, "%d stay, %d follow their neighbour", fixed, followed);
 }
@@ -208,7 +209,7 @@ static void test_permutation_is_uniform(void) {
         double expected = (double)epochs / (double)size, sum = 0, freedom = (double)((size - 1) * (size - 1));
         for (int epoch = 0; epoch < epochs; epoch++)
             for (uint64_t i = 0; i < size; i++)
-                counts[i][eitp__permute(5, (uint64_t)epoch, size, i)]++;
+                counts[i][eitp__shuffled_position(5, (uint64_t)epoch, size, i)]++;
         for (uint64_t i = 0; i < size; i++)
             for (uint64_t j = 0; j < size; j++)
                 sum += (counts[i][j] - expected) * (counts[i][j] - expected) / expected;
@@ -1229,7 +1230,7 @@ static void test_shuffled_samples(void) {
         char seen[399] = EITP__ZERO;
         for (uint64_t i = 0; i < 399; i++) {
             uint64_t index = eitp_sample_index(EITP_SHUFFLE_WINDOWS, 1, 399, epoch * 399 + i);
-            CHECK(index == eitp__permute(1, epoch, 399, i) && !seen[index]);
+            CHECK(index == eitp__shuffled_position(1, epoch, 399, i) && !seen[index]);
             seen[index] = 1;
             changed += index != i;
         }

@@ -130,10 +130,11 @@ static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_
 static void eitp__start_threads(eitp__cpu *cpu) {
     int threads = eitp__team_start(eitp__threads_within_limits(&cpu->base.host, cpu->threads));
     if (threads < cpu->threads)
-        eitp__log(&cpu->base.host, EITP_LOG_WARNING,
-                  "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
-                  "or ask for %d",
-                  threads, threads == 1 ? "" : "s", cpu->threads, threads);
+        eitp__log_line(
+            &cpu->base.host, EITP_LOG_WARNING,
+            "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
+            "or ask for %d",
+            threads, threads == 1 ? "" : "s", cpu->threads, threads);
     cpu->threads = threads;
 }
 
@@ -155,12 +156,12 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
     cpu->isa = isa;
     cpu->threads = config->threads ? config->threads : eitp__thread_limit();
     if (!EITP__WITH_OPENMP && cpu->threads > 1) {
-        eitp__log(host, EITP_LOG_WARNING, "this build has no OpenMP: 1 thread instead of %d; compile with -fopenmp",
-                  cpu->threads);
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "this build has no OpenMP: 1 thread instead of %d; compile with -fopenmp", cpu->threads);
         cpu->threads = 1;
     }
 #ifndef __OPTIMIZE__
-    eitp__log(host, EITP_LOG_WARNING, "this build is not optimised and will be slow; compile with -O2");
+    eitp__log_line(host, EITP_LOG_WARNING, "this build is not optimised and will be slow; compile with -O2");
 #endif
     for (int i = 0; i <= (int)isa; i++)
         eitp__cpu_sets[i].register_kernels(&cpu->table);

@@ -1,6 +1,6 @@
 #include "base/log.h"
 
-EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const char *format, ...) {
+EITP__PRIVATE void eitp__log_line(const eitp_host *host, eitp_log_level level, const char *format, ...) {
     char message[1024];
     va_list arguments;
     if (!host->log.write)

@@ -4,6 +4,7 @@
 
 #include "base/platform.h"
 
-EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const char *format, ...) EITP__PRINTF(3, 4);
+EITP__PRIVATE void eitp__log_line(const eitp_host *host, eitp_log_level level, const char *format, ...)
+    EITP__PRINTF(3, 4);
 
 #endif

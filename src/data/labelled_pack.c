@@ -47,9 +47,9 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
     *sequence = packer->config->sequence;
     if (sequence->max_length) {
         if (defaults.max_length && defaults.max_length != sequence->max_length)
-            eitp__log(packer->host, EITP_LOG_WARNING,
-                      "the tokenizer's truncation at %ld tokens is not applied: sequences may have %ld",
-                      (long)defaults.max_length, (long)sequence->max_length);
+            eitp__log_line(packer->host, EITP_LOG_WARNING,
+                           "the tokenizer's truncation at %ld tokens is not applied: sequences may have %ld",
+                           (long)defaults.max_length, (long)sequence->max_length);
         return eitp__labelled_check_length(packer, error);
     }
     if (defaults.max_length) {
@@ -60,8 +60,8 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
         sequence->max_length = defaults.model_max_length;
     }
     if (sequence->max_length)
-        eitp__log(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
-                  (long)sequence->max_length);
+        eitp__log_line(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
+                       (long)sequence->max_length);
     return eitp__labelled_check_length(packer, error);
 }
 
@@ -212,7 +212,7 @@ static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, co
         return status;
     }
     if (packer->info.skipped++ < EITP__LOGGED_EXAMPLES)
-        eitp__log(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
+        eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
     return EITP_OK;
 }
 
@@ -273,8 +273,9 @@ static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const 
 static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eitp_error *error) {
     eitp_labelled_info *info = &packer->info;
     if (info->skipped > EITP__LOGGED_EXAMPLES)
-        eitp__log(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
-                  (unsigned long long)info->skipped, (unsigned long long)packer->examples, (int)EITP__LOGGED_EXAMPLES);
+        eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
+                       (unsigned long long)info->skipped, (unsigned long long)packer->examples,
+                       (int)EITP__LOGGED_EXAMPLES);
     if (!packer->examples)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
     if (!packer->index.count)

@@ -64,8 +64,8 @@ static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) 
 static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
     const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
     if (length)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+        eitp__log_line(packer->host, EITP_LOG_WARNING,
+                       "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
 }
 
 static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
@@ -120,10 +120,10 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
                           config->paths[0], config->path_count > 1 ? " and the other paths" : "");
     if (info->end_of_text < 0 && info->document_count > 1)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
-                  "eos_token in its tokenizer_config.json",
-                  (unsigned long long)info->document_count);
+        eitp__log_line(packer->host, EITP_LOG_WARNING,
+                       "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
+                       "eos_token in its tokenizer_config.json",
+                       (unsigned long long)info->document_count);
     return eitp__token_writer_finish(&packer->writer, error);
 }
 

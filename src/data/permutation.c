@@ -11,7 +11,7 @@
 /* Four rounds are enough for large halves; halves of one or two bits need more. */
 enum { EITP__PERMUTATION_ROUNDS = 8 };
 
-EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position) {
+EITP__PRIVATE uint64_t eitp__shuffled_position(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position) {
     unsigned half_bits = 0;
     while (half_bits < 32 && (uint64_t)1 << 2 * half_bits < size)
         half_bits++;

@@ -338,10 +338,10 @@ static int eitp__skips_row(const eitp__row_reader *rows, eitp_status status) {
 static void eitp__report_skipped(eitp__row_reader *rows, const eitp_error *error) {
     rows->skipped++;
     if (rows->skipped <= EITP__REPORTED_ROWS)
-        eitp__log(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
+        eitp__log_line(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
     if (rows->skipped == EITP__REPORTED_ROWS)
-        eitp__log(rows->reader.host, EITP_LOG_WARNING, "%s: more bad rows are counted and not reported",
-                  rows->reader.path);
+        eitp__log_line(rows->reader.host, EITP_LOG_WARNING, "%s: more bad rows are counted and not reported",
+                       rows->reader.path);
 }
 
 EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
@@ -384,7 +384,7 @@ EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: all %llu rows are bad; see the log, and check format and columns", path,
                           (unsigned long long)skipped);
-    eitp__log(host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)skipped,
-              (unsigned long long)(count + skipped));
+    eitp__log_line(host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)skipped,
+                   (unsigned long long)(count + skipped));
     return EITP_OK;
 }

@@ -196,8 +196,8 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     if (status != EITP_OK)
         return status;
     if (is_skipped) {
-        eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a directory of a label",
-                  table->walk.path);
+        eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a directory of a label",
+                       table->walk.path);
         return EITP_OK;
     }
     config.columns[EITP__COLUMN_TEXT] = table->config.text_column;
@@ -207,7 +207,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     config.row_limit = table->config.row_limit;
     status = eitp__row_reader_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
     if (status == EITP_OK && !table->rows.reader.end)
-        eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
+        eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
     return status;
 }
 

@@ -159,7 +159,7 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
     if (status != EITP_OK)
         return status;
     if (reader->at == reader->end) {
-        eitp__log(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
+        eitp__log_line(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
         eitp__text_reader_close(reader);
         return EITP_OK;
     }
@@ -168,7 +168,7 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
     if (files->walk.is_listed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
     /* In a directory it may be the token file being written. */
-    eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
+    eitp__log_line(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
     eitp__text_reader_close(reader);
     return EITP_OK;
 }

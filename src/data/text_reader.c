@@ -135,9 +135,9 @@ static eitp_status eitp__text_reader_judge(const eitp__text_reader *reader, eitp
                           "%s: invalid %s at byte %llu (0x%02X); set encoding to that of the text, or turn off "
                           "strict_utf8 to replace such bytes by U+FFFD",
                           reader->path, encoding, first, byte);
-    eitp__log(reader->host, EITP_LOG_WARNING,
-              "%s: replaced %llu bytes of invalid %s by U+FFFD, the first at byte %llu (0x%02X)", reader->path,
-              (unsigned long long)count, encoding, first, byte);
+    eitp__log_line(reader->host, EITP_LOG_WARNING,
+                   "%s: replaced %llu bytes of invalid %s by U+FFFD, the first at byte %llu (0x%02X)", reader->path,
+                   (unsigned long long)count, encoding, first, byte);
     return EITP_OK;
 }
 

@@ -98,5 +98,6 @@ void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index) {
 uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number) {
     if (!count)
         return 0;
-    return shuffle == EITP_SHUFFLE_NONE ? number % count : eitp__permute(seed, number / count, count, number % count);
+    return shuffle == EITP_SHUFFLE_NONE ? number % count
+                                        : eitp__shuffled_position(seed, number / count, count, number % count);
 }

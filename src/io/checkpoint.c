@@ -210,7 +210,7 @@ static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp
     if (!status)
         status = eitp__rename_path(host, path, to.data, error);
     if (!status)
-        eitp__log(host, EITP_LOG_WARNING, "%s; renamed '%s' to '%s'", damage.message, path, to.data);
+        eitp__log_line(host, EITP_LOG_WARNING, "%s; renamed '%s' to '%s'", damage.message, path, to.data);
     eitp__buffer_release(&to);
     return status;
 }
@@ -302,7 +302,7 @@ static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_erro
         list->items[list->count++].is_counted = head.is_counted;
     }
     if (status == EITP_ERROR_IO)
-        eitp__log(host, EITP_LOG_WARNING, "%s; the checkpoint is kept", found.message);
+        eitp__log_line(host, EITP_LOG_WARNING, "%s; the checkpoint is kept", found.message);
     if (status == EITP_ERROR_MEMORY && error)
         *error = found;
     return status == EITP_ERROR_MEMORY ? status : EITP_OK;

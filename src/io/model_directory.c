@@ -189,7 +189,7 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
     eitp_status status = eitp__has_own_head(host, config, collection, &has_own_head, error);
     if (has_own_head) {
         config->tied = 0;
-        eitp__log(
+        eitp__log_line(
             host, EITP_LOG_WARNING,
             "'%s': %s differs from the token embedding although tie_word_embeddings is true; the head is not tied",
             directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
@@ -448,16 +448,17 @@ static void eitp__log_random(const eitp__load *load) {
     if (!size || load->random.failed)
         return;
     if (load->ignores_head)
-        eitp__log(host, EITP_LOG_WARNING,
-                  "'%s': the head is not used; these parameters are random until they are trained: %.*s",
-                  load->directory, size, names);
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "'%s': the head is not used; these parameters are random until they are trained: %.*s",
+                       load->directory, size, names);
     else if (eitp__names_head(load))
-        eitp__log(host, EITP_LOG_WARNING,
-                  "'%s': the weights lack parameters of the head in config.json, which are random: %.*s",
-                  load->directory, size, names);
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "'%s': the weights lack parameters of the head in config.json, which are random: %.*s",
+                       load->directory, size, names);
     else
-        eitp__log(host, EITP_LOG_INFO, "'%s' lacks these parameters, which are random until they are trained: %.*s",
-                  load->directory, size, names);
+        eitp__log_line(host, EITP_LOG_INFO,
+                       "'%s' lacks these parameters, which are random until they are trained: %.*s", load->directory,
+                       size, names);
 }
 
 /* Fails if the weights have a classifier with another number of labels. */
@@ -488,8 +489,8 @@ static void eitp__report_ignored(const eitp__load *load) {
     if (count > NAMED)
         snprintf(more, sizeof more, " and %zu more", count - NAMED);
     if (count)
-        eitp__log(&load->model->host, EITP_LOG_INFO, "ignored %zu tensor%s in '%s' not used by the model: %s%s", count,
-                  count == 1 ? "" : "s", load->directory, names, more);
+        eitp__log_line(&load->model->host, EITP_LOG_INFO, "ignored %zu tensor%s in '%s' not used by the model: %s%s",
+                       count, count == 1 ? "" : "s", load->directory, names, more);
 }
 
 static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {

@@ -158,7 +158,8 @@ static eitp_tensor *eitp__affine_ids(eitp_tensor *ids, double scale, double shif
 }
 
 /* The rows of the position embedding. */
-static eitp_tensor *eitp__model_positions(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+static eitp_tensor *eitp__model_position_rows(const eitp_model *model, eitp_graph *graph,
+                                              const eitp_model_inputs *inputs) {
     const int64_t first = model->config.first_position;
     return eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING),
                           first ? eitp__affine_ids(inputs->positions, 1, (double)first) : inputs->positions);
@@ -175,7 +176,7 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;
     if (has_positions)
-        positions = eitp__model_positions(model, graph, inputs);
+        positions = eitp__model_position_rows(model, graph, inputs);
     table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);

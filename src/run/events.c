@@ -59,7 +59,7 @@ static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_l
     if (run->config.listener.notify)
         run->config.listener.notify(run->config.listener.user, &event);
     else
-        eitp__log(&run->host, event.level, "%s", event.message);
+        eitp__log_line(&run->host, event.level, "%s", event.message);
     if (is_recorded && kind != EITP_EVENT_STEP && kind != EITP_EVENT_EVALUATION)
         eitp__record_event(run, &event);
 }

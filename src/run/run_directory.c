@@ -182,7 +182,7 @@ EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trai
     return recovered ? recovered : status;
 }
 
-static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+static eitp_status eitp__run_find_start(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     int64_t newest = -1;
     eitp_status status;
     if (config->resume == EITP_RESUME_NEWEST)
@@ -253,7 +253,7 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
     if (!status)
         status = eitp__run_lock(run, error);
     if (!status)
-        status = eitp__run_find_checkpoint(run, config, error);
+        status = eitp__run_find_start(run, config, error);
     if (!status)
         status = eitp__run_check_writable(run, error);
     if (!status)

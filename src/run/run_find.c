@@ -94,7 +94,7 @@ static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *direc
         *vanished = 1;
         status = EITP_OK;
     } else if (status == EITP_ERROR_FORMAT) {
-        eitp__log(host, EITP_LOG_WARNING, "%s; another checkpoint is used", problem.message);
+        eitp__log_line(host, EITP_LOG_WARNING, "%s; another checkpoint is used", problem.message);
         status = EITP_OK;
     } else if (error) {
         *error = problem;

@@ -87,7 +87,7 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
 }
 
 /* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
-static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
+static eitp_status eitp__run_catch_up(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_status status = EITP_OK;
     int is_replaced = 1;
@@ -112,7 +112,7 @@ static eitp_status eitp__run_begin_observers(eitp_run *run, eitp_error *error) {
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     int64_t done;
-    eitp_status status = eitp__run_resume_trainer(run, error);
+    eitp_status status = eitp__run_catch_up(run, error);
     eitp__run_end_prefetch(run);
     done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;

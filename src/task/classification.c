@@ -357,7 +357,7 @@ static void eitp__warn_of_order(const eitp__classification *c, const eitp_labell
     const char *names[EITP__LISTED_LABELS];
     for (int64_t i = 0; i < c->labels && i < EITP__LISTED_LABELS; i++)
         names[i] = eitp_model_label(c->model, i);
-    eitp__log(
+    eitp__log_line(
         &c->host, EITP_LOG_WARNING,
         "the labels of the data (%s) are not those of the model (%s), and are taken for them in this order; if its "
         "head was trained with another order, name its labels in id2label of its config.json",

@@ -125,7 +125,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     if (!status)
         status = eitp__open_offload_file(created, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
-        eitp__log(&created->host, EITP_LOG_DEBUG, "precision auto: %s", eitp_context_precision_name(created));
+        eitp__log_line(&created->host, EITP_LOG_DEBUG, "precision auto: %s", eitp_context_precision_name(created));
     if (status) {
         if (created->segments)
             eitp__segments_release(created->segments);

@@ -47,7 +47,7 @@ static void eitp__add_edge(eitp__order *order, int from, int to) {
 }
 
 /* The tensor behind views, which stands for the value. */
-static eitp_tensor *eitp__version(eitp_tensor *tensor) {
+static eitp_tensor *eitp__behind_views(eitp_tensor *tensor) {
     tensor = eitp__lowered(tensor);
     while (tensor->node && eitp__is_view(tensor->node))
         tensor = eitp__lowered(tensor->node->inputs[0]);
@@ -63,7 +63,7 @@ static int eitp__overlap(eitp_tensor *a, eitp_tensor *b) {
 }
 
 static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) {
-    int *first = &order->first_reader[eitp__version(tensor)->id];
+    int *first = &order->first_reader[eitp__behind_views(tensor)->id];
     eitp__reader *reader;
     if (order->failed || !eitp__reserve(order->host, (void **)&order->readers, &order->reader_capacity,
                                         order->reader_count + 1, sizeof *order->readers)) {
@@ -79,7 +79,7 @@ static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) 
 
 /* Orders all other readers of a value, or of the rows that are replaced, before step `writer`, which replaces it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
-    for (int r = order->first_reader[eitp__version(replaced)->id]; r >= 0; r = order->readers[r].next) {
+    for (int r = order->first_reader[eitp__behind_views(replaced)->id]; r >= 0; r = order->readers[r].next) {
         order->plan->visits.order++;
         if (order->readers[r].step != writer && eitp__overlap(order->readers[r].tensor, replaced))
             eitp__add_edge(order, order->readers[r].step, writer);
@@ -98,7 +98,7 @@ static void eitp__make_edges(eitp__order *order) {
             eitp_tensor *x = eitp__step_read(step, i);
             if (!x)
                 continue;
-            eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
+            eitp__add_edge(order, order->producer[eitp__behind_views(x)->id], (int)s);
             eitp__add_reader(order, (int)s, x);
         }
     }

@@ -164,8 +164,9 @@ static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_t
                           "%s: line %zu: the tokenizer lacks the eos_token \"%.*s\"; save both files together with "
                           "save_pretrained of transformers",
                           eitp__special_file_name(file), value->line, shown, content->text);
-    eitp__log(loader->host, EITP_LOG_WARNING, "%s: line %zu: the tokenizer lacks the %s \"%.*s\", which is ignored",
-              eitp__special_file_name(file), value->line, value->name, shown, content->text);
+    eitp__log_line(loader->host, EITP_LOG_WARNING,
+                   "%s: line %zu: the tokenizer lacks the %s \"%.*s\", which is ignored", eitp__special_file_name(file),
+                   value->line, value->name, shown, content->text);
     *id = -2;
     return EITP_OK;
 }
@@ -212,8 +213,8 @@ static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *err
         return EITP_OK;
     eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
     if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
-        eitp__log(loader->host, EITP_LOG_WARNING, "tokenizer_config.json overrides add_prefix_space: it is %s",
-                  add_prefix_space ? "true" : "false");
+        eitp__log_line(loader->host, EITP_LOG_WARNING, "tokenizer_config.json overrides add_prefix_space: it is %s",
+                       add_prefix_space ? "true" : "false");
     tokenizer->add_prefix_space = add_prefix_space;
     return status;
 }

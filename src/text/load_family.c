@@ -26,8 +26,8 @@ static void eitp__mark_family(eitp__loader *loader, int family) {
         if (!text || eitp__special_token_value(loader->files, (eitp_special_token)which, &file))
             continue; /* eitp__load_special_tokens finds those that files name */
         if (!eitp__load_mark_special(loader, text, strlen(text)) && family != EITP__FAMILY_GPT2)
-            eitp__log(loader->host, EITP_LOG_WARNING, "the vocabulary lacks the %s \"%s\"",
-                      eitp__special_token_name((eitp_special_token)which), text);
+            eitp__log_line(loader->host, EITP_LOG_WARNING, "the vocabulary lacks the %s \"%s\"",
+                           eitp__special_token_name((eitp_special_token)which), text);
     }
 }
 

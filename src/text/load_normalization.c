@@ -46,13 +46,13 @@ EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_er
     if (status == EITP_OK && tokenizer->has_normalizer)
         status = eitp__override_normalization(loader, &tokenizer->normalization, error);
     if (status == EITP_OK && memcmp(&before, &tokenizer->normalization, sizeof before))
-        eitp__log(loader->host, EITP_LOG_WARNING,
-                  "tokenizer_config.json overrides the normalizer: do_lower_case is %s, strip_accents %s, "
-                  "tokenize_chinese_chars %s",
-                  tokenizer->normalization.lowercase ? "true" : "false",
-                  tokenizer->normalization.strip_accents < 0   ? "null"
-                  : tokenizer->normalization.strip_accents > 0 ? "true"
-                                                               : "false",
-                  tokenizer->normalization.handle_chinese_chars ? "true" : "false");
+        eitp__log_line(loader->host, EITP_LOG_WARNING,
+                       "tokenizer_config.json overrides the normalizer: do_lower_case is %s, strip_accents %s, "
+                       "tokenize_chinese_chars %s",
+                       tokenizer->normalization.lowercase ? "true" : "false",
+                       tokenizer->normalization.strip_accents < 0   ? "null"
+                       : tokenizer->normalization.strip_accents > 0 ? "true"
+                                                                    : "false",
+                       tokenizer->normalization.handle_chinese_chars ? "true" : "false");
     return status;
 }

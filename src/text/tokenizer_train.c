@@ -149,9 +149,9 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     eitp__words_init(&words, host, limit < limit_largest ? limit : limit_largest);
     status = eitp__count_pieces(&words, family, source, error);
     if (status == EITP_OK && words.dropped)
-        eitp__log(host, EITP_LOG_WARNING,
-                  "tokenizer: dropped %llu occurrences of rare pieces to stay within %llu bytes",
-                  (unsigned long long)words.dropped, (unsigned long long)words.limit);
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "tokenizer: dropped %llu occurrences of rare pieces to stay within %llu bytes",
+                       (unsigned long long)words.dropped, (unsigned long long)words.limit);
     if (status == EITP_OK) {
         status = eitp__train_merges(&trained, &words, (size_t)(config->vocabulary_size - family->count),
                                     (uint64_t)config->minimum_frequency, error);
@@ -160,8 +160,8 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
         eitp__trained_release(&trained);
     }
     if (status == EITP_OK)
-        eitp__log(host, EITP_LOG_INFO, "tokenizer: trained %ld tokens on %zu distinct pieces",
-                  (long)eitp_tokenizer_size(*out), words.count);
+        eitp__log_line(host, EITP_LOG_INFO, "tokenizer: trained %ld tokens on %zu distinct pieces",
+                       (long)eitp_tokenizer_size(*out), words.count);
     eitp__words_release(&words);
     return status;
 }

@@ -53,7 +53,7 @@ static eitp_status eitp__compare_samples(const eitp_trainer_config *mine, const 
 static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint) {
     const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
     const int same_bits = eitp__step_shapes_keep_bits(&trainer->plans, &mine, &theirs);
-    eitp__log(
+    eitp__log_line(
         &trainer->host, same_bits ? EITP_LOG_INFO : EITP_LOG_WARNING,
         "batch_size and grad_accum were %lld and %lld in '%s' and are %lld and %lld from here on: the same samples "
         "per step%s",
@@ -67,16 +67,16 @@ static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoin
     const char *here = eitp_optimizer_get(mine->config.optimizer_config.optimizer)->name;
     const char *there = eitp_optimizer_get(theirs->config.optimizer_config.optimizer)->name;
     if (strcmp(here, there))
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, there, theirs->precision, here, mine->precision);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING,
+                       "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
+                       checkpoint, there, theirs->precision, here, mine->precision);
     else if (strcmp(mine->precision, theirs->precision))
-        eitp__log(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
-                  theirs->precision, checkpoint, mine->precision);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
+                       theirs->precision, checkpoint, mine->precision);
     if (!strcmp(mine->precision, theirs->precision) && strcmp(mine->numerics, theirs->numerics))
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
-                  theirs->numerics, checkpoint, mine->numerics);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING,
+                       "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
+                       theirs->numerics, checkpoint, mine->numerics);
 }
 
 /* A hash of 0 is unknown. */
@@ -145,8 +145,8 @@ static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_differ
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",
                               checkpoint, setting->name, there, here);
-        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name, there,
-                  checkpoint, here);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name,
+                       there, checkpoint, here);
     }
     return EITP_OK;
 }

@@ -117,20 +117,21 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
     eitp_format_bytes(report->bytes_after, after, sizeof after);
     eitp_format_bytes(report->bytes_before, before, sizeof before);
     if (eitp__step_shapes_equal(a, b))
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "shrunk after step %lld: arena and gradients take %s instead of %s; %d values are recomputed, and "
-                  "results stay bit-identical",
-                  (long long)trainer->step, after, before, report->recomputed);
+        eitp__log_line(
+            &trainer->host, EITP_LOG_WARNING,
+            "shrunk after step %lld: arena and gradients take %s instead of %s; %d values are recomputed, and "
+            "results stay bit-identical",
+            (long long)trainer->step, after, before, report->recomputed);
     else
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "shrunk after step %lld: arena and gradients take %s instead of %s; batch size %lld, "
-                  "accumulation %lld, %lld per pass instead of %lld, %lld, %lld: the same samples per step, %s",
-                  (long long)trainer->step, after, before, (long long)b->batch_size, (long long)b->grad_accum,
-                  (long long)b->micro_batches_per_pass, (long long)a->batch_size, (long long)a->grad_accum,
-                  (long long)a->micro_batches_per_pass,
-                  eitp__step_shapes_keep_bits(&trainer->plans, a, b)
-                      ? "and bit-identical results"
-                      : "but the last bits differ from a run that was not shrunk");
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING,
+                       "shrunk after step %lld: arena and gradients take %s instead of %s; batch size %lld, "
+                       "accumulation %lld, %lld per pass instead of %lld, %lld, %lld: the same samples per step, %s",
+                       (long long)trainer->step, after, before, (long long)b->batch_size, (long long)b->grad_accum,
+                       (long long)b->micro_batches_per_pass, (long long)a->batch_size, (long long)a->grad_accum,
+                       (long long)a->micro_batches_per_pass,
+                       eitp__step_shapes_keep_bits(&trainer->plans, a, b)
+                           ? "and bit-identical results"
+                           : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {

@@ -139,9 +139,9 @@ static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
     trainer->loss_scale *= applied ? 2 : 0.5;
     trainer->skipped += !applied;
     trainer->scale_steps = 0;
-    eitp__log(&trainer->host, applied ? EITP_LOG_DEBUG : EITP_LOG_INFO,
-              "loss scale %g from step %lld on (%lld steps skipped so far)", trainer->loss_scale,
-              (long long)trainer->step + 2, (long long)trainer->skipped);
+    eitp__log_line(&trainer->host, applied ? EITP_LOG_DEBUG : EITP_LOG_INFO,
+                   "loss scale %g from step %lld on (%lld steps skipped so far)", trainer->loss_scale,
+                   (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
 static double eitp__learning_rate(const eitp_trainer_config *config, int64_t step) {
@@ -251,10 +251,11 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     trainer->torn = 0;
     trainer->step++;
     if (eitp__spikes_end(&trainer->spikes, &result))
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed for good, "
-                  "and is compared with the coming steps from now on",
-                  EITP__SPIKES_IN_A_ROW, (long long)trainer->step);
+        eitp__log_line(
+            &trainer->host, EITP_LOG_WARNING,
+            "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed for good, "
+            "and is compared with the coming steps from now on",
+            EITP__SPIKES_IN_A_ROW, (long long)trainer->step);
     *report = result;
     if (trainer->plans.config.after_step)
         trainer->plans.config.after_step(trainer->plans.config.user, report);

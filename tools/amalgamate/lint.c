@@ -422,7 +422,7 @@ static void check_calls(source *file) {
         if (is_one_of(t, never, COUNT(never)))
             finding(file->path, t->line,
                     "%.*s(): the library never exits, aborts or prints; return eitp__fail(...), or "
-                    "use eitp__log()",
+                    "use eitp__log_line()",
                     (int)t->length, t->start);
         if (!is_one_of(t, memory, COUNT(memory)))
             continue;
