@@ -71,6 +71,11 @@ TEMPLATES := $(wildcard src/*/*.inc kernels/*.inc kernels/*/*.inc backends/*/*.i
 AMALGAMATE := $(sort $(wildcard tools/amalgamate/*.c))
 COMMAND := $(sort $(wildcard tools/command/*.c tools/command/*/*.c))
 EXAMPLES := $(sort $(wildcard examples/*.c))
+TESTS := $(basename $(sort $(wildcard tests/*/test_*.c)))
+EMULATED := $(filter %_emulated,$(TESTS))
+FUZZERS := $(basename $(sort $(wildcard tests/fuzz/fuzz_*.c)))
+# Programs that tests use.
+HELPERS := tests/run/verify_checkpoints
 
 VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base/base.h)
 
@@ -90,7 +95,7 @@ FUZZ_LINK := -fsanitize=fuzzer -lm
 else
 FUZZ_CC := $(CC)
 INSTRUMENTED := $(SANITIZERS)
-FUZZ_LINK := tools/fuzz_main.c -lm
+FUZZ_LINK := tests/fuzz/main.c -lm
 endif
 # Targets read files: they need one kernel set.
 FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -I$(BUILD)/split -Isrc -I. -O1
@@ -210,7 +215,7 @@ $(BUILD)/fuzz/libeitp.a: $(MODULES:%.c=$(BUILD)/fuzz/%.o)
 	$(call say,AR,$@)
 	$(archive)
 
-link_split = $(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
+link_split = $(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/split/eitp: $(COMMAND_OBJECTS) $(BUILD)/split/libeitp.a
 	$(call say,LINK,$@)
 	$(link_split) $(DLOPEN_LIBRARY)
@@ -218,35 +223,25 @@ $(BUILD)/split/examples/%: examples/%.c $(BUILD)/split/libeitp.a $(BUILD)/declar
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $(filter %.c %.a,$^) -o $@ $(LIBRARIES)
-$(BUILD)/split/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/split/libeitp.a
+$(patsubst %,$(BUILD)/split/%,$(TESTS) $(HELPERS)): $(BUILD)/split/%: $(BUILD)/split/%.o $(BUILD)/split/libeitp.a
 	$(call say,LINK,$@)
 	$(link_split)
-$(BUILD)/split/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(BUILD)/split/tests/emulated.o \
-	$(BUILD)/split/libeitp.a
-	$(call say,LINK,$@)
-	$(link_split)
+$(EMULATED:%=$(BUILD)/split/%): $(BUILD)/split/tests/support/emulated.o
 
-# Programs that tests use.
-$(BUILD)/split/tests/verify_%: $(BUILD)/split/tests/verify_%.o $(BUILD)/split/libeitp.a
-	$(call say,LINK,$@)
-	$(link_split)
-
-link_sanitized = $(Q)$(CC) $(SANITIZERS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
-$(BUILD)/sanitized/tests/test_%: $(BUILD)/sanitized/tests/test_%.o $(BUILD)/sanitized/libeitp.a
+link_sanitized = $(Q)$(CC) $(SANITIZERS) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBRARIES)
+$(TESTS:%=$(BUILD)/sanitized/%): $(BUILD)/sanitized/%: $(BUILD)/sanitized/%.o $(BUILD)/sanitized/libeitp.a
 	$(call say,LINK,$@)
 	$(link_sanitized)
-$(BUILD)/sanitized/tests/test_%_emulated: $(BUILD)/sanitized/tests/test_%_emulated.o $(BUILD)/sanitized/tests/emulated.o \
-	$(BUILD)/sanitized/libeitp.a
-	$(call say,LINK,$@)
-	$(link_sanitized)
+$(EMULATED:%=$(BUILD)/sanitized/%): $(BUILD)/sanitized/tests/support/emulated.o
 
 # Tests on the test device: of the library, the list of devices is another one.
 $(BUILD)/device/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(SANITIZED) -DEITP__WITH_TEST_BACKEND -MMD -MP -c $< -o $@
-$(BUILD)/device/tests/test_%: $(BUILD)/sanitized/tests/test_%.o $(BUILD)/device/backends/backend.o \
-	$(BUILD)/device/tests/device.o $(BUILD)/sanitized/libeitp.a
+$(TESTS:%=$(BUILD)/device/%): $(BUILD)/device/%: $(BUILD)/sanitized/%.o $(BUILD)/device/backends/backend.o \
+	$(BUILD)/device/tests/support/device.o $(BUILD)/sanitized/libeitp.a
+	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(link_sanitized)
 
@@ -259,29 +254,21 @@ $(BUILD)/sanitized/eitp: $(COMMAND_OBJECTS:$(BUILD)/%=$(BUILD)/sanitized/%) $(BU
 	$(call say,LINK,$@)
 	$(link_sanitized) $(DLOPEN_LIBRARY)
 
-$(BUILD)/packed/eitp.o: tests/packed.c eitp.h tools/frames.awk $(BUILD)/flags
+$(BUILD)/packed/eitp.o: tests/support/packed.c eitp.h tools/frames.awk $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) $(FRAME_LIST) -I. -c $< -o $@
 	$(if $(FRAME_LIST),$(Q)awk -v most=$(MOST_FRAME) -f tools/frames.awk eitp.h $(@:.o=.su))
 
-$(BUILD)/packed/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/packed/eitp.o
+$(patsubst %,$(BUILD)/packed/%,$(TESTS) $(HELPERS)): $(BUILD)/packed/%: $(BUILD)/split/%.o $(BUILD)/packed/eitp.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(link_split)
-$(BUILD)/packed/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(BUILD)/split/tests/emulated.o \
-	$(BUILD)/packed/eitp.o
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(link_split)
-$(BUILD)/packed/tests/verify_%: $(BUILD)/split/tests/verify_%.o $(BUILD)/packed/eitp.o
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(link_split)
+$(EMULATED:%=$(BUILD)/packed/%): $(BUILD)/split/tests/support/emulated.o
 
-$(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(BUILD)/fuzz/libeitp.a tools/fuzz_main.c
+$(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/libeitp.a tests/fuzz/main.c
 	$(call say,LINK,$@)
-	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
+	$(Q)$(FUZZ_CC) $(FUZZ) $(INSTRUMENTED) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d $(BUILD)/*/*/*/*/*.d)
 

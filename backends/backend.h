@@ -176,7 +176,7 @@ static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error)
 }
 
 #ifdef EITP__WITH_TEST_BACKEND
-EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void); /* tests/device.c */
+EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void); /* tests/support/device.c */
 #endif
 
 /* The number of calls that the null backend has executed. */

@@ -63,17 +63,23 @@ build_bochs() {
 
 # Emulated sets are tested on the real machine.
 test_programs() {
-    for source in tests/test_*.c; do
+    for source in tests/*/test_*.c; do
         name=$(basename "$source" .c)
         case $name in *_emulated) continue ;; *"$TEST"*) echo "$name" ;; esac
     done
+}
+
+# The program of a test.
+path_of() {
+    path=$(echo tests/*/"$1".c)
+    echo "$work/static/split/${path%.c}"
 }
 
 build_tests() {
     programs=$(test_programs)
     [ -n "$programs" ] || die "no test program has '$TEST' in its name"
     $MAKE -s BUILD="$work/static" CC="$CC" LDFLAGS=-static SANITIZE=0 FUZZER=0 \
-        $(echo "$programs" | sed "s,^,$work/static/split/tests/,") || die "the tests were not built"
+        $(for program in $programs; do path_of "$program"; done) || die "the tests were not built"
 }
 
 # Runs a program so that no thread preempts another.
@@ -95,12 +101,13 @@ END
 write_root() {
     root=$work/root
     rm -rf "$root"
-    mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/eitp/tests"
+    mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/eitp/tests/fuzz"
     cp "$work/files/bin/busybox" "$root/bin/" 2>/dev/null || cp "$work/files/usr/bin/busybox" "$root/bin/"
-    cp -r tests/golden tests/corpus "$root/eitp/tests/"
+    cp -r tests/golden "$root/eitp/tests/"
+    cp -r tests/fuzz/corpus "$root/eitp/tests/fuzz/"
     build_chrt
     for program in $programs; do
-        strip -o "$root/eitp/$program" "$work/static/split/tests/$program"
+        strip -o "$root/eitp/$program" "$(path_of "$program")"
     done
     {
         echo '#!/bin/busybox sh'

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs one fuzz target, fuzz_NAME: on its seeds in tests/corpus/NAME and, if it was built with libFuzzer, on FUZZ_RUNS
+# Runs one fuzz target, fuzz_NAME: on its seeds in tests/fuzz/corpus/NAME and, if it was built with libFuzzer, on FUZZ_RUNS
 # inputs derived from them, for at most FUZZ_SECONDS. The random seed is fixed, so results repeat. Inputs that crash are
 # saved in build/fuzz/.
 BUILD=${BUILD:-build} FUZZ_RUNS=${FUZZ_RUNS:-20000} FUZZ_SECONDS=${FUZZ_SECONDS:-15}
 name=$1
-program=$BUILD/fuzz/tests/$name
-seeds=tests/corpus/${name#fuzz_}
+program=$BUILD/fuzz/tests/fuzz/$name
+seeds=tests/fuzz/corpus/${name#fuzz_}
 if [ ! -x "$program" ]; then
     echo "FAILED $name: $program was not built"
     echo "0 passed, 1 failed"

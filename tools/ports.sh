@@ -50,7 +50,7 @@ compile() { # options and files...
     "$compiler" -std=c11 -O1 $warnings -static "$@" -lm
 }
 
-# Tests reach private functions, which tests/packed.c makes visible.
+# Tests reach private functions, which tests/support/packed.c makes visible.
 everything="-DEITP_SPLIT -I$BUILD/split -Isrc -I."
 
 rm -rf "$work"
@@ -61,12 +61,13 @@ printf '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n' >"$work/p
 "$compiler" -static "$work/probe.c" -o "$work/probe" >/dev/null 2>&1 && $emulator "$work/probe" >/dev/null 2>&1 ||
     skip "$compiler does not link a program that runs here (package libc6-dev-...-cross)"
 
-check "eitp.h" compile -I. -c tests/packed.c -o "$work/eitp.o" || finish
+check "eitp.h" compile -I. -c tests/support/packed.c -o "$work/eitp.o" || finish
 sed '/^#define EITP_IMPLEMENTATION$/d' examples/hello.c >"$work/hello.c"
 check "examples/hello.c" compile -I. "$work/hello.c" "$work/eitp.o" -o "$work/hello" &&
     check "hello" $emulator "$work/hello"
 for test in $tests; do
-    check "tests/test_$test.c" compile $everything "tests/test_$test.c" "$work/eitp.o" -o "$work/$test" &&
+    source=$(echo tests/*/test_$test.c)
+    check "$source" compile $everything "$source" "$work/eitp.o" -o "$work/$test" &&
         check "test_$test" $emulator "$work/$test"
 done
 finish

@@ -50,52 +50,53 @@ file_of() {
 # unknown), and its command. A command ends with its result, "N passed, N failed", except after "succeeds".
 
 programs() { # kind, real or emulated kernel sets, prefix of the command, suffix of the name
-    for source in tests/test_*.c; do
+    for source in tests/*/test_*.c; do
         test=$(basename "$source" .c)
+        program=$BUILD/$1/${source%.c}
         case $test in *_emulated) sets=emulated ;; test_device) sets=device ;; *) sets=real ;; esac
-        [ $sets = "$2" ] && echo "$1/$test$4 $BUILD/$1/tests/$test $3$BUILD/$1/tests/$test"
+        [ $sets = "$2" ] && echo "$1/$test$4 $program $3$program"
     done
 }
 
-# Tests on the test device (tests/device.c).
+# Tests on the test device (tests/support/device.c).
 on_device() { # prefix of the command, names of tests
     prefix=$1
     shift
     for test in "$@"; do
-        program=$BUILD/device/tests/test_$test
+        program=$(echo tests/*/test_$test.c)
+        program=$BUILD/device/${program%.c}
         echo "device/test_$test $program env EITP_BACKEND=test $prefix$program"
     done
 }
 
 # A script of the command, and the files of tests/ that it names.
 files_of() {
-    echo "$1" tests/command.sh $(sed -n 's/.*\(tests\/[a-z_]*\.[chs]*\).*/\1/p' "$1" | sort -u) | tr ' ' ,
+    echo "$1" tests/command/command.sh $(sed -n 's/.*\(tests\/[a-z_/]*\.[chs]*\).*/\1/p' "$1" | sort -u) | tr ' ' ,
 }
 
 scripts() { # the command eitp, prefix of the command of a test, suffix of its name
-    for script in tests/test_command_*.sh; do
-        echo "$(basename "$script" .sh)$3 $1,$(files_of "$script") env EITP=$1 $2sh $script"
+    for script in tests/command/test_*.sh; do
+        echo "command/$(basename "$script" .sh)$3 $1,$(files_of "$script") env EITP=$1 $2sh $script"
     done
 }
 
 other_scripts() { # the command eitp
     files=$(echo tools/*.sh $(find tools/amalgamate tools/command -name '*.[ch]' | sort) | tr ' ' ,)
-    for script in tests/test_*.sh; do
-        case $script in tests/test_command_* | tests/test_kill.sh) continue ;; esac
+    for script in tests/tools/test_*.sh; do
         echo "$(basename "$script" .sh) $1,$script,$files env EITP=$1 sh $script"
     done
 }
 
 killing() { # the program of examples/run.c, the folder of programs, number of kills, seed (the clock's if it is missing)
-    verify=$2/tests/verify_checkpoints
-    echo "test_kill${4:+@seed-$4} $1,$verify,tests/test_kill.sh" \
-        "env RUN=$1 VERIFY=$verify KILLS=$3 ${4:+SEED=$4 }sh tests/test_kill.sh"
+    verify=$2/tests/run/verify_checkpoints
+    echo "test_kill${4:+@seed-$4} $1,$verify,tests/run/test_kill.sh" \
+        "env RUN=$1 VERIFY=$verify KILLS=$3 ${4:+SEED=$4 }sh tests/run/test_kill.sh"
 }
 
 fuzzers() {
-    for source in tests/fuzz_*.c; do
+    for source in tests/fuzz/fuzz_*.c; do
         name=$(basename "$source" .c)
-        echo "$name $BUILD/fuzz/tests/$name sh tools/fuzz.sh $name"
+        echo "$name $BUILD/fuzz/${source%.c} sh tools/fuzz.sh $name"
     done
 }
 
@@ -138,15 +139,15 @@ list_torture() {
     all="env EITP_TEST_STRIDE=${STRIDE:-1} EITP_TEST_SEEDS=${SEEDS:-8}"
     for test in test_run_faults test_power_loss test_run_kills; do
         for variant in 0 1 2; do
-            program=$BUILD/split/tests/$test
+            program=$BUILD/split/tests/run/$test
             echo "split/$test@all-$variant $program $all EITP_TEST_VARIANT=$variant $program"
         done
     done
-    for test in command_torture command_power_loss; do
-        script=tests/test_$test.sh
-        echo "$test@all $BUILD/eitp,$(files_of $script) $all EITP=$BUILD/eitp sh $script"
+    for test in torture power_loss; do
+        script=tests/command/test_$test.sh
+        echo "command_$test@all $BUILD/eitp,$(files_of $script) $all EITP=$BUILD/eitp sh $script"
     done
-    script=tests/test_command_mutated.sh
+    script=tests/command/test_mutated.sh
     for program in eitp sanitized/eitp; do
         [ $program = eitp ] || [ "$sanitizers" != 0 ] || continue
         echo "command_mutated@$program $BUILD/$program,$(files_of $script) $all EITP=$BUILD/$program sh $script"
@@ -162,8 +163,8 @@ list_nightly() {
     [ "$sanitizers" = 0 ] || programs sanitized emulated
     # All but those of what only the CPU has: questions within calls, limits that it measures, memory that contexts
     # share, and bytes of the host's allocator.
-    [ "$sanitizers" = 0 ] || on_device "" $(echo tests/test_*.c | tr ' ' '\n' | grep -v -e _emulated \
-        -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/^tests\/test_\(.*\)\.c$/\1/')
+    [ "$sanitizers" = 0 ] || on_device "" $(echo tests/*/test_*.c | tr ' ' '\n' | grep -v -e _emulated \
+        -e 'test_\(guard\|measure\|predictor\|share\|stop\|trainer_memory\)\.c' | sed 's/.*\/test_\(.*\)\.c$/\1/')
     for set in $(instruction_sets); do
         programs split real "env EITP_ISA=$set " "@$set"
         for precision in fp32 bf16; do
@@ -205,7 +206,7 @@ state_of() { # files, separated by commas
 
 # Removes tests from the list that did not change since they last passed, and prints how many.
 leave_changed() {
-    { hash_files $(find tests/golden tests/corpus -type f | sort) && env | grep '^EITP_\|^OMP_' | sort; } >"$logs/state"
+    { hash_files $(find tests/golden tests/fuzz/corpus -type f | sort) && env | grep '^EITP_\|^OMP_' | sort; } >"$logs/state"
     before=$(wc -l <"$logs/list")
     while read -r name files command; do
         state=$known/$(file_of "$name")
@@ -365,7 +366,7 @@ add_up() {
     awk -v build="$build_used" '
         { part = "others" }
         $2 ~ /^(packed|sanitized|device|split)\// { part = $2; sub(/\/.*/, "", part) }
-        $2 ~ /^test_command/ { part = "command" }
+        $2 ~ /^command\// { part = "command" }
         $2 ~ /^fuzz_/ { part = "fuzzing" }
         { seconds[part] += $3; all += $3 }
         END {
@@ -386,7 +387,7 @@ summarize() {
         /^sanitized\// { kind = "test programs under the sanitizers, all shapes and emulated sets" }
         /^split\/.*@/ { sub(/.*@/, ""); kind = "test programs with the instruction set " $0 }
         $0 == "all" || /^test_kill/ || /^command_/ { kind = "tests of faults, power losses and kills" }
-        /^test_command.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
+        /^command\/.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
         /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
         /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }
         /^port-/ { kind = "C libraries and processors other than this machine'"'"'s, where their tools are installed" }

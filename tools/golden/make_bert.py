@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the golden values of tests/test_bert.c with transformers: tests/golden/bert, or the directory given.
+"""Write the golden values of tests/model/test_bert.c with transformers: tests/golden/bert, or the directory given.
 
     python3 tools/golden/make_bert.py [DIRECTORY]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the golden values of tests/test_entities.c with seqeval: tests/golden/entities/expected.txt, or the file given.
+"""Write the golden values of tests/task/test_entities.c with seqeval: tests/golden/entities/expected.txt, or the file given.
 
     pip install seqeval==1.2.2
     python3 tools/golden/make_entity.py [FILE]

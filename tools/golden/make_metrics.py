@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the golden values of tests/test_metrics.c with scikit-learn: tests/golden/metrics/expected.txt, or the file given.
+"""Write the golden values of tests/task/test_metrics.c with scikit-learn: tests/golden/metrics/expected.txt, or the file given.
 
     python3 tools/golden/make_metrics.py [FILE]
 

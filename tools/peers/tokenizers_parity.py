@@ -41,7 +41,7 @@ def run_eitp(arguments, *words):
 def source_files():
     root = pathlib.Path(__file__).resolve().parent.parent.parent
     return [
-        *sorted(root.glob("*.md")), *sorted(root.glob("src/**/*.c")), *sorted(root.glob("tests/corpus/**/*")),
+        *sorted(root.glob("*.md")), *sorted(root.glob("src/**/*.c")), *sorted(root.glob("tests/fuzz/corpus/**/*")),
         *sorted(pathlib.Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")),
     ]
 

@@ -1,0 +1,154 @@
+#!/bin/sh
+# The command: tables, encodings, standard input, and files that are not text.
+. tests/command/command.sh
+
+# packed ARGUMENTS...: packs bytes; the texts are in the file text, with "|" after each document.
+packed() {
+    exits 0 "pack $*" pack --output packed.tok --json "$@"
+    od -An -v -t u2 -j 256 packed.tok | tr -s ' ' '\n' | awk 'NF { printf "%s", $1 == 256 ? "|" : sprintf("%c", $1) }' >text
+}
+
+printf 'id,text\n1,"one, two"\n2,\n3,"a\nb"\n' >rows.csv
+printf '{"text": "one, two"}\n\n{"text": "a\\nb", "label": 1}\n' >rows.jsonl
+printf 'one, two|a\nb|' >expected
+packed --data rows.csv
+check "rows of CSV are documents" same text expected
+check "two documents" grep -q '"documents": 2' out
+packed --data rows.jsonl
+check "rows of JSON Lines are documents" same text expected
+cp rows.csv rows.data
+packed --data rows.data --data-format csv
+check "--data-format names the format" same text expected
+packed --data rows.csv --text-column id
+check "--text-column names the column" grep -q '^1|2|3|$' text
+packed --data rows.csv --data-format text
+check "--data-format text: the file is one text" grep -q '^id,text' text
+packed --data rows.csv --data-format lines
+check "--data-format lines: each line is a text" grep -q '^id,text|1,"one, two"|2,|' text
+refuses 1 "rows.csv: line 1: no column named 'body' (columns: id, text); .*(--text-column NAME" pack --data rows.csv --text-column body \
+    --output gone
+printf 'text\none\n"tw"o\nthree\n' >bad.csv
+refuses 1 "bad.csv: line 3, column 5: text after a closing quote; .*(--on-bad-row skip" pack --data bad.csv --output gone
+packed --data bad.csv --on-bad-row skip
+check "--on-bad-row skip" grep -q '^one|three|$' text
+check "skipped rows are reported" grep -q 'skipped a bad row: bad.csv: line 3, column 5' err
+check "and counted" grep -q 'skipped 1 bad rows of 3' err
+
+# Standard input is read once, in pieces, from a pipe.
+"$eitp" pack --data - --output input.tok --json <rows.csv >out 2>err
+check "standard input is a text" grep -q '"documents": 1,.*"text_bytes": 32' out
+{
+    printf 'id,te'
+    sleep 0.1
+    printf 'xt\n1,x\n'
+} | "$eitp" pack --data - --data-format csv --output input.tok --json >out 2>err
+check "standard input is a table" grep -q '"documents": 1,.*"text_bytes": 1,' out
+
+# Encodings.
+printf '\304\343\272\303\243\254\312\300\275\347\n' >chinese.txt
+printf '\344\275\240\345\245\275\357\274\214\344\270\226\347\225\214\n' >utf8.txt
+refuses 1 "'chinese.txt' is not UTF-8: .*iconv -f GB18030 -t UTF-8 'chinese.txt' > NEW (--encoding NAME)" pack --data chinese.txt \
+    --output gone
+refuses 1 "'chinese.txt' is not UTF-8" tokenizer train --data chinese.txt --vocab-size 300 --output gone
+refuses 1 "'chinese.txt' is not UTF-8" train --data chinese.txt --init tiny.json --output-dir gone
+exits 0 "pack GB18030" pack --data chinese.txt --encoding GB18030 --output chinese.tok --json
+exits 0 "pack UTF-8" pack --data utf8.txt --output utf8.tok --json
+check "the same tokens" same chinese.tok utf8.tok
+refuses 1 "unknown encoding 'GB99'" pack --data chinese.txt --encoding GB99 --output gone
+printf '\304\343\272\303\243\254\312\300\275\347\n\377' >broken.txt
+refuses 1 "invalid GB18030 at byte 11 (0xFF).*set encoding.*(--encoding NAME)" pack --data broken.txt --encoding GB18030 --strict-utf8 --output gone
+gzip -c utf8.txt >utf8.txt.gz
+refuses 1 "'utf8.txt.gz' is a gzip file; convert it to text first: gunzip -c 'utf8.txt.gz' > NEW" pack \
+    --data utf8.txt.gz --output gone
+refuses 1 "is a gzip file" tokenizer train --data utf8.txt.gz --vocab-size 300 --output gone
+exits 0 "a tokenizer from a table" tokenizer train --data rows.csv --vocab-size 260 --output words --json
+exits 0 "a tokenizer from another encoding" tokenizer train --data chinese.txt --encoding GBK --vocab-size 260 \
+    --output hanzi --json
+
+# A run keeps how its data are read; another encoding or column is packed again.
+for i in 1 2 3 4 5 6 7 8 9; do
+    printf '{"a": "the text of row %s", "b": "another one"}\n' $i
+done >long.jsonl
+train="train --init tiny.json --block-size 8 --batch-size 1 --grad-accum 1 --threads 1 --precision $precision"
+exits 0 "train on a table" $train --data long.jsonl --text-column a --steps 2 --output-dir run
+check "one packed file" test "$(ls run/data | wc -l)" -eq 1
+exits 0 "resume" train --resume auto --output-dir run --steps 3 --threads 1
+check "what was packed is used" grep -q 'reusing packed data' err
+exits 0 "eval of the run's data" eval --model run --split training --threads 1 --json
+exits 0 "eval of a table" eval --model run --data long.jsonl --text-column b --threads 1 --json
+exits 0 "a run with another column" train --resume auto --output-dir run --text-column b --steps 4 --threads 1
+check "the change is told" grep -q "the text of --data has changed" err
+sed 's/.*/&\n&/' long.jsonl | "$eitp" $train --data - --data-format jsonl --text-column a --steps 2 --output-dir piped \
+    >out 2>err </dev/stdin
+check "a run reads standard input" test -e piped/checkpoint-2
+exits 0 "it resumes without it" train --resume auto --output-dir piped --steps 3 --threads 1
+exits 0 "what standard input was packed into" eval --model piped --split training --threads 1
+check "what standard input was packed into: said" grep -q "^evaluating what .* was packed into: 'piped/data/" err
+rm -r piped/data
+refuses 1 "came from standard input" eval --model piped --split training --threads 1
+
+# ---- Two processes that pack into one file ----
+
+mkfifo slow
+"$eitp" pack --data - --output both.tok <slow >slow.out 2>slow.err &
+slow=$!
+exec 4>slow
+cat text.txt >&4
+until [ -e both.tok.partial ]; do sleep 0.01; done
+refuses 1 "another process is writing to 'both.tok'; wait for it, or choose another name" pack --data small.txt \
+    --output both.tok
+check "a second pack: the first goes on" test -e both.tok.partial -a ! -e both.tok
+exec 4>&-
+wait $slow
+check "a second pack: the first ends" test $? -eq 0
+exits 0 "the same text alone" pack --data text.txt --output alone.tok
+check "a second pack: the first is whole" same alone.tok both.tok
+exits 0 "another pack, later" pack --data small.txt --output both.tok
+cp text.txt left.tok.partial
+exits 0 "a part that a killed process left" pack --data text.txt --output left.tok
+check "a part that a killed process left: replaced" same alone.tok left.tok
+
+# ---- Who may read what is packed ----
+
+# mode FILE: its permissions, as ls writes them.
+mode() {
+    ls -ld "$1" | cut -c 1-10
+}
+umask 022
+mkdir texts
+cp text.txt texts/open.txt
+cp text.txt texts/secret.txt
+for case in 600:rw------- 644:rw-r--r-- 640:rw-r----- 604:rw----r-- 400:rw-------; do
+    chmod "${case%%:*}" texts/secret.txt
+    exits 0 "pack a text of mode ${case%%:*}" pack --data texts/secret.txt --output packed.tok
+    check "the token file of a text of mode ${case%%:*}" test "$(mode packed.tok)" = "-${case#*:}"
+    exits 0 "pack a directory with it" pack --data texts --output packed.tok
+    check "the token file of a directory with a text of mode ${case%%:*}" test "$(mode packed.tok)" = "-${case#*:}"
+done
+chmod 600 texts/secret.txt
+"$eitp" pack --data - --output packed.tok <texts/secret.txt >out 2>err
+check "the token file of a redirected text" test "$(mode packed.tok)" = -rw-------
+(
+    umask 077
+    "$eitp" pack --data texts/open.txt --output packed.tok >out 2>err
+)
+check "the token file under a stricter umask" test "$(mode packed.tok)" = -rw-------
+exits 0 "train on a text that others may not read" train --data texts/secret.txt --init tiny.json --steps 1 --threads 1 --output-dir private
+check "its packed copy" test "$(mode private/data/*.tokens)" = -rw-------
+check "other files of the run" test "$(mode private/run.json)" = -rw-r--r--
+
+# ---- What eval packs has no name ----
+
+mkfifo input
+"$eitp" eval --model piped --data - --threads 1 <input >out 2>err &
+process=$!
+exec 4>input
+# More than a pipe takes: when all of it is written, the process has begun to pack.
+for copy in 1 2 3 4 5 6 7 8; do cat text.txt; done >&4
+check "no other process can open it" test -z "$(ls -A temporary)"
+kill -KILL $process
+wait $process 2>/dev/null
+exec 4>&-
+check "nothing is left of it" test -z "$(ls -A temporary)"
+
+finish

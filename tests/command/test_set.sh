@@ -1,0 +1,94 @@
+#!/bin/sh
+# The command: eitp set.
+. tests/command/command.sh
+
+train_straight
+value_of() {
+    sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" "$2" | head -n 1
+}
+make_run() {
+    rm -rf "$1"
+    mkdir "$1"
+    cp -r straight/checkpoint-4 straight/checkpoint-8 straight/metrics.jsonl straight/run.json "$1"
+}
+
+make_run run
+cp -r run before
+exits 0 "set" set run lr=0.001 weight-decay=0 lr-schedule=cosine dropout=0
+cat >expected <<'END'
+run/checkpoint-8: lr was 0.003 and is 0.001
+run/checkpoint-8: weight_decay was 0.01 and is 0
+run/checkpoint-8: lr_schedule was linear and is cosine
+run/checkpoint-8: dropout was 0.1 and is 0
+END
+check "set: what was and what is" same out expected
+check "set: what a resume does" grep -q "lr, weight_decay, lr_schedule: a resume uses this value unless you pass another one" err
+check "set: the weights stay" same_checkpoints before/checkpoint-8 run/checkpoint-8
+check "set: older checkpoints stay" diff -r before/checkpoint-4 run/checkpoint-4
+check "set: nothing is left over" test "$(ls -A run | tr '\n' ' ')" = "checkpoint-4 checkpoint-8 metrics.jsonl run.json "
+exits 0 "resume" train --resume auto --output-dir run --threads 1
+check "resume: the new values" test "$(value_of lr run/checkpoint-12/trainer_state.json)" = 0.001 -a \
+    "$(value_of resid_pdrop run/checkpoint-12/config.json)" = 0
+for change in "lr is 0.001, as set in 'run/checkpoint-8' (run.json: 0.003)" "lr-schedule is cosine"; do
+    check "resume: $change" grep -q "$change" err
+done
+exits 0 "by hand" train --resume before/checkpoint-8 --lr 0.001 --weight-decay 0 --lr-schedule cosine --dropout 0 \
+    --output-dir by_hand --threads 1 -q
+check "the same bits as with these options" same_checkpoints by_hand/checkpoint-12 run/checkpoint-12
+exits 0 "resume again" train --resume auto --output-dir run --steps 13 --threads 1
+check "resume again: said once" sh -c '! grep -q "run.json: " err'
+
+make_run same
+exits 0 "the same values" set same/checkpoint-8 learning-rate=0.003 --json
+check "the same values: as JSON" grep -q '"changes": \[{"name": "lr", "was": "0.003", "is": "0.003"}\]' out
+exits 0 "resume the same values" train --resume auto --output-dir same --threads 1
+check "the same values: the same bits" same_checkpoints straight/checkpoint-12 same/checkpoint-12
+check "the same values: nothing is said" sh -c '! grep -q "run.json: " err'
+exits 0 "one dropout" set same attention-dropout=0.25
+check "one dropout: alone" test "$(value_of attn_pdrop same/checkpoint-12/config.json)" = 0.25 -a \
+    "$(value_of resid_pdrop same/checkpoint-12/config.json)" = 0.1
+
+exits 0 "another run" set run seed=5 batch-size=2 lr=0.001 micro-batches-per-pass=2
+check "another run: a resume" grep -q "^warning: seed, batch_size: a resume continues as if .* refused" err
+check "another run: where it continues" grep -q \
+    "^warning: 8 samples per step instead of 4: a resume from step 13 continues with sample 104 instead of 52" err
+check "another run: what does not matter" grep -q "^micro_batches_per_pass: a resume may choose another" err
+check "another run: nothing on what stays" sh -c '! grep -q "lr:" err'
+exits 0 "another run goes on" train --resume auto --output-dir run --steps 14 --threads 1
+check "another run goes on as set" grep -q "step: 8 sequences" err
+refuses 1 "batch-size 2" train --resume auto --output-dir run --batch-size 1 --grad-accum 4 --steps 15
+
+refuses 1 "micro_batches_per_pass must be 0 to grad_accum, which is 3 (got 4)" set same grad-accum=3
+refuses 1 "--skip-spikes needs a --spike-threshold" set same skip-spikes=true spike-threshold=0
+refuses 1 "unknown setting 'colour' (choose from dense_rows, .*, lr, .*, loss_scale, dropout, " set same colour=1
+refuses 1 "beta1 must be at least 0 and below 1" set same beta1=1
+refuses 1 "lr_schedule must be constant, linear, " set same lr-schedule=square
+refuses 1 "dropout must be at least 0" set same dropout=much
+refuses 1 "write name=value" set same lr
+refuses 1 "eitp set needs a checkpoint and changes" set same
+refuses 1 "no directory 'gone'" set gone lr=1
+cp -r straight/checkpoint-8 other
+refuses 1 "call it checkpoint-8" set other lr=1
+echo >same/checkpoint-12/optimizer.safetensors
+refuses 1 "damaged" set same/checkpoint-12 lr=1
+check "a run in progress" start_until 'saved ' $train --steps 100000000 --save-steps 1 --output-dir busy
+refuses 1 "another process is training in 'busy'" set busy lr=1
+kill -TERM $process
+wait_for_end
+
+# ---- A process that was killed while it replaced a checkpoint ----
+
+for path in run run/checkpoint-8 run/latest_model; do
+    make_run run
+    mv run/checkpoint-8 run/.checkpoint-8.replaced
+    mkdir run/.checkpoint-8.partial
+    exits 0 "set of $path after a kill" set $path lr=0.001
+    check "set of $path after a kill: the same checkpoint" grep -q '^run/checkpoint-8: lr was 0.003 and is 0.001' out
+    check "set of $path after a kill: nothing is left over" test ! -e run/.checkpoint-8.replaced -a ! -e run/.checkpoint-8.partial
+    make_run run
+    mv run/checkpoint-8 run/.checkpoint-8.replaced
+    exits 0 "eval of $path after a kill" eval --model $path --data small.txt --threads 1 --json
+    check "eval of $path after a kill: the same checkpoint" grep -q 'run/checkpoint-8"' out
+done
+
+finish

@@ -1,0 +1,150 @@
+#!/bin/sh
+# The command: training, and what leaves its results bit-identical.
+. tests/command/command.sh
+
+train_straight
+check "all checkpoints are kept" test -d straight/checkpoint-4 -a -d straight/checkpoint-8 -a -d straight/checkpoint-12
+check "a record for each step" test "$(grep -c '"loss": ' straight/metrics.jsonl)" -eq 12
+check "a record for each evaluation" test "$(grep -c '"val_loss": ' straight/metrics.jsonl)" -eq 4
+check "the first evaluation is before step 1" sh -c \
+    'grep -v event straight/metrics.jsonl | head -n 1 | grep -q "{\"step\": 0, \"val_loss\""'
+check "records have events" test "$(grep -c '^{"step": [0-9]*, "event": "saved", "time": [0-9.]*, "level": "info", "message": "saved ' \
+    straight/metrics.jsonl)" -eq 3
+for key in step loss lr grad_norm tokens_per_s step_time_s rss_bytes; do
+    check "records have $key" test "$(grep '"loss": ' straight/metrics.jsonl | grep -c "\"$key\": [0-9]")" -eq 12
+done
+check "the loss falls" awk -F '"val_loss": ' 'NF > 1 { split($2, a, ","); last = a[1]; if (!n++) first = last }
+    END { exit !(last < first - 0.05) }' straight/metrics.jsonl
+check "run.json" grep -q '"steps": 12' straight/run.json
+for file in config.json model.safetensors optimizer.safetensors tokenizer.json trainer_state.json; do
+    check "checkpoints have $file" test -s straight/checkpoint-12/$file
+done
+check "the log names the bytes" grep -q 'the tokens are bytes' err
+check "the log names the device" grep -q '^device: cpu, .* kernels ' err
+check "the log has the memory" grep -q '^memory: parameters' err
+
+check "the result names the step of the validation" grep -q ' after step 12, [0-9]* tokens at ' out
+
+exits 0 "prune" $train --steps 12 --save-steps 3 --lr 3e-3 --eval-steps 0 --output-dir pruned -q
+check "-q: nothing" test ! -s out -a ! -s err
+check "the newest two are kept" test "$(ls -d pruned/checkpoint-* | tr '\n' ' ')" = \
+    "pruned/checkpoint-12 pruned/checkpoint-9 "
+check "quiet" test ! -s err
+check "--eval-steps 0: only at the end" test "$(grep -v event pruned/metrics.jsonl | grep -n val_loss | cut -d: -f1)" = 13
+check "the interval of checkpoints changes nothing" same_checkpoints straight/checkpoint-12 pruned/checkpoint-12
+
+PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+export PYTORCH_CUDA_ALLOC_CONF
+exits 0 "PyTorch's allocator" $train --steps 2 --output-dir allocator
+check "PyTorch's allocator: one warning" test "$(grep -c '^warning: PYTORCH_CUDA_ALLOC_CONF has no effect: .*PyTorch' err)" -eq 1
+exits 0 "PyTorch's allocator, quiet" $train --steps 4 --resume auto --output-dir allocator -q
+check "PyTorch's allocator, quiet: no warning" sh -c '! grep -q PYTORCH err'
+unset PYTORCH_CUDA_ALLOC_CONF
+
+exits 0 "epochs" $train --epochs 0.01 --batch-size 3 --grad-accum 2 --output-dir epochs --save-steps 0 \
+    --val-fraction 0 --json
+check "an epoch ends in the middle of a step" grep -q '"step": 4, "steps": 4.*"tokens": 352,.*"stopped": null' out
+check "without validation there is none" sh -c '! grep -q val_loss epochs/metrics.jsonl'
+check "--save-steps 0: only at the end" test "$(ls -d epochs/checkpoint-*)" = epochs/checkpoint-4
+
+for threads in 2 3; do
+    exits 0 "threads $threads" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir threads$threads \
+        --threads $threads -q
+    check "$threads threads: bit-identical" same_checkpoints straight/checkpoint-12 threads$threads/checkpoint-12
+done
+for workers in 1 3; do
+    exits 0 "data workers $workers" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir workers$workers \
+        --data-workers $workers --prefetch 3 -q
+    check "$workers data workers: bit-identical" same_checkpoints straight/checkpoint-12 workers$workers/checkpoint-12
+done
+check "run.json has the data workers" grep -q '"data-workers": 3, "prefetch": 3' workers3/run.json
+check "the checkpoint too" grep -q '^  "data_workers": 3,$' workers3/checkpoint-12/trainer_state.json
+exits 0 "data workers: resumed without" train --resume auto --output-dir workers3 --steps 14 --data-workers 0 --threads 1
+exits 0 "data workers: auto" train --data-workers auto --print-config
+check "data workers: auto is a number" grep -q '^data-workers  *[1-9][0-9]*  (command line)$' out
+exits 0 "another seed" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir seed --seed 1 -q
+check "another seed changes the weights" differ \
+    straight/checkpoint-12/model.safetensors seed/checkpoint-12/model.safetensors
+exits 0 "no dropout" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir dropout --dropout 0 -q
+check "dropout changes the weights" differ straight/checkpoint-12/model.safetensors dropout/checkpoint-12/model.safetensors
+check "dropout is in config.json" grep -q '"attn_pdrop": 0,' dropout/checkpoint-12/config.json
+
+# ---- saves beside the steps ----
+
+member() { # name: its number in the file out
+    sed "s/.*\"$1\": \([0-9]*\).*/\1/" out
+}
+exits 0 "saves beside the steps" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir beside --json
+check "saves beside the steps: all but the last" test "$(grep -c '^saved beside/checkpoint-[48] in .* s; training paused for .* s$' err)" -eq 2
+check "saves beside the steps: the memory is planned" grep -q '^memory: .*, copy of a checkpoint .*; total' err
+check "saves beside the steps: bit-identical" same_checkpoints straight/checkpoint-12 beside/checkpoint-12
+check "saves beside the steps: bit-identical in between" same_checkpoints straight/checkpoint-8 beside/checkpoint-8
+exits 0 "saves that wait" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir waits --async-save no --json
+check "saves that wait: none beside the steps" sh -c '! grep -q "training paused\|copy of" err'
+check "saves that wait: bit-identical" same_checkpoints straight/checkpoint-8 waits/checkpoint-8
+# The process itself, which plans count, varies by some 100 kB: the copy must be much larger.
+sed 's/"n_embd": 16/"n_embd": 128/' tiny.json >wide.json
+wide="train --data text.txt --init wide.json --block-size 16 --batch-size 2 --threads 1 --precision fp32 --eval-steps 0
+    --steps 2 --save-steps 1"
+exits 0 "a large copy" $wide --output-dir copied --json
+with=$(member planned_bytes)
+exits 0 "no copy" $wide --output-dir uncopied --async-save no --json
+without=$(member planned_bytes)
+check "saves that wait: less memory is planned" test $((with - without)) -gt 4000000
+exits 0 "no room for a copy" $wide --output-dir tight --memory-budget "$(((with + without) / 2))"
+check "no room for a copy: saves wait" sh -c '! grep -q "training paused\|copy of" err'
+
+# ---- on a terminal ----
+
+on_terminal() { # options: what a terminal shows, in the file screen, of a run that is refused after reading its data
+    script -qec "'$eitp' $train --block-size 65 --output-dir gone $*" /dev/null >screen 2>&1 </dev/null
+}
+if script -qec true /dev/null >/dev/null 2>&1; then
+    on_terminal
+    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: --block-size is 65" screen
+    on_terminal -q
+    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: --block-size is 65" screen'
+    rm -rf gone
+    for columns in 50 60 80; do
+        script -qec "stty cols $columns; '$eitp' $train --steps 3 --output-dir shown" /dev/null >screen 2>&1 </dev/null
+        tr '\r' '\n' <screen | sed "s/$(printf '\033')\[K//g" >lines
+        check "$columns columns: the line of a step fits, and ends with the time left" sh -c \
+            "grep -q '^step 3/3  loss .* left\$' lines && ! grep '^step ' lines | awk 'length >= $columns' | grep -q ."
+        script -qec "stty cols $columns; '$eitp' train --help" /dev/null 2>&1 </dev/null | tr -d '\r' >lines
+        check "$columns columns: the help is wrapped between words" sh -c \
+            "grep -q '^      *also: --train-data --train-file' lines && ! grep -v -e '|' lines | awk 'length >= $columns' | grep -q ."
+        rm -rf shown
+    done
+else
+    echo "SKIPPED the lines on a terminal: script (util-linux) is missing"
+fi
+
+# ---- the best checkpoint, and early stopping ----
+
+# With a learning rate of 0 no evaluation is better than the first.
+exits 0 "patience" $train --steps 12 --lr 0 --eval-steps 2 --save-steps 3 --save-total-limit 1 --keep-best loss --patience 2 \
+    --output-dir patient --json
+check "patience: stopped" grep -q '"step": 6, "steps": 12, .*"best_step": 2, .*"stopped": "patience"' out
+check "patience: logged" grep -q '^early stop: no improvement of the validation loss in 2 evaluations (best .* at step 2)$' err
+check "the best checkpoint is kept beside the newest" test "$(ls -d patient/checkpoint-* | tr '\n' ' ')" = \
+    "patient/checkpoint-2 patient/checkpoint-6 "
+check "best.json" grep -q '"best": {"step": 2, ' patient/best.json
+exits 0 "stopped early: resume" train --resume auto --output-dir patient --threads 1
+check "stopped early: it stays stopped" grep -q '^stopped early: step 6 of 12, ' out
+exits 0 "more patience" train --resume auto --output-dir patient --threads 1 --patience 3
+check "more patience: it continues" grep -q '^stopped early: step 8 of 12, ' out
+# The same by the key of the records, and as transformers spells it.
+exits 0 "--keep-best val_loss" $train --steps 2 --eval-steps 1 --keep-best val_loss --output-dir keyed
+check "val_loss: best.json" grep -q '"metric": "loss"' keyed/best.json
+check "val_loss: run.json" grep -q '"keep-best": "loss"' keyed/run.json
+exits 0 "--metric_for_best_model eval_loss" $train --steps 2 --eval-steps 1 --load_best_model_at_end True \
+    --metric_for_best_model eval_loss --greater_is_better False --output-dir keyed --overwrite-output-dir
+check "eval_loss: best.json" grep -q '"metric": "loss"' keyed/best.json
+check "greater_is_better has no effect" grep -q '^warning: --greater_is_better has no effect: .*direction' err
+refuses 1 "unknown metric 'val_' (choose from loss)" $train --steps 1 --keep-best val_ --output-dir gone
+refuses 1 "unknown metric 'beauty' (choose from loss)" $train --steps 1 --keep-best val_beauty --output-dir gone
+refuses 1 "unknown metric 'beauty' (choose from loss)" $train --steps 1 --keep-best beauty --output-dir gone
+refuses 1 "require validation data" $train --steps 1 --val-fraction 0 --keep-best loss --output-dir gone
+refuses 1 "set --eval-steps" $train --steps 1 --eval-steps 0 --patience 1 --output-dir gone
+
+finish

@@ -1,0 +1,521 @@
+/*
+ * Attention and its gradient, for every element type and every kernel set of this machine, against formulas in double:
+ * the values, the memory around outputs and workspace, and the same bits for any division into pieces.
+ */
+#include "base/convert.h"
+#include "tests/support/kernel_sets.h"
+
+enum { GUARD = 64, SEQUENCES = 6 };
+
+typedef struct attention_case {
+    int64_t rows, heads, width, max_length;
+    int32_t offsets[SEQUENCES + 1];
+    int sequences, padded;
+    int32_t lengths[SEQUENCES];
+    int bidirectional;
+    double dropout, range; /* `range`: of the inputs */
+    int spoiled;           /* 1: a value in the middle row is NaN */
+} attention_case;
+
+static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
+static const double scale = 0.4;
+static const int64_t key[3] = {99, 3, 1000000000001};
+enum { STREAM = 1030 };
+
+/* The current case: its inputs, as numbers that the element type represents exactly, and the expected outputs. */
+static attention_case at;
+static eitp_dtype dtype;
+static double *qkv, *o, *logsumexps, *slopes;
+static double *exact_o, *exact_logsumexps, *exact_gradient, *scores;
+
+/* ---- Memory and numbers ---- */
+
+static double get(const eitp__operand *x, int64_t i) {
+    if (x->dtype == EITP_F32)
+        return (double)((const float *)x->data)[i];
+    return (double)(x->dtype == EITP_BF16 ? eitp__bf16_to_f32(((const uint16_t *)x->data)[i])
+                                          : eitp__f16_to_f32(((const uint16_t *)x->data)[i]));
+}
+
+static void put(const eitp__operand *x, int64_t i, double value) {
+    if (x->dtype == EITP_F32)
+        ((float *)x->data)[i] = (float)value;
+    else
+        ((uint16_t *)x->data)[i] =
+            x->dtype == EITP_BF16 ? eitp__f32_to_bf16((float)value) : eitp__f32_to_f16((float)value);
+}
+
+static size_t bytes_of(const eitp__operand *x) {
+    return (size_t)x->elements * eitp_dtype_size(x->dtype);
+}
+
+static void set_shape(eitp__operand *x, eitp_dtype type, int64_t rows, int64_t columns) {
+    memset(x, 0, sizeof *x);
+    x->dtype = type;
+    x->rank = columns ? 2 : 1;
+    x->shape[0] = rows;
+    x->shape[1] = columns;
+    x->elements = rows * (columns ? columns : 1);
+}
+
+/* Adds an input with these values, rounded in place to its type, in memory of exactly its size. */
+static void add_values(eitp__call *call, eitp_dtype type, int64_t columns, double *values) {
+    eitp__operand *x = &call->inputs[call->input_count++];
+    set_shape(x, type, at.rows, columns);
+    x->data = block(bytes_of(x));
+    for (int64_t i = 0; i < x->elements; i++) {
+        put(x, i, values[i]);
+        values[i] = get(x, i);
+    }
+}
+
+static void add_bytes(eitp__call *call, eitp_dtype type, int64_t count, const void *bytes, int is_there) {
+    eitp__operand *x = &call->inputs[call->input_count++];
+    set_shape(x, type, count, 0);
+    if (is_there)
+        x->data = memcpy(block(bytes_of(x)), bytes, bytes_of(x));
+    else
+        memset(x, 0, sizeof *x);
+}
+
+/* ---- Expected outputs ---- */
+
+static int64_t clip(int64_t value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+/* The number of valid rows of a sequence. */
+static int64_t first_row(int sequence) {
+    return clip(at.offsets[sequence], 0, at.rows);
+}
+
+static int64_t last_row(int sequence) {
+    int64_t begin = first_row(sequence), end = clip(at.offsets[sequence + 1], begin, at.rows);
+    int64_t most = at.padded ? clip(at.lengths[sequence], 0, at.max_length) : at.max_length;
+    return end - begin > most ? begin + most : end;
+}
+
+static double kept(int64_t row, int64_t head, int64_t position) {
+    uint64_t index = ((uint64_t)(key[2] + row) * (uint64_t)at.heads + (uint64_t)head) * (uint64_t)at.max_length;
+    if (!(at.dropout > 0))
+        return 1;
+    return eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], STREAM, index + (uint64_t)position) <
+                   (float)at.dropout
+               ? 0
+               : 1 / (1 - at.dropout);
+}
+
+static double dot(const double *a, const double *b) {
+    double sum = 0;
+    for (int64_t i = 0; i < at.width; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+static void add_scaled(double *y, double factor, const double *x) {
+    for (int64_t i = 0; i < at.width; i++)
+        y[i] += factor * x[i];
+}
+
+/* Offset of head h in row i: in q, k or v (part 0, 1, 2), or in a row of the model's width. */
+static int64_t in_qkv(int64_t i, int64_t h, int part) {
+    return ((i * 3 + part) * at.heads + h) * at.width;
+}
+
+static int64_t in_o(int64_t i, int64_t h) {
+    return (i * at.heads + h) * at.width;
+}
+
+static void expect_row(int64_t begin, int64_t end, int64_t i, int64_t h) {
+    double largest = -(double)INFINITY, sum = 0, *y = exact_o + in_o(i, h);
+    for (int64_t j = begin; j < end; j++) {
+        scores[j] = scale * dot(qkv + in_qkv(i, h, 0), qkv + in_qkv(j, h, 1));
+        largest = scores[j] > largest ? scores[j] : largest;
+    }
+    for (int64_t j = begin; j < end; j++)
+        sum += exp(scores[j] - largest);
+    exact_logsumexps[i * at.heads + h] = largest + log(sum);
+    for (int64_t j = begin; j < end; j++)
+        add_scaled(y, exp(scores[j] - largest) / sum * kept(i, h, j - begin), qkv + in_qkv(j, h, 2));
+}
+
+/* From the output and the log-sum-exp that the kernel receives. */
+static void expect_row_gradient(int64_t begin, int64_t end, int64_t i, int64_t h) {
+    const double *q = qkv + in_qkv(i, h, 0), *slope = slopes + in_o(i, h);
+    double mean = dot(o + in_o(i, h), slope);
+    for (int64_t j = begin; j < end; j++) {
+        double p = exp(scale * dot(q, qkv + in_qkv(j, h, 1)) - logsumexps[i * at.heads + h]);
+        double keep = kept(i, h, j - begin), ds = scale * p * (keep * dot(slope, qkv + in_qkv(j, h, 2)) - mean);
+        add_scaled(exact_gradient + in_qkv(i, h, 0), ds, qkv + in_qkv(j, h, 1));
+        add_scaled(exact_gradient + in_qkv(j, h, 1), ds, q);
+        add_scaled(exact_gradient + in_qkv(j, h, 2), p * keep, slope);
+    }
+}
+
+static void expect(void (*row)(int64_t begin, int64_t end, int64_t i, int64_t h)) {
+    for (int s = 0; s < at.sequences; s++)
+        for (int64_t h = 0; h < at.heads; h++)
+            for (int64_t i = first_row(s); i < last_row(s); i++)
+                row(first_row(s), at.bidirectional ? last_row(s) : i + 1, i, h);
+}
+
+/* ---- Execution ---- */
+
+static int64_t count_items(const eitp__call *call) {
+    return eitp__slot_family(call->slot) == EITP__FAMILY_WHOLE ? 1 : at.sequences * at.heads;
+}
+
+static void place_outputs(eitp__call *call) {
+    for (int i = 0; i < call->output_count; i++) {
+        size_t bytes = bytes_of(&call->outputs[i]);
+        char *memory = (char *)block(bytes + 2 * GUARD);
+        memset(memory, 0x5a, bytes + 2 * GUARD);
+        memset(memory + GUARD, 0xff, bytes);
+        call->outputs[i].data = memory + GUARD;
+    }
+}
+
+static int guards_hold(const eitp__call *call) {
+    int hold = 1;
+    for (int i = 0; i < call->output_count; i++) {
+        const unsigned char *y = (const unsigned char *)call->outputs[i].data, *end = y + bytes_of(&call->outputs[i]);
+        for (int j = 0; j < GUARD; j++)
+            hold = hold && y[j - GUARD] == 0x5a && end[j] == 0x5a;
+    }
+    return hold;
+}
+
+/* Executes the call in pieces of `piece` items, the last one first, with a workspace full of NaN. */
+static void run_pieces(const eitp__kernel *kernel, const eitp__call *call, int64_t piece) {
+    size_t size = kernel->workspace ? kernel->workspace(call) : 0;
+    unsigned char *workspace = (unsigned char *)aligned_alloc(EITP__ALIGNMENT, (size + GUARD + 127) / 64 * 64);
+    REQUIRE(workspace);
+    memset(workspace, 0xff, size + GUARD);
+    for (int64_t end = count_items(call); end > 0;) {
+        int64_t begin = (end - 1) / piece * piece;
+        kernel->run(call, begin, end, workspace);
+        end = begin;
+    }
+    for (int i = 0; i < GUARD; i++)
+        CHECK_THAT(workspace[size + (size_t)i] == 0xff, "%s: wrote beyond its workspace", kernel->set);
+    free(workspace);
+}
+
+/* An element may be off by `tolerance` times (its magnitude + 1), plus the rounding of its type. */
+static void compare(const char *what, const eitp__operand *y, const double *exact, double tolerance) {
+    double rounding = y->dtype == EITP_F32 ? 0 : y->dtype == EITP_BF16 ? 1.0 / 256 : 1.0 / 2048, worst = 0;
+    int64_t where = -1;
+    for (int64_t i = 0; i < y->elements; i++) {
+        double got = get(y, i), error;
+        if (got != got && exact[i] != exact[i])
+            continue;
+        error = fabs(got - exact[i]) / (tolerance * (fabs(exact[i]) + 1) + rounding * fabs(exact[i]));
+        error = error != error ? (double)INFINITY : error;
+        if (where < 0 || error > worst) {
+            worst = error;
+            where = i;
+        }
+    }
+    CHECK_THAT(worst <= 1, "%s %s, width %d, %d rows: at %lld is %.9g, not %.9g (%.3g times the tolerance)", what,
+               eitp_dtype_name(dtype), (int)at.width, (int)at.rows, (long long)where, get(y, where), exact[where],
+               worst);
+}
+
+/* Executes a call on every set; with tolerance 0 the values are not checked. */
+static void check_call(const eitp__call *call, double *const *exact, double tolerance) {
+    for (int set = 0; set < EITP__ISA_COUNT; set++) {
+        const eitp__kernel *kernel = &tables[set].kernels[call->slot][dtype];
+        int kept_blocks = held_count;
+        eitp__call whole = *call, cut = *call;
+        REQUIRE(kernel->run);
+        if (!available[set] || (set && kernel->run == tables[set - 1].kernels[call->slot][dtype].run))
+            continue;
+        place_outputs(&whole);
+        place_outputs(&cut);
+        run_pieces(kernel, &whole, count_items(call));
+        run_pieces(kernel, &cut, 1);
+        for (int i = 0; i < call->output_count && tolerance > 0; i++) {
+            compare(kernel->set, &whole.outputs[i], exact[i], tolerance);
+            CHECK_THAT(!memcmp(whole.outputs[i].data, cut.outputs[i].data, bytes_of(&cut.outputs[i])),
+                       "%s %s: pieces change output %d", kernel->set, eitp_dtype_name(dtype), i);
+        }
+        CHECK_THAT(guards_hold(&whole) && guards_hold(&cut), "%s %s: wrote around an output", kernel->set,
+                   eitp_dtype_name(dtype));
+        release_blocks(kept_blocks);
+    }
+}
+
+static void add_attributes(eitp__call *call, eitp__slot slot) {
+    memset(call, 0, sizeof *call);
+    call->slot = slot;
+    call->dtype = dtype;
+    call->integers[0] = at.heads;
+    call->integers[1] = at.max_length;
+    call->integers[2] = STREAM;
+    call->integers[3] = at.bidirectional;
+    call->integers[4] = at.heads;
+    call->reals[0] = scale;
+    call->reals[1] = at.dropout;
+    add_values(call, dtype, 3 * at.heads * at.width, qkv);
+    add_bytes(call, EITP_I32, at.sequences + 1, at.offsets, 1);
+    add_bytes(call, EITP_I64, 3, key, at.dropout > 0);
+    add_bytes(call, EITP_I32, at.sequences, at.lengths, at.padded);
+}
+
+static double *numbers(int64_t columns, double range) {
+    double *values = (double *)block((size_t)(at.rows * columns) * sizeof *values);
+    for (int64_t i = 0; i < at.rows * columns; i++)
+        values[i] = range * draw();
+    return values;
+}
+
+static void check_forward(double tolerance) {
+    double *exact[2];
+    eitp__call call;
+    add_attributes(&call, EITP__SLOT_ATTENTION);
+    call.output_count = 2;
+    set_shape(&call.outputs[0], dtype, at.rows, at.heads * at.width);
+    set_shape(&call.outputs[1], EITP_F32, at.rows, at.heads);
+    exact[0] = exact_o = numbers(at.heads * at.width, 0);
+    exact[1] = exact_logsumexps = numbers(at.heads, 0);
+    scores = numbers(1, 0);
+    expect(expect_row);
+    check_call(&call, exact, tolerance);
+}
+
+static void check_backward(double tolerance) {
+    eitp__call call;
+    add_attributes(&call, EITP__SLOT_ATTENTION_BACKWARD);
+    o = exact_o;
+    logsumexps = exact_logsumexps;
+    slopes = numbers(at.heads * at.width, 1);
+    call.input_count += 3; /* no k, v and mask */
+    add_values(&call, dtype, at.heads * at.width, o);
+    add_values(&call, EITP_F32, at.heads, logsumexps);
+    add_values(&call, dtype, at.heads * at.width, slopes);
+    call.output_count = 1;
+    set_shape(&call.outputs[0], dtype, at.rows, 3 * at.heads * at.width);
+    exact_gradient = numbers(3 * at.heads * at.width, 0);
+    expect(expect_row_gradient);
+    check_call(&call, &exact_gradient, tolerance);
+}
+
+/* With tolerance 0 the values are not checked. */
+static void check_case(const attention_case *c, double tolerance) {
+    at = *c;
+    for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
+        dtype = dtypes[i];
+        release_blocks(0);
+        qkv = numbers(3 * at.heads * at.width, at.range);
+        if (at.spoiled)
+            qkv[in_qkv(at.rows / 2, 0, 2)] = (double)NAN;
+        check_forward(tolerance);
+        check_backward(4 * tolerance);
+    }
+    release_blocks(0);
+}
+
+/* ---- Cases ---- */
+
+static void test_sequences(void) {
+    static const attention_case cases[] = {
+        {1, 1, 4, 1, {0, 1}, 1, 0, {0}, 0, 0, 2, 0},
+        {37, 3, 5, 37, {0, 37}, 1, 0, {0}, 0, 0, 2, 0},
+        {37, 2, 8, 64, {0, 5, 6, 20, 37}, 4, 0, {0}, 0, 0, 2, 0},
+        {33, 2, 8, 18, {3, 3, 12, 12, 29, 29}, 5, 0, {0}, 0, 0, 2, 0}, /* rows in no sequence, empty sequences */
+        {215, 2, 16, 215, {0, 215}, 1, 0, {0}, 0, 0, 1, 0},            /* several blocks */
+        {300, 1, 16, 200, {4, 100, 296}, 2, 0, {0}, 0, 0, 1, 0},
+        {192, 1, 64, 192, {0, 192}, 1, 0, {0}, 0, 0, 1, 0},
+        {193, 1, 64, 5000, {0, 193}, 1, 0, {0}, 0, 0, 1, 0},
+        {30, 2, 6, 11, {0, 19, 30}, 2, 0, {0}, 0, 0, 2, 0}, /* longer than `max_length` */
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        attention_case both_ways = cases[i];
+        check_case(&cases[i], 1e-5);
+        both_ways.bidirectional = 1;
+        check_case(&both_ways, 1e-5);
+    }
+}
+
+static void test_widths(void) {
+    static const int64_t widths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 80, 127, 128, 160, 255, 256};
+    for (size_t i = 0; i < EITP__COUNT(widths); i++)
+        for (int bidirectional = 0; bidirectional < 2; bidirectional++) {
+            attention_case c = {110, 0, 0, 100, {2, 7, 105}, 2, 0, {0}, 0, 0, 0, 0};
+            c.width = widths[i];
+            c.heads = widths[i] > 64 ? 1 : 2;
+            c.bidirectional = bidirectional;
+            c.range = 2 / sqrt(sqrt((double)widths[i]));
+            check_case(&c, 1e-5);
+        }
+}
+
+/* No row attends to padding, and padding gives zeros; a length may be 0, or beyond the sequence. */
+static void test_padding(void) {
+    static const attention_case cases[] = {
+        {40, 2, 5, 20, {0, 20, 40}, 2, 1, {20, 3}, 0, 0, 2, 0},
+        {60, 2, 9, 20, {1, 20, 38, 58}, 3, 1, {0, 17, 1}, 0, 0.2, 2, 0},
+        {60, 1, 9, 20, {1, 20, 38, 58}, 3, 1, {-5, 2147483647, -2147483647 - 1}, 0, 0, 2, 0},
+        {260, 1, 24, 200, {0, 200, 260}, 2, 1, {97, 48}, 0, 0, 1, 0},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        attention_case both_ways = cases[i];
+        check_case(&cases[i], 1e-5);
+        both_ways.bidirectional = 1;
+        check_case(&both_ways, 1e-5);
+    }
+}
+
+/* Row lengths that are no multiples of four: blocks of random words start anywhere. */
+static void test_dropout(void) {
+    static const attention_case cases[] = {
+        {37, 3, 5, 37, {0, 37}, 1, 0, {0}, 0, 0.25, 2, 0},
+        {150, 2, 20, 113, {1, 30, 143}, 2, 0, {0}, 0, 0.5, 1, 0},
+        {110, 1, 16, 5001, {0, 110}, 1, 0, {0}, 1, 0.1, 1, 0},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++)
+        check_case(&cases[i], 1e-5);
+}
+
+/* Scores far from 0, of which one or few count: the running maximum is subtracted. */
+static void test_large_scores(void) {
+    static const attention_case c = {230, 1, 32, 230, {0, 230}, 1, 0, {0}, 0, 0, 6, 0};
+    check_case(&c, 1e-4);
+}
+
+/* A NaN reaches all that attend to it, in every type, and nothing else. */
+static void test_not_a_number(void) {
+    static const attention_case c = {110, 2, 9, 100, {0, 50, 110}, 2, 0, {0}, 1, 0, 1, 1};
+    check_case(&c, 1e-5);
+}
+
+/* Outputs halfway between two neighbours, means of two values: ties to even, as in base/convert.h. */
+static void test_rounding(void) {
+    static const attention_case c = {2, 1, 19, 2, {0, 2}, 1, 0, {0}, 1, 0, 0, 0};
+    at = c;
+    for (size_t i = 1; i < EITP__COUNT(dtypes); i++) {
+        eitp__call call;
+        eitp__operand *x = &call.inputs[0];
+        release_blocks(0);
+        dtype = dtypes[i];
+        qkv = numbers(3 * at.width, 0);
+        add_attributes(&call, EITP__SLOT_ATTENTION);
+        for (int64_t j = 0; j < at.width; j++) {
+            ((uint16_t *)x->data)[in_qkv(0, 0, 2) + j] = (uint16_t)(0x3c00 + 7 * j);
+            ((uint16_t *)x->data)[in_qkv(1, 0, 2) + j] = (uint16_t)(0x3c01 + 7 * j);
+        }
+        call.output_count = 2;
+        set_shape(&call.outputs[0], dtype, at.rows, at.width);
+        set_shape(&call.outputs[1], EITP_F32, at.rows, 1);
+        for (int set = 0; set < EITP__ISA_COUNT; set++) {
+            if (!available[set])
+                continue;
+            place_outputs(&call);
+            run_pieces(&tables[set].kernels[call.slot][dtype], &call, 1);
+            for (int64_t j = 0; j < at.width; j++) {
+                int even = (int)(0x3c00 + 7 * j + j % 2), got = ((uint16_t *)call.outputs[0].data)[j];
+                CHECK_THAT(got == even, "%s %s: %04x, not %04x", eitp__isa_name((eitp__isa)set), eitp_dtype_name(dtype),
+                           (unsigned)got, (unsigned)even);
+            }
+        }
+    }
+    release_blocks(0);
+}
+
+/* Offsets are data: those outside the call, and sequences that are too long, are truncated. */
+static void test_offsets(void) {
+    static const attention_case cases[] = {
+        {21, 2, 5, 16, {-7, 4, 12, 900}, 3, 0, {0}, 0, 0, 2, 0},
+        {9, 2, 5, 9, {2147483647, 2147483647}, 1, 0, {0}, 0, 0, 2, 0},
+        {30, 2, 5, 11, {0, 19, 30}, 2, 0, {0}, 0, 0.2, 2, 0},
+    };
+    static const attention_case wild[] = {
+        {10, 2, 5, 4, {-7, 100, 2, 2147483647, -2147483647 - 1, 9}, 5, 0, {0}, 0, 0, 2, 0},
+        {10, 2, 5, 4, {9, 3, 10, 0, 11, -1}, 5, 1, {3, -1, 2147483647, 4, -2147483647 - 1}, 1, 0.1, 2, 0},
+        {200, 1, 5, 150, {190, 0, 200, 100, 201, 0}, 5, 1, {150, 150, 151, 149, 7}, 0, 0, 1, 0},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++)
+        check_case(&cases[i], 1e-5);
+    for (size_t i = 0; i < EITP__COUNT(wild); i++)
+        check_case(&wild[i], 0);
+}
+
+/* ---- With a cache ---- */
+
+/* Rows whose position is outside the cache are not stored, and attend to nothing. */
+static void expect_cached(int64_t max_length, int64_t position, double *const *exact) {
+    int64_t c = at.heads * at.width;
+    for (int64_t i = 0; i < at.rows; i++)
+        for (int part = 1; part < 3 && position + i >= 0 && position + i < max_length; part++)
+            memcpy(exact[part] + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof(double));
+    for (int64_t i = 0; i < at.rows * at.heads; i++) {
+        int64_t last = position + i / at.heads, h = i % at.heads;
+        const double *q = qkv + in_qkv(i / at.heads, h, 0);
+        double sum = 0;
+        for (int64_t j = 0; last >= 0 && last < max_length && j <= last; j++)
+            sum += exp(scale * dot(q, exact[1] + in_o(j, h)));
+        for (int64_t j = 0; last >= 0 && last < max_length && j <= last; j++)
+            add_scaled(exact[0] + in_o(i / at.heads, h), exp(scale * dot(q, exact[1] + in_o(j, h))) / sum,
+                       exact[2] + in_o(j, h));
+    }
+}
+
+static void add_cache(eitp__call *call, int64_t max_length, double **exact) {
+    eitp__operand *x = &call->inputs[call->input_count++];
+    set_shape(x, dtype, max_length, at.heads * at.width);
+    x->data = block(bytes_of(x));
+    *exact = (double *)block((size_t)x->elements * sizeof(double));
+    for (int64_t i = 0; i < x->elements; i++) {
+        put(x, i, draw());
+        (*exact)[i] = get(x, i);
+    }
+    call->outputs[call->output_count++] = *x;
+}
+
+static void check_cached(int64_t rows, int64_t max_length, int32_t position) {
+    attention_case c = {0, 3, 5, 0, {0}, 1, 0, {0}, 0, 0, 1, 0};
+    c.rows = rows;
+    at = c;
+    for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
+        double *exact[3];
+        eitp__call call;
+        memset(&call, 0, sizeof call);
+        release_blocks(0);
+        dtype = call.dtype = dtypes[i];
+        call.slot = EITP__SLOT_ATTENTION_CACHED;
+        call.integers[0] = at.heads;
+        call.reals[0] = scale;
+        qkv = numbers(3 * at.heads * at.width, 1);
+        add_values(&call, dtype, 3 * at.heads * at.width, qkv);
+        call.output_count = 1;
+        set_shape(&call.outputs[0], dtype, rows, at.heads * at.width);
+        exact[0] = numbers(at.heads * at.width, 0);
+        add_cache(&call, max_length, &exact[1]);
+        add_cache(&call, max_length, &exact[2]);
+        add_bytes(&call, EITP_I32, 1, &position, 1);
+        expect_cached(max_length, position, exact);
+        check_call(&call, exact, 1e-5);
+    }
+    release_blocks(0);
+}
+
+static void test_cached(void) {
+    check_cached(1, 20, 0);
+    check_cached(1, 20, 19);
+    check_cached(7, 20, 0);
+    check_cached(7, 20, 13);
+    /* beyond the cache, and before it */
+    check_cached(7, 20, 16);
+    check_cached(3, 20, 20);
+    check_cached(3, 20, 2147483647);
+    check_cached(4, 20, -2);
+    check_cached(4, 20, (-2147483647 - 1));
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {TEST(test_sequences), TEST(test_widths),       TEST(test_padding),
+                                      TEST(test_dropout),   TEST(test_large_scores), TEST(test_not_a_number),
+                                      TEST(test_rounding),  TEST(test_offsets),      TEST(test_cached)};
+    find_sets();
+    return RUN_TESTS(tests, argc, argv);
+}

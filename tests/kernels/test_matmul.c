@@ -1,0 +1,70 @@
+/* The matrix product and the head on every kernel set that this machine can run, compared with sums in double. */
+#include "tests/support/products.h"
+
+static void register_set(eitp__kernel_table *table, eitp__isa isa) {
+    static void (*const writers[EITP__ISA_COUNT])(eitp__kernel_table *) = {
+#define REGISTER(isa, name, in_build, f32, bf16, group) eitp__register_##name##_kernels,
+        EITP__ISAS(REGISTER)
+#undef REGISTER
+    };
+    for (int i = 0; i <= (int)isa; i++)
+        writers[i](table);
+}
+
+static void find_sets(void) {
+    eitp__openblas_core core;
+    eitp_error error;
+    product_set *best = NULL;
+    for (int i = 0; i < EITP__ISA_COUNT; i++) {
+        const char *name = eitp__isa_name((eitp__isa)i);
+        if (!eitp__isa_available((eitp__isa)i)) {
+            printf("    skipped, not on this processor: %s\n", name);
+            continue;
+        }
+        best = &sets[set_count++];
+        best->name = name;
+        best->step = i == EITP__ISA_AMX ? 32 : i == EITP__ISA_AVX512BF16 ? 2 : 1;
+        register_set(&best->table, (eitp__isa)i);
+        printf("    tested: %s\n", name);
+    }
+    sets[set_count] = *best;
+    sets[set_count].name = "openblas";
+    sets[set_count].step = 0;
+    if (eitp__register_openblas_kernels(&sets[set_count].table, &core, &error))
+        printf("SKIPPED products by openblas: %s\n", error.message);
+    else
+        printf("    tested: %s\n", sets[set_count++].name);
+}
+
+/* Sets with fused multiply-add and one chain per element agree to the bit, whatever their blocks. */
+static void test_sets_agree(void) {
+    enum { M = 133, N = 150, K = 300 };
+    static float y[2][M * N];
+    product_case at = product(EITP_F32, M, N, K);
+    eitp__call call = matmul_call(&at);
+    if (!eitp__isa_available(EITP__ISA_AVX512))
+        return;
+    for (int s = 0; s < 2; s++) {
+        call.outputs[0].data = y[s];
+        run_all(&sets[EITP__ISA_AVX2 + s].table.kernels[EITP__SLOT_MATMUL][EITP_F32], &call);
+    }
+    CHECK(memcmp(y[0], y[1], sizeof y[0]) == 0);
+}
+
+static void test_names(void) {
+    CHECK(strcmp(eitp__slot_name(EITP__SLOT_FILL), "FILL") == 0);
+    CHECK(strcmp(eitp__slot_name(EITP__SLOT_UPDATE), "UPDATE") == 0);
+    CHECK(strcmp(eitp__slot_name(EITP__SLOT_COUNT), "?") == 0);
+    CHECK(eitp__slot_family(EITP__SLOT_MATMUL) == EITP__FAMILY_TILES);
+    CHECK(eitp__slot_family(EITP__SLOT_COMMIT) == EITP__FAMILY_WHOLE);
+    CHECK(eitp__slot_family(EITP__SLOT_COUNT) == EITP__FAMILY_COUNT);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {TEST(test_names),   TEST(test_sizes),        TEST(test_epilogues),
+                                      TEST(test_batches), TEST(test_lower_rank),   TEST(test_empty),
+                                      TEST(test_head),    TEST(test_accumulation), TEST(test_sets_agree)};
+    is_quick = test_is_quick();
+    find_sets();
+    return RUN_TESTS(tests, argc, argv);
+}

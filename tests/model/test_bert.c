@@ -1,0 +1,1111 @@
+/* BERT, RoBERTa, DistilBERT and a GPT-2 classifier compared with transformers: hidden states, heads, gradients. Their
+   files. */
+#include "tests/support/everything.h"
+#include "tests/support/faults.h"
+#include "tests/support/test.h"
+
+#define GOLDEN "tests/golden/bert/"
+
+enum { SEQUENCES = 4, LONGEST = 11, ROWS = 23, LABELS = 3, MAX_WIDTH = 32 };
+
+static eitp_error error_;
+static int warnings;
+static char last_warning[400], fresh_line[400];
+
+static void count_warnings(void *user, eitp_log_level level, const char *message) {
+    (void)user;
+    if (level == EITP_LOG_WARNING) {
+        warnings++;
+        snprintf(last_warning, sizeof last_warning, "%s", message);
+    }
+    if (level == EITP_LOG_INFO && strstr(message, "random until"))
+        snprintf(fresh_line, sizeof fresh_line, "%s", message);
+}
+
+/* A model, and the values that transformers computed for it. */
+typedef struct golden {
+    eitp_context *context;
+    eitp_model *model;
+    eitp__safetensors *expected;
+} golden;
+
+static eitp_context *open_context(const char *isa, const char *precision) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    config.isa = isa;
+    config.threads = 2;
+    config.precision = precision;
+    config.host.log.write = count_warnings;
+    CHECK_THAT(!eitp_context_create(&config, &context, &error_), "%s", error_.message);
+    return context;
+}
+
+static int open_expected(golden *g, const char *name) {
+    const eitp_host host = eitp_host_default();
+    char path[200];
+    snprintf(path, sizeof path, GOLDEN "%s/expected.safetensors", name);
+    return !eitp__safetensors_open(&host, path, &g->expected, &error_);
+}
+
+static int open_model(golden *g, const char *directory, const char *name, const char *isa) {
+    memset(g, 0, sizeof *g);
+    g->context = open_context(isa, "fp32");
+    if (!g->context || eitp_model_load(g->context, directory, &g->model, &error_) || !open_expected(g, name)) {
+        printf("    %s: %s\n", directory, error_.message);
+        return 0;
+    }
+    return 1;
+}
+
+static const char *golden_path(const char *name) {
+    static char path[200];
+    snprintf(path, sizeof path, GOLDEN "%s", name);
+    return path;
+}
+
+static void close_golden(golden *g) {
+    eitp__safetensors_close(g->expected);
+    eitp_model_destroy(g->model);
+    eitp_context_destroy(g->context);
+}
+
+/* The elements of a tensor; the caller frees them. NULL if there is none. */
+static float *expected_f32(const golden *g, const char *name, int64_t *count) {
+    const eitp__safetensors_entry *entry = eitp__safetensors_find(g->expected, name);
+    float *values = entry ? (float *)malloc((size_t)entry->count * sizeof *values) : NULL;
+    if (values)
+        CHECK(!eitp__safetensors_read_f32(g->expected, entry, 0, entry->count, values, NULL, &error_));
+    *count = entry ? entry->count : 0;
+    return values;
+}
+
+static void expected_i32(const golden *g, const char *name, int32_t *values, int64_t count) {
+    const eitp__safetensors_entry *entry = eitp__safetensors_find(g->expected, name);
+    CHECK_THAT(entry && entry->count == count, "%s", name);
+    if (entry && entry->count == count)
+        CHECK(!eitp__safetensors_read(g->expected, entry, 0, count, values, NULL, &error_));
+}
+
+static double expected_loss(const golden *g) {
+    const eitp__safetensors_entry *entry = eitp__safetensors_find(g->expected, "loss");
+    double loss = 0;
+    CHECK(entry && !eitp__safetensors_read(g->expected, entry, 0, 1, &loss, NULL, &error_));
+    return loss;
+}
+
+/* ||a - b|| / ||b||, or ||a - b|| if b is zero in theory. */
+static double relative_error(const float *a, const float *b, int64_t count) {
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        norm += (double)b[i] * (double)b[i];
+    }
+    return sqrt(difference) / (sqrt(norm) > 1e-6 ? sqrt(norm) : 1);
+}
+
+/* ---- A pass ---- */
+
+typedef struct pass {
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_model_inputs inputs;
+    eitp_tensor *targets, *labels, *wanted;
+    eitp_tensor *hidden, *head, *pooled, *mean, *loss, *carry;
+} pass;
+
+/* The sum of the losses of a classifier, as config.problem says. */
+static eitp_tensor *classifier_loss(pass *p, const eitp_transformer_config *config) {
+    const int64_t wanted[2] = {SEQUENCES, config->labels}, sequences = SEQUENCES;
+    eitp_tensor *x = p->head, *loss;
+    if (config->problem == EITP_PROBLEM_SINGLE_LABEL || config->problem == EITP_PROBLEM_UNKNOWN) {
+        p->labels = eitp_input(p->graph, "labels", EITP_I32, 1, &sequences);
+        return eitp_cross_entropy(x, p->labels, -100);
+    }
+    p->wanted = eitp_input(p->graph, "wanted", EITP_F32, 2, wanted);
+    if (config->problem == EITP_PROBLEM_REGRESSION) {
+        loss = eitp_subtract(x, p->wanted);
+        return eitp_multiply(loss, loss);
+    }
+    return eitp_subtract(eitp_log(eitp_affine(eitp_exp(x), 1, 1)), eitp_multiply(x, p->wanted));
+}
+
+static int make_pass(const golden *g, pass *p, int with_gradients) {
+    const eitp_transformer_config config = eitp_model_config(g->model);
+    const int64_t rows = SEQUENCES * LONGEST, one = 1;
+    eitp_tensor *loss = NULL;
+    memset(p, 0, sizeof *p);
+    if (eitp_graph_create(g->context, &p->graph, &error_))
+        return 0;
+    p->inputs = eitp_model_inputs_create(p->graph, SEQUENCES, LONGEST, 0);
+    if (config.segments > 1)
+        p->inputs.segments = eitp_input_rows(p->graph, "segments", EITP_I32, 1, &rows);
+    p->hidden = eitp_output(eitp_model_hidden(g->model, p->graph, &p->inputs, LONGEST));
+    p->mean = eitp_output(eitp_pool(p->hidden, p->inputs.offsets, LONGEST, EITP_POOLING_MEAN));
+    if (config.head == EITP_HEAD_NONE && config.pooler)
+        p->pooled = eitp_output(eitp_model_pooled(g->model, p->hidden, &p->inputs));
+    if (config.head == EITP_HEAD_LANGUAGE) {
+        p->targets = eitp_input_rows(p->graph, "targets", EITP_I32, 1, &rows);
+        p->head = eitp_output(eitp_model_logits(g->model, p->hidden));
+        loss = eitp_model_row_losses(g->model, p->hidden, p->targets, -100);
+    } else if (config.head == EITP_HEAD_CLASSIFIER) {
+        p->head = eitp_output(eitp_model_scores(g->model, p->hidden, &p->inputs));
+        loss = classifier_loss(p, &config);
+    } else if (config.head == EITP_HEAD_TOKEN_CLASSIFIER) {
+        p->targets = eitp_input_rows(p->graph, "targets", EITP_I32, 1, &rows);
+        p->head = eitp_output(eitp_model_token_scores(g->model, p->hidden, &p->inputs));
+        loss = eitp_cross_entropy(p->head, p->targets, -100);
+    }
+    p->loss = loss ? eitp_output(eitp_sum(loss, EITP_ALL_DIMENSIONS, 0)) : NULL;
+    p->carry = p->loss && with_gradients ? eitp_input(p->graph, "carry", EITP_F32, 1, &one) : NULL;
+    if ((p->carry && eitp_accumulate_gradients(p->loss, p->carry, &error_)) ||
+        eitp_plan_create(p->graph, &p->plan, &error_)) {
+        printf("    %s\n", error_.message);
+        return 0;
+    }
+    return 1;
+}
+
+static void release_pass(pass *p) {
+    eitp_plan_destroy(p->plan);
+    eitp_graph_destroy(p->graph);
+}
+
+static void write_labels(const golden *g, const pass *p) {
+    const eitp_transformer_config config = eitp_model_config(g->model);
+    int32_t labels[SEQUENCES];
+    float wanted[SEQUENCES * LABELS] = {0};
+    expected_i32(g, "labels", labels, SEQUENCES);
+    for (int i = 0; i < SEQUENCES; i++) {
+        if (config.problem == EITP_PROBLEM_REGRESSION)
+            wanted[i] = (float)labels[i];
+        else
+            wanted[i * LABELS + labels[i]] = 1;
+    }
+    if (p->labels)
+        CHECK(!eitp_plan_write(p->plan, p->labels, labels, sizeof labels, &error_));
+    if (p->wanted)
+        CHECK(!eitp_plan_write(p->plan, p->wanted, wanted, (size_t)(SEQUENCES * config.labels) * 4, &error_));
+}
+
+/* Writes the golden batch and executes it. */
+static void run_pass(const golden *g, const pass *p) {
+    int32_t values[ROWS], offsets[SEQUENCES + 1], positions[ROWS];
+    const float carry = 0;
+    expected_i32(g, "offsets", offsets, SEQUENCES + 1);
+    expected_i32(g, "tokens", values, ROWS);
+    for (int i = 0; i < SEQUENCES; i++)
+        eitp_model_fill_positions(g->model, values + offsets[i], offsets[i + 1] - offsets[i], positions + offsets[i]);
+    CHECK(!eitp_plan_set_rows(p->plan, ROWS, &error_));
+    CHECK(!eitp_plan_write(p->plan, p->inputs.offsets, offsets, sizeof offsets, &error_));
+    CHECK(!eitp_plan_write(p->plan, p->inputs.positions, positions, sizeof positions, &error_));
+    expected_i32(g, "tokens", values, ROWS);
+    CHECK(!eitp_plan_write(p->plan, p->inputs.tokens, values, sizeof values, &error_));
+    expected_i32(g, "segments", values, ROWS);
+    if (p->inputs.segments)
+        CHECK(!eitp_plan_write(p->plan, p->inputs.segments, values, sizeof values, &error_));
+    expected_i32(g, "targets", values, ROWS);
+    if (p->targets)
+        CHECK(!eitp_plan_write(p->plan, p->targets, values, sizeof values, &error_));
+    write_labels(g, p);
+    if (p->carry)
+        CHECK(!eitp_plan_write(p->plan, p->carry, &carry, sizeof carry, &error_));
+    CHECK_THAT(!eitp_plan_execute(p->plan, &error_), "%s", error_.message);
+}
+
+/* Reads an output with as many elements as the expected tensor; the caller frees it. */
+static float *read_output(const pass *p, eitp_tensor *output, int64_t count) {
+    float *values = (float *)malloc((size_t)count * sizeof *values);
+    CHECK_THAT(!eitp_plan_read(p->plan, output, values, (size_t)count * sizeof *values, &error_), "%s", error_.message);
+    return values;
+}
+
+static void check_output(const golden *g, const pass *p, eitp_tensor *output, const char *directory, const char *name) {
+    int64_t count;
+    float *expected = expected_f32(g, name, &count), *actual;
+    CHECK_THAT(!expected || output, "%s: no %s", directory, name);
+    if (expected && output) {
+        actual = read_output(p, output, count);
+        CHECK_THAT(relative_error(actual, expected, count) < 1e-5, "%s: %s %g", directory, name,
+                   relative_error(actual, expected, count));
+        free(actual);
+    }
+    free(expected);
+}
+
+/* ---- Gradients ---- */
+
+/* The part of a parameter's gradient that a file would have as the tensor of a piece. */
+static void copy_piece(const float *values, const eitp_variable *variable, const eitp__piece *piece, float *out) {
+    const int64_t lines = variable->rank > 1 ? variable->shape[0] : 1, stride = variable->shape[variable->rank - 1];
+    const int64_t columns = piece->is_whole        ? stride
+                            : piece->is_transposed ? piece->shape[0]
+                                                   : piece->shape[piece->rank - 1];
+    for (int64_t r = 0; r < lines; r++) {
+        for (int64_t c = 0; c < columns; c++)
+            out[piece->is_transposed ? c * lines + r : r * columns + c] = values[r * stride + piece->column + c];
+    }
+}
+
+/* Every gradient of the golden file is that of a parameter, and all match. */
+static void check_gradients(const golden *g, const char *directory) {
+    const eitp_transformer_config config = eitp_model_config(g->model);
+    for (int64_t i = 0; i < eitp__parameter_count(&config); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&config, i);
+        const eitp_variable variable =
+            eitp_variable_at(g->context, (size_t)eitp_variable_find(g->context, parameter.name));
+        const int64_t elements = eitp__parameter_elements(&parameter);
+        float *values = (float *)malloc((size_t)elements * 4), *part = (float *)malloc((size_t)elements * 4);
+        eitp__piece pieces[EITP__PIECES];
+        char name[1000];
+        int count = eitp__variable_pieces(&variable, &config, pieces);
+        snprintf(name, sizeof name, "gradient.%s", parameter.name);
+        CHECK_THAT(!eitp_variable_read_f32(g->context, name, 0, values, elements, &error_), "%s", error_.message);
+        for (int k = 0; k < count; k++) {
+            int64_t size;
+            float *expected;
+            snprintf(name, sizeof name, "grad.%s", *pieces[k].name ? pieces[k].name : parameter.name);
+            expected = expected_f32(g, name, &size);
+            copy_piece(values, &variable, &pieces[k], part);
+            CHECK_THAT(expected && size == elements / count, "%s: %s", directory, name);
+            if (expected)
+                CHECK_THAT(relative_error(part, expected, size) < 1e-4, "%s: %s %g", directory, name,
+                           relative_error(part, expected, size));
+            free(expected);
+        }
+        free(values);
+        free(part);
+    }
+}
+
+/* ---- Tests ---- */
+
+static const char *const names[] = {
+    "bert",        "bert-mlm",       "bert-untied",       "bert-class",       "roberta",
+    "roberta-mlm", "roberta-class",  "distilbert-mlm",    "distilbert-class", "gpt2-class",
+    "bert-tokens", "roberta-tokens", "distilbert-tokens", "gpt2-tokens",      "roberta-padding",
+};
+
+/* True if transformers computed gradients and training steps too. */
+static int is_trained(const char *name) {
+    return strstr(name, "-mlm") || strstr(name, "-class") || strstr(name, "-tokens");
+}
+
+static void check_golden(const char *directory, const char *name, const char *isa) {
+    golden g;
+    pass p;
+    float loss;
+    const int has_gradients = is_trained(name);
+    REQUIRE(open_model(&g, directory, name, isa));
+    REQUIRE(make_pass(&g, &p, has_gradients));
+    run_pass(&g, &p);
+    check_output(&g, &p, p.hidden, directory, "hidden");
+    check_output(&g, &p, p.head, directory, "head");
+    check_output(&g, &p, p.mean, directory, "mean");
+    check_output(&g, &p, p.pooled, directory, "pooled");
+    if (p.loss) {
+        CHECK(!eitp_plan_read(p.plan, p.loss, &loss, sizeof loss, &error_));
+        CHECK_THAT(fabs((double)loss / expected_loss(&g) - 1) < 1e-5, "%s: loss %.9f", directory, (double)loss);
+    }
+    if (has_gradients)
+        check_gradients(&g, directory);
+    release_pass(&p);
+    close_golden(&g);
+}
+
+static int available(const char *isa) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context;
+    config.isa = isa;
+    if (eitp_context_create(&config, &context, &error_))
+        return 0;
+    eitp_context_destroy(context);
+    return 1;
+}
+
+static void models_match_transformers(void) {
+    static const char *const sets[] = {"ref", "avx2", "avx512"};
+    for (size_t s = 0; s < EITP__COUNT(sets); s++) {
+        if (!available(sets[s])) {
+            printf("SKIPPED bert with %s: %s\n", sets[s], error_.message);
+            continue;
+        }
+        for (size_t i = 0; i < EITP__COUNT(names); i++)
+            check_golden(golden_path(names[i]), names[i], sets[s]);
+    }
+}
+
+static double *expected_f64(const golden *g, const char *name, int64_t count) {
+    const eitp__safetensors_entry *entry = eitp__safetensors_find(g->expected, name);
+    double *values = (double *)calloc((size_t)count, sizeof *values);
+    CHECK_THAT(entry && entry->count == count &&
+                   !eitp__safetensors_read(g->expected, entry, 0, count, values, NULL, &error_),
+               "%s", name);
+    return values;
+}
+
+/* Losses and gradient norms of 20 steps on the same batch. */
+static void check_training(const char *name) {
+    enum { STEPS = 20 };
+    golden g;
+    pass p;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_update update;
+    eitp_optimizer_config adamw = eitp_optimizer_config_default();
+    double *losses, *norms;
+    REQUIRE(open_model(&g, golden_path(name), name, NULL));
+    REQUIRE(make_pass(&g, &p, 1));
+    losses = expected_f64(&g, "train.losses", STEPS);
+    norms = expected_f64(&g, "train.grad_norms", STEPS);
+    adamw.weight_decay = 0.1;
+    REQUIRE_OK(eitp_graph_create(g.context, &graph, &error_), error_);
+    REQUIRE_OK(eitp_apply_gradients(graph, &adamw, &update, &error_), error_);
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+    for (int i = 0; i < STEPS; i++) {
+        const float hyper[2] = {1e-3f, (float)(i + 1)}, limit = 2;
+        float loss, norm;
+        run_pass(&g, &p);
+        CHECK(!eitp_plan_read(p.plan, p.loss, &loss, sizeof loss, &error_));
+        CHECK(!eitp_plan_write(plan, update.rate_and_step, hyper, sizeof hyper, &error_));
+        CHECK(!eitp_plan_write(plan, update.max_norm, &limit, sizeof limit, &error_));
+        CHECK_THAT(!eitp_plan_execute(plan, &error_), "%s", error_.message);
+        CHECK(!eitp_plan_read(plan, update.norm, &norm, sizeof norm, &error_));
+        CHECK_THAT(fabs((double)loss / losses[i] - 1) < 1e-5, "%s step %d: loss %.9f, not %.9f", name, i + 1,
+                   (double)loss, losses[i]);
+        CHECK_THAT(fabs((double)norm / norms[i] - 1) < 5e-5, "%s step %d: norm %.9f, not %.9f", name, i + 1,
+                   (double)norm, norms[i]);
+    }
+    free(losses);
+    free(norms);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    release_pass(&p);
+    close_golden(&g);
+}
+
+static void twenty_steps_match_transformers(void) {
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (is_trained(names[i]))
+            check_training(names[i]);
+    }
+}
+
+/* What is saved has the tensors of the directory it was loaded from, and gives the same values. */
+static void saved_models_are_the_same(void) {
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        const eitp_host host = eitp_host_default();
+        eitp__safetensors *was, *is;
+        char directory[512], path[600];
+        golden g;
+        REQUIRE(scratch_make(directory));
+        REQUIRE(open_model(&g, golden_path(names[i]), names[i], NULL));
+        REQUIRE_OK(eitp_model_save(g.model, directory, EITP_F32, -1, NULL, &error_), error_);
+        close_golden(&g);
+        check_golden(directory, names[i], NULL);
+        snprintf(path, sizeof path, GOLDEN "%s/model.safetensors", names[i]);
+        REQUIRE_OK(eitp__safetensors_open(&host, path, &was, &error_), error_);
+        REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "model.safetensors"), &is, &error_), error_);
+        CHECK_THAT(eitp__safetensors_count(was) == eitp__safetensors_count(is), "%s: %zu tensors, not %zu", names[i],
+                   eitp__safetensors_count(is), eitp__safetensors_count(was));
+        for (size_t k = 0; k < eitp__safetensors_count(was); k++)
+            CHECK_THAT(eitp__safetensors_find(is, eitp__safetensors_at(was, k)->name), "%s: no %s", names[i],
+                       eitp__safetensors_at(was, k)->name);
+        eitp__safetensors_close(was);
+        eitp__safetensors_close(is);
+        scratch_remove(directory);
+    }
+}
+
+/* Writes a file of parameters again without the tensor `name`. */
+static void copy_without(const char *from, const char *to, const char *name) {
+    const eitp_host host = eitp_host_default();
+    eitp__safetensors_tensor tensors[100];
+    eitp__safetensors_writer *writer;
+    eitp__safetensors *file;
+    size_t count = 0;
+    REQUIRE_OK(eitp__safetensors_open(&host, from, &file, &error_), error_);
+    for (size_t i = 0; i < eitp__safetensors_count(file) && count < 100; i++) {
+        const eitp__safetensors_entry *entry = eitp__safetensors_at(file, i);
+        if (!strcmp(entry->name, name))
+            continue;
+        tensors[count].name = entry->name;
+        tensors[count].dtype = EITP_F32;
+        tensors[count].rank = entry->rank;
+        memcpy(tensors[count++].shape, entry->shape, sizeof entry->shape);
+    }
+    CHECK(count + 1 == eitp__safetensors_count(file));
+    REQUIRE_OK(eitp__safetensors_begin(&host, to, tensors, count, NULL, 0, NULL, &writer, &error_), error_);
+    for (size_t i = 0; i < count; i++) {
+        const eitp__safetensors_entry *entry = eitp__safetensors_find(file, tensors[i].name);
+        float *values = (float *)malloc((size_t)entry->count * sizeof *values);
+        CHECK(!eitp__safetensors_read_f32(file, entry, 0, entry->count, values, NULL, &error_));
+        CHECK(!eitp__safetensors_write_f32(writer, i, values, entry->count, NULL, &error_));
+        free(values);
+    }
+    REQUIRE_OK(eitp__safetensors_finish(writer, NULL, &error_), error_);
+    eitp__safetensors_close(file);
+}
+
+/* An untied head has its bias under the name of a tied one too, where transformers looks for it. Files without the copy
+   are read as well, such as checkpoints of earlier versions. */
+static void the_bias_of_an_untied_head_is_written_twice(void) {
+    static const struct {
+        const char *shape, *bias, *copy;
+    } cases[] = {
+        {"bert-base", "cls.predictions.decoder.bias", "cls.predictions.bias"},
+        {"roberta-base", "lm_head.decoder.bias", "lm_head.bias"},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const eitp_host host = eitp_host_default();
+        eitp_context *context = open_context(NULL, "fp32");
+        eitp_transformer_config config;
+        eitp_model *model;
+        eitp__safetensors *file;
+        char directory[512], whole[600];
+        float bias[23] = {0}, copy[23] = {0};
+        eitp__read_sums sums;
+        REQUIRE(scratch_make(directory));
+        snprintf(whole, sizeof whole, "%s/model.safetensors", directory);
+        REQUIRE_OK(eitp_transformer_config_named(cases[i].shape, &config, &error_), error_);
+        config.width = config.inner = 8;
+        config.heads = config.layers = 1;
+        config.vocabulary = 23;
+        config.positions = 5;
+        config.head = EITP_HEAD_LANGUAGE;
+        config.tied = 0;
+        REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
+        REQUIRE_OK(eitp_model_initialize(model, 1, &error_), error_);
+        CHECK(!eitp_variable_fill_normal(context, cases[i].bias, 0, 1, 3, &error_));
+        REQUIRE_OK(eitp_model_save(model, directory, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp__safetensors_open(&host, whole, &file, &error_), error_);
+        CHECK(
+            !eitp__safetensors_read_f32(file, eitp__safetensors_find(file, cases[i].bias), 0, 23, bias, NULL, &error_));
+        REQUIRE(eitp__safetensors_find(file, cases[i].copy) != NULL);
+        CHECK(
+            !eitp__safetensors_read_f32(file, eitp__safetensors_find(file, cases[i].copy), 0, 23, copy, NULL, &error_));
+        CHECK(bias[22] != 0 && !memcmp(bias, copy, sizeof bias));
+        eitp__safetensors_close(file);
+        copy_without(whole, scratch_path(directory, "less"), cases[i].copy);
+        CHECK_THAT(!eitp__model_read(model, whole, EITP__READ_LOAD, &sums, &error_), "%s", error_.message);
+        CHECK_THAT(!eitp__model_read(model, scratch_path(directory, "less"), EITP__READ_LOAD, &sums, &error_), "%s",
+                   error_.message);
+        copy_without(whole, scratch_path(directory, "less"), cases[i].bias);
+        CHECK(eitp__model_read(model, scratch_path(directory, "less"), EITP__READ_LOAD, &sums, &error_));
+        eitp_model_destroy(model);
+        eitp_context_destroy(context);
+        scratch_remove(directory);
+    }
+}
+
+/* ---- Heads that differ from those of the files ---- */
+
+/* Loads a golden directory into a model whose configuration `change` has changed. */
+static eitp_status load_changed(golden *g, const char *name, void (*change)(eitp_transformer_config *config),
+                                const eitp_load_config *load) {
+    const eitp_host host = eitp_host_default();
+    eitp_transformer_config config;
+    eitp_status status;
+    memset(g, 0, sizeof *g);
+    g->context = open_context(NULL, "fp32");
+    status = eitp_model_config_read(&host, golden_path(name), &config, &error_);
+    if (status)
+        return status;
+    change(&config);
+    status = eitp_model_create(g->context, &config, &g->model, &error_);
+    warnings = 0;
+    *fresh_line = 0;
+    return status ? status : eitp_model_load_weights_with(g->model, golden_path(name), load, &error_);
+}
+
+static void to_classifier(eitp_transformer_config *config) {
+    config->head = EITP_HEAD_CLASSIFIER;
+    config->labels = LABELS;
+}
+
+static void to_two_labels(eitp_transformer_config *config) {
+    to_classifier(config);
+    config->labels = 2;
+}
+
+static void to_language(eitp_transformer_config *config) {
+    config->head = EITP_HEAD_LANGUAGE;
+}
+
+static void to_no_head(eitp_transformer_config *config) {
+    config->head = EITP_HEAD_NONE;
+}
+
+static void to_no_pooler(eitp_transformer_config *config) {
+    to_no_head(config);
+    config->pooler = 0;
+}
+
+/* The root of the mean square of a variable. */
+static double spread(const golden *g, const char *name) {
+    int64_t index = eitp_variable_find(g->context, name), count;
+    float *values;
+    double sum = 0;
+    CHECK_THAT(index >= 0, "%s", name);
+    if (index < 0)
+        return 0;
+    count = (int64_t)(eitp_variable_at(g->context, (size_t)index).size / 4);
+    values = (float *)malloc((size_t)count * 4);
+    CHECK(!eitp_variable_read_f32(g->context, name, 0, values, count, &error_));
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
+    free(values);
+    return sqrt(sum / (double)count);
+}
+
+/* Encoders keep their values under any head; a head that the files lack is random, and a line names its tensors. */
+static void heads_that_files_lack_are_random(void) {
+    static const struct {
+        const char *directory, *expected, *variable;
+        void (*change)(eitp_transformer_config *config);
+        const char *fresh; /* the end of the line that names them; "": none are */
+    } cases[] = {
+        {"bert-mlm", "bert-mlm", "classifier.weight", to_classifier,
+         "bert-mlm' lacks these parameters, which are random until they are trained: bert.pooler.dense.weight, "
+         "bert.pooler.dense.bias, "
+         "classifier.weight, classifier.bias"},
+        {"bert", "bert", "classifier.weight", to_classifier, "trained: classifier.weight, classifier.bias"},
+        {"bert", "bert", "cls.predictions.transform.dense.weight", to_language, "trained: cls.predictions."},
+        {"bert-mlm", "bert-mlm", "pooler.dense.weight", to_no_head, "pooler.dense.weight, pooler.dense.bias"},
+        {"bert-class", "bert-class", "pooler.dense.weight", to_no_head, ""},
+        {"bert-class", "bert-class", "encoder.layer.1.output.dense.weight", to_no_pooler, ""},
+        {"roberta", "roberta", "classifier.dense.weight", to_classifier, "trained: classifier.dense.weight, "},
+        {"distilbert-mlm", "distilbert-mlm", "pre_classifier.weight", to_classifier,
+         "trained: pre_classifier.weight, "},
+        {"gpt2-class", "gpt2-class", "transformer.wte.weight", to_language, ""},
+    };
+    const eitp_load_config load = {5, 0, 0};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        golden g;
+        pass p;
+        double size;
+        REQUIRE_OK(load_changed(&g, cases[i].directory, cases[i].change, &load), error_);
+        CHECK_THAT(!warnings, "%zu: %s", i, last_warning);
+        CHECK_THAT(!*cases[i].fresh == !*fresh_line && strstr(fresh_line, cases[i].fresh), "%zu: %s", i, fresh_line);
+        size = spread(&g, cases[i].variable);
+        CHECK_THAT(!*fresh_line || (size > 0.01 && size < 0.04), "%zu: %s %g", i, cases[i].variable, size);
+        CHECK_THAT(*fresh_line || size > 0.1, "%zu: %s %g", i, cases[i].variable, size);
+        REQUIRE(open_expected(&g, cases[i].expected));
+        REQUIRE(make_pass(&g, &p, 0));
+        run_pass(&g, &p);
+        check_output(&g, &p, p.hidden, cases[i].directory, "hidden");
+        release_pass(&p);
+        close_golden(&g);
+    }
+}
+
+/* A classifier with other labels is an error, or replaced on request; its names are then not taken. */
+static void other_labels_need_a_fresh_head(void) {
+    static const char *const own[] = {"no", "yes"};
+    static const char *const equal[] = {"no", "no"};
+    const eitp_load_config keep = {1, 0, 0}, fresh = {1, 1, 0}, adapted = {1, 0, 1};
+    golden g;
+    CHECK(load_changed(&g, "bert-class", to_two_labels, &keep) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "has 3 labels, expected 2") != NULL, "%s", error_.message);
+    close_golden(&g);
+    REQUIRE_OK(load_changed(&g, "bert-class", to_two_labels, &fresh), error_);
+    CHECK_THAT(warnings == 1 && strstr(last_warning, "the head is not used"), "%s", last_warning);
+    CHECK(spread(&g, "classifier.weight") < 0.05 && spread(&g, "bert.pooler.dense.weight") > 0.1);
+    CHECK(!strcmp(eitp_model_label(g.model, 1), "LABEL_1") && !eitp_model_label(g.model, 2));
+    CHECK(eitp_model_set_labels(g.model, own, 3, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_model_set_labels(g.model, equal, 2, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "two labels are named 'no'") != NULL, "%s", error_.message);
+    REQUIRE_OK(eitp_model_set_labels(g.model, own, 2, &error_), error_);
+    CHECK(!strcmp(eitp_model_label(g.model, 1), "yes") && !eitp_model_label(g.model, -1));
+    close_golden(&g);
+    REQUIRE_OK(load_changed(&g, "bert-class", to_two_labels, &adapted), error_);
+    CHECK_THAT(!warnings && !*fresh_line, "%s%s", last_warning, fresh_line);
+    CHECK(spread(&g, "classifier.weight") < 0.05);
+    close_golden(&g);
+    REQUIRE_OK(load_changed(&g, "bert-class", to_classifier, &fresh), error_);
+    CHECK(spread(&g, "classifier.weight") < 0.05 && !strcmp(eitp_model_label(g.model, 2), "LABEL_2"));
+    close_golden(&g);
+    REQUIRE(open_model(&g, golden_path("bert"), "bert", NULL));
+    CHECK(!eitp_model_label(g.model, 0) && eitp_model_set_labels(g.model, own, 2, &error_) == EITP_ERROR_ARGUMENT);
+    close_golden(&g);
+}
+
+/* ---- Files ---- */
+
+/* Copies a golden safetensors file with a word of its header replaced by one that is no longer. */
+static void copy_renamed(const char *name, const char *target, const char *from, const char *to) {
+    const eitp_host host = eitp_host_default();
+    const size_t longer = strlen(from), shorter = strlen(to);
+    eitp__buffer text;
+    char path[200];
+    size_t header = 0;
+    snprintf(path, sizeof path, GOLDEN "%s/model.safetensors", name);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, path, 1 << 20, &text, &error_), error_);
+    memcpy(&header, text.data, 8);
+    for (size_t i = 8; i + longer < 8 + header; i++) {
+        if (memcmp(text.data + i, from, longer))
+            continue;
+        memmove(text.data + i + shorter, text.data + i + longer, 8 + header - i - longer);
+        memcpy(text.data + i, to, shorter);
+        memset(text.data + 8 + header - (longer - shorter), ' ', longer - shorter);
+    }
+    REQUIRE_OK(eitp__write_file(&host, target, text.data, text.size, &error_), error_);
+    eitp__buffer_release(&text);
+}
+
+static void copy_config(const char *name, const char *target) {
+    const eitp_host host = eitp_host_default();
+    eitp__buffer text;
+    char path[200];
+    snprintf(path, sizeof path, GOLDEN "%s/config.json", name);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, path, 1 << 20, &text, &error_), error_);
+    REQUIRE_OK(eitp__write_file(&host, target, text.data, text.size, &error_), error_);
+    eitp__buffer_release(&text);
+}
+
+/* Names that older files have. */
+static void other_names_are_read(void) {
+    static const struct {
+        const char *directory, *from, *to;
+    } cases[] = {
+        {"bert-mlm", "LayerNorm.weight\"", "LayerNorm.gamma\""},
+        {"bert-mlm", "LayerNorm.bias\"", "LayerNorm.beta\""},
+        {"roberta-class", "LayerNorm.weight\"", "LayerNorm.gamma\""},
+        {"bert-class", "\"bert.", "\""},
+        {"distilbert-mlm", "\"distilbert.", "\""},
+        {"gpt2-class", "\"transformer.", "\""},
+        {"bert-untied", "cls.predictions.decoder.weight\"", "cls.predictions.decoder.weight\""},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        char directory[512];
+        REQUIRE(scratch_make(directory));
+        copy_config(cases[i].directory, scratch_path(directory, "config.json"));
+        copy_renamed(cases[i].directory, scratch_path(directory, "model.safetensors"), cases[i].from, cases[i].to);
+        check_golden(directory, cases[i].directory, NULL);
+        scratch_remove(directory);
+    }
+}
+
+/* A head of which only a part is there is damaged. */
+static void a_part_of_a_head_is_an_error(void) {
+    static const struct {
+        const char *directory, *from, *to;
+    } cases[] = {
+        {"roberta-class", "\"classifier.out_proj.bias\"", "\"x\""},
+        {"bert-mlm", "\"cls.predictions.bias\"", "\"x\""},
+        {"bert-class", "\"bert.pooler.dense.bias\"", "\"x\""},
+        {"bert-class", "\"bert.encoder.layer.1.output.dense.bias\"", "\"x\""},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_context *context = open_context(NULL, "fp32");
+        eitp_model *model;
+        char directory[512];
+        REQUIRE(scratch_make(directory));
+        copy_config(cases[i].directory, scratch_path(directory, "config.json"));
+        copy_renamed(cases[i].directory, scratch_path(directory, "model.safetensors"), cases[i].from, cases[i].to);
+        CHECK(eitp_model_load(context, directory, &model, &error_) == EITP_ERROR_FORMAT && !model);
+        CHECK_THAT(strstr(error_.message, "lack tensor") != NULL, "%zu: %s", i, error_.message);
+        eitp_context_destroy(context);
+        scratch_remove(directory);
+    }
+}
+
+/* ---- config.json ---- */
+
+static eitp_status read_config(const char *text, eitp_transformer_config *config) {
+    const eitp_host host = eitp_host_default();
+    eitp_status status;
+    char directory[512];
+    if (!scratch_make(directory))
+        return EITP_ERROR_IO;
+    status = eitp__write_file(&host, scratch_path(directory, "config.json"), text, strlen(text), &error_);
+    if (!status)
+        status = eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), config, &error_);
+    scratch_remove(directory);
+    return status;
+}
+
+/* The head comes from the class, labels from id2label or num_labels. */
+static void configurations_say_the_head(void) {
+    static const struct {
+        const char *text;
+        eitp_head head;
+        int labels;
+        eitp_problem problem;
+    } cases[] = {
+        {"{\"model_type\": \"bert\"}", EITP_HEAD_NONE, 2, EITP_PROBLEM_UNKNOWN},
+        {"{\"model_type\": \"bert\", \"architectures\": [\"BertForQuestionAnswering\"]}", EITP_HEAD_NONE, 2,
+         EITP_PROBLEM_UNKNOWN},
+        {"{\"model_type\": \"bert\", \"architectures\": [\"BertForPreTraining\"]}", EITP_HEAD_LANGUAGE, 2,
+         EITP_PROBLEM_UNKNOWN},
+        {"{\"model_type\": \"roberta\", \"architectures\": [\"RobertaForSequenceClassification\"], \"num_labels\": 5}",
+         EITP_HEAD_CLASSIFIER, 5, EITP_PROBLEM_UNKNOWN},
+        {"{\"model_type\": \"distilbert\", \"architectures\": [\"DistilBertForSequenceClassification\"], "
+         "\"id2label\": {\"1\": \"b\", \"0\": \"a\", \"2\": \"c\"}, \"problem_type\": \"multi_label_classification\"}",
+         EITP_HEAD_CLASSIFIER, 3, EITP_PROBLEM_MULTI_LABEL},
+        {"{\"model_type\": \"roberta\", \"architectures\": [\"RobertaForTokenClassification\"], \"num_labels\": 9}",
+         EITP_HEAD_TOKEN_CLASSIFIER, 9, EITP_PROBLEM_TOKENS},
+        {"{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2ForSequenceClassification\"], \"problem_type\": null}",
+         EITP_HEAD_CLASSIFIER, 2, EITP_PROBLEM_UNKNOWN},
+        {"{\"architectures\": [\"GPT2Model\"]}", EITP_HEAD_LANGUAGE, 2, EITP_PROBLEM_UNKNOWN},
+    };
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {"{\"model_type\": \"bert\", \"is_decoder\": true}", "unsupported is_decoder true"},
+        {"{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}", "position_embedding_type"},
+        {"{\"model_type\": \"bert\", \"problem_type\": \"ranking\"}", "unsupported problem_type 'ranking'"},
+        {"{\"model_type\": \"bert\", \"id2label\": [\"a\"]}", "id2label must be an object"},
+        {"{\"model_type\": \"bert\", \"num_labels\": 0}", "num_labels"},
+        {"{\"model_type\": \"roberta\", \"max_position_embeddings\": 2}", "must be 3 or more"},
+        {"{\"model_type\": \"roberta\", \"pad_token_id\": 600}", "must be 602 or more"},
+    };
+    eitp_transformer_config config;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        REQUIRE_OK(read_config(cases[i].text, &config), error_);
+        CHECK_THAT(config.head == cases[i].head && config.labels == cases[i].labels &&
+                       config.problem == cases[i].problem,
+                   "%zu: head %d, labels %d, problem %d", i, (int)config.head, (int)config.labels, (int)config.problem);
+    }
+    for (size_t i = 0; i < EITP__COUNT(bad); i++) {
+        CHECK_THAT(read_config(bad[i].text, &config) != EITP_OK, "%s", bad[i].text);
+        CHECK_THAT(strstr(error_.message, bad[i].words) != NULL, "%s: %s", bad[i].text, error_.message);
+    }
+    REQUIRE_OK(read_config("{\"model_type\": \"roberta\", \"max_position_embeddings\": 514, \"pad_token_id\": 4, "
+                           "\"hidden_dropout_prob\": 0.3}",
+                           &config),
+               error_);
+    CHECK(config.positions == 509 && config.first_position == 5);
+    CHECK(config.embedding_dropout > 0.29 && config.residual_dropout > 0.29 && config.classifier_dropout > 0.29);
+}
+
+/* Labels whose numbers are not 0 to n - 1 are an error of the directory. */
+static void label_numbers_are_checked(void) {
+    static const char *const bad[] = {"{\"0\": \"a\", \"2\": \"b\"}",  "{\"0\": \"a\", \"x\": \"b\"}",
+                                      "{\"0\": \"a\", \"00\": \"b\"}", "{\"0\": \"a\", \"1\": 7}",
+                                      "{\"0\": \"a\", \"1\": \"a\"}",  "{\"0\": \"a\", \"1\": \"b\\u0000\"}"};
+    const eitp_host host = eitp_host_default();
+    for (size_t i = 0; i < EITP__COUNT(bad); i++) {
+        eitp_context *context = open_context(NULL, "fp32");
+        eitp__json_document *document;
+        eitp__labels *labels;
+        char text[200];
+        snprintf(text, sizeof text, "{\"id2label\": %s}", bad[i]);
+        REQUIRE_OK(eitp__json_parse(&host, text, strlen(text), &document, &error_), error_);
+        CHECK_THAT(eitp__labels_read(&host, eitp__json_root(document), &labels, &error_) != EITP_OK, "%s", bad[i]);
+        CHECK_THAT(strstr(error_.message, "label") && !labels, "%s: %s", bad[i], error_.message);
+        eitp__json_release(document);
+        eitp_context_destroy(context);
+    }
+}
+
+/* Named shapes have the published numbers of parameters. */
+static void named_shapes_have_their_size(void) {
+    static const struct {
+        const char *name;
+        int64_t positions, parameters;
+    } cases[] = {
+        {"bert-base", 512, 109514298},     {"bert-large", 512, 335174458},     {"roberta-base", 512, 124697433},
+        {"roberta-large", 512, 355412057}, {"distilbert-base", 512, 66985530}, {"minilm", 512, 22744506},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_transformer_config config;
+        int64_t count = 0;
+        REQUIRE_OK(eitp_transformer_config_named(cases[i].name, &config, &error_), error_);
+        for (int64_t k = 0; k < eitp__parameter_count(&config); k++) {
+            const eitp__parameter parameter = eitp__parameter_at(&config, k);
+            count += eitp__parameter_elements(&parameter);
+        }
+        CHECK_THAT(config.positions == cases[i].positions && count == cases[i].parameters, "%s: %lld parameters",
+                   cases[i].name, (long long)count);
+    }
+}
+
+/* A door that a model lacks is an error that says so. */
+static void missing_doors_are_errors(void) {
+    static const char *const directories[] = {"bert-class", "bert-mlm", "distilbert-mlm"};
+    static const char *const words[] = {"no language head", "no classifier", "no pooler"};
+    for (size_t i = 0; i < EITP__COUNT(words); i++) {
+        eitp_tensor *hidden, *y;
+        golden g;
+        pass p;
+        REQUIRE(open_model(&g, golden_path(directories[i]), directories[i], NULL));
+        REQUIRE_OK(eitp_graph_create(g.context, &p.graph, &error_), error_);
+        p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 0);
+        hidden = eitp_model_hidden(g.model, p.graph, &p.inputs, LONGEST);
+        y = i == 0   ? eitp_model_logits(g.model, hidden)
+            : i == 1 ? eitp_model_scores(g.model, hidden, &p.inputs)
+                     : eitp_model_pooled(g.model, hidden, &p.inputs);
+        CHECK(!y && eitp_graph_status(p.graph, &error_) == EITP_ERROR_ARGUMENT);
+        CHECK_THAT(strstr(error_.message, words[i]) != NULL, "%s", error_.message);
+        eitp_graph_destroy(p.graph);
+        close_golden(&g);
+    }
+}
+
+/* Dropout of classifiers is where transformers has it; its key is that of samples. */
+static void classifiers_drop_out(void) {
+    static const struct {
+        const char *directory;
+        int dropouts;
+    } cases[] = {{"bert-class", 1}, {"roberta-class", 2}, {"distilbert-class", 1}, {"gpt2-class", 0}};
+    const int64_t three = 3;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        int count = 0;
+        golden g;
+        pass p;
+        REQUIRE(open_model(&g, golden_path(cases[i].directory), cases[i].directory, NULL));
+        g.model->config.classifier_dropout = cases[i].dropouts ? 0.2 : 0;
+        CHECK(!eitp_model_has_dropout(g.model) == !cases[i].dropouts);
+        REQUIRE_OK(eitp_graph_create(g.context, &p.graph, &error_), error_);
+        p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 1);
+        p.inputs.sample_key = eitp_input(p.graph, "sample key", EITP_I64, 1, &three);
+        CHECK(eitp_model_scores(g.model, eitp_model_hidden(g.model, p.graph, &p.inputs, LONGEST), &p.inputs) != NULL);
+        for (size_t n = 0; n < p.graph->node_count; n++)
+            count += p.graph->nodes[n]->op == EITP__OP_DROPOUT && p.graph->nodes[n]->inputs[1] == p.inputs.sample_key;
+        CHECK_THAT(count == cases[i].dropouts, "%s: %d", cases[i].directory, count);
+        eitp_graph_destroy(p.graph);
+        close_golden(&g);
+    }
+}
+
+/* That of tokens has the key of rows, and in DistilBERT and GPT-2 the dropout of the blocks. */
+static void token_classifiers_drop_out(void) {
+    static const struct {
+        const char *directory;
+        int as_blocks;
+    } cases[] = {{"bert-tokens", 0}, {"roberta-tokens", 0}, {"distilbert-tokens", 1}, {"gpt2-tokens", 1}};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        golden g;
+        pass p;
+        REQUIRE(open_model(&g, golden_path(cases[i].directory), cases[i].directory, NULL));
+        for (int as_blocks = 0; as_blocks < 2; as_blocks++) {
+            eitp_tensor *hidden;
+            int count = 0;
+            g.model->config.classifier_dropout = as_blocks ? 0 : 0.2;
+            g.model->config.residual_dropout = as_blocks ? 0.2 : 0;
+            REQUIRE_OK(eitp_graph_create(g.context, &p.graph, &error_), error_);
+            p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 1);
+            hidden = eitp_model_hidden(g.model, p.graph, &p.inputs, LONGEST);
+            CHECK(eitp_model_token_scores(g.model, hidden, &p.inputs) != NULL);
+            for (size_t n = 0; n < p.graph->node_count; n++)
+                count += p.graph->nodes[n]->op == EITP__OP_DROPOUT && p.graph->nodes[n]->inputs[0] == hidden &&
+                         p.graph->nodes[n]->inputs[1] == p.inputs.key;
+            CHECK_THAT(count == (as_blocks == cases[i].as_blocks), "%s: %d", cases[i].directory, count);
+            CHECK(eitp_model_scores(g.model, hidden, &p.inputs) == NULL);
+            CHECK(eitp_graph_status(p.graph, &error_) == EITP_ERROR_ARGUMENT &&
+                  strstr(error_.message, "has no classifier"));
+            eitp_graph_destroy(p.graph);
+        }
+        close_golden(&g);
+    }
+}
+
+/* ---- Adapters ---- */
+
+/* Hidden states of the golden batch, and what the head or the pooler gives for them; the caller frees them. */
+static float *outputs_of(golden *g, int64_t *count) {
+    const int64_t states = ROWS * eitp_model_config(g->model).width;
+    float *values = NULL;
+    pass p;
+    *count = 0;
+    if (make_pass(g, &p, 0)) {
+        eitp_tensor *last = p.head ? p.head : p.pooled;
+        const int64_t others = last ? eitp_tensor_dimension(last, 0) * eitp_tensor_dimension(last, 1) : 0;
+        const int64_t read = last == p.head && others > ROWS ? others / (SEQUENCES * LONGEST) * ROWS : others;
+        run_pass(g, &p);
+        *count = states + read;
+        values = (float *)malloc((size_t)*count * sizeof *values);
+        CHECK(!eitp_plan_read(p.plan, p.hidden, values, (size_t)states * sizeof *values, &error_));
+        CHECK_THAT(!last || !eitp_plan_read(p.plan, last, values + states, (size_t)read * sizeof *values, &error_),
+                   "%s", error_.message);
+    }
+    release_pass(&p);
+    return values;
+}
+
+/* Fills B of all adapters with random values, and the classifier. */
+static void fill_adapters(golden *g) {
+    for (size_t i = 0; i < eitp_variable_count(g->context); i++) {
+        const eitp_variable variable = eitp_variable_at(g->context, i);
+        if (strstr(variable.name, ".lora_") || strstr(variable.name, "classifier."))
+            CHECK(!eitp_variable_fill_normal(g->context, variable.name, 0, 0.3, 9, &error_));
+    }
+}
+
+static int add_adapters(golden *g, const char *targets) {
+    const eitp_transformer_config config = eitp_model_config(g->model);
+    eitp_lora_config lora = eitp_lora_config_default();
+    lora.rank = 2;
+    if (eitp_lora_targets_parse(config.architecture, targets, &lora, &error_) ||
+        eitp_model_add_lora(g->model, &lora, &error_)) {
+        printf("    %s\n", error_.message);
+        return 0;
+    }
+    fill_adapters(g);
+    return 1;
+}
+
+/* Adapters of separate q, k and v have PEFT's names, read back what was written, and merge into the weights. */
+static void adapters_have_the_names_of_peft(void) {
+    static const struct {
+        const char *directory, *targets;
+        unsigned bits;
+        const char *first;
+        int tensors; /* of adapters and classifier */
+    } cases[] = {
+        {"bert-class", "query,value", 16 + 64,
+         "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight", 2 * 4 + 2},
+        {"roberta-class", "value", 64, "base_model.model.roberta.encoder.layer.0.attention.self.value.lora_B.weight",
+         2 + 4},
+        {"bert-tokens", "query,value", 16 + 64,
+         "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight", 4 + 2},
+        {"distilbert-mlm", "k_lin,lin2", 32 + 8,
+         "base_model.model.distilbert.transformer.layer.0.attention.k_lin.lora_A.weight", 4},
+        {"bert", "key,dense", 32 + 2 + 4 + 8 + EITP_LORA_POOLER, "base_model.model.pooler.dense.lora_B.weight", 10},
+        {"bert-mlm", "all-linear", 16 + 32 + 64 + 2 + 4 + 8 + EITP_LORA_HEAD_TRANSFORM,
+         "base_model.model.cls.predictions.transform.dense.lora_A.weight", 14},
+        {"bert-class", "pooler.dense", EITP_LORA_POOLER, "base_model.model.bert.pooler.dense.lora_A.weight", 2 + 2},
+        {"roberta-mlm", "dense", 2 + 4 + 8 + EITP_LORA_HEAD_TRANSFORM, "base_model.model.lm_head.dense.lora_A.weight",
+         8},
+        {"roberta-class", "all-linear", 16 + 32 + 64 + 2 + 4 + 8,
+         "base_model.model.roberta.encoder.layer.0.output.dense.lora_A.weight", 12 + 4},
+        {"bert-class", "layer.0.attention.self.query,bert.encoder.layer.1.output.dense,pooler.dense", EITP_LORA_POOLER,
+         "base_model.model.bert.encoder.layer.1.output.dense.lora_A.weight", 6 + 2},
+        {"distilbert-mlm", "transformer.layer.0.attention.q_lin,vocab_transform", 16 + EITP_LORA_HEAD_TRANSFORM,
+         "base_model.model.distilbert.transformer.layer.0.attention.q_lin.lora_A.weight", 4},
+        {"distilbert-mlm", "vocab_transform", EITP_LORA_HEAD_TRANSFORM,
+         "base_model.model.vocab_transform.lora_B.weight", 2},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const eitp_host host = eitp_host_default();
+        golden g, other;
+        char directory[512];
+        eitp__safetensors *file;
+        float *plain, *adapted, *loaded, *merged;
+        int64_t count;
+        REQUIRE(scratch_make(directory));
+        REQUIRE(open_model(&g, golden_path(cases[i].directory), cases[i].directory, NULL));
+        plain = outputs_of(&g, &count);
+        REQUIRE(add_adapters(&g, cases[i].targets));
+        CHECK_THAT(eitp_model_lora_config(g.model).targets == cases[i].bits, "%zu: %u", i,
+                   eitp_model_lora_config(g.model).targets);
+        adapted = outputs_of(&g, &count);
+        CHECK_THAT(relative_error(adapted, plain, count) > 0.01, "%zu: %g", i, relative_error(adapted, plain, count));
+        REQUIRE_OK(eitp_lora_save(g.model, directory, "base", NULL, &error_), error_);
+        REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "adapter_model.safetensors"), &file, &error_),
+                   error_);
+        CHECK_THAT(eitp__safetensors_find(file, cases[i].first) != NULL, "%zu: no %s", i, cases[i].first);
+        CHECK_THAT((int)eitp__safetensors_count(file) == cases[i].tensors, "%zu: %zu tensors", i,
+                   eitp__safetensors_count(file));
+        eitp__safetensors_close(file);
+        REQUIRE(open_model(&other, golden_path(cases[i].directory), cases[i].directory, NULL));
+        REQUIRE_OK(eitp_lora_load(other.model, directory, NULL, &error_), error_);
+        loaded = outputs_of(&other, &count);
+        CHECK(!memcmp(loaded, adapted, (size_t)count * 4));
+        CHECK(!eitp_head_has_labels(g.model->config.head) ||
+              spread(&other, eitp__row_find(&other.model->config, EITP__CLASSIFIER, EITP__WEIGHT)->name) ==
+                  spread(&g, eitp__row_find(&g.model->config, EITP__CLASSIFIER, EITP__WEIGHT)->name));
+        REQUIRE_OK(eitp_model_merge_lora(g.model, &error_), error_);
+        merged = outputs_of(&g, &count);
+        CHECK_THAT(relative_error(merged, adapted, count) < 1e-5, "%zu: %g", i, relative_error(merged, adapted, count));
+        free(plain);
+        free(adapted);
+        free(loaded);
+        free(merged);
+        close_golden(&g);
+        close_golden(&other);
+        scratch_remove(directory);
+    }
+}
+
+/* With adapters a classifier is trained, and nothing else of the base. */
+static void classifiers_stay_trained_with_adapters(void) {
+    golden g;
+    int64_t width, rank = 2, adapters;
+    REQUIRE(open_model(&g, golden_path("roberta-class"), "roberta-class", NULL));
+    REQUIRE(add_adapters(&g, "query,value"));
+    width = eitp_model_config(g.model).width;
+    adapters = eitp_model_config(g.model).layers * 2 * 2 * rank * width;
+    CHECK_THAT(eitp_model_trained_parameter_count(g.model) ==
+                   adapters + width * width + width + width * LABELS + LABELS,
+               "%lld", (long long)eitp_model_trained_parameter_count(g.model));
+    close_golden(&g);
+}
+
+/* Layers whose name is the end of others' are written with their blocks. */
+static void layers_are_named_alone(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_lora_config lora = eitp_lora_config_default();
+    eitp_transformer_config deep;
+    char directory[512];
+    eitp__buffer text;
+    golden g, other;
+    REQUIRE(scratch_make(directory));
+    REQUIRE(open_model(&g, golden_path("bert-class"), "bert-class", NULL));
+    REQUIRE(open_model(&other, golden_path("bert-class"), "bert-class", NULL));
+    lora.targets = EITP_LORA_MLP_OUTPUT | EITP_LORA_QUERY | EITP_LORA_POOLER;
+    REQUIRE_OK(eitp_model_add_lora(g.model, &lora, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize_lora(g.model, 1, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(g.model, directory, "base", NULL, &error_), error_);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "adapter_config.json"), 1 << 16, &text, &error_), error_);
+    CHECK_THAT(strstr(text.data,
+                      "[\"pooler.dense\", \"encoder.layer.0.attention.self.query\", \"encoder.layer.0.output.dense\", "
+                      "\"encoder.layer.1.attention.self.query\", \"encoder.layer.1.output.dense\"]"),
+               "%s", text.data);
+    eitp__buffer_release(&text);
+    REQUIRE_OK(eitp_lora_load(other.model, directory, NULL, &error_), error_);
+    CHECK(eitp__lora_configs_equal(&g.model->lora, &other.model->lora));
+    close_golden(&other);
+    /* Of too many blocks they cannot be written. */
+    deep = eitp_model_config(g.model);
+    deep.layers = EITP_LORA_BLOCKS + 1;
+    REQUIRE_OK(eitp__lora_find_layers(&deep, &lora, &error_), error_);
+    CHECK(eitp__lora_config_write(&host, scratch_path(directory, "deep.json"), &deep, &lora, NULL, &error_) ==
+          EITP_ERROR_UNSUPPORTED);
+    CHECK_THAT(strstr(error_.message, "names others too") != NULL, "%s", error_.message);
+    close_golden(&g);
+    scratch_remove(directory);
+}
+
+/* Layers that a model lacks are errors. */
+static void other_adapters_are_errors(void) {
+    golden g;
+    eitp_lora_config lora = eitp_lora_config_default();
+    REQUIRE(open_model(&g, golden_path("gpt2-class"), "gpt2-class", NULL));
+    lora.targets = EITP_LORA_QUERY;
+    CHECK(eitp_model_add_lora(g.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "gpt2 has layers 15 only") != NULL, "%s", error_.message);
+    close_golden(&g);
+    REQUIRE(open_model(&g, golden_path("bert-mlm"), "bert-mlm", NULL));
+    lora.targets = EITP_LORA_POOLER;
+    CHECK(eitp_model_add_lora(g.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "this bert model has layers") != NULL, "%s", error_.message);
+    close_golden(&g);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(models_match_transformers),
+        TEST(twenty_steps_match_transformers),
+        TEST(saved_models_are_the_same),
+        TEST(the_bias_of_an_untied_head_is_written_twice),
+        TEST(heads_that_files_lack_are_random),
+        TEST(other_labels_need_a_fresh_head),
+        TEST(other_names_are_read),
+        TEST(a_part_of_a_head_is_an_error),
+        TEST(configurations_say_the_head),
+        TEST(label_numbers_are_checked),
+        TEST(named_shapes_have_their_size),
+        TEST(missing_doors_are_errors),
+        TEST(classifiers_drop_out),
+        TEST(token_classifiers_drop_out),
+        TEST(adapters_have_the_names_of_peft),
+        TEST(classifiers_stay_trained_with_adapters),
+        TEST(layers_are_named_alone),
+        TEST(other_adapters_are_errors),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

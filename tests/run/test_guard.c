@@ -1,0 +1,454 @@
+/* Runs whose memory becomes short, by a made-up /proc: what is saved, dropped, repeated, shrunk, and when they stop. */
+#include "tests/support/trainer_run.h"
+
+/* Kilobytes that are available; the floor is that of a process of some ten megabytes. */
+enum { AMPLE = 2000000, SHORT = 1000 };
+
+enum { NEVER = -1, ORDERED = 32 };
+
+/* A run beside programs that take memory at a read of a sample, and give it back at an event. */
+typedef struct fixture {
+    run trained;
+    char directory[512], output[600], text[1 << 16]; /* `text` is the content of a file */
+    eitp_host host;
+    eitp_run_config config;
+    int saves, failing_save; /* attempts to save so far, and the one that fails, from 1; 0: none */
+    eitp_run *made;
+    eitp_run_report report;
+    eitp_task task;               /* the real one */
+    int64_t training, validation; /* the read of a sample at which memory becomes short, from 0 */
+    int64_t reads[2];
+    int given_back;                        /* the event at which it comes back */
+    int events[24], order[ORDERED], count; /* the order is that of all events but starts and steps */
+    int64_t steps[ORDERED];                /* done at each event */
+    int waning, looks;                     /* each look finds half as much */
+    int hovering;                 /* kilobytes that a first shortage leaves from then on; 0: as many as before */
+    int warnings, contradictions; /* with what is left and what is needed; and those whose figures are fine */
+    int waits, given_back_at;     /* calls of wait, and the one at which memory comes back, from 1; 0: none */
+} fixture;
+
+/* Writes a file that stands for one of /proc. */
+static int write_fake(const fixture *f, const char *name, const char *text) {
+    FILE *file = fopen(scratch_path(f->directory, name), "wb");
+    if (!file)
+        return 0;
+    fputs(text, file);
+    return !fclose(file);
+}
+
+static int set_available(const fixture *f, int kilobytes) {
+    char text[80];
+    snprintf(text, sizeof text, "MemTotal: 8000000 kB\nMemAvailable: %d kB\n", kilobytes);
+    return write_fake(f, "meminfo", text);
+}
+
+/* The system's files, but for what /proc says of the machine and the process. */
+static int open_fake(void *user, const char *path, eitp_file_mode mode, void **file) {
+    fixture *f = (fixture *)user;
+    const eitp_host host = eitp_host_default();
+    if (!strcmp(path, "/proc/self/cgroup"))
+        return ENOENT;
+    if (!strcmp(path, "/proc/self/status"))
+        path = scratch_path(f->directory, "status");
+    if (!strcmp(path, "/proc/meminfo")) {
+        const int left = AMPLE >> f->looks;
+        path = scratch_path(f->directory, "meminfo");
+        if (f->waning && !set_available(f, left ? left : 1))
+            return EIO;
+        f->looks += f->looks < 20;
+    }
+    return host.files.open(NULL, path, mode, file);
+}
+
+static void count_wait(void *user, double seconds) {
+    fixture *f = (fixture *)user;
+    const eitp_host host = eitp_host_default();
+    host.files.wait(host.files.user, seconds);
+    if (++f->waits == f->given_back_at)
+        CHECK(set_available(f, AMPLE));
+}
+
+static eitp_status take_and_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
+                                 eitp_error *error) {
+    fixture *f = (fixture *)user;
+    const int64_t read = f->reads[split == EITP_VALIDATION]++;
+    const int64_t begins = split == EITP_VALIDATION ? f->validation : f->training;
+    if (read == begins)
+        CHECK(set_available(f, SHORT));
+    /* The next poll looks. */
+    if (begins != NEVER && read >= begins)
+        ((eitp__guard *)f->made->states[EITP__OBSERVER_GUARD])->look_at = 0;
+    return f->task.read(f->task.user, split, number, sample, error);
+}
+
+static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
+    const eitp_task *task = &((const fixture *)user)->task;
+    return task->build(task->user, pass, error);
+}
+
+/* "17.2 MB", in bytes; -1: there is none. */
+static double read_bytes(const char *text, const char *before) {
+    static const char *const units[] = {"B", "kB", "MB", "GB"};
+    const char *at = strstr(text, before);
+    double bytes = 0;
+    char unit[4] = "";
+    if (!at || sscanf(at + strlen(before), "%lf %2[a-zA-Z]", &bytes, unit) != 2)
+        return -1;
+    for (size_t i = 0; i < EITP__COUNT(units) && strcmp(unit, units[i]); i++)
+        bytes *= 1000;
+    return bytes;
+}
+
+/* A warning that memory is short says that less is left than is needed. */
+static void check_figures(fixture *f, const char *message) {
+    const double left = read_bytes(message, "memory is short: "), needed = read_bytes(message, "at least ");
+    if (needed < 0)
+        return;
+    f->warnings++;
+    f->contradictions += left >= needed;
+    CHECK_THAT(left >= 0 && left < needed, "%s", message);
+}
+
+static void notice(void *user, const eitp_run_event *event) {
+    fixture *f = (fixture *)user;
+    f->events[event->kind]++;
+    if (event->kind == EITP_EVENT_MEMORY_SHORT) {
+        check_figures(f, event->message);
+        CHECK(!f->hovering || set_available(f, f->hovering));
+    }
+    if ((int)event->kind == f->given_back)
+        CHECK(set_available(f, AMPLE));
+    if (event->kind == EITP_EVENT_STARTED || event->kind == EITP_EVENT_STEP || f->count == ORDERED)
+        return;
+    f->steps[f->count] = eitp_trainer_steps_done(f->trained.trainer);
+    f->order[f->count++] = (int)event->kind;
+}
+
+static eitp_status count_save(void *user, const char *directory, eitp_error *error) {
+    fixture *f = (fixture *)user;
+    (void)directory;
+    return ++f->saves == f->failing_save ? eitp__fail(error, EITP_ERROR_IO, "no room for notes") : EITP_OK;
+}
+
+static int begin_fixture(fixture *f) {
+    memset(f, 0, sizeof *f);
+    if (!scratch_make(f->directory) || !write_text(f->directory) || !set_available(f, AMPLE) ||
+        !write_fake(f, "status", "VmRSS: 50000 kB\nRssAnon: 40000 kB\n"))
+        return 0;
+    snprintf(f->output, sizeof f->output, "%s/out", f->directory);
+    f->training = f->validation = f->given_back = NEVER;
+    f->host = eitp_host_default();
+    f->host.files.user = f;
+    f->host.files.open = open_fake;
+    f->host.files.wait = count_wait;
+    f->config = eitp_run_config_default();
+    f->config.directory = f->output;
+    f->config.steps = 4;
+    f->config.eval_steps = f->config.save_steps = 0;
+    f->config.eval_samples = 4;
+    f->config.save_total_limit = 0;
+    f->config.memory_check_seconds = 1e-9;
+    f->config.listener.user = f;
+    f->config.listener.notify = notice;
+    return 1;
+}
+
+/* Trains with a task that reads through take_and_read. */
+static eitp_status train(fixture *f) {
+    variant v = default_variant();
+    run *r = &f->trained;
+    eitp_status status;
+    v.threads = 1; /* others may be ahead, and have begun what is not dropped */
+    v.batch_size = 4;
+    v.grad_accum = 1;
+    status = make_run(r, &f->host, &v, f->directory, &error_);
+    if (status)
+        return status;
+    eitp_trainer_destroy(r->trainer);
+    r->trainer = NULL;
+    f->task = r->task;
+    f->reads[0] = f->reads[1] = 0;
+    r->task.user = f;
+    r->task.read = take_and_read;
+    r->task.build = build;
+    r->task.prefetch = NULL;
+    r->task.identify = NULL;
+    r->task.save = NULL;
+    r->task.release = NULL;
+    status = eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
+    if (!status)
+        status = eitp_run_create(&f->host, &f->config, &f->made, &error_);
+    if (!status)
+        status = eitp_run_train(f->made, r->trainer, &f->report, &error_);
+    eitp_run_destroy(f->made);
+    f->made = NULL;
+    eitp_trainer_destroy(r->trainer);
+    r->trainer = NULL;
+    r->task = f->task;
+    end_run(r);
+    return status;
+}
+
+static int has_checkpoint(const fixture *f, int64_t step) {
+    eitp_path_info info;
+    char path[700];
+    snprintf(path, sizeof path, "%s/checkpoint-%lld", f->output, (long long)step);
+    return !eitp__path_info(&f->host, path, &info, NULL) && info.kind == EITP_PATH_DIRECTORY;
+}
+
+/* The text of a file in the output directory; empty if it cannot be read. */
+static const char *text_of(fixture *f, const char *name) {
+    eitp__buffer content;
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", f->output, name);
+    eitp__buffer_init(&content, &f->host);
+    f->text[0] = 0;
+    if (!eitp__read_file(&f->host, path, sizeof f->text - 1, &content, &error_))
+        snprintf(f->text, sizeof f->text, "%s", content.data);
+    eitp__buffer_release(&content);
+    return f->text;
+}
+
+static int records_have(fixture *f, const char *words) {
+    return strstr(text_of(f, "metrics.jsonl"), words) != NULL;
+}
+
+/* The checksum of a checkpoint's weights and optimizer state. */
+static uint32_t checksum_of(const fixture *f, int64_t step) {
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
+    uint32_t sum = 0;
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        char path[700];
+        eitp__buffer content;
+        snprintf(path, sizeof path, "%s/checkpoint-%lld/%s", f->output, (long long)step, names[i]);
+        eitp__buffer_init(&content, &f->host);
+        CHECK_THAT(!eitp__read_file(&f->host, path, (size_t)1 << 30, &content, &error_), "%s", error_.message);
+        sum = eitp__crc32c(sum, content.data, content.size);
+        eitp__buffer_release(&content);
+    }
+    return sum;
+}
+
+/* The bits of a run without neighbours. */
+static uint32_t straight_checksum(void) {
+    uint32_t sum = 0;
+    fixture f;
+    CHECK(begin_fixture(&f));
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.reads[0] == 16 && f.events[EITP_EVENT_MEMORY_SHORT] == 0);
+    sum = checksum_of(&f, 4);
+    scratch_remove(f.directory);
+    return sum;
+}
+
+/* Memory becomes short within step 3: the step is dropped, step 2 is saved, the run shrinks, and step 3 is repeated. */
+static void a_checkpoint_comes_before_the_shrink(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.auto_shrink = 1;
+    f.training = 8; /* the first of step 3 */
+    f.given_back = EITP_EVENT_NOT_SHRUNK;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+    CHECK_THAT(f.reads[0] == 20, "%d samples were read", (int)f.reads[0]);
+    CHECK(f.order[0] == EITP_EVENT_MEMORY_SHORT && f.steps[0] == 2);
+    CHECK(f.order[1] == EITP_EVENT_SAVED && f.steps[1] == 2);
+    CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 4));
+    CHECK(records_have(&f, "{\"step\": 2, \"event\": \"memory_pressure\"") && records_have(&f, "\"shrunk\": true}"));
+    CHECK(checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* What is left after the arena was released would be enough, if the run did not take the arena again. */
+static void warnings_compare_what_the_run_takes_again(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.auto_shrink = 1;
+    f.training = 8;
+    f.hovering = 16700; /* the floor, and little more */
+    f.given_back = EITP_EVENT_NOT_SHRUNK;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+    CHECK_THAT(f.warnings >= 2 && !f.contradictions, "%d warnings", f.warnings);
+    CHECK(f.events[EITP_EVENT_NOT_SHRUNK] == 1 && checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* If memory comes back while the checkpoint is written, nothing is shrunk. */
+static void memory_that_comes_back_needs_no_shrink(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.auto_shrink = 1;
+    f.training = 8;
+    f.given_back = EITP_EVENT_SAVED;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+    CHECK(f.reads[0] == 20 && f.events[EITP_EVENT_SAVED] == 2 && f.events[EITP_EVENT_NOT_SHRUNK] == 0);
+    CHECK(!records_have(&f, "\"shrunk\": true}") && records_have(&f, "\"shrunk\": false}"));
+    CHECK(checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* Without auto_shrink a checkpoint is written once, and the run continues. */
+static void short_memory_is_saved_once_without_auto_shrink(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.training = 8;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+    CHECK(f.reads[0] == 20 && f.events[EITP_EVENT_MEMORY_SHORT] == 1 && f.events[EITP_EVENT_SAVED] == 2);
+    CHECK(has_checkpoint(&f, 2) && checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* A run that cannot shrink enough stops with the step before, and a resume continues with the same bits. */
+static void a_dropped_step_is_repeated_after_a_resume(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.auto_shrink = 1;
+    f.training = 8;
+    CHECK(train(&f) == EITP_ERROR_PRESSURE && f.report.end == EITP_RUN_MEMORY_PRESSURE);
+    CHECK_THAT(f.report.steps_done == 2 && f.report.saved_step == 2 && f.events[EITP_EVENT_SAVED] == 1, "%s",
+               error_.message);
+    CHECK(set_available(&f, AMPLE));
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.training = NEVER;
+    CHECK_THAT(!train(&f) && f.report.start_step == 2, "%s", error_.message);
+    CHECK(checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* A run that cannot shrink any more waits between looks for memory to come back, whatever the interval of looks. */
+static void a_run_waits_before_it_gives_up(void) {
+    static const double intervals[] = {0, 1e-9};
+    for (size_t i = 0; i < EITP__COUNT(intervals); i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.memory_check_seconds = intervals[i];
+        f.config.auto_shrink = 1;
+        f.training = 8;
+        f.given_back_at = 5;
+        CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+        CHECK_THAT(f.waits == 5, "%d waits", f.waits);
+        CHECK(checksum_of(&f, 4) == straight_checksum());
+        scratch_remove(f.directory);
+    }
+}
+
+/* A resume is not dropped: it has nothing to save. */
+static void short_memory_does_not_interrupt_a_resume(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 2;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(set_available(&f, SHORT));
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.config.steps = 4;
+    CHECK_THAT(!train(&f) && f.report.start_step == 2, "%s", error_.message);
+    CHECK(checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* An evaluation is dropped too, and repeated. */
+static void short_memory_interrupts_an_evaluation(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.eval_steps = 2;
+    f.config.auto_shrink = 1;
+    f.validation = 4; /* the first of the evaluation after step 2 */
+    f.given_back = EITP_EVENT_SAVED;
+    CHECK_THAT(!train(&f) && f.report.evaluations == 3, "%s", error_.message);
+    CHECK_THAT(f.reads[1] > 12, "%d samples were read", (int)f.reads[1]);
+    CHECK(f.order[0] == EITP_EVENT_EVALUATION && f.steps[0] == 0);
+    CHECK(f.order[1] == EITP_EVENT_MEMORY_SHORT && f.steps[1] == 2);
+    CHECK(f.order[2] == EITP_EVENT_SAVED && f.steps[2] == 2);
+    CHECK(f.order[3] == EITP_EVENT_EVALUATION && f.steps[3] == 2);
+    scratch_remove(f.directory);
+}
+
+/* A checkpoint that was saved before the evaluation of its step is saved again with it, and counts if it was due. */
+static void an_early_checkpoint_gets_its_evaluation(void) {
+    for (int scheduled = 0; scheduled < 2; scheduled++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.save_steps = scheduled ? 2 : 0;
+        f.config.patience = 100;
+        f.validation = 4; /* the first of the evaluation after step 2 */
+        f.given_back = EITP_EVENT_SAVED;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        CHECK_THAT(f.events[EITP_EVENT_SAVED] == 3, "%d", f.events[EITP_EVENT_SAVED]);
+        CHECK(strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        CHECK((strstr(text_of(&f, "checkpoint-2/manifest.json"), "\"counted\": false") == NULL) == scheduled);
+        CHECK(strstr(f.text, "eitp manifest"));
+        scratch_remove(f.directory);
+    }
+}
+
+/* One whose run ended between the record of the evaluation and the second save gets it from the run that resumes. The
+   record is not repeated. */
+static void a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks(void) {
+    for (int64_t last = 2; last <= 4; last += 2) {
+        fixture f;
+        const char *record;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.patience = 100;
+        f.config.steps = last;
+        f.config.save = count_save;
+        f.config.save_user = &f;
+        f.validation = 4; /* the first of the evaluation after step 2 */
+        f.given_back = EITP_EVENT_SAVED;
+        f.failing_save = 2;
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved_step == 2 && f.report.evaluated_step == 2);
+        CHECK(!strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.validation = NEVER;
+        CHECK_THAT(!train(&f) && f.report.start_step == 2, "%s", error_.message);
+        CHECK(f.report.evaluations == last / 2);
+        CHECK(strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        record = strstr(text_of(&f, "metrics.jsonl"), "{\"step\": 2, \"val_loss\"");
+        CHECK(record && !strstr(record + 1, "{\"step\": 2, \"val_loss\""));
+        /* A further resume finds it there. */
+        CHECK(!train(&f) && f.report.evaluations == 0);
+        scratch_remove(f.directory);
+    }
+}
+
+/* Before step 1 there is nothing to save: a run whose memory others use up ends like one that does not fit. */
+static void memory_used_up_before_step_1_is_an_error(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.waning = 1;
+    f.looks = 8; /* 8 MB */
+    f.config.memory_check_seconds = 0;
+    f.config.auto_shrink = 1;
+    CHECK_THAT(train(&f) == EITP_ERROR_MEMORY && strstr(error_.message, "before step 1"), "%s", error_.message);
+    CHECK(f.report.steps_done == 0 && f.report.saved_step == -1 && f.report.end == EITP_RUN_FAILED);
+    scratch_remove(f.directory);
+}
+
+/* Without looks nothing is read, and nothing happens. */
+static void looks_can_be_turned_off(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.memory_check_seconds = -1;
+    f.config.auto_shrink = 1;
+    f.training = 8;
+    CHECK_THAT(!train(&f) && f.events[EITP_EVENT_MEMORY_SHORT] == 0 && f.reads[0] == 16, "%s", error_.message);
+    scratch_remove(f.directory);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(a_checkpoint_comes_before_the_shrink),
+        TEST(warnings_compare_what_the_run_takes_again),
+        TEST(memory_that_comes_back_needs_no_shrink),
+        TEST(short_memory_is_saved_once_without_auto_shrink),
+        TEST(a_dropped_step_is_repeated_after_a_resume),
+        TEST(a_run_waits_before_it_gives_up),
+        TEST(short_memory_does_not_interrupt_a_resume),
+        TEST(short_memory_interrupts_an_evaluation),
+        TEST(an_early_checkpoint_gets_its_evaluation),
+        TEST(a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks),
+        TEST(memory_used_up_before_step_1_is_an_error),
+        TEST(looks_can_be_turned_off),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

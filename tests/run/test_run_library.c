@@ -1,0 +1,1609 @@
+/* Runs: records, requests to stop and save, pruning, best checkpoint, early stopping, memory, errors. */
+#include "tests/support/checkpoints.h"
+#include "tests/support/trainer_run.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The events and records of a run, and the requests made while it trains. */
+typedef struct watcher {
+    eitp_run *run;
+    int64_t stop_after, save_after, exit_after, exit_saved; /* steps; 0: never */
+    int events[24];                                         /* of each kind */
+    int64_t saved[32];
+    int saves;
+    int64_t recorded[64];
+    char first_names[64][24];
+    int records, event_records, syncs;
+    int64_t resumed;
+    eitp_status refuses; /* what the sink returns */
+    char said[8192];     /* the messages of all events but steps, each with a newline */
+} watcher;
+
+static void notice(void *user, const eitp_run_event *event) {
+    watcher *w = (watcher *)user;
+    w->events[event->kind]++;
+    CHECK(event->message[0] && event->report);
+    if (event->kind != EITP_EVENT_STEP && strlen(w->said) + strlen(event->message) + 2 < sizeof w->said)
+        strcat(strcat(w->said, event->message), "\n");
+    if (event->kind == EITP_EVENT_SAVED && w->saves < 32)
+        w->saved[w->saves++] = event->report->saved_step;
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == w->exit_saved)
+        _exit(0);
+    if (event->kind != EITP_EVENT_STEP)
+        return;
+    if (event->report->step.step == w->exit_after)
+        _exit(0);
+    if (event->report->step.step == w->stop_after)
+        eitp_run_request_stop(w->run, 15);
+    if (event->report->step.step == w->save_after)
+        eitp_run_request_save(w->run);
+}
+
+static eitp_status take_record(void *user, const eitp_record *record, eitp_error *error) {
+    watcher *w = (watcher *)user;
+    if (w->refuses)
+        return eitp__fail(error, w->refuses, "the sink is full");
+    CHECK(record->time > 1.7e9 && (record->kind == EITP_RECORD_EVENT) == !strcmp(record->values[0].name, "event"));
+    if (record->kind == EITP_RECORD_EVENT) {
+        w->event_records++;
+        return EITP_OK;
+    }
+    if (w->records < 64) {
+        w->recorded[w->records] = record->step;
+        snprintf(w->first_names[w->records], sizeof w->first_names[0], "%s", record->values[0].name);
+        w->records++;
+    }
+    return EITP_OK;
+}
+
+static eitp_status take_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
+    (void)evaluated;
+    (void)error;
+    ((watcher *)user)->resumed = step;
+    return EITP_OK;
+}
+
+static eitp_status take_sync(void *user, eitp_error *error) {
+    (void)error;
+    ((watcher *)user)->syncs++;
+    return EITP_OK;
+}
+
+/* A run in a scratch directory: the trainer, and the configuration under test. */
+typedef struct fixture {
+    run trained;
+    char directory[512], output[600];
+    eitp_run_config config;
+    eitp_run_report report;
+    eitp_record_sink sink;
+    watcher w;
+    eitp_host host;
+    double rate; /* 0: the default */
+} fixture;
+
+static int begin_fixture(fixture *f) {
+    memset(f, 0, sizeof *f);
+    if (!scratch_make(f->directory) || !write_text(f->directory))
+        return 0;
+    snprintf(f->output, sizeof f->output, "%s/a/out", f->directory);
+    f->host = eitp_host_default();
+    f->config = eitp_run_config_default();
+    f->config.directory = f->output;
+    f->config.steps = 6;
+    f->config.eval_steps = f->config.save_steps = 0;
+    f->config.eval_samples = 4;
+    f->config.memory_check_seconds = -1;
+    f->config.listener.user = f->sink.user = &f->w;
+    f->config.listener.notify = notice;
+    f->sink.record = take_record;
+    f->sink.resume = take_resume;
+    f->sink.sync = take_sync;
+    f->config.sinks = &f->sink;
+    f->config.sink_count = 1;
+    return 1;
+}
+
+/* One thread: others do not survive a fork. */
+static eitp_status make_trainer(fixture *f) {
+    variant v = default_variant();
+    run *r = &f->trained;
+    eitp_status status;
+    v.threads = 1;
+    v.isa = "ref";
+    status = make_run(r, &f->host, &v, f->directory, &error_);
+    if (status || !(f->rate > 0))
+        return status;
+    eitp_trainer_destroy(r->trainer);
+    r->trainer = NULL;
+    r->config.schedule.kind = EITP_SCHEDULE_CONSTANT;
+    r->config.schedule.warmup = 0;
+    r->config.schedule.peak = f->rate;
+    r->config.max_grad_norm = 0;
+    return eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
+}
+
+/* Creates the run, trains, and destroys everything; sets f->report. */
+static eitp_status train(fixture *f) {
+    eitp_status status = make_trainer(f);
+    if (!status)
+        status = eitp_run_create(&f->host, &f->config, &f->w.run, &error_);
+    if (!status)
+        status = eitp_run_train(f->w.run, f->trained.trainer, &f->report, &error_);
+    eitp_run_destroy(f->w.run);
+    f->w.run = NULL;
+    end_run(&f->trained);
+    return status;
+}
+
+/* The same in a process that exits, as if killed, after a step or its checkpoint. */
+static void train_killed(fixture *f, int64_t step, int64_t saved) {
+    int status = 1;
+    pid_t child;
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        f->w.exit_after = step;
+        f->w.exit_saved = saved;
+        train(f);
+        _exit(2);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK_THAT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "step %d was not reached", (int)(step + saved));
+}
+
+static int exists(const fixture *f, const char *name) {
+    eitp_path_info info;
+    return !eitp__path_info(&f->host, scratch_path(f->output, name), &info, NULL) && info.kind != EITP_PATH_MISSING;
+}
+
+static int has_checkpoint(const fixture *f, int64_t step) {
+    char name[40];
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
+    return exists(f, name);
+}
+
+static void read_text(const fixture *f, const char *name, char *text, size_t size) {
+    FILE *file = fopen(scratch_path(f->output, name), "rb");
+    size_t done = file ? fread(text, 1, size - 1, file) : 0;
+    text[done] = 0;
+    if (file)
+        fclose(file);
+}
+
+/* metrics.jsonl without its events but those of memory. */
+static void read_records(const fixture *f, char *text, size_t size) {
+    read_text(f, "metrics.jsonl", text, size);
+    drop_events(text);
+}
+
+static void write_file(const fixture *f, const char *name, const char *text) {
+    CHECK_THAT(!eitp__write_file(&f->host, scratch_path(f->output, name), text, strlen(text), &error_), "%s",
+               error_.message);
+}
+
+/* Makes a checkpoint one that no run wrote, as of earlier versions. */
+static void forget_run_state(const fixture *f, int64_t step) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%lld/run_state.json", (long long)step);
+    CHECK(!remove(scratch_path(f->output, name)));
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
+    CHECK(renew_manifest(scratch_path(f->output, name)));
+}
+
+static int count_of(const char *text, const char *word) {
+    int count = 0;
+    while ((text = strstr(text, word)) != NULL) {
+        count++;
+        text += strlen(word);
+    }
+    return count;
+}
+
+/* ---- Records ---- */
+
+static void records_go_to_every_sink(void) {
+    static const int64_t steps[] = {0, 1, 2, 2, 3, 4, 4};
+    static const char *const names[] = {"val_loss", "loss", "loss", "val_loss", "loss", "loss", "val_loss"};
+    char text[8192];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 4;
+    f.config.eval_steps = f.config.save_steps = 2;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.records == 7 && f.w.syncs == 2 && f.w.resumed == -1);
+    for (int i = 0; i < 7; i++)
+        CHECK(f.w.recorded[i] == steps[i] && !strcmp(f.w.first_names[i], names[i]));
+    CHECK_THAT(f.w.event_records == 3, "%d", f.w.event_records); /* it started, and saved twice */
+    read_text(&f, "metrics.jsonl", text, sizeof text);
+    CHECK_THAT(!strncmp(text, "{\"step\": 0, \"event\": \"started\", \"time\": 1", 41), "%s", text);
+    CHECK_THAT(strstr(text, "\"level\": \"info\", \"message\": \"saved ") && strstr(text, "\"seconds\": "), "%s", text);
+    read_records(&f, text, sizeof text);
+    CHECK(count_of(text, "\n") == 7 && count_of(text, "\"applied\": true}\n") == 4);
+    CHECK(!strncmp(text, "{\"step\": 0, \"val_loss\": ", 23));
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.steps_done == 4 && f.report.saved_step == 4 &&
+          f.report.evaluations == 3);
+    CHECK(f.report.items == 4 * 4 * 32 && f.report.evaluated_step == 4);
+    scratch_remove(f.directory);
+}
+
+/* A sink that always fails: said once, counted, and the run goes on to the same end. */
+static void a_failing_sink_ends_nothing(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.w.refuses = EITP_ERROR_IO;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.saved_step == 6 && has_checkpoint(&f, 6));
+    /* 6 steps, the evaluation at the end, and the events: that the run started, that the sink fails, and the save. */
+    CHECK_THAT(f.report.lost_records == 10, "%d", (int)f.report.lost_records);
+    /* A warning when it fails, and the number at the end. */
+    CHECK_THAT(f.w.events[EITP_EVENT_RECORDS] == 2, "%d", f.w.events[EITP_EVENT_RECORDS]);
+    CHECK_THAT(strstr(f.w.said, "records cannot be stored, and the run continues without them: the sink is full\n") &&
+                   strstr(f.w.said, "10 records could not be stored\n"),
+               "%s", f.w.said);
+    scratch_remove(f.directory);
+}
+
+static eitp_status refuse_step_2(void *user, const eitp_record *record, eitp_error *error) {
+    const char *refused = (const char *)user;
+    return record->step == 2 && !strcmp(record->values[0].name, refused)
+               ? eitp__fail(error, EITP_ERROR_IO, "the sink is full")
+               : EITP_OK;
+}
+
+/* A record that one sink refuses reaches the others and best.json. */
+static void other_sinks_receive_what_one_refuses(void) {
+    char step[] = "loss", evaluation[] = "val_loss", text[4096];
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.sink.user = i ? evaluation : step;
+        f.sink.record = refuse_step_2;
+        f.sink.resume = NULL;
+        f.sink.sync = NULL;
+        f.config.eval_steps = 2;
+        f.config.keep_best = "loss";
+        CHECK_THAT(!train(&f) && f.report.lost_records == 1, "%s", error_.message);
+        CHECK(strstr(f.w.said, "records are stored again (lost so far: 1)\n"));
+        read_records(&f, text, sizeof text);
+        CHECK_THAT(count_of(text, "\"loss\": ") == 6 && count_of(text, "\"val_loss\": ") == 4, "%s", text);
+        read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(strstr(text, "\n{\"step\": 2, "), "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
+static int refused_writes; /* number of writes of metrics.jsonl that fail */
+static void *metrics_file;
+
+static int open_metrics(void *user, const char *path, eitp_file_mode mode, void **file) {
+    const eitp_host host = eitp_host_default();
+    const int code = host.files.open(user, path, mode, file);
+    if (!code && strstr(path, "metrics.jsonl"))
+        metrics_file = *file;
+    return code;
+}
+
+/* Fails after half of the data, as on a disk that is full. */
+static int write_without_metrics(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    if (file != metrics_file || refused_writes <= 0)
+        return host.files.write(user, file, offset, data, size, done);
+    refused_writes--;
+    host.files.write(user, file, offset, data, size / 2, done);
+    return ENOSPC;
+}
+
+/* A log that cannot be written for a while lacks nothing in the end; one that never can be is counted. */
+static void metrics_are_written_later(void) {
+    static const struct {
+        int refused, save_steps; /* without saves it is written at the end */
+    } cases[] = {{1, 1}, {1000, 1}, {2, 0}};
+    for (int i = 0; i < 3; i++) {
+        const int is_lost = cases[i].refused > 100;
+        char text[8192];
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.steps = 4;
+        f.config.save_steps = cases[i].save_steps;
+        metrics_file = NULL;
+        f.host.files.open = open_metrics;
+        f.host.files.write = write_without_metrics;
+        refused_writes = cases[i].refused;
+        CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
+        read_records(&f, text, sizeof text);
+        CHECK_THAT(count_of(text, "\n") == (is_lost ? 0 : 5), "%s", text);
+        CHECK_THAT(!is_lost || !*text, "half a record is left: %s", text);
+        CHECK_THAT(f.report.lost_records == (is_lost ? 11 : 0), "%d", (int)f.report.lost_records);
+        CHECK_THAT(count_of(f.w.said, "records cannot be stored") == 1 && strstr(f.w.said, "no space left"), "%s",
+                   f.w.said);
+        CHECK(count_of(f.w.said, "stored again (lost so far: 0)") == !is_lost);
+        refused_writes = 0;
+        scratch_remove(f.directory);
+    }
+}
+
+static void jsonl_values_and_truncation(void) {
+    static const char *const kept = "{\"step\": 1, \"a\": 0.5, \"b\": -3, \"c\": true, \"d\": \"x\\\"y\"}\n"
+                                    "{\"step\": 2, \"val_a\": null}\n";
+    const eitp_value values[] = {{"a", EITP_VALUE_NUMBER, 0.5, 0, NULL},
+                                 {"b", EITP_VALUE_INTEGER, 0, -3, NULL},
+                                 {"c", EITP_VALUE_BOOLEAN, 0, 1, NULL},
+                                 {"d", EITP_VALUE_TEXT, 0, 0, "x\"y"}};
+    const eitp_value last = {"val_a", EITP_VALUE_NUMBER, (double)NAN, 0, NULL};
+    const eitp_record records[] = {{EITP_RECORD_STEP, 1, 0, values, 4},
+                                   {EITP_RECORD_EVALUATION, 2, 0, &last, 1},
+                                   {EITP_RECORD_STEP, 3, 0, values, 1}};
+    char text[2000];
+    fixture f;
+    eitp_jsonl *jsonl;
+    int evaluated = 0;
+    REQUIRE(begin_fixture(&f));
+    snprintf(f.output, sizeof f.output, "%s", f.directory);
+    for (int round = 0; round < 2; round++) {
+        eitp_record_sink sink;
+        REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+        sink = eitp_jsonl_sink(jsonl);
+        if (round)
+            CHECK(!sink.resume(sink.user, 2, &evaluated, &error_) && evaluated);
+        for (int i = 0; i < 3 && !round; i++)
+            CHECK(!sink.record(sink.user, &records[i], &error_));
+        CHECK(!sink.sync(sink.user, &error_));
+        eitp_jsonl_destroy(jsonl);
+        read_text(&f, "j", text, sizeof text);
+        CHECK_THAT(!strncmp(text, kept, strlen(kept)), "%s", text);
+        CHECK((strlen(text) == strlen(kept)) == (round == 1));
+    }
+    scratch_remove(f.directory);
+}
+
+/* The words of an event are no value of an evaluation. */
+static void an_event_is_no_evaluation(void) {
+    const eitp_value event[] = {{"event", EITP_VALUE_TEXT, 0, 0, "warning"},
+                                {"message", EITP_VALUE_TEXT, 0, 0, "a \"val_loss\" that is lost"}};
+    const eitp_record record = {EITP_RECORD_EVENT, 2, 0, event, 2};
+    fixture f;
+    eitp_jsonl *jsonl;
+    eitp_record_sink sink;
+    int evaluated = 0;
+    REQUIRE(begin_fixture(&f));
+    REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+    sink = eitp_jsonl_sink(jsonl);
+    CHECK(!sink.record(sink.user, &record, &error_));
+    CHECK(!sink.resume(sink.user, 2, &evaluated, &error_) && !evaluated);
+    eitp_jsonl_destroy(jsonl);
+    scratch_remove(f.directory);
+}
+
+static int write_later(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    (void)user;
+    if (refused_writes <= 0)
+        return host.files.write(NULL, file, offset, data, size, done);
+    refused_writes--;
+    return ENOSPC;
+}
+
+static void the_sink_of_null_is_refused(void) {
+    const eitp_host host = eitp_host_default();
+    const eitp_record_sink sink = eitp_jsonl_sink(NULL);
+    eitp_run_config config = eitp_run_config_default();
+    eitp_run *made = (eitp_run *)&config;
+    config.sinks = &sink;
+    config.sink_count = 1;
+    CHECK(eitp_run_create(&host, &config, &made, &error_) == EITP_ERROR_ARGUMENT && !made);
+    CHECK_THAT(strstr(error_.message, "record function"), "%s", error_.message);
+}
+
+/* A record that could not be written is kept, up to a limit, and written when that is possible again. */
+static void jsonl_keeps_what_it_could_not_write(void) {
+    const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
+    const eitp_record record = {EITP_RECORD_STEP, 1, 0, &value, 1};
+    const int64_t all = 200000; /* records of 20 bytes: more than the limit */
+    eitp_record_sink sink;
+    char text[200];
+    int64_t lost;
+    eitp_path_info info;
+    fixture f;
+    eitp_jsonl *jsonl;
+    REQUIRE(begin_fixture(&f));
+    snprintf(f.output, sizeof f.output, "%s", f.directory);
+    f.host.files.write = write_later;
+    REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+    sink = eitp_jsonl_sink(jsonl);
+    refused_writes = 2;
+    CHECK(sink.record(sink.user, &record, &error_) == EITP_ERROR_IO && sink.lost(sink.user) == 1);
+    CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO);
+    CHECK(!sink.sync(sink.user, &error_) && !sink.lost(sink.user));
+    refused_writes = 1000;
+    CHECK(sink.sync(sink.user, &error_) == EITP_OK); /* there is nothing to write */
+    for (int64_t i = 0; i < all; i++)
+        sink.record(sink.user, &record, &error_);
+    CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO && sink.lost(sink.user) == all);
+    refused_writes = 0;
+    CHECK(!sink.sync(sink.user, &error_));
+    lost = sink.lost(sink.user);
+    eitp_jsonl_destroy(jsonl);
+    REQUIRE(!eitp__path_info(&f.host, scratch_path(f.directory, "j"), &info, &error_));
+    CHECK_THAT(lost > 100000 && lost < all && info.size == (uint64_t)(1 + all - lost) * 20, "%d lost, %d bytes",
+               (int)lost, (int)info.size);
+    read_text(&f, "j", text, sizeof text);
+    CHECK_THAT(!strncmp(text, "{\"step\": 1, \"a\": 7}\n", 20), "%s", text);
+    scratch_remove(f.directory);
+}
+
+/* ---- Requests ---- */
+
+/* A signal handler may be called before the run is created. */
+static void requests_accept_null(void) {
+    eitp_run_request_stop(NULL, 1);
+    eitp_run_request_save(NULL);
+}
+
+/* A run that could not remove old checkpoints in its last save leaves them to a resume. */
+static void a_finished_run_is_pruned_by_a_resume(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 2;
+    f.config.save_total_limit = 0;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 4) && has_checkpoint(&f, 6));
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.config.save_total_limit = 1;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1);
+    CHECK(!has_checkpoint(&f, 2) && !has_checkpoint(&f, 4) && has_checkpoint(&f, 6));
+    scratch_remove(f.directory);
+}
+
+/* The last evaluation comes after the last save if that is due in any case; a resume knows it nevertheless. */
+static void a_finished_run_keeps_its_best(void) {
+    char before[4096], after[4096];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 2;
+    f.config.keep_best = "loss";
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.best_step == 6);
+    read_text(&f, "best.json", before, sizeof before);
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1 && f.report.best_step == 6);
+    read_text(&f, "best.json", after, sizeof after);
+    CHECK_THAT(!strcmp(before, after), "%s%s", before, after);
+    scratch_remove(f.directory);
+}
+
+static void stop_saves_and_resume_continues(void) {
+    char straight[8192];
+    fixture f, g;
+    REQUIRE(begin_fixture(&f) && begin_fixture(&g));
+    CHECK_THAT(!train(&g), "%s", error_.message);
+    f.w.stop_after = 2;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_STOPPED && f.report.stop_reason == 15 && f.report.steps_done == 2 &&
+          f.report.saved_step == 2);
+    CHECK(has_checkpoint(&f, 2) && f.report.evaluations == 0);
+    f.w.stop_after = 0;
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.start_step == 2 && f.report.steps_done == 6 &&
+          f.w.resumed == 2);
+    CHECK(f.report.step.loss >= g.report.step.loss && f.report.step.loss <= g.report.step.loss);
+    CHECK(f.report.evaluation.loss >= g.report.evaluation.loss && f.report.evaluation.loss <= g.report.evaluation.loss);
+    read_records(&f, straight, sizeof straight);
+    CHECK(count_of(straight, "\"loss\": ") == 6 && count_of(straight, "\"val_loss\": ") == 1);
+    /* Run again: nothing to do. */
+    CHECK(!train(&f) && f.report.end == EITP_RUN_FINISHED && f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1);
+    CHECK(f.report.evaluations == 0 && f.report.evaluated_step == 6);
+    scratch_remove(f.directory);
+    scratch_remove(g.directory);
+}
+
+static void save_request_saves_and_continues(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.w.save_after = 3;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.saves == 2 && f.w.saved[0] == 3 && f.w.saved[1] == 6 && f.report.end == EITP_RUN_FINISHED);
+    scratch_remove(f.directory);
+}
+
+static void save_seconds_saves_after_slow_steps(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 3;
+    f.config.save_seconds = 1e-9;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.saves == 3 && !has_checkpoint(&f, 1) && has_checkpoint(&f, 2) && has_checkpoint(&f, 3));
+    scratch_remove(f.directory);
+}
+
+/* Steps in which an epoch ends, or a part of one. */
+static void epochs_set_when_to_evaluate_and_save(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f) && !make_trainer(&f));
+    const double step = 4.0 / (double)f.trained.task.samples[EITP_TRAINING];
+    end_run(&f.trained);
+    f.config.eval_epochs = 1.5 * step; /* before step 1, and after 2, 3, 5 and 6 */
+    f.config.save_epochs = 4 * step;   /* after step 4, and the last */
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.evaluations == 5 && f.report.evaluated_step == 6);
+    CHECK(f.w.saves == 2 && f.w.saved[0] == 4 && f.w.saved[1] == 6);
+    scratch_remove(f.directory);
+    REQUIRE(begin_fixture(&f));
+    f.config.eval_epochs = -1;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT);
+    f.config.eval_epochs = 0;
+    f.config.save_epochs = (double)NAN;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT);
+    scratch_remove(f.directory);
+}
+
+static void without_steps_a_run_ends_with_the_data(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 0;
+    REQUIRE(!make_trainer(&f));
+    eitp_trainer_destroy(f.trained.trainer);
+    f.trained.config.last_sample = 10;
+    REQUIRE_OK(eitp_trainer_create(&f.trained.task, &f.trained.config, &f.trained.trainer, &error_), error_);
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_END_OF_DATA && f.report.steps_done == 3 && f.report.steps == 3 &&
+          f.report.saved_step == 3);
+    CHECK(f.report.evaluated_step == 3 && f.w.events[EITP_EVENT_END_OF_DATA] == 1);
+    CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    scratch_remove(f.directory);
+}
+
+/* ---- Best checkpoint and early stopping ---- */
+
+static void best_of_values(void) {
+    static const double values[] = {3, 2, 2, (double)NAN, 1, 1.5, (double)INFINITY};
+    static const int is_best[] = {1, 1, 0, 0, 1, 0, 0};
+    static const int64_t since[] = {0, 0, 1, 2, 0, 1, 2};
+    const eitp_host host = eitp_host_default();
+    eitp__best best, read;
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    eitp__best_init(&best, 0);
+    for (int i = 0; i < 7; i++) {
+        CHECK(eitp__best_add(&best, 10 * i, values[i]) == is_best[i]);
+        CHECK(best.now.since == since[i]);
+    }
+    /* The same evaluation again counts once. */
+    CHECK(!eitp__best_add(&best, 60, 4) && best.now.since == 2 && best.now.step == 40);
+    CHECK(!eitp__best_write(&best, &host, directory, "loss", 1, &error_));
+    for (int i = 0; i < 7; i++) {
+        eitp__best_init(&read, 0);
+        CHECK_THAT(!eitp__best_read(&read, &host, directory, "loss", 10 * i + 5, &error_), "%s", error_.message);
+        CHECK(read.count == (size_t)i + 1 && read.now.since == since[i]);
+    }
+    eitp__best_init(&read, 0);
+    CHECK(!eitp__best_read(&read, &host, directory, "accuracy", 100, &error_) && read.count == 0);
+    eitp__best_init(&best, 1);
+    CHECK(eitp__best_add(&best, 1, -1) && eitp__best_add(&best, 2, 0) && !eitp__best_add(&best, 3, -1));
+    scratch_remove(directory);
+}
+
+/* Another evaluation is the best; patience compares with the lost value nevertheless. */
+static void a_lost_best_is_not_the_best(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__best best, read;
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    eitp__best_init(&best, 0);
+    CHECK(eitp__best_add(&best, 10, 5) && eitp__best_add(&best, 20, 2) && !eitp__best_add(&best, 30, 4));
+    eitp__best_lose(&best, 20);
+    CHECK(best.now.step == 30 && best.now.value == 4 && best.now.seen == 2 && best.now.since == 1);
+    CHECK(eitp__best_add(&best, 40, 3) && best.now.since == 2);
+    best.saved = best.now;
+    CHECK_THAT(!eitp__best_write(&best, &host, directory, "loss", 1, &error_), "%s", error_.message);
+    CHECK(eitp__best_read_kept_step(&host, directory) == 40);
+    eitp__best_init(&read, 0);
+    CHECK_THAT(!eitp__best_read(&read, &host, directory, "loss", 40, &error_), "%s", error_.message);
+    CHECK(read.now.step == 40 && read.now.seen == 2 && read.now.since == 2);
+    CHECK(eitp__best_add(&read, 50, 1) && read.now.since == 0);
+    for (int i = 51; i <= 50 + EITP__BEST_EVALUATIONS; i++)
+        eitp__best_add(&read, i, 9);
+    eitp__best_lose(&read, 50);
+    CHECK(read.now.step == 51 && read.now.seen == 1 && read.now.since == EITP__BEST_EVALUATIONS);
+    CHECK_THAT(!eitp__best_write(&read, &host, directory, "loss", 0, &error_), "%s", error_.message);
+    eitp__best_init(&best, 0);
+    CHECK_THAT(!eitp__best_read(&best, &host, directory, "loss", 9999, &error_), "%s", error_.message);
+    CHECK(best.now.step == 51 && best.now.seen == 1 && best.now.since == EITP__BEST_EVALUATIONS);
+    scratch_remove(directory);
+}
+
+/* Values in best.json that no run writes: refused, or counting continues. */
+static void best_of_an_edited_file(void) {
+    static const char text[] = "{\"metric\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
+                               "\"evaluations_since\": 9223372036854775807}, \"evaluations\": []}\n";
+    eitp__best best;
+    fixture f;
+    FILE *file;
+    REQUIRE(begin_fixture(&f));
+    file = fopen(scratch_path(f.directory, "best.json"), "wb");
+    REQUIRE(file);
+    fputs(text, file);
+    fclose(file);
+    eitp__best_init(&best, 0);
+    CHECK(eitp__best_read(&best, &f.host, f.directory, "loss", 9, &error_) == EITP_ERROR_FORMAT);
+    eitp__best_add(&best, 9, 2);
+    CHECK(best.now.since >= 0);
+    scratch_remove(f.directory);
+}
+
+static void best_forgets_the_oldest_evaluations_only(void) {
+    eitp__best best;
+    eitp__best_init(&best, 0);
+    for (int i = 0; i < 3 * EITP__BEST_EVALUATIONS; i++)
+        CHECK(eitp__best_add(&best, i, i == 7 ? -1 : i) == (i == 0 || i == 7));
+    CHECK(best.count == EITP__BEST_EVALUATIONS && best.now.step == 7);
+    CHECK(best.now.since == 3 * EITP__BEST_EVALUATIONS - 8);
+}
+
+/* A rate at which the loss falls, rises and stays high. */
+static void waver(fixture *f) {
+    f->rate = 0.05;
+    f->config.steps = 30;
+    f->config.eval_steps = 2;
+    f->config.eval_samples = 0;
+    f->config.save_steps = 1;
+    f->config.save_total_limit = 1;
+    f->config.keep_best = "loss";
+    f->config.patience = 3;
+}
+
+static void the_best_is_kept_and_patience_stops(void) {
+    char text[4096], expected[64];
+    fixture f;
+    int64_t end;
+    REQUIRE(begin_fixture(&f));
+    waver(&f);
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    end = f.report.steps_done;
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && end < 30 && f.w.events[EITP_EVENT_EARLY_STOP] == 1);
+    CHECK(f.report.best_step > 0 && end == f.report.best_step + 3 * 2 && f.report.saved_step == end);
+    CHECK(has_checkpoint(&f, f.report.best_step) && has_checkpoint(&f, end) && !has_checkpoint(&f, end - 1));
+    read_text(&f, "best.json", text, sizeof text);
+    snprintf(expected, sizeof expected, "\"best\": {\"step\": %lld, ", (long long)f.report.best_step);
+    CHECK_THAT(strstr(text, expected), "%s", text);
+    /* A run that has stopped early stops again when resumed. */
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == end && f.report.step.step == 0);
+    scratch_remove(f.directory);
+}
+
+static void patience_survives_kills(void) {
+    static char straight[16384], killed[16384];
+    fixture f, g;
+    REQUIRE(begin_fixture(&f) && begin_fixture(&g));
+    waver(&f);
+    waver(&g);
+    f.config.save_steps = g.config.save_steps = 3;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    g.config.resume = EITP_RESUME_NEWEST;
+    for (int64_t step = 2; step < f.report.steps_done; step++)
+        train_killed(&g, step, 0);
+    CHECK_THAT(!train(&g), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && g.report.end == EITP_RUN_EARLY_STOP);
+    CHECK_THAT(f.report.steps_done == g.report.steps_done && f.report.best_step == g.report.best_step, "%d %d",
+               (int)f.report.steps_done, (int)g.report.steps_done);
+    read_text(&f, "best.json", straight, sizeof straight);
+    read_text(&g, "best.json", killed, sizeof killed);
+    CHECK(!strcmp(straight, killed));
+    CHECK(has_checkpoint(&g, g.report.best_step));
+    read_records(&f, straight, sizeof straight);
+    read_records(&g, killed, sizeof killed);
+    CHECK(count_of(straight, "\"val_loss\": ") == count_of(killed, "\"val_loss\": "));
+    CHECK(count_of(straight, "\n") == count_of(killed, "\n"));
+    scratch_remove(f.directory);
+    scratch_remove(g.directory);
+}
+
+/* A run resumed from the checkpoint of the best evaluation knows that it is the best. */
+static void a_kill_right_after_saving_the_best(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    waver(&f);
+    f.config.save_steps = 0;
+    f.config.resume = EITP_RESUME_NEWEST;
+    train_killed(&f, 0, 8);
+    CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 8));
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.start_step == 8 && f.report.best_step == 8);
+    CHECK(f.report.steps_done == 14 && has_checkpoint(&f, 8) && !has_checkpoint(&f, 2));
+    scratch_remove(f.directory);
+}
+
+/* A run resumed in another directory copies the evaluations before its own first one. Patience goes on; the best
+   checkpoint is one of this directory. */
+static void evaluations_are_copied_to_another_directory(void) {
+    char text[4096], checkpoint[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    waver(&f);
+    f.config.eval_steps = 3;
+    f.w.stop_after = 4;
+    CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-4", f.output);
+    snprintf(f.output, sizeof f.output, "%s/elsewhere", f.directory);
+    f.config.resume = EITP_RESUME_NAMED;
+    f.config.checkpoint = checkpoint;
+    f.w.stop_after = 5;
+    CHECK_THAT(!train(&f) && f.report.saved_step == 5, "%s", error_.message);
+    read_text(&f, "best.json", text, sizeof text);
+    CHECK_THAT(count_of(text, "\n{\"step\": 3, ") == 1 && count_of(text, "\n{\"step\": ") == 1, "%s", text);
+    CHECK_THAT(strstr(text, "\"best\": {\"step\": -1, \"value\": null, \"seen\": ") && strstr(text, "\"lost\": true"),
+               "%s", text);
+    CHECK(f.w.events[EITP_EVENT_NOT_KEPT] == 1 && f.report.best_step == -1);
+    scratch_remove(f.directory);
+}
+
+static void a_better_evaluation_is_saved_at_once(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.eval_steps = 4;
+    f.config.keep_best = "loss";
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.saves == 2 && f.w.saved[0] == 4 && f.w.saved[1] == 6 && f.report.best_step == 6);
+    scratch_remove(f.directory);
+}
+
+/* A new run in the directory of an older one, whose checkpoints were removed, ignores what is left of it. */
+static void a_new_run_ignores_an_older_best(void) {
+    char path[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 3;
+    f.config.eval_steps = 1;
+    f.config.keep_best = "loss";
+    CHECK_THAT(!train(&f) && f.report.best_step > 0, "%s", error_.message);
+    for (int step = 1; step <= 3; step++) {
+        snprintf(path, sizeof path, "%s/checkpoint-%d", f.output, step);
+        scratch_remove(path);
+    }
+    f.config.steps = 6;
+    f.config.eval_steps = 6;
+    f.w.stop_after = 3;
+    CHECK_THAT(!train(&f) && f.report.saved_step == 3, "%s", error_.message);
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.w.stop_after = 4;
+    CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
+    CHECK_THAT(f.report.best_step == -1, "%d", (int)f.report.best_step);
+    scratch_remove(f.directory);
+}
+
+static int refused_bests; /* number of writes of best.json that fail */
+
+static int open_without_best(void *user, const char *path, eitp_file_mode mode, void **file) {
+    const eitp_host host = eitp_host_default();
+    (void)user;
+    if (refused_bests <= 0 || !strstr(path, "best.json"))
+        return host.files.open(NULL, path, mode, file);
+    refused_bests--;
+    return ENOSPC;
+}
+
+/* best.json is information: a run that cannot write it says so once, and loses nothing. */
+static void a_best_json_that_cannot_be_written_is_said_once(void) {
+    char text[4096];
+    for (int refused = 1; refused <= 100; refused += 99) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.keep_best = "loss";
+        f.host.files.open = open_without_best;
+        refused_bests = refused;
+        f.w.stop_after = 3;
+        CHECK_THAT(!train(&f) && f.report.saved_step == 3 && has_checkpoint(&f, 2), "%s", error_.message);
+        CHECK(f.w.events[EITP_EVENT_WARNING] == 1 && exists(&f, "best.json") == (refused == 1));
+        refused_bests = 0;
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.w.stop_after = 5;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(count_of(text, "\n{\"step\": ") == 2 && f.report.best_step > 0, "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
+/* A checkpoint of an earlier version has no run_state.json: its evaluations are those of best.json, if it is whole. */
+static void evaluations_of_earlier_checkpoints_are_in_best_json(void) {
+    char text[4096];
+    for (int damaged = 0; damaged < 2; damaged++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.keep_best = "loss";
+        f.w.stop_after = 5;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        forget_run_state(&f, 5);
+        if (damaged)
+            write_file(&f, "best.json", "{\"metric\": \"loss\", \"ev");
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.w.stop_after = 6;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        CHECK(f.w.events[EITP_EVENT_WARNING] == damaged && (f.report.best_step > 0) == !damaged);
+        read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(count_of(text, "\n{\"step\": ") == 2 - 2 * damaged, "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
+/* The evaluations that count are the checkpoint's, whatever happened to best.json. */
+static void a_lost_best_json_changes_nothing(void) {
+    static const char *const contents[] = {NULL, "", "{\"metric\": \"loss\", \"best\": {\"step\": 1, \"value\": 0}}"};
+    for (int i = 0; i < 3; i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        waver(&f);
+        CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP, "%s", error_.message);
+        const int64_t end = f.report.steps_done, best = f.report.best_step;
+        scratch_remove(f.directory);
+        REQUIRE(begin_fixture(&f));
+        waver(&f);
+        f.w.stop_after = best + 3;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        if (contents[i])
+            write_file(&f, "best.json", contents[i]);
+        else
+            scratch_remove(scratch_path(f.output, "best.json"));
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.w.stop_after = 0;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == end && f.report.best_step == best);
+        scratch_remove(f.directory);
+    }
+}
+
+/* ---- Kept checkpoints ---- */
+
+static void keep_step_2(void *user, const eitp_run_event *event) {
+    fixture *f = (fixture *)user;
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == 2)
+        eitp_run_keep_checkpoint(f->w.run, 2);
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == 4)
+        CHECK(has_checkpoint(f, 2) && !has_checkpoint(f, 1));
+    if (event->kind == EITP_EVENT_STEP && event->report->step.step == 5)
+        eitp_run_keep_checkpoint(f->w.run, -1);
+}
+
+static void a_program_keeps_a_checkpoint_for_a_while(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    eitp_run_keep_checkpoint(NULL, 1);
+    f.config.save_steps = 1;
+    f.config.save_total_limit = 1;
+    f.config.listener.user = &f;
+    f.config.listener.notify = keep_step_2;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(has_checkpoint(&f, 6) && !has_checkpoint(&f, 2) && !has_checkpoint(&f, 5));
+    scratch_remove(f.directory);
+}
+
+/* The one for which a program's copy is still running when the run ends. */
+static void a_checkpoint_kept_until_after_the_run_is_removed(void) {
+    for (int released = 0; released < 2; released++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.save_steps = 1;
+        f.config.save_total_limit = 1;
+        REQUIRE_OK(make_trainer(&f), error_);
+        REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+        eitp_run_keep_checkpoint(f.w.run, 5);
+        REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), error_);
+        CHECK(has_checkpoint(&f, 5) && has_checkpoint(&f, 6));
+        end_run(&f.trained);
+        if (released)
+            eitp_run_keep_checkpoint(f.w.run, -1);
+        eitp_run_destroy(f.w.run);
+        CHECK(has_checkpoint(&f, 5) == !released && has_checkpoint(&f, 6));
+        f.w.run = NULL;
+        scratch_remove(f.directory);
+    }
+}
+
+/* ---- Links ---- */
+
+/* Where a link leads; "" if there is none. */
+static void read_link(const char *output, const char *name, char target[64]) {
+    const ssize_t size = readlink(scratch_path(output, name), target, 63);
+    target[size > 0 ? size : 0] = 0;
+}
+
+/* Every call of the file table finds links that lead somewhere. */
+static int check_links(const char *output) {
+    static const char *const names[] = {"latest_model", "best_model"};
+    char target[64];
+    int found = 0;
+    for (int i = 0; i < 2; i++) {
+        read_link(output, names[i], target);
+        CHECK_THAT(!*target || !access(scratch_path(output, names[i]), F_OK), "%s leads to %s, which is missing",
+                   names[i], target);
+        found += *target != 0;
+    }
+    return found;
+}
+
+static int links_found; /* most links at a call */
+
+static int remove_with_links(void *user, const char *path) {
+    const fixture *f = (const fixture *)user;
+    const eitp_host host = eitp_host_default();
+    const int code = host.files.remove(NULL, path), found = check_links(f->output);
+    links_found = found > links_found ? found : links_found;
+    return code;
+}
+
+static int rename_with_links(void *user, const char *from, const char *to) {
+    const fixture *f = (const fixture *)user;
+    const eitp_host host = eitp_host_default();
+    const int code = host.files.rename(NULL, from, to);
+    check_links(f->output);
+    return code;
+}
+
+static void links_lead_to_the_best_and_the_latest(void) {
+    char target[64], expected[64];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    waver(&f);
+    f.host.files.user = &f;
+    f.host.files.remove = remove_with_links;
+    f.host.files.rename = rename_with_links;
+    links_found = 0;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP, "%s", error_.message);
+    CHECK(links_found == 2 && f.w.events[EITP_EVENT_WARNING] == 0);
+    for (int i = 0; i < 2; i++) {
+        read_link(f.output, i ? "best_model" : "latest_model", target);
+        snprintf(expected, sizeof expected, "checkpoint-%lld",
+                 (long long)(i ? f.report.best_step : f.report.saved_step));
+        CHECK_THAT(!strcmp(target, expected), "%s, not %s", target, expected);
+    }
+    CHECK(!exists(&f, ".latest_model.partial") && !exists(&f, ".best_model.partial"));
+    scratch_remove(f.directory);
+}
+
+/* A link of an earlier run to a checkpoint that is gone, and one that this run does not need, are removed. */
+static void links_to_nothing_are_removed(void) {
+    char target[64];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(!remove(scratch_path(f.output, "latest_model")) &&
+          !symlink("checkpoint-99", scratch_path(f.output, "latest_model")) &&
+          !symlink("checkpoint-98", scratch_path(f.output, "best_model")) &&
+          !symlink("checkpoint-97", scratch_path(f.output, ".latest_model.partial")));
+    f.config.resume = EITP_RESUME_NEWEST; /* nothing is left to do */
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    read_link(f.output, "latest_model", target);
+    CHECK_THAT(!strcmp(target, "checkpoint-6"), "%s", target);
+    read_link(f.output, "best_model", target);
+    CHECK_THAT(!*target, "%s", target);
+    scratch_remove(f.directory);
+}
+
+static int refuse_link(void *user, const char *target, const char *path) {
+    (void)user;
+    (void)target;
+    (void)path;
+    return EPERM;
+}
+
+/* On a file system without links, or with a file of that name, the run says so once. */
+static void a_run_needs_no_links(void) {
+    for (int way = 0; way < 3; way++) {
+        char text[16] = "";
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.save_steps = 2;
+        if (way < 2)
+            f.host.files.link = way ? refuse_link : NULL;
+        else
+            CHECK(!eitp__make_directories(&f.host, f.output, NULL));
+        if (way == 2)
+            write_file(&f, "latest_model", "a file");
+        CHECK_THAT(!train(&f) && f.w.saves == 3, "%s", error_.message);
+        CHECK(f.w.events[EITP_EVENT_WARNING] == (way > 0) && exists(&f, "latest_model") == (way == 2));
+        read_text(&f, "latest_model", text, sizeof text);
+        CHECK_THAT(way < 2 || !strcmp(text, "a file"), "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
+/* ---- Files of the program ---- */
+
+static eitp_status save_own(void *save_user, const char *directory, eitp_error *error) {
+    const fixture *f = (const fixture *)save_user;
+    if (f->w.refuses)
+        return eitp__fail(error, f->w.refuses, "own file");
+    return eitp__write_file(&f->host, scratch_path(directory, "own.txt"), "mine", 4, error);
+}
+
+/* They are in each checkpoint, or the checkpoint is not written. */
+static void a_program_saves_files_of_its_own(void) {
+    char text[16];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save = save_own;
+    f.config.save_user = &f;
+    f.config.save_steps = 3;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    for (int step = 3; step <= 6; step += 3) {
+        char name[64];
+        snprintf(name, sizeof name, "checkpoint-%d/own.txt", step);
+        read_text(&f, name, text, sizeof text);
+        CHECK(!strcmp(text, "mine"));
+    }
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.config.steps = 7;
+    f.config.sink_count = 0;
+    f.w.refuses = EITP_ERROR_IO;
+    CHECK(train(&f) == EITP_ERROR_IO && !strcmp(error_.message, "own file") && !has_checkpoint(&f, 7));
+    CHECK(f.report.saved_step == 6);
+    scratch_remove(f.directory);
+}
+
+/* A program that needs the checkpoint to know its settings creates the run first. */
+static void a_run_can_be_configured_after_it_is_created(void) {
+    eitp_run_config first;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    first = f.config;
+    first.metrics = 0;
+    first.sink_count = 0;
+    first.listener.notify = NULL;
+    f.config.keep_best = "loss";
+    f.config.eval_steps = 3;
+    f.config.directory = "ignored";
+    REQUIRE(!make_trainer(&f));
+    REQUIRE_OK(eitp_run_create(&f.host, &first, &f.w.run, &error_), error_);
+    CHECK(!exists(&f, "metrics.jsonl"));
+    f.config.max_nonfinite = 0;
+    CHECK(eitp_run_set_config(f.w.run, &f.config, &error_) == EITP_ERROR_ARGUMENT && !exists(&f, "metrics.jsonl"));
+    CHECK(eitp_run_set_config(NULL, &f.config, &error_) == EITP_ERROR_ARGUMENT);
+    f.config.max_nonfinite = 5;
+    REQUIRE_OK(eitp_run_set_config(f.w.run, &f.config, &error_), error_);
+    CHECK(exists(&f, "metrics.jsonl"));
+    REQUIRE_OK(eitp_run_set_config(f.w.run, &first, &error_), error_);
+    CHECK(!exists(&f, "metrics.jsonl"));
+    REQUIRE_OK(eitp_run_set_config(f.w.run, &f.config, &error_), error_);
+    CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
+    CHECK(f.w.records == 9 && f.report.evaluations == 3 && exists(&f, "metrics.jsonl") && exists(&f, "best.json"));
+    CHECK(eitp_run_set_config(f.w.run, &f.config, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    scratch_remove(f.directory);
+}
+
+/* ---- The directory ---- */
+
+/* A child process forked during the run, such as a worker, does not keep the lock. */
+static void a_child_does_not_keep_the_lock(void) {
+    eitp_run *run_;
+    fixture f;
+    int ends[2], status;
+    char byte = 0;
+    pid_t child;
+    REQUIRE(begin_fixture(&f));
+    REQUIRE(!pipe(ends));
+    snprintf(f.output, sizeof f.output, "%s", f.directory); /* not removed between the runs */
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &run_, &error_), error_);
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) != 0);
+    }
+    eitp_run_destroy(run_);
+    CHECK_THAT(!eitp_run_create(&f.host, &f.config, &run_, &error_), "%s", error_.message);
+    eitp_run_destroy(run_);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    scratch_remove(f.directory);
+}
+
+static int lock_of_another(void *user, const char *path, void **lock) {
+    (void)user;
+    (void)path;
+    (void)lock;
+    return EWOULDBLOCK;
+}
+
+/* If another process locks the directory first, it is not removed. */
+static void a_directory_locked_by_another_process_stays(void) {
+    eitp_run *run_;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.host.files.lock = lock_of_another;
+    CHECK(eitp_run_create(&f.host, &f.config, &run_, &error_) == EITP_ERROR_ARGUMENT && exists(&f, ""));
+    scratch_remove(f.directory);
+}
+
+static void a_directory_has_one_run_at_a_time(void) {
+    eitp_run *first, *second = (eitp_run *)1;
+    fixture f;
+    int status = 1;
+    pid_t child;
+    REQUIRE(begin_fixture(&f));
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &first, &error_), error_);
+    CHECK(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT && !second);
+    CHECK_THAT(strstr(error_.message, "another process is training in"), "%s", error_.message);
+    child = fork();
+    if (!child)
+        _exit(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT ? 0 : 1);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(exists(&f, "metrics.jsonl"));
+    eitp_run_destroy(first);
+    /* A run that did not train leaves nothing, not even directories. */
+    CHECK(!exists(&f, "") && !exists(&f, ".."));
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &first, &error_), error_);
+    eitp_run_destroy(first);
+    /* Without lock functions nothing is locked. */
+    f.host.files.lock = NULL;
+    f.host.files.unlock = NULL;
+    CHECK(!eitp_run_create(&f.host, &f.config, &first, &error_));
+    CHECK(!eitp_run_create(&f.host, &f.config, &second, &error_));
+    eitp_run_destroy(second);
+    eitp_run_destroy(first);
+    scratch_remove(f.directory);
+}
+
+/* A sink that removes the directory of the run after a step, and may create another one in its place. */
+typedef struct remover {
+    fixture *f;
+    int64_t after;
+    int replaces;
+} remover;
+
+static eitp_status remove_directory(void *user, const eitp_record *record, eitp_error *error) {
+    remover *r = (remover *)user;
+    (void)error;
+    if (record->step != r->after || strcmp(record->values[0].name, "loss") != 0)
+        return EITP_OK;
+    scratch_remove(r->f->output);
+    CHECK(!exists(r->f, ""));
+    if (r->replaces)
+        CHECK(!r->f->host.files.make_directory(r->f->host.files.user, r->f->output));
+    return EITP_OK;
+}
+
+/* A run whose directory is removed or replaced goes on, says so, and has the directory for itself. */
+static void lose_directory(int replaces) {
+    char text[8192];
+    fixture f;
+    eitp_run *second = NULL;
+    remover r = EITP__ZERO;
+    REQUIRE(begin_fixture(&f));
+    r.f = &f;
+    r.after = 3;
+    r.replaces = replaces;
+    f.sink.user = &r;
+    f.sink.record = remove_directory;
+    f.sink.resume = NULL;
+    f.sink.sync = NULL;
+    f.config.save_steps = 2;
+    f.config.eval_steps = 2;
+    f.config.patience = 9;
+    REQUIRE(!make_trainer(&f));
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
+    CHECK(f.w.events[EITP_EVENT_WARNING] == 1 && f.report.steps_done == 6 && f.report.saved_step == 6);
+    CHECK(!has_checkpoint(&f, 2) && has_checkpoint(&f, 4) && has_checkpoint(&f, 6) && exists(&f, "best.json"));
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "another process is training"), "%s", error_.message);
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    read_records(&f, text, sizeof text);
+    CHECK_THAT(count_of(text, "\"loss\": ") == 2 && strstr(text, "{\"step\": 6, \"loss\""), "%s", text);
+    r.after = 0;
+    f.config.steps = 7;
+    CHECK_THAT(!train(&f) && f.report.start_step == 6, "%s", error_.message);
+    scratch_remove(f.directory);
+}
+
+static void a_directory_that_vanishes_is_created_again(void) {
+    lose_directory(0);
+}
+
+static void a_directory_that_is_replaced_is_locked_again(void) {
+    lose_directory(1);
+}
+
+static void another_run_is_refused(void) {
+    char first[600], checkpoint[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 3;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "already has checkpoint-6"));
+    snprintf(first, sizeof first, "%s", f.output);
+    snprintf(checkpoint, sizeof checkpoint, "%s/./checkpoint-3/", first);
+    f.config.resume = EITP_RESUME_NAMED;
+    f.config.checkpoint = checkpoint;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 of later steps"));
+    /* In another directory it can be resumed. */
+    snprintf(f.output, sizeof f.output, "%s/elsewhere", f.directory);
+    CHECK_THAT(!train(&f) && f.report.start_step == 3 && f.report.steps_done == 6, "%s", error_.message);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-6", first);
+    f.config.steps = 7;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 of another run"));
+    scratch_remove(f.directory);
+}
+
+/* ---- Damaged checkpoints and leftovers ---- */
+
+static int damage(const fixture *f, const char *name) {
+    FILE *file = fopen(scratch_path(f->output, name), "r+b");
+    return file && !fseek(file, -3, SEEK_END) && fputc('~', file) == '~' && !fclose(file);
+}
+
+static void a_damaged_checkpoint_is_fallen_back_from(void) {
+    char straight[64], again[64], checkpoint[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 2;
+    f.config.save_total_limit = 0;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    snprintf(straight, sizeof straight, "%a %a", f.report.step.loss, f.report.evaluation.loss);
+    REQUIRE(damage(&f, "checkpoint-6/optimizer.safetensors") && damage(&f, "checkpoint-4/trainer_state.json"));
+    REQUIRE(!f.host.files.make_directory(f.host.files.user, scratch_path(f.output, "checkpoint-9")));
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-4", f.output);
+    f.config.resume = EITP_RESUME_NAMED;
+    f.config.checkpoint = checkpoint;
+    CHECK_THAT(train(&f) == EITP_ERROR_FORMAT &&
+                   strstr(error_.message, "checkpoint-4/trainer_state.json' is damaged") &&
+                   strstr(error_.message, "; resume from another checkpoint"),
+               "%s", error_.message);
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.start_step == 2 && f.report.steps_done == 6 && f.report.end == EITP_RUN_FINISHED);
+    snprintf(again, sizeof again, "%a %a", f.report.step.loss, f.report.evaluation.loss);
+    CHECK_THAT(!strcmp(again, straight), "%s, and %s undisturbed", again, straight);
+    CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 4) && has_checkpoint(&f, 6) && !has_checkpoint(&f, 9));
+    CHECK(exists(&f, "checkpoint-9.damaged") && exists(&f, "checkpoint-6.damaged") &&
+          exists(&f, "checkpoint-4.damaged"));
+    scratch_remove(f.directory);
+}
+
+/* When they are found, before a run trains: there may be no checkpoint left. */
+static void links_to_damaged_checkpoints_are_repaired(void) {
+    static const char *const files[] = {"checkpoint-6/trainer_state.json", "checkpoint-4/model.safetensors"};
+    char target[64];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = f.config.eval_steps = 2;
+    f.config.keep_best = "loss";
+    CHECK_THAT(!train(&f) && f.report.best_step == 6, "%s", error_.message);
+    f.config.resume = EITP_RESUME_NEWEST;
+    for (int i = 0; i < 2; i++) {
+        int64_t left = -1;
+        REQUIRE(damage(&f, files[i]));
+        REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+        CHECK_THAT(i == 0 || eitp_run_recover(f.w.run, &error_) == EITP_ERROR_FORMAT, "%s", error_.message);
+        CHECK(!eitp_checkpoint_newest(&f.host, f.output, &left, &error_) && left == (i ? -1 : 4));
+        read_link(f.output, "latest_model", target);
+        CHECK_THAT(!strcmp(target, i ? "" : "checkpoint-4"), "%s", target);
+        read_link(f.output, "best_model", target);
+        CHECK_THAT(!*target, "%s", target);
+        eitp_run_destroy(f.w.run);
+    }
+    f.w.run = NULL;
+    scratch_remove(f.directory);
+}
+
+/* A run does not start again from step 0 without being told. */
+static void only_damaged_checkpoints_are_refused(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f) && f.report.start_step == 0, "%s", error_.message);
+    REQUIRE(damage(&f, "checkpoint-1/model.safetensors"));
+    for (int i = 0; i < 2; i++) {
+        CHECK_THAT(train(&f) == EITP_ERROR_FORMAT && strstr(error_.message, "only damaged ones") &&
+                       strstr(error_.message, "'checkpoint-1.damaged'"),
+                   "%s", error_.message);
+        CHECK(exists(&f, "checkpoint-1.damaged/model.safetensors") && exists(&f, "metrics.jsonl"));
+    }
+    scratch_remove(f.directory);
+}
+
+static int leave_behind(const fixture *f) {
+    FILE *file;
+    const eitp_files *files = &f->host.files;
+    if (files->make_directory(files->user, scratch_path(f->output, ".checkpoint-5.partial")))
+        return 0;
+    file = fopen(scratch_path(f->output, ".checkpoint-5.partial/x"), "w");
+    if (!file || fclose(file))
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"best.json.tmp", ".eitp.partial", "notes.tmp"};
+        file = fopen(scratch_path(f->output, names[i]), "w");
+        if (!file || fclose(file))
+            return 0;
+    }
+    return 1;
+}
+
+static int has_leftovers(const fixture *f) {
+    return exists(f, ".checkpoint-5.partial") || exists(f, "best.json.tmp") || exists(f, ".eitp.partial");
+}
+
+static void leftovers_are_removed_at_the_start_and_the_end(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    REQUIRE(leave_behind(&f) && has_leftovers(&f));
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK(!has_leftovers(&f) && exists(&f, "notes.tmp"));
+    REQUIRE(!make_trainer(&f) && !remove(scratch_path(f.output, "notes.tmp")) && leave_behind(&f));
+    REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), error_);
+    eitp_run_destroy(f.w.run);
+    f.w.run = NULL;
+    end_run(&f.trained);
+    CHECK(!has_leftovers(&f) && exists(&f, "notes.tmp"));
+    scratch_remove(f.directory);
+}
+
+static int64_t reads; /* bytes */
+
+static int read_counted(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    int code = host.files.read(user, file, offset, data, size, done);
+    reads += code ? 0 : (int64_t)*done;
+    return code;
+}
+
+/* Tensors are verified while they are loaded. */
+static void a_resume_reads_the_tensors_once(void) {
+    int64_t size = 0;
+    eitp_path_info info;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    for (int i = 0; i < 2; i++) {
+        static const char *const names[] = {"checkpoint-1/model.safetensors", "checkpoint-1/optimizer.safetensors"};
+        REQUIRE(!eitp__path_info(&f.host, scratch_path(f.output, names[i]), &info, NULL));
+        size += (int64_t)info.size;
+    }
+    f.host.files.read = read_counted;
+    f.config.resume = EITP_RESUME_NEWEST;
+    REQUIRE(!make_trainer(&f));
+    reads = 0;
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK_THAT(reads < size / 10, "%lld of %lld bytes", (long long)reads, (long long)size);
+    REQUIRE_OK(eitp_run_resume_trainer(f.w.run, f.trained.trainer, &error_), error_);
+    CHECK_THAT(reads >= size && reads < size + size / 10, "%lld of %lld bytes", (long long)reads, (long long)size);
+    CHECK(eitp_trainer_steps_done(f.trained.trainer) == 1);
+    eitp_run_destroy(f.w.run);
+    f.w.run = NULL;
+    end_run(&f.trained);
+    scratch_remove(f.directory);
+}
+
+/* ---- Memory and numbers ---- */
+
+/* The system's files, except that /proc reports short memory. */
+static int short_open(void *user, const char *path, eitp_file_mode mode, void **file) {
+    const fixture *f = (const fixture *)user;
+    const eitp_host host = eitp_host_default();
+    if (!strcmp(path, "/proc/meminfo"))
+        path = scratch_path(f->directory, "meminfo");
+    else if (!strcmp(path, "/proc/self/cgroup"))
+        return ENOENT;
+    return host.files.open(NULL, path, mode, file);
+}
+
+static int begin_short(fixture *f) {
+    FILE *file;
+    if (!begin_fixture(f))
+        return 0;
+    file = fopen(scratch_path(f->directory, "meminfo"), "wb");
+    if (!file)
+        return 0;
+    fputs("MemTotal: 8000000 kB\nMemAvailable: 1000 kB\n", file);
+    fclose(file);
+    f->host.files.user = f;
+    f->host.files.open = short_open;
+    f->config.memory_check_seconds = 0;
+    return 1;
+}
+
+static void short_memory_is_reported_once(void) {
+    char text[8192];
+    fixture f;
+    REQUIRE(begin_short(&f));
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.events[EITP_EVENT_MEMORY_SHORT] == 1 && f.report.end == EITP_RUN_FINISHED);
+    CHECK(f.report.memory.left == 1000 * 1024 && !strcmp(f.report.memory.source, "MemAvailable"));
+    read_records(&f, text, sizeof text);
+    CHECK(!strncmp(text, "{\"step\": 0, \"event\": \"memory_pressure\", \"left_bytes\": 1024000, ", 62));
+    scratch_remove(f.directory);
+}
+
+static void a_run_that_cannot_shrink_stops(void) {
+    char text[8192];
+    fixture f;
+    REQUIRE(begin_short(&f));
+    f.config.steps = 100;
+    f.config.auto_shrink = 1;
+    CHECK(train(&f) == EITP_ERROR_PRESSURE && strstr(error_.message, "memory stays short: 1.0 MB left"));
+    CHECK(f.report.end == EITP_RUN_MEMORY_PRESSURE && f.report.saved_step == f.report.steps_done &&
+          has_checkpoint(&f, f.report.steps_done));
+    CHECK(f.w.events[EITP_EVENT_NOT_SHRUNK] == 1 && f.w.events[EITP_EVENT_MEMORY_SHORT] > 1);
+    read_records(&f, text, sizeof text);
+    CHECK(count_of(text, "\"shrunk\": true}") > 0);
+    scratch_remove(f.directory);
+}
+
+/* ---- Errors ---- */
+
+static void invalid_configurations_are_refused(void) {
+    fixture f;
+    eitp_run *made;
+    REQUIRE(begin_fixture(&f));
+    CHECK(eitp_run_create(NULL, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_train(NULL, NULL, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(!eitp_run_checkpoint(NULL));
+    eitp_run_destroy(NULL);
+    eitp_jsonl_destroy(NULL);
+    f.config.resume = EITP_RESUME_NAMED;
+    CHECK(eitp_run_create(&f.host, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
+    f.config.resume = EITP_RESUME_NONE;
+    f.config.max_nonfinite = 0;
+    CHECK(eitp_run_create(&f.host, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
+    f.config.max_nonfinite = 1;
+    f.config.patience = 1;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "eval_steps"));
+    f.config.patience = 0;
+    f.config.eval_steps = 1;
+    f.config.keep_best = "beauty";
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "unknown metric 'beauty'"));
+    scratch_remove(f.directory);
+}
+
+static void negative_steps_are_refused(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.w.exit_saved = -1;
+    REQUIRE_OK(make_trainer(&f), error_);
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    eitp_run_set_steps(f.w.run, -1);
+    CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_run_set_steps(f.w.run, 1);
+    CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_OK);
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    scratch_remove(f.directory);
+}
+
+static void each_allocation_and_file_call_may_fail(void) {
+    fixture f;
+    faults faults_;
+    REQUIRE(begin_fixture(&f));
+    for (int kind = 0; kind < 2; kind++) {
+        for (long n = 1;; n++) {
+            eitp_run *made = NULL;
+            eitp_status status;
+            faults_begin(&faults_);
+            faults_.fail_allocation = kind ? 0 : n;
+            faults_.fail_file_call = kind ? n : 0;
+            memset(&error_, 0, sizeof error_);
+            status = eitp_run_create(&faults_.host, &f.config, &made, &error_);
+            CHECK(!status == (made != NULL) && (!status || error_.message[0]));
+            eitp_run_destroy(made);
+            if (!faults_end(&faults_))
+                break;
+        }
+    }
+    scratch_remove(f.directory);
+}
+
+/* Whatever fails in the run itself, nothing leaks, and the resumed run ends as if nothing had failed. */
+static void a_failure_while_training_loses_nothing(void) {
+    double undisturbed = 0;
+    for (int kind = 0; kind < 2; kind++) {
+        for (long n = 0;; n += n ? test_stride(1, 7) : 1) {
+            faults faults_;
+            fixture f;
+            eitp_status status;
+            int more;
+            REQUIRE(begin_fixture(&f));
+            f.config.steps = 2;
+            f.config.eval_steps = 1;
+            f.config.keep_best = "loss";
+            faults_begin(&faults_);
+            REQUIRE(!make_trainer(&f));
+            REQUIRE_OK(eitp_run_create(&faults_.host, &f.config, &f.w.run, &error_), error_);
+            faults_.fail_allocation = kind || !n ? 0 : faults_.allocations + n;
+            faults_.fail_file_call = kind && n ? faults_.file_calls + n : 0;
+            status = eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_);
+            eitp_run_destroy(f.w.run);
+            end_run(&f.trained);
+            more = faults_end(&faults_) || !n;
+            CHECK(status == EITP_OK || f.report.end == EITP_RUN_FAILED);
+            f.config.resume = EITP_RESUME_NEWEST;
+            f.config.eval_steps = 2;
+            if (n && status)
+                CHECK_THAT(!train(&f), "%ld: %s", n, error_.message);
+            if (!n)
+                undisturbed = f.report.evaluation.loss;
+            else if (f.report.evaluations)
+                CHECK(f.report.evaluation.loss <= undisturbed && f.report.evaluation.loss >= undisturbed);
+            scratch_remove(f.directory);
+            if (!more)
+                break;
+        }
+    }
+}
+
+static const test_case tests[] = {
+    TEST(records_go_to_every_sink),
+    TEST(a_failing_sink_ends_nothing),
+    TEST(other_sinks_receive_what_one_refuses),
+    TEST(metrics_are_written_later),
+    TEST(jsonl_values_and_truncation),
+    TEST(an_event_is_no_evaluation),
+    TEST(the_sink_of_null_is_refused),
+    TEST(jsonl_keeps_what_it_could_not_write),
+    TEST(requests_accept_null),
+    TEST(a_finished_run_is_pruned_by_a_resume),
+    TEST(a_finished_run_keeps_its_best),
+    TEST(stop_saves_and_resume_continues),
+    TEST(save_request_saves_and_continues),
+    TEST(save_seconds_saves_after_slow_steps),
+    TEST(epochs_set_when_to_evaluate_and_save),
+    TEST(without_steps_a_run_ends_with_the_data),
+    TEST(best_of_values),
+    TEST(a_lost_best_is_not_the_best),
+    TEST(best_of_an_edited_file),
+    TEST(best_forgets_the_oldest_evaluations_only),
+    TEST(the_best_is_kept_and_patience_stops),
+    TEST(patience_survives_kills),
+    TEST(a_kill_right_after_saving_the_best),
+    TEST(evaluations_are_copied_to_another_directory),
+    TEST(a_better_evaluation_is_saved_at_once),
+    TEST(a_new_run_ignores_an_older_best),
+    TEST(a_best_json_that_cannot_be_written_is_said_once),
+    TEST(evaluations_of_earlier_checkpoints_are_in_best_json),
+    TEST(a_lost_best_json_changes_nothing),
+    TEST(a_program_keeps_a_checkpoint_for_a_while),
+    TEST(a_checkpoint_kept_until_after_the_run_is_removed),
+    TEST(links_lead_to_the_best_and_the_latest),
+    TEST(links_to_nothing_are_removed),
+    TEST(links_to_damaged_checkpoints_are_repaired),
+    TEST(a_run_needs_no_links),
+    TEST(a_program_saves_files_of_its_own),
+    TEST(a_run_can_be_configured_after_it_is_created),
+    TEST(a_child_does_not_keep_the_lock),
+    TEST(a_directory_locked_by_another_process_stays),
+    TEST(a_directory_has_one_run_at_a_time),
+    TEST(a_directory_that_vanishes_is_created_again),
+    TEST(a_directory_that_is_replaced_is_locked_again),
+    TEST(another_run_is_refused),
+    TEST(a_damaged_checkpoint_is_fallen_back_from),
+    TEST(only_damaged_checkpoints_are_refused),
+    TEST(leftovers_are_removed_at_the_start_and_the_end),
+    TEST(a_resume_reads_the_tensors_once),
+    TEST(short_memory_is_reported_once),
+    TEST(a_run_that_cannot_shrink_stops),
+    TEST(invalid_configurations_are_refused),
+    TEST(negative_steps_are_refused),
+    TEST(each_allocation_and_file_call_may_fail),
+    TEST(a_failure_while_training_loses_nothing),
+};
+
+int main(int argc, char **argv) {
+    return RUN_TESTS(tests, argc, argv);
+}

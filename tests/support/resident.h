@@ -1,0 +1,28 @@
+/* The memory that a test's process has. */
+#ifndef EITP_TEST_RESIDENT_H
+#define EITP_TEST_RESIDENT_H
+
+#include "tests/support/trainer_run.h"
+
+/* The records of a sanitizer grow, and it keeps released memory. */
+#ifdef __SANITIZE_ADDRESS__
+#define SHADOW_MEMORY 1
+#else
+#define SHADOW_MEMORY 0
+#endif
+
+/* Resident kB that no file backs (the kernel may drop pages of code at any time), or 0 if /proc does not tell. */
+static RUN_UNUSED long resident_kilobytes(void) {
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[256];
+    long kilobytes = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "RssAnon: %ld", &kilobytes) == 1)
+            break;
+    }
+    if (file)
+        fclose(file);
+    return kilobytes;
+}
+
+#endif

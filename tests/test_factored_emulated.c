@@ -1,3 +1,0 @@
-/* The cases of test_factored.c on the set avx512 with emulated instructions, on any x86 machine with AVX2. */
-#define TEST_EMULATED 1
-#include "tests/test_factored.c"
