@@ -92,6 +92,7 @@
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
  *     - fits a run into a memory budget before anything is loaded; can offload variables to a file, and shrink a run
  *       while it trains
+ *     - describes a run in one struct, or JSON, and plans, trains and resumes it (eitp_recipe, examples/recipe.c)
  *     - whole runs: resume, evaluation, checkpoints, best checkpoint, early stopping, records
  *     - bit-identical results for any number of threads, and across stop and resume
  *     - generates text with a key-value cache, temperature, top-k and top-p

@@ -10,8 +10,8 @@
 #define EITP__LARGEST_COUNT 9007199254740992.0
 
 /*
- * Rows of a table: a number, flag or choice; a text. `at` is empty or names a member of the type, with
- * a dot after it: tables of structs that are members of others are macros over it.
+ * Rows of a table: a number, flag or choice; a text; a text of `choices`; a list of texts. `at` is empty or names a
+ * member of the type, with a dot after it: tables of structs that are members of others are macros over it.
  */
 #define EITP__SETTING(type, at, member, name, kind, value, min, max, flags, difference, choices, help)                 \
     {                                                                                                                  \
@@ -24,6 +24,17 @@
             EITP_DIFFERENCE_##difference, NULL, help                                                                   \
     }
 
+#define EITP__CHOSEN_TEXT_SETTING(type, at, member, name, text, difference, choices, help)                             \
+    {                                                                                                                  \
+        name, EITP_SETTING_TEXT, offsetof(type, at member), sizeof(((type *)0)->at member), 0, text, 0, 0, 0,          \
+            EITP_DIFFERENCE_##difference, choices, help                                                                \
+    }
+#define EITP__TEXTS_SETTING(type, at, member, name, difference, help)                                                  \
+    {                                                                                                                  \
+        name, EITP_SETTING_TEXTS, offsetof(type, at member), sizeof(((type *)0)->at member), 0, NULL, 0, 0, 0,         \
+            EITP_DIFFERENCE_##difference, NULL, help                                                                   \
+    }
+
 /* Resets the members in a table to their defaults. */
 EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t count, void *config);
 
@@ -33,6 +44,11 @@ EITP__PRIVATE eitp_status eitp__settings_check(const eitp_setting *settings, siz
 
 EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *config, eitp_error *error);
 EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b);
+EITP__PRIVATE const char *eitp__setting_text(const eitp_setting *setting, const void *config);
+EITP__PRIVATE eitp_text_list eitp__setting_texts(const eitp_setting *setting, const void *config);
+
+/* The value of a CHOICE by its name; -1: there is none. */
+EITP__PRIVATE int64_t eitp__setting_find_choice(const eitp_setting *setting, const char *name);
 EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *config, eitp__buffer *text);
 
 /* Reads the member of a JSON object. Fails if the object lacks it, unless the setting is optional: then the value stays

@@ -5,10 +5,14 @@
 /* Choices are read and written as int, sizes as uint64_t where they are that wide. */
 typedef char eitp__setting_sizes[sizeof(eitp_setting_kind) == sizeof(int) && sizeof(int) == sizeof(int32_t) ? 1 : -1];
 
+static int eitp__setting_is_text(const eitp_setting *setting) {
+    return setting->kind == EITP_SETTING_TEXT || setting->kind == EITP_SETTING_TEXTS;
+}
+
 static int64_t eitp__setting_integer(const eitp_setting *setting, const void *values) {
     int64_t integer = 0;
     int32_t small = 0;
-    if (setting->kind == EITP_SETTING_TEXT)
+    if (eitp__setting_is_text(setting))
         return 0;
     if (setting->size == sizeof small) {
         memcpy(&small, (const char *)values + setting->offset, sizeof small);
@@ -18,10 +22,16 @@ static int64_t eitp__setting_integer(const eitp_setting *setting, const void *va
     return integer;
 }
 
-static const char *eitp__setting_text(const eitp_setting *setting, const void *values) {
+EITP__PRIVATE const char *eitp__setting_text(const eitp_setting *setting, const void *values) {
     const char *text;
     memcpy((void *)&text, (const char *)values + setting->offset, sizeof text);
     return text;
+}
+
+EITP__PRIVATE eitp_text_list eitp__setting_texts(const eitp_setting *setting, const void *values) {
+    eitp_text_list list;
+    memcpy(&list, (const char *)values + setting->offset, sizeof list);
+    return list;
 }
 
 static double eitp__setting_number(const eitp_setting *setting, const void *values) {
@@ -50,9 +60,18 @@ static int eitp__texts_equal(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
+static int eitp__lists_equal(eitp_text_list a, eitp_text_list b) {
+    size_t i = 0;
+    while (a.count == b.count && i < a.count && eitp__texts_equal(a.texts[i], b.texts[i]))
+        i++;
+    return a.count == b.count && i == a.count;
+}
+
 EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b) {
     if (setting->kind == EITP_SETTING_TEXT)
         return eitp__texts_equal(eitp__setting_text(setting, a), eitp__setting_text(setting, b));
+    if (setting->kind == EITP_SETTING_TEXTS)
+        return eitp__lists_equal(eitp__setting_texts(setting, a), eitp__setting_texts(setting, b));
     return setting->kind == EITP_SETTING_NUMBER
                ? eitp__setting_number(setting, a) == eitp__setting_number(setting, b)
                : eitp__setting_integer(setting, a) == eitp__setting_integer(setting, b);
@@ -65,6 +84,8 @@ EITP__PRIVATE void eitp__settings_reset(const eitp_setting *settings, size_t cou
         const eitp_setting *setting = &settings[i];
         if (setting->kind == EITP_SETTING_TEXT)
             memcpy((char *)config + setting->offset, (const void *)&setting->text, sizeof setting->text);
+        else if (setting->kind == EITP_SETTING_TEXTS)
+            memset((char *)config + setting->offset, 0, setting->size);
         else
             eitp__setting_store(setting, (int64_t)setting->value, setting->value, config);
     }
@@ -83,6 +104,23 @@ static const char *eitp__setting_choice(const eitp_setting *setting, int64_t val
     return choice;
 }
 
+EITP__PRIVATE int64_t eitp__setting_find_choice(const eitp_setting *setting, const char *name) {
+    size_t size;
+    for (int64_t i = 0;; i++) {
+        const char *choice = eitp__setting_choice(setting, i, &size);
+        if (!size)
+            return -1;
+        if (strlen(name) == size && !memcmp(choice, name, size))
+            return i;
+    }
+}
+
+static void eitp__describe_texts(eitp_text_list list, char *text, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; i < list.count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", list.texts[i]);
+}
+
 static void eitp__describe_setting(const eitp_setting *setting, const void *values, char *text, size_t size) {
     const int64_t integer = eitp__setting_integer(setting, values);
     char digits[40];
@@ -93,6 +131,8 @@ static void eitp__describe_setting(const eitp_setting *setting, const void *valu
     } else if (setting->kind == EITP_SETTING_TEXT) {
         choice = eitp__setting_text(setting, values);
         snprintf(text, size, "%s", choice ? choice : "");
+    } else if (setting->kind == EITP_SETTING_TEXTS) {
+        eitp__describe_texts(eitp__setting_texts(setting, values), text, size);
     } else if (setting->kind == EITP_SETTING_NUMBER) {
         eitp__json_format_number(eitp__setting_number(setting, values), digits);
         snprintf(text, size, "%s", digits);
@@ -144,11 +184,11 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
     if (!text || !size)
         return;
     *text = 0;
-    if (setting && setting->kind == EITP_SETTING_CHOICE) {
+    if (setting && setting->choices) {
         eitp__setting_list_choices(setting, text, size);
     } else if (setting && setting->kind == EITP_SETTING_FLAG) {
         snprintf(text, size, "true or false");
-    } else if (setting && setting->kind != EITP_SETTING_TEXT) {
+    } else if (setting && !eitp__setting_is_text(setting)) {
         if (setting->min > -EITP__UNBOUNDED)
             used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
                             setting->min);
@@ -171,7 +211,10 @@ static int eitp__setting_is_within(const eitp_setting *setting, const void *valu
     const double number = eitp__setting_number(setting, values);
     int64_t min, max;
     size_t length;
-    if (setting->kind == EITP_SETTING_TEXT)
+    if (setting->kind == EITP_SETTING_TEXT && setting->choices)
+        return !eitp__setting_text(setting, values) ||
+               eitp__setting_find_choice(setting, eitp__setting_text(setting, values)) >= 0;
+    if (eitp__setting_is_text(setting))
         return 1;
     if (setting->kind == EITP_SETTING_CHOICE) {
         eitp__setting_choice(setting, integer, &length);
@@ -190,10 +233,18 @@ static eitp_status eitp__setting_fail(const eitp_setting *setting, double got, e
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got %.16g)", setting->name, bounds, got);
 }
 
+static eitp_status eitp__setting_fail_text(const eitp_setting *setting, const char *got, eitp_error *error) {
+    char bounds[200];
+    eitp_setting_bounds(setting, bounds, sizeof bounds);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got '%s')", setting->name, bounds, got);
+}
+
 EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error) {
-    return eitp__setting_is_within(setting, values)
-               ? EITP_OK
-               : eitp__setting_fail(setting, eitp__setting_number(setting, values), error);
+    if (eitp__setting_is_within(setting, values))
+        return EITP_OK;
+    if (setting->kind == EITP_SETTING_TEXT)
+        return eitp__setting_fail_text(setting, eitp__setting_text(setting, values), error);
+    return eitp__setting_fail(setting, eitp__setting_number(setting, values), error);
 }
 
 EITP__PRIVATE eitp_status eitp__settings_check(const eitp_setting *settings, size_t count, const void *config,
@@ -226,7 +277,7 @@ static eitp_status eitp__refuse_text(const eitp_setting *setting, eitp_error *er
 eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, void *config, eitp_error *error) {
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
-    if (setting->kind == EITP_SETTING_TEXT)
+    if (eitp__setting_is_text(setting))
         return eitp__refuse_text(setting, error);
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, (double)value, config, error);
@@ -240,7 +291,7 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
 eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, void *config, eitp_error *error) {
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_unsigned", "setting and config");
-    if (setting->kind == EITP_SETTING_TEXT || value <= INT64_MAX)
+    if (eitp__setting_is_text(setting) || value <= INT64_MAX)
         return eitp_setting_set_integer(setting, (int64_t)value, config, error);
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, (double)value, config, error);
@@ -252,7 +303,7 @@ eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t valu
 eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, void *config, eitp_error *error) {
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
-    if (setting->kind == EITP_SETTING_TEXT)
+    if (eitp__setting_is_text(setting))
         return eitp__refuse_text(setting, error);
     if (setting->kind != EITP_SETTING_NUMBER)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is an integer; set it with eitp_setting_set_integer",
@@ -265,7 +316,22 @@ eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value
         return eitp__fail_null(error, "eitp_setting_set_text", "setting and config");
     if (setting->kind != EITP_SETTING_TEXT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is not a text", setting->name);
+    if (setting->choices && value && eitp__setting_find_choice(setting, value) < 0)
+        return eitp__setting_fail_text(setting, value, error);
     memcpy((char *)config + setting->offset, (const void *)&value, sizeof value);
+    return EITP_OK;
+}
+
+eitp_status eitp_setting_set_texts(const eitp_setting *setting, const char *const *texts, size_t count, void *config,
+                                   eitp_error *error) {
+    eitp_text_list list;
+    if (!setting || !config || (count && !texts))
+        return eitp__fail_null(error, "eitp_setting_set_texts", "setting, texts and config");
+    if (setting->kind != EITP_SETTING_TEXTS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is not a list of texts", setting->name);
+    list.texts = texts;
+    list.count = count;
+    memcpy((char *)config + setting->offset, &list, sizeof list);
     return EITP_OK;
 }
 

@@ -13,8 +13,15 @@ typedef enum eitp_setting_kind {
     EITP_SETTING_NUMBER = 2,   /* double */
     EITP_SETTING_FLAG = 3,     /* int, 0 or 1 */
     EITP_SETTING_CHOICE = 4,   /* an enum whose values count from 0, in the order of `choices` */
-    EITP_SETTING_TEXT = 5      /* const char *, not owned by the struct; may be NULL */
+    EITP_SETTING_TEXT = 5, /* const char *, not owned by the struct; may be NULL, or one of `choices` if it has any */
+    EITP_SETTING_TEXTS = 6 /* eitp_text_list */
 } eitp_setting_kind;
+
+/* A list of texts, which it does not own. */
+typedef struct eitp_text_list {
+    const char *const *texts;
+    size_t count;
+} eitp_text_list;
 
 /* What a resume does if the value differs from the checkpoint's. */
 typedef enum eitp_difference {
@@ -35,25 +42,25 @@ typedef struct eitp_setting {
     const char *name; /* in JSON, and with '-' for '_' on the command line; different from all others in a recipe */
     eitp_setting_kind kind;
     size_t offset, size; /* of the member */
-    double value;        /* the default, unless it is a text */
+    double value;        /* the default, unless it is a text or a list, which is empty by default */
     const char *text;    /* TEXT: the default, may be NULL */
     double min, max;     /* -HUGE_VAL and HUGE_VAL: no bound. Those of a CHOICE follow from `choices`. */
     unsigned flags;
     eitp_difference difference;
-    const char *choices; /* names of the values of a CHOICE, separated by spaces; else NULL */
+    const char *choices; /* names of the values of a CHOICE, or the values of a TEXT, separated by spaces; else NULL */
     const char *help;    /* one line */
 } eitp_setting;
 
 /*
  * The value of a setting in the struct at `config`, converted to the type: eitp_setting_integer truncates a NUMBER, and
- * wraps an UNSIGNED above INT64_MAX. 0 for a TEXT, or if an argument is NULL.
+ * wraps an UNSIGNED above INT64_MAX. 0 for a TEXT or TEXTS, or if an argument is NULL.
  */
 EITP_API int64_t eitp_setting_integer(const eitp_setting *setting, const void *config);
 EITP_API double eitp_setting_number(const eitp_setting *setting, const void *config);
 
 /*
- * Set a value, except of a TEXT. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A
- * NUMBER can be set from an integer; a setting of another kind cannot be set from a number. Only
+ * Set a value, except of a TEXT or TEXTS. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then
+ * unchanged. A NUMBER can be set from an integer; a setting of another kind cannot be set from a number. Only
  * eitp_setting_set_unsigned sets an UNSIGNED above INT64_MAX.
  */
 EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, void *config,
@@ -63,14 +70,19 @@ EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint
 EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, void *config,
                                              eitp_error *error);
 
-/* Sets a TEXT, which is not copied; NULL is fine. EITP_ERROR_ARGUMENT for another kind. */
+/* Sets a TEXT, which is not copied; NULL is fine. EITP_ERROR_ARGUMENT for another kind, and if it is none of the
+   choices. */
 EITP_API eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config,
                                            eitp_error *error);
 
+/* Sets a TEXTS; neither the list nor its texts are copied. EITP_ERROR_ARGUMENT for another kind. */
+EITP_API eitp_status eitp_setting_set_texts(const eitp_setting *setting, const char *const *texts, size_t count,
+                                            void *config, eitp_error *error);
+
 /*
  * Formats the value into text[size]: a decimal number that reads back as the same value, "true" or "false", or the
- * name of a choice; a text as it is, "" for NULL. The text is cut to fit, and empty if setting or config is NULL; NULL
- * or size 0 is harmless.
+ * name of a choice; a text as it is, "" for NULL; texts separated by ", ". The text is cut to fit, and empty if setting
+ * or config is NULL; NULL or size 0 is harmless.
  */
 EITP_API void eitp_setting_format(const eitp_setting *setting, const void *config, char *text, size_t size);
 

@@ -10,6 +10,9 @@
 
 #define EITP__RUN_SETTING(member, name, kind, value, min, max, choices, help)                                          \
     EITP__SETTING(eitp_run_config, , member, name, kind, value, min, max, 0, ACCEPTED, choices, help)
+/* A period in epochs, or a fraction of the samples, where 0 stands for none. */
+#define EITP__RUN_FRACTION(member, name, max, help)                                                                    \
+    EITP__SETTING(eitp_run_config, , member, name, NUMBER, 0, 0, max, EITP_SETTING_OPTIONAL, ACCEPTED, NULL, help)
 
 static const eitp_setting eitp__run_settings[] = {
     EITP__TEXT_SETTING(eitp_run_config, , directory, "output_dir", "out", ACCEPTED,
@@ -18,16 +21,15 @@ static const eitp_setting eitp__run_settings[] = {
                       "optimizer steps in total; 0: until the end of data"),
     EITP__RUN_SETTING(eval_steps, "eval_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
                       "validate before step 1, every N steps and at the end; 0: only at the end"),
-    EITP__RUN_SETTING(eval_epochs, "eval_every_frac", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
-                      "validate before step 1, after each such fraction of an epoch and at the end; 0: do not"),
+    EITP__RUN_FRACTION(eval_epochs, "eval_every_frac", EITP__UNBOUNDED,
+                       "validate before step 1, after each such fraction of an epoch and at the end; 0: do not"),
     EITP__RUN_SETTING(eval_samples, "eval_windows", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
                       "validate on N windows drawn from all of the data with a fixed seed; 0: on all"),
-    EITP__RUN_SETTING(eval_fraction, "eval_frac", NUMBER, 0, 0, 1, NULL,
-                      "the same as a fraction of the windows; 0: on eval_windows"),
+    EITP__RUN_FRACTION(eval_fraction, "eval_frac", 1, "the same as a fraction of the windows; 0: on eval_windows"),
     EITP__RUN_SETTING(save_steps, "save_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
                       "write a checkpoint every N steps and at the end; 0: only at the end"),
-    EITP__RUN_SETTING(save_epochs, "save_every_epochs", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
-                      "write a checkpoint every N epochs; 0: do not"),
+    EITP__RUN_FRACTION(save_epochs, "save_every_epochs", EITP__UNBOUNDED,
+                       "write a checkpoint every N epochs; 0: do not"),
     EITP__RUN_SETTING(save_seconds, "save_seconds", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
                       "also write a checkpoint every X seconds; 0: do not"),
     EITP__RUN_SETTING(save_total_limit, "save_total_limit", INTEGER, 2, 0, EITP__LARGEST_COUNT, NULL,

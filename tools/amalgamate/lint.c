@@ -34,6 +34,7 @@ static const layer layers[] = {
     {"src/train/",
      {"src/base/", "src/tensor/", "src/model/", "src/optim/", "src/text/", "src/data/", "src/io/", "src/task/", NULL}},
     {"src/run/", {"src/", NULL}},
+    {"src/recipe/", {"src/", NULL}},
     {"tools/", {"eitp.h", NULL}},
     {"examples/", {"eitp.h", NULL}},
 };

@@ -1,0 +1,175 @@
+/*
+ * Recipes: the description of a training run in one struct, without anything opened. A program fills it in, or reads it
+ * from JSON, and opens it: eitp_training_open, eitp_training_plan, eitp_training_run. See docs/recipes.md.
+ */
+#ifndef EITP_RECIPE_H
+#define EITP_RECIPE_H
+
+#include "run/run.h"
+#include "train/planner.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* What a model is trained for. */
+typedef enum eitp_task_kind {
+    EITP_TASK_AUTO = 0,           /* what the model's head is for; without one, hidden or next tokens */
+    EITP_TASK_LANGUAGE = 1,       /* the next token */
+    EITP_TASK_MASKED = 2,         /* hidden tokens */
+    EITP_TASK_CLASSIFICATION = 3, /* labels of texts */
+    EITP_TASK_TOKENS = 4,         /* labels of their words */
+    EITP_TASK_REGRESSION = 5      /* numbers for texts */
+} eitp_task_kind;
+
+/* Where the model comes from, and what of it is trained. */
+typedef struct eitp_model_recipe {
+    const char *directory; /* a model, or an output directory: its best checkpoint, or the newest; NULL: `shape` */
+    const char *shape;     /* random weights: a name of eitp_transformer_config_named, or a path of a config.json */
+    int64_t vocabulary, layers, heads, width, positions; /* of `shape`; 0: its own, of the vocabulary the tokenizer's */
+    const char *tokenizer; /* tokenizer.json or its directory; NULL: the model's, else bytes */
+    double dropout;        /* all three of the model; negative: the configuration's */
+    int64_t lora_rank;     /* of adapters to train; 0: the weights are trained */
+    double lora_alpha;     /* 0: twice the rank */
+    double lora_dropout;
+    const char *lora_targets; /* see eitp_lora_targets_parse; NULL: the architecture's default */
+    int lora_rslora;
+    const char *freeze; /* see eitp_model_freeze; NULL: nothing */
+} eitp_model_recipe;
+
+/* The data: token files, or texts and tables, which are packed into the output directory. See docs/data.md. */
+typedef struct eitp_data_recipe {
+    eitp_text_list training, validation; /* paths; without validation a part of the training data is held out */
+    double validation_fraction;          /* of the training data; 0: there is no validation */
+    eitp_text_format format;
+    const char *encoding; /* NULL: UTF-8 */
+    const char *text_column, *pair_column, *label_column;
+    int skip_bad;           /* bad rows of tables are skipped; 0: the first is an error */
+    int dedup;              /* see eitp_labelled_pack_config */
+    int strict_utf8;        /* see eitp_pack_config */
+    eitp_text_source input; /* what the path "-" reads; `read` NULL: nothing */
+} eitp_data_recipe;
+
+typedef struct eitp_task_recipe {
+    eitp_task_kind kind;
+    int64_t block_size; /* tokens of a sample; 0: the model's positions; negative: 64, or what the tokenizer cuts to */
+    eitp_problem problem;      /* of EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
+    double mlm_probability;    /* of EITP_TASK_MASKED: of a token to be hidden */
+    int whole_words;           /* of EITP_TASK_MASKED: all tokens of a word or none */
+    double label_smoothing;    /* see eitp_classification_config */
+    const char *class_weights; /* "none", "balanced", or numbers in the order of the labels, separated by commas */
+} eitp_task_recipe;
+
+/* Whether checkpoints are written beside the next steps. */
+typedef enum eitp_async_save {
+    EITP_ASYNC_SAVE_AUTO = 0, /* if the budget has room for a copy */
+    EITP_ASYNC_SAVE_NO = 1    /* training waits */
+} eitp_async_save;
+
+/* What may be chosen so that the run fits in memory. */
+typedef struct eitp_memory_recipe {
+    uint64_t budget;       /* resident bytes of the process; 0: the memory that is free (eitp_memory_budget_default) */
+    const char *precision; /* "auto" (the fastest), "fp32", "bf16" or "fp16" */
+    const char *optimizer; /* "auto" (the nearest to AdamW that fits), or the name of one */
+    eitp_recompute recompute;
+    const char *offload;      /* "none", "auto" (as few variables as necessary), "states" or "all" */
+    const char *offload_file; /* NULL: in the output directory */
+    eitp_async_save async_save;
+} eitp_memory_recipe;
+
+typedef struct eitp_recipe {
+    eitp_context_config context; /* host, device and threads; `memory` and the planner set the others */
+    eitp_model_recipe model;
+    eitp_data_recipe data;
+    eitp_task_recipe task;
+    eitp_memory_recipe memory;
+    eitp_trainer_config trainer; /* a negative schedule.peak or weight_decay is the optimizer's own */
+    eitp_run_config run;         /* steps 0: `epochs` */
+    double epochs;               /* passes over the training data */
+    double warmup_ratio;         /* the warm-up as a fraction of all steps; 0: trainer.schedule.warmup */
+    int drop_last;               /* leave out the last step where the data fill only a part of it */
+    /* Asked while data are read and packed and memory is planned. Any result but 0 ends that with
+       EITP_ERROR_INTERRUPTED. May be NULL. */
+    int (*poll)(void *poll_user);
+    void *poll_user;
+    void *texts; /* of eitp_recipe_read; NULL: the texts belong to the program */
+} eitp_recipe;
+
+/*
+ * A recipe that trains one epoch in "out"; model and data are still to be given. It has a linear schedule, precision
+ * and optimizer "auto", a tenth of the data held out, and EITP_RESUME_NEWEST: a run that was stopped or killed goes on
+ * where it was. Start from this.
+ */
+EITP_API eitp_recipe eitp_recipe_default(void);
+
+/* A table of settings that are members of a recipe. */
+typedef struct eitp_setting_group {
+    const char *name; /* of the member: "model", "trainer", ...; "length" of those that are in none */
+    size_t offset;    /* of the struct that the settings are members of */
+    const eitp_setting *settings;
+    size_t count;
+} eitp_setting_group;
+
+/* The groups of all settings of a recipe, counted from 0; zeros after the last. No two settings have the same name. */
+EITP_API eitp_setting_group eitp_recipe_group(size_t index);
+
+/*
+ * Sets what a JSON file says of a recipe, and leaves the other members as they are. The name of a setting is that of
+ * the innermost member: objects around it only group. `texts` then owns the texts; see eitp_recipe_release.
+ * EITP_ERROR_FORMAT, with the line, for a name that is unknown and a value that is out of bounds.
+ */
+EITP_API eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *error);
+
+/* Frees the texts that eitp_recipe_read has read. NULL is harmless. */
+EITP_API void eitp_recipe_release(eitp_recipe *recipe);
+
+/* Writes the settings that have a value as a JSON object, for eitp_recipe_read, into text[size], and returns its
+   length; if that is size or more, the text was cut. */
+EITP_API size_t eitp_recipe_format(const eitp_recipe *recipe, char *text, size_t size);
+
+/* ---- Trainings ---- */
+
+/* A recipe that is opened. It belongs to one thread. */
+typedef struct eitp_training eitp_training;
+
+/*
+ * Opens a recipe, which is copied: creates and locks the output directory, finds the checkpoint to resume from, reads
+ * the model's configuration and the tokenizer, packs the data, or opens what they were packed into before, and divides
+ * them. No memory for weights is used. Close it with eitp_training_close.
+ *
+ * A resumed run keeps its tokenizer, the kind of task, its data, even if the texts have changed since, and where the
+ * recipe says "auto" its precision and optimizer.
+ */
+EITP_API eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **training, eitp_error *error);
+
+/* Chooses the configuration that fits in memory (eitp_fit_choose). *chosen, which may be NULL, receives it.
+   EITP_ERROR_MEMORY names the budget that would be enough. */
+EITP_API eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error);
+
+/* Creates context, model, task and trainer, with the weights that the training starts from, and writes run.json. Plans
+   first, if that was not done. */
+EITP_API eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error);
+
+/* Trains (eitp_run_train). Prepares first, if that was not done. A training that is complete does no step, and the
+   status is EITP_OK. Call it once. */
+EITP_API eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, eitp_error *error);
+
+/* Destroys all that was opened and created, and unlocks the directory. Before the first step of a new run, files that
+   it created are removed, except for packed data. NULL is harmless. */
+EITP_API void eitp_training_close(eitp_training *training);
+
+/* What a training has opened and created; it keeps them. NULL before that, and for NULL: context, model, task and
+   trainer before eitp_training_prepare. */
+EITP_API eitp_run *eitp_training_get_run(eitp_training *training);
+EITP_API const eitp_tokenizer *eitp_training_get_tokenizer(const eitp_training *training);
+EITP_API eitp_context *eitp_training_get_context(eitp_training *training);
+EITP_API eitp_model *eitp_training_get_model(eitp_training *training);
+EITP_API const eitp_task *eitp_training_get_task(const eitp_training *training);
+EITP_API eitp_trainer *eitp_training_get_trainer(eitp_training *training);
+
+/* The run that the planner measures, for programs that vary it, and the recipe with what has been chosen so far. NULL
+   for NULL. */
+EITP_API const eitp_fit *eitp_training_get_fit(const eitp_training *training);
+EITP_API const eitp_recipe *eitp_training_get_recipe(const eitp_training *training);
+
+EITP_END_DECLARATIONS
+
+#endif

@@ -1,0 +1,197 @@
+/* Texts of a recipe as token files. */
+#include "base/checksum.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "data/path_walk.h"
+#include "data/token_header.h"
+#include "recipe/training.h"
+
+/* ---- Fingerprints ---- */
+
+/* Adds name, size and time of each file of a path. The order of the files does not matter. */
+static uint64_t eitp__path_fingerprint(const eitp_host *host, const char *path) {
+    eitp__path_walk walk;
+    uint64_t sum = 0;
+    eitp__path_walk_init(&walk, host, &path, 1);
+    while (!eitp__path_walk_next(&walk, NULL) && walk.path) {
+        eitp_path_info info = EITP__ZERO;
+        uint64_t hash = eitp__fnv1a(EITP__FNV_START, walk.path, strlen(walk.path));
+        eitp__path_info(host, walk.path, &info, NULL);
+        hash = eitp__fnv1a(hash, &info.size, sizeof info.size);
+        sum += eitp__fnv1a(hash, &info.modified, sizeof info.modified);
+    }
+    eitp__path_walk_release(&walk);
+    return sum;
+}
+
+EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eitp_split split) {
+    const eitp_data_recipe *data = &training->recipe.data;
+    const eitp_text_list *paths = training->parts[split].paths;
+    const uint64_t tokenizer = eitp_tokenizer_fingerprint(training->tokenizer);
+    const int64_t numbers[] = {eitp_tokenizer_end_of_text(training->tokenizer), data->strict_utf8, data->format,
+                               data->skip_bad};
+    const char *const texts[] = {data->encoding, data->text_column};
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, &tokenizer, sizeof tokenizer);
+    hash = eitp__fnv1a(hash, numbers, sizeof numbers);
+    for (size_t i = 0; i < EITP__COUNT(texts); i++) {
+        if (texts[i])
+            hash = eitp__fnv1a(eitp__fnv1a(hash, &i, sizeof i), texts[i], strlen(texts[i]) + 1);
+    }
+    for (size_t i = 0; i < paths->count; i++) {
+        const uint64_t sum = eitp__path_fingerprint(&training->host, paths->texts[i]);
+        hash = eitp__fnv1a(hash, &sum, sizeof sum);
+    }
+    return hash;
+}
+
+/* ---- Token files ---- */
+
+static int eitp__starts_as_token_file(const eitp_host *host, const char *path) {
+    eitp__file file = EITP__ZERO;
+    eitp_token_file_info info;
+    unsigned char bytes[EITP__TOKEN_HEADER_SIZE];
+    uint64_t offset, size = 0;
+    size_t done = 0;
+    int is_one = !eitp__file_open(&file, host, path, EITP_FILE_READ, NULL) && !eitp__file_size(&file, &size, NULL) &&
+                 !eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, NULL) &&
+                 !eitp__token_header_read(bytes, done, size, &info, &offset, NULL);
+    eitp__file_close(&file, NULL);
+    return is_one;
+}
+
+/* Sets *is_token_file to 1 if the part is a token file, which must be its only path. */
+static eitp_status eitp__find_token_file(const eitp_training *training, eitp_split split, int *is_token_file,
+                                         eitp_error *error) {
+    const eitp_text_list *paths = training->parts[split].paths;
+    *is_token_file = 0;
+    for (size_t i = 0; i < paths->count; i++) {
+        eitp_path_info info = EITP__ZERO;
+        if (!strcmp(paths->texts[i], "-"))
+            continue;
+        eitp__path_info(&training->host, paths->texts[i], &info, NULL);
+        if (info.kind != EITP_PATH_FILE || !eitp__starts_as_token_file(&training->host, paths->texts[i]))
+            continue;
+        *is_token_file = 1;
+        if (paths->count > 1)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' is a token file, which must be the only path of %s; to add text, pack all of it "
+                              "into one file",
+                              paths->texts[i], split == EITP_TRAINING ? "data" : "val_data");
+    }
+    return EITP_OK;
+}
+
+static int eitp__tokens_progress(void *user, const eitp_pack_progress *progress) {
+    (void)progress;
+    return eitp__training_poll((const eitp_training *)user, NULL) != EITP_OK;
+}
+
+static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
+    const eitp_data_recipe *data = &training->recipe.data;
+    eitp__data_part *part = &training->parts[split];
+    eitp_pack_config config = EITP__ZERO;
+    eitp_token_file_info info;
+    eitp_status status = eitp__make_packed_directory(training, error);
+    config.paths = part->paths->texts;
+    config.path_count = part->paths->count;
+    config.strict_utf8 = data->strict_utf8;
+    config.format = data->format;
+    config.encoding = data->encoding;
+    config.text_column = data->text_column;
+    config.skip_bad = data->skip_bad;
+    config.input = data->input;
+    config.progress = eitp__tokens_progress;
+    config.user = training;
+    part->is_made = 1;
+    if (!status)
+        status = eitp_pack(&training->host, training->tokenizer, &config, part->path, &info, error);
+    if (!status)
+        eitp__log_line(&training->host, EITP_LOG_INFO, "packed %llu documents into %llu tokens of %.2f bytes: %s",
+                       (unsigned long long)info.document_count, (unsigned long long)info.token_count,
+                       (double)info.text_bytes / (double)info.token_count, part->path);
+    return status;
+}
+
+/* True if the packed file exists and is whole. A damaged one is packed again. */
+static int eitp__reuses_tokens(const eitp_training *training, const eitp__data_part *part) {
+    eitp_token_file *file;
+    eitp_path_info info = EITP__ZERO;
+    eitp_error why;
+    eitp_status status;
+    if (eitp__path_info(&training->host, part->path, &info, NULL) || info.kind != EITP_PATH_FILE)
+        return 0;
+    status = eitp_token_file_open(&training->host, part->path, 0, &file, &why);
+    if (!status)
+        status = eitp_token_file_verify(file, &why);
+    eitp_token_file_close(file);
+    eitp__log_line(&training->host, status ? EITP_LOG_WARNING : EITP_LOG_INFO, "%s%s",
+                   status ? why.message : "reusing packed data: ", status ? "; packing the texts again" : part->path);
+    return !status;
+}
+
+/* Finds or makes the file that the texts are packed into. */
+static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
+    eitp__data_part *part = &training->parts[split];
+    char *path = eitp__packed_path(training, eitp__part_fingerprint(training, split), "tokens");
+    eitp_status status = path ? eitp__part_find_packed(training, split, path, error)
+                              : eitp__fail_memory(error, 100, "the path of packed data");
+    if (status || part->path) {
+        eitp__release_text(&training->host, path);
+        return status;
+    }
+    part->path = path;
+    part->is_verified = eitp__reuses_tokens(training, part);
+    return part->is_verified ? EITP_OK : eitp__pack_tokens(training, split, error);
+}
+
+/* The vocabulary of a token file that has no tokenizer becomes that of random weights. */
+static eitp_status eitp__take_file_vocabulary(eitp_training *training, const char *path, eitp_error *error) {
+    eitp_token_file *file;
+    const eitp_status status = eitp_token_file_open(&training->host, path, 0, &file, error);
+    if (!status)
+        eitp__training_set_vocabulary(training, eitp_token_file_get_info(file).vocabulary_size);
+    eitp_token_file_close(file);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
+    eitp__data_part *part = &training->parts[split];
+    int is_token_file;
+    eitp_status status = eitp__find_token_file(training, split, &is_token_file, error);
+    if (!status && is_token_file)
+        part->path = eitp__copy_text(&training->host, part->paths->texts[0]);
+    if (!status && is_token_file && !part->path)
+        status = eitp__fail_memory(error, strlen(part->paths->texts[0]), "the path of a token file");
+    if (!status && !is_token_file && !training->tokenizer)
+        status = eitp__training_use_bytes(training, error);
+    if (!status && training->tokenizer)
+        eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
+    else if (!status)
+        status = eitp__take_file_vocabulary(training, part->path, error);
+    if (!status && !is_token_file)
+        status = eitp__find_packed_tokens(training, split, error);
+    if (!status)
+        status = eitp_token_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->tokens,
+                                      error);
+    eitp_token_file_set_poll(part->tokens, training->recipe.poll, training->recipe.poll_user);
+    /* All of it is read now, so that a damaged file does not end the run halfway. */
+    if (!status && !part->is_made && !part->is_verified)
+        status = eitp_token_file_verify(part->tokens, error);
+    return status;
+}
+
+EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split) {
+    const eitp__data_part *part = &training->parts[split];
+    const eitp__data_part *file = part->tokens ? part : &training->parts[EITP_TRAINING];
+    eitp_token_source source = eitp_token_file_source(file->tokens, part->range);
+    if (split == EITP_TRAINING && training->kept_tokens)
+        source.hash = training->resumed.data.hash;
+    return source;
+}
+
+EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part) {
+    eitp_labelled_part_destroy(part->samples);
+    eitp_token_file_close(part->tokens);
+    eitp_labelled_file_close(part->labelled);
+    eitp__release_text(host, part->path);
+}

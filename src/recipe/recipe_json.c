@@ -1,0 +1,224 @@
+/* Recipes as JSON. */
+#include "base/files.h"
+#include "base/json.h"
+#include "base/setting_table.h"
+#include "recipe/recipe_settings.h"
+
+#include <errno.h>
+
+/* A recipe is written by hand. */
+#define EITP__RECIPE_LIMIT ((size_t)1 << 24)
+
+/* ---- Reading ---- */
+
+/* True if the names are equal; '-' is '_'. */
+static int eitp__setting_names_equal(const char *a, const char *b, size_t size) {
+    size_t i = 0;
+    while (a[i] && i < size && a[i] == (b[i] == '-' ? '_' : b[i]))
+        i++;
+    return !a[i] && i == size;
+}
+
+static int eitp__recipe_find(const eitp__json *value, eitp__recipe_walk *walk) {
+    memset(walk, 0, sizeof *walk);
+    while (eitp__recipe_next(walk)) {
+        if (eitp__setting_names_equal(walk->setting->name, value->name, value->name_size))
+            return 1;
+    }
+    return 0;
+}
+
+static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expected, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s must be %s", setting->name, expected);
+}
+
+static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *setting, const eitp__json *value,
+                                    eitp_recipe *recipe, void *values, eitp_error *error) {
+    const int is_list = value->kind == EITP__JSON_ARRAY;
+    const size_t count = is_list ? value->count : 1;
+    const eitp__json *item = is_list ? value->first_child : value;
+    const char **texts = (const char **)eitp__recipe_allocate(host, recipe, (count + 1) * sizeof *texts);
+    if (!texts)
+        return eitp__fail_memory(error, count * sizeof *texts, "the texts of a recipe");
+    for (size_t i = 0; i < count; i++, item = item->next) {
+        if (item->kind != EITP__JSON_STRING)
+            return eitp__fail_type(setting, "a string or a list of strings", error);
+        texts[i] = eitp__recipe_keep(host, recipe, item->text, item->text_size);
+        if (!texts[i])
+            return eitp__fail_memory(error, item->text_size, "a text of a recipe");
+    }
+    return eitp_setting_set_texts(setting, texts, count, values, error);
+}
+
+/* A number is a text as well: of a column, for instance. */
+static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *setting, const eitp__json *value,
+                                   eitp_recipe *recipe, void *values, eitp_error *error) {
+    const char *text;
+    if (!value->text)
+        return eitp__fail_type(setting, "a string", error);
+    text = eitp__recipe_keep(host, recipe, value->text, value->text_size);
+    return text ? eitp_setting_set_text(setting, text, values, error)
+                : eitp__fail_memory(error, value->text_size, "a text of a recipe");
+}
+
+static eitp_status eitp__read_choice(const eitp_setting *setting, const eitp__json *value, void *values,
+                                     eitp_error *error) {
+    const int64_t choice = value->kind == EITP__JSON_STRING ? eitp__setting_find_choice(setting, value->text) : -1;
+    char bounds[200];
+    eitp_setting_bounds(setting, bounds, sizeof bounds);
+    return choice < 0 ? eitp__fail_type(setting, bounds, error)
+                      : eitp_setting_set_integer(setting, choice, values, error);
+}
+
+/* JSON has no type for numbers above INT64_MAX; a seed may be one. */
+static eitp_status eitp__read_count(const eitp_setting *setting, const eitp__json *value, void *values,
+                                    eitp_error *error) {
+    char *end;
+    unsigned long long number;
+    if (value->kind == EITP__JSON_NUMBER && value->is_integer)
+        return eitp_setting_set_integer(setting, value->integer, values, error);
+    errno = 0;
+    number = value->kind == EITP__JSON_NUMBER ? strtoull(value->text, &end, 10) : 0;
+    if (value->kind != EITP__JSON_NUMBER || *end || errno || value->text[0] == '-')
+        return eitp__fail_type(setting, "a whole number", error);
+    return eitp_setting_set_unsigned(setting, number, values, error);
+}
+
+static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_walk *walk, const eitp__json *value,
+                                      eitp_recipe *recipe, eitp_error *error) {
+    const eitp_setting *setting = walk->setting;
+    void *values = eitp__recipe_member(recipe, walk);
+    switch (setting->kind) {
+    case EITP_SETTING_TEXTS:
+        return eitp__read_texts(host, setting, value, recipe, values, error);
+    case EITP_SETTING_TEXT:
+        return eitp__read_text(host, setting, value, recipe, values, error);
+    case EITP_SETTING_CHOICE:
+        return eitp__read_choice(setting, value, values, error);
+    case EITP_SETTING_FLAG:
+        return value->kind == EITP__JSON_BOOLEAN ? eitp_setting_set_integer(setting, value->boolean, values, error)
+                                                 : eitp__fail_type(setting, "true or false", error);
+    case EITP_SETTING_NUMBER:
+        return value->kind == EITP__JSON_NUMBER ? eitp_setting_set_number(setting, value->number, values, error)
+                                                : eitp__fail_type(setting, "a number", error);
+    default:
+        return eitp__read_count(setting, value, values, error);
+    }
+}
+
+/* Objects only group, however deep they are. */
+static eitp_status eitp__read_members(const eitp_host *host, const eitp__json *object, eitp_recipe *recipe,
+                                      eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (const eitp__json *value = object->first_child; value && !status; value = value->next) {
+        eitp__recipe_walk walk;
+        if (value->kind == EITP__JSON_NULL)
+            continue;
+        if (value->kind == EITP__JSON_OBJECT)
+            status = eitp__read_members(host, value, recipe, error);
+        else if (eitp__recipe_find(value, &walk))
+            status = eitp__read_setting(host, &walk, value, recipe, error);
+        else
+            status = eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'", value->name);
+        if (status && value->kind != EITP__JSON_OBJECT)
+            status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu", (unsigned long long)value->line);
+    }
+    return status;
+}
+
+eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *error) {
+    eitp__json_document *document;
+    eitp_recipe read;
+    const eitp_host *host;
+    eitp_status status;
+    if (!path || !recipe)
+        return eitp__fail_null(error, "eitp_recipe_read", "path and recipe");
+    host = &recipe->context.host;
+    status = eitp__json_read_file(host, path, EITP__RECIPE_LIMIT, &document, error);
+    if (status)
+        return status;
+    status = eitp__recipe_copy(host, recipe, &read, error);
+    if (!status && eitp__json_root(document)->kind != EITP__JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "a recipe is a JSON object");
+    else if (!status)
+        status = eitp__read_members(host, eitp__json_root(document), &read, error);
+    eitp__json_release(document);
+    if (status) {
+        eitp_recipe_release(&read);
+        return eitp__fail_prefix(error, status, "'%s'", path);
+    }
+    eitp_recipe_release(recipe);
+    *recipe = read;
+    return EITP_OK;
+}
+
+/* ---- Writing ---- */
+
+/* True if the setting is open: it has no text, or the default of a recipe that stands for no value. */
+static int eitp__setting_is_open(const eitp__recipe_walk *walk, const eitp_recipe *recipe,
+                                 const eitp_recipe *defaults) {
+    const eitp_setting *setting = walk->setting;
+    const void *values = eitp__recipe_values(recipe, walk), *usual = eitp__recipe_values(defaults, walk);
+    eitp_recipe own = *defaults;
+    if (setting->kind == EITP_SETTING_TEXT)
+        return !eitp__setting_text(setting, values);
+    if (setting->kind == EITP_SETTING_TEXTS)
+        return !eitp__setting_texts(setting, values).count;
+    if (!eitp__setting_equal(setting, values, usual))
+        return 0;
+    eitp__settings_reset(setting, 1, eitp__recipe_member(&own, walk));
+    return (setting->flags & EITP_SETTING_OPTIONAL) ||
+           !eitp__setting_equal(setting, usual, eitp__recipe_values(&own, walk));
+}
+
+static void eitp__write_texts(eitp_text_list list, eitp__buffer *text) {
+    for (size_t i = 0; i < list.count; i++) {
+        eitp__buffer_add_text(text, i ? ", " : "[");
+        eitp__json_write_text(text, list.texts[i], strlen(list.texts[i]));
+    }
+    eitp__buffer_add_text(text, "]");
+}
+
+static void eitp__write_value(const eitp_setting *setting, const void *values, eitp__buffer *text) {
+    char value[64];
+    if (setting->kind == EITP_SETTING_TEXTS) {
+        eitp__write_texts(eitp__setting_texts(setting, values), text);
+    } else if (setting->kind == EITP_SETTING_TEXT) {
+        const char *own = eitp__setting_text(setting, values);
+        eitp__json_write_text(text, own, strlen(own));
+    } else {
+        const char *quote = setting->kind == EITP_SETTING_CHOICE ? "\"" : "";
+        eitp_setting_format(setting, values, value, sizeof value);
+        eitp__buffer_format(text, "%s%s%s", quote, value, quote);
+    }
+}
+
+EITP__PRIVATE void eitp__recipe_write(const eitp_recipe *recipe, eitp__buffer *text) {
+    const eitp_recipe defaults = eitp_recipe_default();
+    eitp__recipe_walk walk = EITP__ZERO;
+    int count = 0;
+    while (eitp__recipe_next(&walk)) {
+        if (eitp__setting_is_open(&walk, recipe, &defaults))
+            continue;
+        eitp__buffer_format(text, "%s\"%s\": ", count++ ? ",\n" : "", walk.setting->name);
+        eitp__write_value(walk.setting, eitp__recipe_values(recipe, &walk), text);
+    }
+}
+
+size_t eitp_recipe_format(const eitp_recipe *recipe, char *text, size_t size) {
+    eitp__buffer buffer;
+    size_t length;
+    if (text && size)
+        *text = 0;
+    if (!recipe)
+        return 0;
+    eitp__buffer_init(&buffer, &recipe->context.host);
+    eitp__buffer_add_text(&buffer, "{");
+    eitp__recipe_write(recipe, &buffer);
+    eitp__buffer_add_text(&buffer, "}\n");
+    length = buffer.failed ? 0 : buffer.size;
+    if (text && size && length)
+        snprintf(text, size, "%s", buffer.data);
+    eitp__buffer_release(&buffer);
+    return length;
+}

@@ -1,0 +1,203 @@
+/* The tasks of windows of text: next tokens, and hidden tokens, which rows of tables may have too. */
+#include "base/log.h"
+#include "recipe/training.h"
+
+/* ---- Next tokens ---- */
+
+static const char *eitp__training_source(const eitp_training *training) {
+    const char *checkpoint = eitp__training_checkpoint(training);
+    return checkpoint                  ? checkpoint
+           : training->model_directory ? training->model_directory
+                                       : training->recipe.model.shape;
+}
+
+static eitp_status eitp__set_language_shape(eitp_training *training, eitp_error *error) {
+    const char *type = eitp_architecture_name(training->shape.architecture);
+    if (eitp_head_has_labels(training->shape.head))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "'%s' is a %s classifier, expected a language model",
+                          eitp__training_source(training), type);
+    if (training->shape.bidirectional)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%s' is a %s model, which does not predict the next token; use a causal model such as gpt2",
+                          eitp__training_source(training), type);
+    return EITP_OK;
+}
+
+/* A token file whose tokenizer is not named may have bytes. Otherwise the model is saved without a tokenizer. */
+static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error *error) {
+    const eitp_token_file_info info = eitp_token_file_get_info(training->parts[EITP_TRAINING].tokens);
+    eitp_status status = eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error);
+    if (status || (info.kind == EITP_TOKEN_FILE_EITP &&
+                   info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(training->tokenizer)))
+        return status;
+    eitp_tokenizer_destroy(training->tokenizer);
+    training->tokenizer = NULL;
+    eitp__log_line(&training->host, EITP_LOG_WARNING,
+                   "the tokenizer of '%s' is unknown and will not be saved with the model; name it as tokenizer",
+                   training->parts[EITP_TRAINING].path);
+    return EITP_OK;
+}
+
+/* Keeps the tokens of the checkpoint of a token file that has grown. */
+static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error) {
+    const eitp_token_file *file = training->parts[EITP_TRAINING].tokens;
+    const eitp_token_file_info info = eitp_token_file_get_info(file);
+    const uint64_t hash = training->resumed.data.hash;
+    eitp_status status;
+    if (!training->is_resumed || !hash || info.content_hash == hash)
+        return EITP_OK;
+    status = eitp_token_file_find_prefix(file, hash, &training->kept_tokens, error);
+    if (!status && training->kept_tokens)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "the data has grown from %llu to %llu tokens since '%s' was written; the run continues with the "
+                       "first %llu; to train on all of them start a new run from the weights",
+                       (unsigned long long)training->kept_tokens, (unsigned long long)info.token_count,
+                       eitp__training_checkpoint(training), (unsigned long long)training->kept_tokens);
+    return status;
+}
+
+static eitp_status eitp__open_windows(eitp_training *training, eitp_error *error) {
+    const int has_validation = training->recipe.data.validation.count > 0;
+    eitp_status status = eitp__part_open_tokens(training, EITP_TRAINING, error);
+    if (!status)
+        status = eitp__keep_tokens(training, error);
+    if (!status && has_validation)
+        status = eitp__part_open_tokens(training, EITP_VALIDATION, error);
+    if (!status && !training->tokenizer)
+        status = eitp__recognize_tokenizer(training, error);
+    for (int split = 0; split < 2 && !status && training->tokenizer; split++)
+        status = eitp__training_check_tokenizer(training, training->parts[split].tokens, error);
+    return status;
+}
+
+static eitp_status eitp__split_windows(eitp_training *training, eitp_error *error) {
+    eitp__data_part *parts = training->parts;
+    const int64_t size = training->recipe.task.block_size;
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    const int has_file = parts[EITP_VALIDATION].tokens != NULL;
+    const uint64_t count = training->kept_tokens ? training->kept_tokens
+                                                 : eitp_token_file_get_info(parts[EITP_TRAINING].tokens).token_count;
+    eitp_token_range nothing;
+    eitp_status status;
+    training->rows = size > 0 ? size : !size ? positions : positions < 64 ? positions : 64;
+    if (training->rows > positions)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size is %lld; it must be 1 to the model's %lld positions",
+                          (long long)size, (long long)positions);
+    status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
+                               &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
+    if (!status && has_file)
+        status = eitp_split_tokens(eitp_token_file_get_info(parts[EITP_VALIDATION].tokens).token_count, 0,
+                                   training->rows, &parts[EITP_VALIDATION].range, &nothing, error);
+    training->validates = !status && parts[EITP_VALIDATION].range.count > 0;
+    return status;
+}
+
+static eitp_status eitp__create_language(eitp_training *training, eitp_model *model, int is_planned, eitp_task *task,
+                                         eitp_error *error) {
+    eitp_language_config config = EITP__ZERO;
+    (void)is_planned;
+    config.model = model;
+    config.block_size = training->rows;
+    config.tokenizer = training->tokenizer;
+    config.training = eitp__part_tokens(training, EITP_TRAINING);
+    if (training->validates)
+        config.validation = eitp__part_tokens(training, EITP_VALIDATION);
+    return eitp_language_task(&config, task, error);
+}
+
+EITP__PRIVATE const eitp__recipe_task *eitp__language_recipe(void) {
+    static const eitp__recipe_task task = {EITP_TASK_LANGUAGE,       "lm",
+                                           EITP_HEAD_LANGUAGE,       EITP_PROBLEM_UNKNOWN,
+                                           eitp__set_language_shape, eitp__open_windows,
+                                           eitp__split_windows,      eitp__create_language};
+    return &task;
+}
+
+/* ---- Hidden tokens ---- */
+
+static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *error) {
+    if (!training->shape.bidirectional)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%s' is a %s model, which predicts the next token, not hidden ones; set task to lm",
+                          eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
+    training->shape.head = EITP_HEAD_LANGUAGE;
+    return EITP_OK;
+}
+
+/* Hidden tokens become the tokenizer's mask token. */
+static eitp_status eitp__check_mask_token(const eitp_training *training, eitp_error *error) {
+    if (!training->tokenizer)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' is a %s model, which learns to predict hidden tokens and has no tokenizer; name one as "
+                          "tokenizer",
+                          eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
+    if (eitp_tokenizer_special(training->tokenizer, EITP_MASK) < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the tokenizer has no mask token, which hidden tokens become; name one as mask_token in its "
+                          "tokenizer_config.json");
+    return EITP_OK;
+}
+
+static eitp_status eitp__open_masked_rows(eitp_training *training, eitp_error *error) {
+    eitp__sample_config config = EITP__ZERO;
+    eitp_status status;
+    eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
+    status = eitp__training_check_tokenizer(training, NULL, error);
+    config.max_length = eitp__training_max_length(training);
+    config.drops_labels = 1;
+    if (!status)
+        status = eitp__part_open_samples(training, EITP_TRAINING, &config, error);
+    if (!status && training->recipe.data.validation.count)
+        status = eitp__part_open_samples(training, EITP_VALIDATION, &config, error);
+    return status;
+}
+
+static eitp_status eitp__open_masked(eitp_training *training, eitp_error *error) {
+    const eitp_status status = eitp__check_mask_token(training, error);
+    if (status)
+        return status;
+    return eitp__part_has_rows(training, EITP_TRAINING) ? eitp__open_masked_rows(training, error)
+                                                        : eitp__open_windows(training, error);
+}
+
+static eitp_status eitp__split_masked(eitp_training *training, eitp_error *error) {
+    return training->parts[EITP_TRAINING].labelled ? eitp__training_split_samples(training, error)
+                                                   : eitp__split_windows(training, error);
+}
+
+/* The samples of a part: its rows, or windows of its tokens. */
+static eitp_status eitp__masked_source(eitp_training *training, eitp_split split, eitp_labelled_source *source,
+                                       eitp_error *error) {
+    eitp_text_windows *windows = &training->parts[split].windows;
+    const eitp_token_source tokens = eitp__part_tokens(training, split);
+    eitp_status status;
+    *source = eitp__part_samples(training, split);
+    if (training->parts[EITP_TRAINING].labelled)
+        return EITP_OK;
+    status = eitp_text_windows_init(windows, &tokens, training->tokenizer, training->rows, error);
+    *source = eitp_text_windows_source(windows);
+    return status;
+}
+
+static eitp_status eitp__create_masked(eitp_training *training, eitp_model *model, int is_planned, eitp_task *task,
+                                       eitp_error *error) {
+    eitp_masked_config config = EITP__ZERO;
+    eitp_status status;
+    (void)is_planned;
+    config.model = model;
+    config.tokenizer = training->tokenizer;
+    config.probability = training->recipe.task.mlm_probability;
+    config.whole_words = training->recipe.task.whole_words;
+    status = eitp__masked_source(training, EITP_TRAINING, &config.training, error);
+    if (!status && training->validates)
+        status = eitp__masked_source(training, EITP_VALIDATION, &config.validation, error);
+    return status ? status : eitp_masked_task(&config, task, error);
+}
+
+EITP__PRIVATE const eitp__recipe_task *eitp__masked_recipe(void) {
+    static const eitp__recipe_task task = {EITP_TASK_MASKED,       "mlm",
+                                           EITP_HEAD_LANGUAGE,     EITP_PROBLEM_UNKNOWN,
+                                           eitp__set_masked_shape, eitp__open_masked,
+                                           eitp__split_masked,     eitp__create_masked};
+    return &task;
+}

@@ -1,0 +1,160 @@
+/* The model and the tokenizer of a recipe. */
+#include "base/status.h"
+#include "recipe/training.h"
+
+/* ---- Shape ---- */
+
+/* Replaces sizes of a shape. The MLP keeps its size relative to the width. */
+static eitp_status eitp__resize_shape(const eitp_model_recipe *recipe, eitp_transformer_config *shape,
+                                      eitp_error *error) {
+    const int64_t width = shape->width;
+    shape->vocabulary = recipe->vocabulary ? recipe->vocabulary : shape->vocabulary;
+    shape->layers = recipe->layers ? recipe->layers : shape->layers;
+    shape->heads = recipe->heads ? recipe->heads : shape->heads;
+    shape->width = recipe->width ? recipe->width : shape->width;
+    shape->positions = recipe->positions ? recipe->positions : shape->positions;
+    shape->inner = (int64_t)((double)shape->inner / (double)width * (double)shape->width + 0.5);
+    if (shape->width % shape->heads)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "width is %lld, but must be a multiple of the %lld heads",
+                          (long long)shape->width, (long long)shape->heads);
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_named_shape(eitp_training *training, eitp_error *error) {
+    const eitp_model_recipe *recipe = &training->recipe.model;
+    eitp_status status = eitp__is_shape_file(&training->host, recipe->shape)
+                             ? eitp_transformer_config_read(&training->host, recipe->shape, &training->shape, error)
+                             : eitp_transformer_config_named(recipe->shape, &training->shape, error);
+    return status ? status : eitp__resize_shape(recipe, &training->shape, error);
+}
+
+static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *error) {
+    const char *checkpoint = eitp__training_checkpoint(training);
+    const eitp_model_recipe *recipe = &training->recipe.model;
+    const int64_t asked[] = {recipe->vocabulary, recipe->layers, recipe->heads, recipe->width, recipe->positions};
+    eitp_status status = EITP_OK;
+    if (!checkpoint)
+        status = eitp__find_directory(&training->host, recipe->directory, &training->model_directory, error);
+    if (!status)
+        status = eitp_model_config_read(&training->host, checkpoint ? checkpoint : training->model_directory,
+                                        &training->stored, error);
+    training->shape = training->stored;
+    for (size_t i = 0; i < EITP__COUNT(asked) && !status && !checkpoint; i++) {
+        if (asked[i])
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                "vocab_size, layers, heads, width and positions change a shape with random weights; "
+                                "'%s' has its own",
+                                training->model_directory);
+    }
+    return status;
+}
+
+/* ---- Task ---- */
+
+static const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_config *shape) {
+    if (shape->head == EITP_HEAD_TOKEN_CLASSIFIER)
+        return eitp__tokens_recipe();
+    if (shape->head == EITP_HEAD_CLASSIFIER)
+        return shape->problem == EITP_PROBLEM_REGRESSION ? eitp__regression_recipe() : eitp__classification_recipe();
+    return shape->bidirectional ? eitp__masked_recipe() : eitp__language_recipe();
+}
+
+/* For EITP_TASK_AUTO what model and data say: labels, where one of them has any. */
+static const eitp__recipe_task *eitp__choose_task(const eitp_training *training) {
+    const eitp_transformer_config *shape = &training->shape;
+    const eitp__recipe_task *const kinds[] = {eitp__task_of_shape(shape), eitp__language_recipe(),
+                                              eitp__masked_recipe(),      eitp__classification_recipe(),
+                                              eitp__tokens_recipe(),      eitp__regression_recipe()};
+    const eitp_task_kind kind = training->recipe.task.kind;
+    const int has_column = training->recipe.data.label_column != NULL;
+    if (kind || training->is_resumed || eitp_head_has_labels(shape->head) || (!shape->bidirectional && !has_column))
+        return kinds[kind];
+    switch (eitp__find_labels(training)) {
+    case EITP__LABELS_OF_TEXTS:
+        return kinds[EITP_TASK_CLASSIFICATION];
+    case EITP__LABELS_OF_WORDS:
+        return kinds[EITP_TASK_TOKENS];
+    default:
+        return kinds[EITP_TASK_AUTO];
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error) {
+    const eitp_model_recipe *recipe = &training->recipe.model;
+    eitp_status status;
+    if (!training->is_resumed && !recipe->directory == !recipe->shape)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "a recipe needs either model, a directory to start from, or init, a shape with random weights");
+    if (recipe->lora_rank && !recipe->directory)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "lora_rank requires model: adapters are trained on top of existing weights");
+    status = training->is_resumed || recipe->directory ? eitp__read_stored_shape(training, error)
+                                                       : eitp__read_named_shape(training, error);
+    if (status)
+        return status;
+    training->kind = eitp__choose_task(training);
+    status = training->kind->set_shape(training, error);
+    if (!status && recipe->dropout >= 0)
+        training->shape.embedding_dropout = training->shape.attention_dropout = training->shape.residual_dropout =
+            recipe->dropout;
+    return status;
+}
+
+/* ---- Model ---- */
+
+/* Adds adapters, or freezes parameters. */
+static eitp_status eitp__adapt_model(const eitp_model_recipe *recipe, eitp_model *model, eitp_error *error) {
+    const eitp_architecture *architecture = eitp_model_config(model).architecture;
+    eitp_lora_config lora = eitp_lora_config_default();
+    eitp_status status = EITP_OK;
+    if (!recipe->lora_rank)
+        return recipe->freeze ? eitp_model_freeze(model, recipe->freeze, error) : EITP_OK;
+    if (recipe->freeze)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "freeze and lora_rank exclude each other: with adapters all other weights are frozen");
+    lora.rank = recipe->lora_rank;
+    lora.alpha = recipe->lora_alpha > 0 ? recipe->lora_alpha : 2 * (double)recipe->lora_rank;
+    lora.dropout = recipe->lora_dropout;
+    lora.rslora = recipe->lora_rslora;
+    lora.targets = eitp_lora_targets_default(architecture);
+    if (recipe->lora_targets)
+        status = eitp_lora_targets_parse(architecture, recipe->lora_targets, &lora, error);
+    return status ? status : eitp_model_add_lora(model, &lora, error);
+}
+
+EITP__PRIVATE eitp_status eitp__training_create_model(const eitp_training *training, eitp_context *context,
+                                                      eitp_model **model, eitp_error *error) {
+    eitp_status status = eitp_model_create(context, &training->shape, model, error);
+    return status ? status : eitp__adapt_model(&training->recipe.model, *model, error);
+}
+
+/* What the directory lacks is random by the seed; with adapters, whose checkpoints do not have it, always the same. A
+   classifier of another kind may have the same names there. */
+static eitp_status eitp__load_start(const eitp_training *training, const char *directory, eitp_error *error) {
+    eitp_load_config config = EITP__ZERO;
+    eitp_transformer_config own;
+    const eitp_status status = eitp_model_config_read(&training->host, directory, &own, error);
+    config.seed = training->recipe.model.lora_rank ? 0 : training->recipe.trainer.seed;
+    config.head_is_replaced = training->is_resumed && eitp_head_has_labels(training->shape.head);
+    config.fresh_head = !status && eitp_head_has_labels(own.head) && own.head != training->shape.head;
+    return status ? status : eitp_model_load_weights_with(training->model, directory, &config, error);
+}
+
+/* A resume loads the weights with the rest of its state, except those that adapters belong to. */
+EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eitp_error *error) {
+    const eitp_model_recipe *recipe = &training->recipe.model;
+    const char *checkpoint = eitp__training_checkpoint(training);
+    eitp_status status = EITP_OK;
+    if (checkpoint && recipe->lora_rank)
+        status = eitp__find_directory(&training->host, recipe->directory, &training->base, error);
+    if (!status && training->base)
+        status = eitp__load_start(training, training->base, error);
+    else if (!status && training->model_directory)
+        status = eitp__load_start(training, training->model_directory, error);
+    else if (!status && !checkpoint)
+        status = eitp_model_initialize(training->model, training->recipe.trainer.seed, error);
+    if (!status && checkpoint && eitp_head_has_labels(training->shape.head))
+        status = eitp_model_read_labels(training->model, checkpoint, error);
+    return status ? status : eitp_model_initialize_lora(training->model, training->recipe.trainer.seed, error);
+}

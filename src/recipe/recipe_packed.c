@@ -1,0 +1,99 @@
+/* What the texts of a resumed run were packed into, whatever became of them. */
+#include "base/files.h"
+#include "base/log.h"
+#include "recipe/training.h"
+
+static int eitp__has_its_tokenizer(const eitp_training *training, uint64_t fingerprint) {
+    return !training->tokenizer || eitp_tokenizer_fingerprint(training->tokenizer) == fingerprint;
+}
+
+static int eitp__has_its_tokens(const eitp_training *training, eitp_split split, const char *path) {
+    eitp_token_file *file;
+    eitp_token_file_info info;
+    int is_it;
+    if (eitp_token_file_open(&training->host, path, 0, &file, NULL))
+        return 0;
+    info = eitp_token_file_get_info(file);
+    is_it = split == EITP_TRAINING ? info.content_hash == training->resumed.data.hash
+                                   : eitp__has_its_tokenizer(training, info.tokenizer_fingerprint);
+    is_it = is_it && !eitp_token_file_verify(file, NULL);
+    eitp_token_file_close(file);
+    return is_it;
+}
+
+/* The checkpoint has the hash of the training part. */
+static int eitp__has_training_part(const eitp_training *training, const eitp_labelled_file *file) {
+    const double fraction = training->recipe.data.validation.count ? 0 : training->recipe.data.validation_fraction;
+    eitp_labelled_part *kept = NULL, *held = NULL;
+    const int is_it = !eitp_labelled_split(file, fraction, training->recipe.trainer.seed, &kept, &held, NULL) &&
+                      eitp_labelled_part_source(kept).hash == training->resumed.data.hash;
+    eitp_labelled_part_destroy(kept);
+    eitp_labelled_part_destroy(held);
+    return is_it;
+}
+
+static int eitp__has_its_samples(const eitp_training *training, eitp_split split, const char *path) {
+    eitp_labelled_file *file;
+    int is_it;
+    if (eitp_labelled_file_open(&training->host, path, 0, &file, NULL))
+        return 0;
+    is_it = split == EITP_TRAINING
+                ? eitp__has_training_part(training, file)
+                : eitp__has_its_tokenizer(training, eitp_labelled_file_get_info(file).tokenizer_fingerprint);
+    is_it = is_it && !eitp_labelled_file_verify(file, NULL);
+    eitp_labelled_file_close(file);
+    return is_it;
+}
+
+/* The checkpoint names the training data by their hash, and not the validation data: any other file of the same
+   tokenizer is theirs. */
+static int eitp__has_its_data(const eitp_training *training, eitp_split split, const char *path) {
+    const char *training_path = training->parts[EITP_TRAINING].path;
+    if (split == EITP_VALIDATION && training_path && !strcmp(training_path, path))
+        return 0;
+    return eitp__has_its_tokens(training, split, path) || eitp__has_its_samples(training, split, path);
+}
+
+/* The path of a file in the directory of packed data that has the data of the run, in a new text; NULL: none. */
+static char *eitp__search_packed(const eitp_training *training, eitp_split split) {
+    const eitp_host *host = &training->host;
+    char *directory = eitp__join_path(host, training->recipe.run.directory, "data"), *found = NULL;
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp__buffer_init(&names, host);
+    if (!directory || eitp__list_directory(host, directory, &names, &count, NULL))
+        count = 0;
+    for (size_t i = 0; i < count && !found; i++, at += strlen(names.data + at) + 1) {
+        found = eitp__join_path(host, directory, names.data + at);
+        if (found && !eitp__has_its_data(training, split, found)) {
+            eitp__release_text(host, found);
+            found = NULL;
+        }
+    }
+    eitp__buffer_release(&names);
+    eitp__release_text(host, directory);
+    return found;
+}
+
+EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
+                                                 eitp_error *error) {
+    eitp__data_part *part = &training->parts[split];
+    if (!training->is_resumed || !training->resumed.data.hash)
+        return EITP_OK;
+    if (eitp__has_its_data(training, split, expected)) {
+        part->path = eitp__copy_text(&training->host, expected);
+        if (!part->path)
+            return eitp__fail_memory(error, strlen(expected), "the path of packed data");
+        eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", expected);
+    } else {
+        part->path = eitp__search_packed(training, split);
+        if (part->path)
+            eitp__log_line(
+                &training->host, EITP_LOG_WARNING,
+                "the text of %s has changed or moved since '%s' was written; the run continues with what it was "
+                "packed into, '%s'; to train on other text, start a new run from the weights",
+                split == EITP_TRAINING ? "data" : "val_data", eitp__training_checkpoint(training), part->path);
+    }
+    part->is_verified = part->path != NULL;
+    return EITP_OK;
+}

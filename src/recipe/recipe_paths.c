@@ -1,0 +1,84 @@
+/* The paths of a recipe, and those of the data that a run has packed. */
+#include "base/files.h"
+#include "recipe/training.h"
+
+/* ---- Models and tokenizers ---- */
+
+EITP__PRIVATE eitp_path_kind eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = name ? eitp__join_path(host, directory, name) : eitp__copy_text(host, directory);
+    const int is_known = path && !eitp__path_info(host, path, &info, NULL);
+    eitp__release_text(host, path);
+    return is_known ? info.kind : EITP_PATH_MISSING;
+}
+
+EITP__PRIVATE int eitp__has_tokenizer(const eitp_host *host, const char *directory) {
+    return eitp__recipe_path_kind(host, directory, "tokenizer.json") == EITP_PATH_FILE ||
+           eitp__recipe_path_kind(host, directory, "vocab.txt") == EITP_PATH_FILE ||
+           (eitp__recipe_path_kind(host, directory, "vocab.json") == EITP_PATH_FILE &&
+            eitp__recipe_path_kind(host, directory, "merges.txt") == EITP_PATH_FILE);
+}
+
+EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
+                                               eitp_error *error) {
+    char found[4096];
+    const eitp_status status = eitp_run_find_checkpoint(host, path, EITP_RUN_BEST, found, sizeof found, error);
+    *directory = status ? NULL : eitp__copy_text(host, found);
+    return status || *directory ? status : eitp__fail_memory(error, strlen(found), "the path of a model");
+}
+
+EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape) {
+    return strchr(shape, '/') || strstr(shape, ".json") || eitp__recipe_path_kind(host, shape, NULL) == EITP_PATH_FILE;
+}
+
+/* ---- Packed data ---- */
+
+EITP__PRIVATE char *eitp__packed_path(const eitp_training *training, uint64_t hash, const char *ending) {
+    eitp__buffer path;
+    char *copy;
+    eitp__buffer_init(&path, &training->host);
+    eitp__buffer_format(&path, "%s/data/%016llx.%s", training->recipe.run.directory, (unsigned long long)hash, ending);
+    copy = path.failed ? NULL : eitp__copy_text(&training->host, path.data);
+    eitp__buffer_release(&path);
+    return copy;
+}
+
+EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *training, eitp_error *error) {
+    char *path = eitp__join_path(&training->host, training->recipe.run.directory, "data");
+    const eitp_status status = path ? eitp__make_directories(&training->host, path, error)
+                                    : eitp__fail_memory(error, strlen(training->recipe.run.directory), "a path");
+    eitp__release_text(&training->host, path);
+    return status;
+}
+
+/* True for the names that packed data gets, and for those of unfinished files. */
+static int eitp__is_packed_name(const char *name) {
+    static const char *const endings[] = {".tokens", ".tokens.partial", ".labelled", ".labelled.partial"};
+    const size_t digits = strspn(name, "0123456789abcdef");
+    for (size_t i = 0; i < EITP__COUNT(endings) && digits == 16; i++) {
+        if (!strcmp(name + digits, endings[i]))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE void eitp__remove_unused_data(const eitp_training *training) {
+    const eitp_host *host = &training->host;
+    char *directory = eitp__join_path(host, training->recipe.run.directory, "data");
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp__buffer_init(&names, host);
+    if (!directory || eitp__list_directory(host, directory, &names, &count, NULL))
+        count = 0;
+    for (size_t i = 0; i < count; i++, at += strlen(names.data + at) + 1) {
+        char *path = eitp__join_path(host, directory, names.data + at);
+        int is_used = !path || !eitp__is_packed_name(names.data + at);
+        for (int split = 0; split < 2 && !is_used; split++)
+            is_used = training->parts[split].path && !strcmp(training->parts[split].path, path);
+        if (!is_used)
+            eitp__remove_tree(host, path, NULL);
+        eitp__release_text(host, path);
+    }
+    eitp__buffer_release(&names);
+    eitp__release_text(host, directory);
+}

@@ -1,0 +1,147 @@
+/* From a recipe to a configuration that fits in memory. */
+#include "base/log.h"
+#include "recipe/training.h"
+
+/* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives the kernels avx512 and products of
+   openblas. Any other products are eitp's own. */
+static void eitp__follow_numerics(const char *numerics, char isa[EITP__ISA_SIZE], eitp_context_config *config) {
+    const char *first = strchr(numerics, '-'), *second = first ? strchr(first + 1, '-') : NULL;
+    if (!second || strncmp(numerics, "cpu-", 4) || config->isa)
+        return;
+    snprintf(isa, EITP__ISA_SIZE, "%.*s", (int)(second - first - 1), first + 1);
+    config->isa = isa;
+    config->products = strncmp(second + 1, "openblas", 8) ? "own" : "openblas";
+}
+
+static int eitp__can_create(const eitp_context_config *config) {
+    eitp_context_config counting = *config;
+    eitp_context *context = NULL;
+    int can;
+    counting.plans_only = 1;
+    counting.host.log.write = NULL;
+    can = !eitp_context_create(&counting, &context, NULL);
+    eitp_context_destroy(context);
+    return can;
+}
+
+/* A resumed run keeps its kernels, where the machine has them and neither program nor environment names others. */
+static void eitp__keep_kernels(eitp_training *training, eitp_context_config *config) {
+    const eitp_context_config given = *config;
+    if (!training->is_resumed || getenv("EITP_ISA") || getenv("EITP_PRODUCTS") || getenv("EITP_BACKEND"))
+        return;
+    eitp__follow_numerics(training->resumed.numerics, training->isa, config);
+    if (!eitp__can_create(config))
+        *config = given;
+}
+
+static eitp_status eitp__create_planned(const void *user, eitp_context *context, eitp_task *task, eitp_error *error) {
+    eitp_training *training = (eitp_training *)(uintptr_t)user;
+    eitp_model *model = NULL;
+    eitp_status status = eitp__training_create_model(training, context, &model, error);
+    if (!status)
+        status = training->kind->create(training, model, 1, task, error);
+    if (status)
+        eitp_model_destroy(model);
+    return status;
+}
+
+static eitp_status eitp__find_optimizer(const char *name, eitp_optimizer *optimizer, eitp_error *error) {
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        if (!strcmp(eitp_optimizer_get((eitp_optimizer)i)->name, name)) {
+            *optimizer = (eitp_optimizer)i;
+            return EITP_OK;
+        }
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer '%s'", name);
+}
+
+static int eitp__is_auto(const char *text) {
+    return !text || !strcmp(text, "auto");
+}
+
+/* A resumed run keeps its precision and optimizer where the recipe leaves them open. */
+static eitp_status eitp__describe_numbers(eitp_training *training, eitp_error *error) {
+    const eitp_memory_recipe *memory = &training->recipe.memory;
+    eitp_fit *fit = &training->fit;
+    fit->context.precision = training->is_resumed && eitp__is_auto(memory->precision) ? training->resumed.precision
+                             : memory->precision                                      ? memory->precision
+                                                                                      : "auto";
+    if (training->is_resumed && eitp__is_auto(memory->optimizer)) {
+        fit->trainer.optimizer_config.optimizer = training->resumed.config.optimizer_config.optimizer;
+        return EITP_OK;
+    }
+    fit->any_optimizer = eitp__is_auto(memory->optimizer);
+    fit->trainer.optimizer_config.optimizer = EITP_ADAMW;
+    return fit->any_optimizer
+               ? EITP_OK
+               : eitp__find_optimizer(memory->optimizer, &fit->trainer.optimizer_config.optimizer, error);
+}
+
+static eitp_status eitp__find_budget(const eitp_training *training, size_t *budget, eitp_error *error) {
+    char text[16];
+    eitp_memory_info info;
+    eitp_status status;
+    *budget = (size_t)training->recipe.memory.budget;
+    if (*budget)
+        return EITP_OK;
+    status = eitp_memory_info_read(&training->host, &info, error);
+    *budget = status ? 0 : (size_t)eitp_memory_budget_default(&info);
+    if (*budget)
+        eitp__log_line(&training->host, EITP_LOG_INFO, "memory budget: %s, from %s",
+                       eitp_format_bytes(*budget, text, sizeof text), info.source);
+    return status;
+}
+
+EITP__PRIVATE void eitp__training_set_rates(const eitp_training *training, eitp_trainer_config *config) {
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(config->optimizer_config.optimizer);
+    const eitp_trainer_config *given = &training->recipe.trainer;
+    const int is_fine_tuning = training->recipe.model.directory && !training->recipe.model.lora_rank;
+    const double usual = is_fine_tuning ? optimizer->fine_tuning_rate : optimizer->rate;
+    config->schedule.peak = given->schedule.peak < 0 ? usual : given->schedule.peak;
+    config->optimizer_config.weight_decay =
+        given->optimizer_config.weight_decay < 0 ? optimizer->weight_decay : given->optimizer_config.weight_decay;
+}
+
+EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, eitp_error *error) {
+    const eitp_memory_recipe *memory = &training->recipe.memory;
+    const char *offload = memory->offload ? memory->offload : "none";
+    eitp_fit *fit = &training->fit;
+    eitp_status status;
+    fit->context = training->recipe.context;
+    fit->trainer = training->recipe.trainer;
+    fit->trainer.plan.recompute = memory->recompute;
+    fit->any_offload = eitp__is_auto(offload);
+    fit->context.offload = !strcmp(offload, "states") ? EITP_OFFLOAD_STATES
+                           : !strcmp(offload, "all")  ? EITP_OFFLOAD_ALL
+                                                      : EITP_OFFLOAD_NONE;
+    fit->create_task = eitp__create_planned;
+    fit->user = training;
+    eitp__keep_kernels(training, &fit->context);
+    status = eitp__describe_numbers(training, error);
+    eitp__training_set_rates(training, &fit->trainer);
+    return status ? status : eitp__find_budget(training, &fit->budget, error);
+}
+
+/* ---- The run ---- */
+
+/* True if a checkpoint is due before the last step. */
+static int eitp__saves_between_steps(const eitp_training *training) {
+    const eitp_run_config *run = &training->recipe.run;
+    const int64_t steps = run->steps - (training->is_resumed ? training->resumed.step : 0);
+    return (run->save_steps && run->save_steps < steps) || run->save_epochs > 0 || run->save_seconds > 0 ||
+           run->keep_best;
+}
+
+EITP__PRIVATE eitp_run_config eitp__training_run_config(eitp_training *training) {
+    eitp_run_config config = training->recipe.run;
+    const eitp_fit_candidate *choice = &training->choice;
+    const size_t budget = training->fit.budget, total = choice->total + choice->checkpoint;
+    if (training->recipe.memory.async_save == EITP_ASYNC_SAVE_AUTO && eitp__saves_between_steps(training) &&
+        (!budget || total <= budget))
+        config.async_save_bytes = choice->checkpoint;
+    if (!training->validates)
+        config.eval_steps = 0;
+    config.save = eitp__training_save_record;
+    config.save_user = training;
+    return config;
+}

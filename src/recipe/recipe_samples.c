@@ -1,0 +1,254 @@
+/* Rows of a recipe's texts as labelled files, and their parts. */
+#include "base/checksum.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "recipe/training.h"
+
+EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split) {
+    const eitp_data_recipe *data = &training->recipe.data;
+    const eitp_text_list *paths = training->parts[split].paths;
+    eitp_table_config table = EITP__ZERO;
+    table.paths = paths->texts;
+    table.path_count = paths->count;
+    table.format = data->format;
+    table.encoding = data->encoding;
+    table.text_column = data->text_column;
+    table.pair_column = data->pair_column;
+    table.label_column = data->label_column;
+    table.skip_bad = data->skip_bad;
+    table.strict_utf8 = data->strict_utf8;
+    table.input = data->input;
+    return table;
+}
+
+EITP__PRIVATE int eitp__part_has_rows(const eitp_training *training, eitp_split split) {
+    static const char *const endings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".conll", ".bio", ".iob"};
+    const eitp_text_list *paths = training->parts[split].paths;
+    const eitp_text_format format = training->recipe.data.format;
+    for (size_t i = 0; i < paths->count && format == EITP_FORMAT_AUTO; i++) {
+        const char *ending = strrchr(paths->texts[i], '.');
+        for (size_t j = 0; j < EITP__COUNT(endings) && ending; j++) {
+            if (!strcmp(ending, endings[j]))
+                return 1;
+        }
+    }
+    return format > EITP_FORMAT_TEXT;
+}
+
+EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    const int64_t cut = eitp_tokenizer_sequence_defaults(training->tokenizer).max_length;
+    const int64_t size = training->recipe.task.block_size;
+    const int64_t wanted = size < 0 && cut ? cut : size > 0 ? size : positions;
+    return wanted < positions ? wanted : positions;
+}
+
+/* ---- Labels in the data ---- */
+
+/* A directory of texts without directories in it just has texts. */
+static int eitp__is_plain_directory(const eitp_host *host, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    int is_plain;
+    if (eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_DIRECTORY)
+        return 0;
+    eitp__buffer_init(&names, host);
+    is_plain = !eitp__list_directory(host, path, &names, &count, NULL);
+    for (size_t i = 0; i < count && is_plain; i++, at += strlen(names.data + at) + 1) {
+        char *entry = eitp__join_path(host, path, names.data + at);
+        is_plain = !entry || eitp__path_info(host, entry, &info, NULL) || info.kind != EITP_PATH_DIRECTORY;
+        eitp__release_text(host, entry);
+    }
+    eitp__buffer_release(&names);
+    return is_plain;
+}
+
+EITP__PRIVATE eitp__labels_found eitp__find_labels(const eitp_training *training) {
+    const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
+    const int has_column = config.label_column != NULL;
+    eitp__labels_found found = has_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
+    eitp_example_source source;
+    eitp_example example;
+    eitp_table *table;
+    int is_end = 0;
+    for (size_t i = 0; i < config.path_count; i++) {
+        if (!strcmp(config.paths[i], "-") ||
+            (!has_column && eitp__is_plain_directory(&training->host, config.paths[i])))
+            return found;
+    }
+    if (eitp_table_open(&training->host, &config, &table, NULL))
+        return found;
+    source = eitp_table_source(table);
+    if (!source.read(source.user, &example, &is_end, NULL) && !is_end && example.label_count)
+        found = example.words && example.labels_are_list ? EITP__LABELS_OF_WORDS : EITP__LABELS_OF_TEXTS;
+    eitp_table_close(table);
+    return found;
+}
+
+/* ---- Packing ---- */
+
+static eitp_status eitp__read_without_labels(void *user, eitp_example *example, int *is_end, eitp_error *error) {
+    const eitp_example_source *rows = (const eitp_example_source *)user;
+    const eitp_status status = rows->read(rows->user, example, is_end, error);
+    example->label_count = 0;
+    example->labels_are_list = 0;
+    return status;
+}
+
+static int eitp__samples_progress(void *user, const eitp_labelled_progress *progress) {
+    (void)progress;
+    return eitp__training_poll((const eitp_training *)user, NULL) != EITP_OK;
+}
+
+static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split, const eitp__sample_config *samples,
+                                      eitp_error *error) {
+    const eitp_table_config rows = eitp__part_table(training, split);
+    eitp__data_part *part = &training->parts[split];
+    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_example_source source, labelled;
+    eitp_labelled_info info;
+    eitp_table *table = NULL;
+    eitp_status status = eitp__make_packed_directory(training, error);
+    if (!status)
+        status = eitp_table_open(&training->host, &rows, &table, error);
+    if (status)
+        return status;
+    source = labelled = eitp_table_source(table);
+    if (samples->drops_labels) {
+        source.user = &labelled;
+        source.read = eitp__read_without_labels;
+    }
+    config.sequence.max_length = (int32_t)samples->max_length;
+    config.problem = samples->problem;
+    config.labels = samples->labels;
+    config.label_count = samples->label_count;
+    config.skip_bad = rows.skip_bad;
+    config.dedup = training->recipe.data.dedup;
+    config.progress = eitp__samples_progress;
+    config.user = training;
+    part->is_made = 1;
+    status = eitp_labelled_pack(&training->host, training->tokenizer, &config, &source, part->path, &info, error);
+    if (!status)
+        eitp__log_line(&training->host, EITP_LOG_INFO, "packed %llu samples into %llu tokens, at most %lld each: %s",
+                       (unsigned long long)info.sample_count, (unsigned long long)info.id_count,
+                       (long long)info.max_length, part->path);
+    eitp_table_close(table);
+    return status;
+}
+
+/* What decides the samples, besides the files. */
+static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_split split,
+                                         const eitp__sample_config *config) {
+    const eitp_data_recipe *data = &training->recipe.data;
+    const int64_t numbers[] = {config->max_length, config->problem, config->label_count, config->drops_labels,
+                               data->dedup};
+    const char *const texts[] = {data->pair_column, data->label_column};
+    uint64_t hash = eitp__part_fingerprint(training, split);
+    hash = eitp__fnv1a(hash, numbers, sizeof numbers);
+    for (size_t i = 0; i < EITP__COUNT(texts); i++) {
+        if (texts[i])
+            hash = eitp__fnv1a(eitp__fnv1a(hash, &i, sizeof i), texts[i], strlen(texts[i]) + 1);
+    }
+    for (int64_t i = 0; config->labels && i < config->label_count; i++)
+        hash = eitp__fnv1a(hash, config->labels[i], strlen(config->labels[i]) + 1);
+    return hash;
+}
+
+/* True if the packed file exists and is whole. A damaged one is packed again. */
+static int eitp__reuses_samples(const eitp_training *training, const eitp__data_part *part) {
+    eitp_labelled_file *file;
+    eitp_path_info info = EITP__ZERO;
+    eitp_error why;
+    eitp_status status;
+    if (eitp__path_info(&training->host, part->path, &info, NULL) || info.kind != EITP_PATH_FILE)
+        return 0;
+    status = eitp_labelled_file_open(&training->host, part->path, 0, &file, &why);
+    if (!status)
+        status = eitp_labelled_file_verify(file, &why);
+    eitp_labelled_file_close(file);
+    eitp__log_line(&training->host, status ? EITP_LOG_WARNING : EITP_LOG_INFO, "%s%s",
+                   status ? why.message : "reusing packed data: ", status ? "; packing the texts again" : part->path);
+    return !status;
+}
+
+/* What is worth knowing of the data: what was cut, left out or repeated. */
+static void eitp__report_samples(const eitp_training *training, const eitp_labelled_info *info) {
+    const eitp_host *host = &training->host;
+    if (info->cut_samples)
+        eitp__log_line(
+            host, EITP_LOG_WARNING,
+            "%llu of %llu texts are longer than %lld tokens and lost %llu tokens; block_size sets the length",
+            (unsigned long long)info->cut_samples, (unsigned long long)info->sample_count,
+            (long long)info->sequence.max_length, (unsigned long long)info->cut_ids);
+    if (info->cut_words)
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "%llu words are among what they lost: they and their labels are left out",
+                       (unsigned long long)info->cut_words);
+    if (info->skipped)
+        eitp__log_line(host, EITP_LOG_WARNING, "%llu bad rows were skipped", (unsigned long long)info->skipped);
+}
+
+EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_split split,
+                                                  const eitp__sample_config *config, eitp_error *error) {
+    eitp__data_part *part = &training->parts[split];
+    char *path = eitp__packed_path(training, eitp__sample_fingerprint(training, split, config), "labelled");
+    eitp_labelled_info info;
+    eitp_status status = path ? eitp__part_find_packed(training, split, path, error)
+                              : eitp__fail_memory(error, 100, "the path of packed data");
+    if (!status && !part->path) {
+        part->path = path;
+        path = NULL;
+        part->is_verified = eitp__reuses_samples(training, part);
+        if (!part->is_verified)
+            status = eitp__pack_samples(training, split, config, error);
+    }
+    eitp__release_text(&training->host, path);
+    if (!status)
+        status = eitp_labelled_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary,
+                                         &part->labelled, error);
+    if (status)
+        return status;
+    eitp_labelled_file_set_poll(part->labelled, training->recipe.poll, training->recipe.poll_user);
+    info = eitp_labelled_file_get_info(part->labelled);
+    eitp__report_samples(training, &info);
+    return EITP_OK;
+}
+
+/* ---- Parts ---- */
+
+/* Texts that are in both parts make the validation look better than it is. */
+static eitp_status eitp__report_overlap(const eitp_training *training, eitp_error *error) {
+    const eitp_labelled_part *held = training->parts[EITP_VALIDATION].samples;
+    uint64_t count = 0;
+    const eitp_status status = eitp_labelled_overlap(training->parts[EITP_TRAINING].samples, held, &count, error);
+    if (!status && count)
+        eitp__log_line(
+            &training->host, EITP_LOG_WARNING,
+            "%llu of %llu validation texts are also in the training data, so the validation looks better than it "
+            "is; dedup removes repeats within the data",
+            (unsigned long long)count, (unsigned long long)eitp_labelled_part_source(held).count);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, eitp_error *error) {
+    eitp__data_part *kept = &training->parts[EITP_TRAINING], *held = &training->parts[EITP_VALIDATION];
+    const double fraction = held->labelled ? 0 : training->recipe.data.validation_fraction;
+    eitp_labelled_part *nothing = NULL;
+    eitp_labelled_source training_samples, validation_samples;
+    eitp_status status = eitp_labelled_split(kept->labelled, fraction, training->recipe.trainer.seed, &kept->samples,
+                                             held->labelled ? &nothing : &held->samples, error);
+    eitp_labelled_part_destroy(nothing);
+    if (!status && held->labelled)
+        status = eitp_labelled_part_create(held->labelled, NULL, 0, &held->samples, error);
+    training_samples = eitp__part_samples(training, EITP_TRAINING);
+    validation_samples = eitp__part_samples(training, EITP_VALIDATION);
+    training->validates = !status && validation_samples.count > 0;
+    training->rows = training_samples.max_length > validation_samples.max_length ? training_samples.max_length
+                                                                                 : validation_samples.max_length;
+    return training->validates ? eitp__report_overlap(training, error) : status;
+}
+
+EITP__PRIVATE eitp_labelled_source eitp__part_samples(const eitp_training *training, eitp_split split) {
+    return eitp_labelled_part_source(training->parts[split].samples);
+}

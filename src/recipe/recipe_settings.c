@@ -1,0 +1,176 @@
+/* The tables of a recipe's members, and their defaults. */
+#include "base/setting_table.h"
+#include "recipe/recipe_settings.h"
+#include "train/trainer_settings.h"
+
+#define EITP__CONTEXT_SETTING(member, name, kind, value, min, max, help)                                               \
+    EITP__SETTING(eitp_context_config, , member, name, kind, value, min, max, 0, ACCEPTED, NULL, help)
+#define EITP__MODEL_SETTING(member, name, kind, value, min, max, flags, help)                                          \
+    EITP__SETTING(eitp_model_recipe, , member, name, kind, value, min, max, flags, REFUSED, NULL, help)
+#define EITP__DATA_SETTING(member, name, kind, value, min, max, choices, help)                                         \
+    EITP__SETTING(eitp_data_recipe, , member, name, kind, value, min, max, 0, REFUSED, choices, help)
+#define EITP__TASK_SETTING(member, name, kind, value, min, max, flags, choices, help)                                  \
+    EITP__SETTING(eitp_task_recipe, , member, name, kind, value, min, max, flags, REFUSED, choices, help)
+#define EITP__MEMORY_SETTING(member, name, kind, value, max, choices, help)                                            \
+    EITP__SETTING(eitp_memory_recipe, , member, name, kind, value, 0, max, 0, ACCEPTED, choices, help)
+#define EITP__LENGTH_SETTING(member, name, kind, value, min, max, help)                                                \
+    EITP__SETTING(eitp_recipe, , member, name, kind, value, min, max, 0, ACCEPTED, NULL, help)
+
+static const eitp_setting eitp__context_settings[] = {
+    EITP__TEXT_SETTING(eitp_context_config, , device, "device", "auto", ACCEPTED, "where to compute"),
+    EITP__CONTEXT_SETTING(threads, "threads", INTEGER, 0, 0, 4096,
+                          "threads; results do not depend on it; 0: one per processor"),
+};
+
+static const eitp_setting eitp__model_settings[] = {
+    EITP__TEXT_SETTING(eitp_model_recipe, , directory, "model", NULL, REFUSED,
+                       "model directory, or output directory (its best checkpoint, or the newest)"),
+    EITP__TEXT_SETTING(eitp_model_recipe, , shape, "init", NULL, REFUSED,
+                       "random weights in a shape: its name, or a config.json"),
+    EITP__MODEL_SETTING(vocabulary, "vocab_size", INTEGER, 0, 0, 1 << 24, EITP_SETTING_OPTIONAL,
+                        "tokens of the vocabulary; 0: the tokenizer's"),
+    EITP__MODEL_SETTING(layers, "layers", INTEGER, 0, 0, 1000, EITP_SETTING_OPTIONAL, "layers; 0: the shape's"),
+    EITP__MODEL_SETTING(heads, "heads", INTEGER, 0, 0, 1 << 16, EITP_SETTING_OPTIONAL,
+                        "attention heads in a layer; 0: the shape's"),
+    EITP__MODEL_SETTING(width, "width", INTEGER, 0, 0, 1 << 20, EITP_SETTING_OPTIONAL,
+                        "values per token, a multiple of the heads; the MLP scales with it; 0: the shape's"),
+    EITP__MODEL_SETTING(positions, "positions", INTEGER, 0, 0, 1 << 24, EITP_SETTING_OPTIONAL,
+                        "longest sequence, in tokens; 0: the shape's"),
+    EITP__TEXT_SETTING(eitp_model_recipe, , tokenizer, "tokenizer", NULL, REFUSED, "tokenizer.json, or its directory"),
+    EITP__MODEL_SETTING(dropout, "dropout", NUMBER, -1, -EITP__UNBOUNDED, 1, EITP_SETTING_BELOW | EITP_SETTING_OPTIONAL,
+                        "probability of all three dropouts; negative: the configuration's"),
+    EITP__MODEL_SETTING(lora_rank, "lora_rank", INTEGER, 0, 0, 65536, 0,
+                        "train LoRA adapters of this rank instead of the weights; 0: train the weights"),
+    EITP__MODEL_SETTING(lora_alpha, "lora_alpha", NUMBER, 0, 0, 1e9, EITP_SETTING_OPTIONAL,
+                        "scale the adapters' output by A / rank; 0: twice the rank"),
+    EITP__MODEL_SETTING(lora_dropout, "lora_dropout", NUMBER, 0, 0, 1, EITP_SETTING_BELOW,
+                        "dropout on the adapters' input"),
+    EITP__TEXT_SETTING(eitp_model_recipe, , lora_targets, "lora_targets", NULL, REFUSED, "layers that get adapters"),
+    EITP__MODEL_SETTING(lora_rslora, "lora_rslora", FLAG, 0, 0, 1, 0, "scale the adapters' output by A / sqrt(rank)"),
+    EITP__TEXT_SETTING(eitp_model_recipe, , freeze, "freeze", NULL, REFUSED, "parameters to freeze"),
+};
+
+static const eitp_setting eitp__data_settings[] = {
+    EITP__TEXTS_SETTING(eitp_data_recipe, , training, "data", REFUSED,
+                        "text files, tables, directories of them, or one token file"),
+    EITP__TEXTS_SETTING(eitp_data_recipe, , validation, "val_data", REFUSED,
+                        "validation data, instead of a part of the training data"),
+    EITP__DATA_SETTING(validation_fraction, "val_fraction", NUMBER, 0.1, 0, 0.9, NULL,
+                       "fraction of the data held out for validation; 0: none"),
+    EITP__DATA_SETTING(format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, "auto text lines csv tsv jsonl conll",
+                       "what a file is: one text, a text on each line, or a table"),
+    EITP__TEXT_SETTING(eitp_data_recipe, , encoding, "encoding", NULL, REFUSED,
+                       "encoding of the text, as iconv names it"),
+    EITP__TEXT_SETTING(eitp_data_recipe, , text_column, "text_column", NULL, REFUSED,
+                       "column of tables that has the text"),
+    EITP__TEXT_SETTING(eitp_data_recipe, , pair_column, "pair_column", NULL, REFUSED,
+                       "column of tables that has the second text of a pair"),
+    EITP__TEXT_SETTING(eitp_data_recipe, , label_column, "label_column", NULL, REFUSED,
+                       "column of tables that has the label"),
+    EITP__DATA_SETTING(skip_bad, "on_bad_row", CHOICE, 0, 0, 0, "stop skip",
+                       "whether a row of a table that cannot be read is an error, or is skipped"),
+    EITP__DATA_SETTING(dedup, "dedup", FLAG, 0, 0, 1, NULL,
+                       "leave out rows whose texts repeat those of an earlier one"),
+    EITP__DATA_SETTING(strict_utf8, "strict_utf8", FLAG, 0, 0, 1, NULL,
+                       "fail on bytes that are invalid in the encoding instead of replacing them"),
+};
+
+static const eitp_setting eitp__task_settings[] = {
+    EITP__TASK_SETTING(
+        kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress",
+        "what to train for: next tokens, hidden tokens, labels of texts, labels of their words, numbers"),
+    EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, NULL,
+                       "tokens of a sample; 0: the model's positions; -1: 64, or what the tokenizer cuts texts to"),
+    EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, "auto single several",
+                       "how many labels a text has"),
+    EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, NULL,
+                       "probability of a token to be hidden"),
+    EITP__TASK_SETTING(whole_words, "whole_words", FLAG, 0, 0, 1, 0, NULL, "hide all tokens of a word or none"),
+    EITP__TASK_SETTING(label_smoothing, "label_smoothing", NUMBER, 0, 0, 1, EITP_SETTING_BELOW, NULL,
+                       "part of each target that is spread over all labels"),
+    EITP__TEXT_SETTING(eitp_task_recipe, , class_weights, "class_weights", "none", REFUSED,
+                       "weights of the labels in the loss: none, balanced, or numbers separated by commas"),
+};
+
+static const eitp_setting eitp__memory_settings[] = {
+    EITP__MEMORY_SETTING(budget, "memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, NULL,
+                         "memory limit of the process, in bytes; 0: the memory that is free"),
+    EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , precision, "precision", "auto", ACCEPTED, "auto fp32 bf16 fp16",
+                              "of weights and activations; auto: the fastest on this processor"),
+    EITP__TEXT_SETTING(
+        eitp_memory_recipe, , optimizer, "optimizer", "auto", ACCEPTED,
+        "optimizer, and the form of weights and moments; auto: the nearest to AdamW that fits in memory"),
+    EITP__MEMORY_SETTING(recompute, "recompute", CHOICE, EITP_RECOMPUTE_AUTO, 0, "auto none attention layer",
+                         "activations to recompute in the backward pass; auto: as few as fit in memory"),
+    EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , offload, "offload", "none", ACCEPTED, "none auto states all",
+                              "variables to keep in a file; auto: as few as needed where nothing else fits"),
+    EITP__TEXT_SETTING(eitp_memory_recipe, , offload_file, "offload_file", NULL, ACCEPTED,
+                       "that file, removed after the run"),
+    EITP__MEMORY_SETTING(async_save, "async_save", CHOICE, EITP_ASYNC_SAVE_AUTO, 0, "auto no",
+                         "write checkpoints beside the next steps, from a copy, if the budget has room for one"),
+};
+
+static const eitp_setting eitp__length_settings[] = {
+    EITP__LENGTH_SETTING(epochs, "epochs", NUMBER, 1, 0, 1000000, "passes over the data; steps overrides it"),
+    EITP__LENGTH_SETTING(warmup_ratio, "warmup_ratio", NUMBER, 0, 0, 1,
+                         "the warm-up as a fraction of all steps; 0: warmup_steps"),
+    EITP__LENGTH_SETTING(drop_last, "drop_last", FLAG, 0, 0, 1,
+                         "drop the last step where the data fill only a part of it"),
+};
+
+#define EITP__RECIPE_GROUP(member, table)                                                                              \
+    { #member, offsetof(eitp_recipe, member), table, EITP__COUNT(table) }
+
+eitp_setting_group eitp_recipe_group(size_t index) {
+    static const eitp_setting_group none = EITP__ZERO;
+    eitp_setting_group groups[] = {EITP__RECIPE_GROUP(context, eitp__context_settings),
+                                   EITP__RECIPE_GROUP(model, eitp__model_settings),
+                                   EITP__RECIPE_GROUP(data, eitp__data_settings),
+                                   EITP__RECIPE_GROUP(task, eitp__task_settings),
+                                   EITP__RECIPE_GROUP(memory, eitp__memory_settings),
+                                   {"trainer", offsetof(eitp_recipe, trainer), NULL, 0},
+                                   {"run", offsetof(eitp_recipe, run), NULL, 0},
+                                   {"length", 0, eitp__length_settings, EITP__COUNT(eitp__length_settings)}};
+    if (index >= EITP__COUNT(groups))
+        return none;
+    if (groups[index].offset == offsetof(eitp_recipe, trainer))
+        groups[index].settings = eitp_trainer_settings(&groups[index].count);
+    if (groups[index].offset == offsetof(eitp_recipe, run))
+        groups[index].settings = eitp_run_settings(&groups[index].count);
+    return groups[index];
+}
+
+EITP__PRIVATE int eitp__recipe_next(eitp__recipe_walk *walk) {
+    eitp_setting_group group = eitp_recipe_group(walk->group);
+    while (group.settings && walk->next == group.count) {
+        walk->next = 0;
+        group = eitp_recipe_group(++walk->group);
+    }
+    walk->setting = group.settings ? &group.settings[walk->next++] : NULL;
+    walk->offset = group.offset;
+    return walk->setting != NULL;
+}
+
+EITP__PRIVATE void *eitp__recipe_member(eitp_recipe *recipe, const eitp__recipe_walk *walk) {
+    return (char *)recipe + walk->offset;
+}
+
+EITP__PRIVATE const void *eitp__recipe_values(const eitp_recipe *recipe, const eitp__recipe_walk *walk) {
+    return (const char *)recipe + walk->offset;
+}
+
+eitp_recipe eitp_recipe_default(void) {
+    eitp_recipe recipe = EITP__ZERO;
+    recipe.context = eitp_context_config_default();
+    recipe.trainer = eitp_trainer_config_default();
+    recipe.run = eitp_run_config_default();
+    for (size_t i = 0; eitp_recipe_group(i).settings; i++) {
+        const eitp_setting_group group = eitp_recipe_group(i);
+        eitp__settings_reset(group.settings, group.count, (char *)&recipe + group.offset);
+    }
+    recipe.trainer.schedule.kind = EITP_SCHEDULE_LINEAR;
+    recipe.trainer.schedule.peak = recipe.trainer.optimizer_config.weight_decay = -1;
+    recipe.run.steps = 0;
+    recipe.run.resume = EITP_RESUME_NEWEST;
+    return recipe;
+}

@@ -1,0 +1,73 @@
+/* The tokenizer of a recipe, and the vocabulary that follows from it. */
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "recipe/training.h"
+
+/* The tokenizers of an output directory are in its checkpoints. */
+static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_error *error) {
+    const eitp_host *host = &training->host;
+    const char *path = training->recipe.model.tokenizer;
+    char *directory = NULL;
+    eitp_status status = EITP_OK;
+    if (eitp__recipe_path_kind(host, path, NULL) == EITP_PATH_MISSING)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json",
+                          path);
+    if (eitp__recipe_path_kind(host, path, NULL) == EITP_PATH_DIRECTORY && !eitp__has_tokenizer(host, path))
+        status = eitp__find_directory(host, path, &directory, error);
+    if (!status)
+        status = eitp_tokenizer_load(host, directory ? directory : path, &training->tokenizer, error);
+    eitp__release_text(host, directory);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error) {
+    const char *checkpoint = eitp__training_checkpoint(training);
+    const char *directory = checkpoint ? checkpoint : training->model_directory;
+    if (directory && eitp__has_tokenizer(&training->host, directory) &&
+        (checkpoint || !training->recipe.model.tokenizer))
+        return eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error);
+    return training->recipe.model.tokenizer ? eitp__load_named_tokenizer(training, error) : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp_error *error) {
+    eitp__log_line(&training->host, EITP_LOG_INFO,
+                   "no tokenizer: the tokens are bytes (0 to 255) and end-of-text (256)");
+    return eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error);
+}
+
+EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary) {
+    const eitp_model_recipe *recipe = &training->recipe.model;
+    if (training->is_resumed || recipe->directory || recipe->vocabulary || vocabulary <= 0 ||
+        vocabulary == training->shape.vocabulary || eitp__is_shape_file(&training->host, recipe->shape))
+        return;
+    eitp__log_line(&training->host, EITP_LOG_INFO,
+                   "vocabulary: %lld (from the %s; %s has %lld; vocab_size sets another)", (long long)vocabulary,
+                   training->tokenizer ? "tokenizer" : "token file", recipe->shape,
+                   (long long)training->shape.vocabulary);
+    training->shape.vocabulary = vocabulary;
+}
+
+EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_token_file *file,
+                                                         eitp_error *error) {
+    const eitp_token_file_info info = eitp_token_file_get_info(file);
+    const int32_t size = eitp_tokenizer_size(training->tokenizer);
+    if (size > training->shape.vocabulary)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the tokenizer has %d tokens, more than the model's vocabulary of %lld; use the model's own "
+                          "tokenizer, or with random weights set vocab_size to %d",
+                          (int)size, (long long)training->shape.vocabulary, (int)size);
+    if (!file || info.kind != EITP_TOKEN_FILE_EITP)
+        return EITP_OK;
+    if (info.tokenizer_fingerprint != eitp_tokenizer_fingerprint(training->tokenizer))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the token file was packed with another tokenizer; pack it again, or name its own as "
+                          "tokenizer");
+    if (info.end_of_text != eitp_tokenizer_end_of_text(training->tokenizer))
+        eitp__log_line(
+            &training->host, EITP_LOG_WARNING,
+            "the token file ends documents with token %d, and the tokenizer's end-of-text is %d (-1: none); pack "
+            "the texts again to use the tokenizer's",
+            (int)info.end_of_text, (int)eitp_tokenizer_end_of_text(training->tokenizer));
+    return EITP_OK;
+}

@@ -1,0 +1,188 @@
+/* An opened recipe, and the stages that open it. */
+#ifndef EITP_TRAINING_H
+#define EITP_TRAINING_H
+
+#include "recipe/recipe_settings.h"
+
+/* One of the two parts of the data. */
+typedef struct eitp__data_part {
+    const eitp_text_list *paths; /* of the recipe */
+    char *path;                  /* of the file: a token file of `paths`, or what they are packed into */
+    eitp_token_file *tokens;     /* one of these two is opened; neither: the part has no file of its own */
+    eitp_labelled_file *labelled;
+    int is_made;                 /* by this opening */
+    int is_verified;             /* read through once, and valid */
+    eitp_token_range range;      /* of token files */
+    eitp_labelled_part *samples; /* of labelled files */
+    eitp_text_windows windows;   /* of token files, for masked tokens */
+} eitp__data_part;
+
+typedef struct eitp__recipe_task eitp__recipe_task;
+
+/* The kernels that a checkpoint was computed with: room for the name of the set. */
+enum { EITP__ISA_SIZE = 32 };
+
+struct eitp_training {
+    eitp_host host;
+    eitp_recipe recipe; /* with its own texts */
+    eitp_run *run;      /* owns the directory */
+    int is_resumed;
+    eitp_checkpoint_info resumed;
+    char *model_directory; /* of the weights that it starts from; NULL: random ones, or a checkpoint's */
+    char *base;            /* of the weights that the adapters of the checkpoint belong to */
+    eitp_transformer_config shape, stored; /* of the model; as its files have it, if it has any */
+    const eitp__recipe_task *kind;
+    eitp_tokenizer *tokenizer; /* NULL: unknown */
+    eitp__data_part parts[2];  /* by eitp_split */
+    uint64_t kept_tokens;      /* of training data that has grown since the checkpoint; 0: all */
+    int validates;
+    int64_t rows; /* of a sample, at most */
+    char isa[EITP__ISA_SIZE];
+    eitp_fit fit;
+    int is_planned, is_prepared, has_begun;
+    eitp_fit_candidate choice;
+    eitp_context *context;
+    eitp_model *model;
+    eitp_task task;
+    eitp_trainer *trainer;
+    eitp__buffer record; /* the content of run.json */
+    char *made_record;   /* a run.json of this training; removed if it does no step */
+};
+
+/* What a kind of task adds to a training. */
+struct eitp__recipe_task {
+    eitp_task_kind kind;
+    const char *name; /* its choice of the setting "task" */
+    eitp_head head;
+    eitp_problem problem; /* of the labels, if the data does not say; EITP_PROBLEM_UNKNOWN: they have none */
+    /* Gives the shape what the task requires of it, such as a head; fails if the model cannot be trained for it. */
+    eitp_status (*set_shape)(eitp_training *training, eitp_error *error);
+    /* Opens the data and completes the shape. */
+    eitp_status (*open)(eitp_training *training, eitp_error *error);
+    /* Divides the data; sets `validates` and `rows`. */
+    eitp_status (*split)(eitp_training *training, eitp_error *error);
+    /* Creates the task of a model, which has no values yet if it is only planned. */
+    eitp_status (*create)(eitp_training *training, eitp_model *model, int is_planned, eitp_task *task,
+                          eitp_error *error);
+};
+
+EITP__PRIVATE const eitp__recipe_task *eitp__language_recipe(void);
+EITP__PRIVATE const eitp__recipe_task *eitp__masked_recipe(void);
+EITP__PRIVATE const eitp__recipe_task *eitp__classification_recipe(void);
+EITP__PRIVATE const eitp__recipe_task *eitp__tokens_recipe(void);
+EITP__PRIVATE const eitp__recipe_task *eitp__regression_recipe(void);
+
+/* What the data have as labels, from their first row. */
+typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP__LABELS_OF_WORDS } eitp__labels_found;
+EITP__PRIVATE eitp__labels_found eitp__find_labels(const eitp_training *training);
+
+/* EITP_ERROR_INTERRUPTED if the recipe's poll says so. */
+EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error);
+
+/* The checkpoint that is resumed, or NULL. */
+EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *training);
+
+/* ---- Paths ---- */
+
+/* The kind of "directory/name", or of the directory if `name` is NULL; MISSING if it cannot be found out. */
+EITP__PRIVATE eitp_path_kind eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name);
+EITP__PRIVATE int eitp__has_tokenizer(const eitp_host *host, const char *directory);
+
+/* The directory of a model that a path means (eitp_run_find_checkpoint), in a new text. */
+EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
+                                               eitp_error *error);
+
+/* True if eitp_model_recipe.shape is a config.json rather than a name. */
+EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape);
+
+/* ---- Model ---- */
+
+/* Reads the configuration of the model, chooses the task, and lets it complete the shape. */
+EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error);
+
+/* Loads the tokenizer that the recipe names or the model has. */
+EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error);
+
+/* The tokenizer of bytes, where there is none. */
+EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp_error *error);
+
+/* Gives random weights the vocabulary of the tokenizer, or of a token file, unless the recipe has one; fails if the
+   model's vocabulary has not all tokens. `file` may be NULL. */
+EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary);
+EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_token_file *file,
+                                                         eitp_error *error);
+
+/* Creates a model of the shape in a context, with adapters and what is frozen; and reads or draws its values. */
+EITP__PRIVATE eitp_status eitp__training_create_model(const eitp_training *training, eitp_context *context,
+                                                      eitp_model **model, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eitp_error *error);
+
+/* ---- Data ---- */
+
+/* Opens the token file of a part, into which texts are packed first. */
+EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_split split, eitp_error *error);
+
+/* How texts become the samples of a labelled file. */
+typedef struct eitp__sample_config {
+    int64_t max_length;
+    eitp_problem problem;      /* EITP_PROBLEM_UNKNOWN: what the labels say */
+    const char *const *labels; /* label_count names; NULL: those of the data */
+    int64_t label_count;
+    int drops_labels; /* labels are not read */
+} eitp__sample_config;
+
+/* Opens the labelled file of a part, into which texts are packed first. */
+EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_split split,
+                                                  const eitp__sample_config *config, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, eitp_error *error);
+EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training);
+
+/* How the recipe's texts are read as rows. */
+EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split);
+
+/* True if texts are rows: of a table, or lines. */
+EITP__PRIVATE int eitp__part_has_rows(const eitp_training *training, eitp_split split);
+
+/* The samples of a part, NULL without any; and the tokens of a part. */
+EITP__PRIVATE eitp_labelled_source eitp__part_samples(const eitp_training *training, eitp_split split);
+EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split);
+
+EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part);
+
+/* ---- Files of the output directory ---- */
+
+/* Where texts that have this hash are packed into, a new text: "<output directory>/data/<hash>.<ending>". */
+EITP__PRIVATE char *eitp__packed_path(const eitp_training *training, uint64_t hash, const char *ending);
+
+/* A hash of how the texts of a part are read, of their names, sizes and times, and of the tokenizer. */
+EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eitp_split split);
+
+/*
+ * Sets the path of a part of a resumed run to the file that it was packed into: `expected` while the texts are the
+ * same, else another one, with a warning that they have changed. Nothing is set if there is none.
+ */
+EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
+                                                 eitp_error *error);
+
+/* Creates the directory of packed data. */
+EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *training, eitp_error *error);
+
+/* Removes packed data that no longer belongs to the run. */
+EITP__PRIVATE void eitp__remove_unused_data(const eitp_training *training);
+
+/* Writes run.json into the output directory; and into a checkpoint, as eitp_run_config.save. */
+EITP__PRIVATE eitp_status eitp__training_write_record(eitp_training *training, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__training_save_record(void *user, const char *directory, eitp_error *error);
+
+/* ---- Memory ---- */
+
+/* Describes the run to the planner. */
+EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, eitp_error *error);
+
+/* Sets learning rate and weight decay: those of the recipe, else the usual ones of the optimizer. */
+EITP__PRIVATE void eitp__training_set_rates(const eitp_training *training, eitp_trainer_config *config);
+
+/* The configuration of the run, of which the trainer is known. */
+EITP__PRIVATE eitp_run_config eitp__training_run_config(eitp_training *training);
+
+#endif
