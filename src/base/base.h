@@ -208,6 +208,9 @@ typedef struct eitp_files {
     /* Exchanges the names of two files or directories of one directory in one step, so that neither name is ever
        missing. May be NULL or fail on a file system that cannot: then `rename` is called twice. */
     int (*exchange)(void *user, const char *a, const char *b);
+    /* Stores the absolute path of a file or directory, without symbolic links, in absolute[size]. May be NULL or fail:
+       then the path itself identifies it. */
+    int (*absolute)(void *user, const char *path, char *absolute, size_t size);
 } eitp_files;
 
 /*

@@ -669,6 +669,13 @@ EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char
     return status;
 }
 
+EITP__PRIVATE char *eitp__absolute_path(const eitp_host *host, const char *path) {
+    char absolute[4096];
+    const eitp_files *files = &host->files;
+    const int is_known = files->absolute && !files->absolute(files->user, path, absolute, sizeof absolute);
+    return eitp__copy_text(host, is_known ? absolute : path);
+}
+
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name) {
     size_t head = strlen(directory), tail = strlen(name), slash = head && directory[head - 1] != '/';
     char *path = (char *)eitp__allocate_uninitialized(host, head + slash + tail + 1);

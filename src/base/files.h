@@ -129,6 +129,10 @@ EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char
 /* The directory part of a path as a new string, "." if it has none; NULL if out of memory. */
 EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path);
 
+/* The absolute path of a file or directory as a new string, or a copy of the path if that is unknown; NULL if out of
+   memory. */
+EITP__PRIVATE char *eitp__absolute_path(const eitp_host *host, const char *path);
+
 /* A new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);
 

@@ -354,6 +354,14 @@ static int eitp__system_link(void *user, const char *target, const char *path) {
     return symlink(target, path) ? errno : 0;
 }
 
+static int eitp__system_absolute(void *user, const char *path, char *absolute, size_t size) {
+    char resolved[PATH_MAX];
+    (void)user;
+    if (!realpath(path, resolved))
+        return errno;
+    return (size_t)snprintf(absolute, size, "%s", resolved) < size ? 0 : ENAMETOOLONG;
+}
+
 EITP__PRIVATE eitp_files eitp__system_files(void) {
     eitp_files files;
     memset(&files, 0, sizeof files);
@@ -379,5 +387,6 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.begin_sync = eitp__system_begin_sync;
     files.file_info = eitp__system_file_info;
     files.exchange = eitp__system_exchange;
+    files.absolute = eitp__system_absolute;
     return files;
 }

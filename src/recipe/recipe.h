@@ -39,12 +39,16 @@ typedef struct eitp_model_recipe {
 typedef struct eitp_data_recipe {
     eitp_text_list training, validation; /* paths; without validation a part of the training data is held out */
     double validation_fraction;          /* of the training data; 0: there is no validation */
+    int holds_out_only;                  /* what is held out is not used */
     eitp_text_format format;
     const char *encoding; /* NULL: UTF-8 */
     const char *text_column, *pair_column, *label_column;
-    int skip_bad;           /* bad rows of tables are skipped; 0: the first is an error */
-    int dedup;              /* see eitp_labelled_pack_config */
-    int strict_utf8;        /* see eitp_pack_config */
+    int skip_bad;    /* bad rows of tables are skipped; 0: the first is an error */
+    int dedup;       /* see eitp_labelled_pack_config */
+    int strict_utf8; /* see eitp_pack_config */
+    /* 1: a resumed run reads the texts again where they have changed, and is refused if the training data then differ.
+       0: it goes on with what they were packed into. Of training and validation data. */
+    int rereads[2];
     eitp_text_source input; /* what the path "-" reads; `read` NULL: nothing */
 } eitp_data_recipe;
 
@@ -72,8 +76,17 @@ typedef struct eitp_memory_recipe {
     eitp_recompute recompute;
     const char *offload;      /* "none", "auto" (as few variables as necessary), "states" or "all" */
     const char *offload_file; /* NULL: in the output directory */
+    int least;                /* take the configuration with the least memory, not the fastest that fits */
     eitp_async_save async_save;
 } eitp_memory_recipe;
+
+/* What a training is doing before its first step. */
+typedef struct eitp_training_progress {
+    const char *stage;         /* "reading the data", "packing", "planning memory", ... */
+    uint64_t bytes, all_bytes; /* of texts, while they are packed; else 0 */
+    uint64_t count;            /* of tokens or texts packed so far */
+    const char *unit;          /* "tokens" or "texts" */
+} eitp_training_progress;
 
 typedef struct eitp_recipe {
     eitp_context_config context; /* host, device and threads; `memory` and the planner set the others */
@@ -86,10 +99,10 @@ typedef struct eitp_recipe {
     double epochs;               /* passes over the training data */
     double warmup_ratio;         /* the warm-up as a fraction of all steps; 0: trainer.schedule.warmup */
     int drop_last;               /* leave out the last step where the data fill only a part of it */
-    /* Asked while data are read and packed and memory is planned. Any result but 0 ends that with
-       EITP_ERROR_INTERRUPTED. May be NULL. */
-    int (*poll)(void *poll_user);
-    void *poll_user;
+    /* Called before each stage of opening, planning and preparing, and during those that take long. Any result but 0
+       ends that with EITP_ERROR_INTERRUPTED. May be NULL. */
+    int (*progress)(void *progress_user, const eitp_training_progress *progress);
+    void *progress_user;
     void *texts; /* of eitp_recipe_read; NULL: the texts belong to the program */
 } eitp_recipe;
 
@@ -132,16 +145,27 @@ typedef struct eitp_training eitp_training;
 
 /*
  * Opens a recipe, which is copied: creates and locks the output directory, finds the checkpoint to resume from, reads
- * the model's configuration and the tokenizer, packs the data, or opens what they were packed into before, and divides
- * them. No memory for weights is used. Close it with eitp_training_close.
+ * the model's configuration and the tokenizer, and packs the data, or opens what they were packed into before. No
+ * memory for weights is used. Close it with eitp_training_close.
  *
  * A resumed run keeps its tokenizer, the kind of task, its data, even if the texts have changed since, and where the
  * recipe says "auto" its precision and optimizer.
  */
 EITP_API eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **training, eitp_error *error);
 
-/* Chooses the configuration that fits in memory (eitp_fit_choose). *chosen, which may be NULL, receives it.
-   EITP_ERROR_MEMORY names the budget that would be enough. */
+/* The same with a run that the program has created, to complete the recipe from its checkpoint. The training destroys
+   it, but not if opening fails. */
+EITP_API eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eitp_training **training,
+                                            eitp_error *error);
+
+/* The recipe with what opening and planning have found, such as the kind of task. Until the training is planned, the
+   program may change `memory`, `trainer`, `run` without its directory, the lengths, and task.block_size of windows of
+   text; texts that it sets belong to it and must stay. NULL for NULL. */
+EITP_API eitp_recipe *eitp_training_get_recipe(eitp_training *training);
+
+/* Divides the data, and chooses the configuration that fits in memory (eitp_fit_choose). *chosen, which may be NULL,
+   receives it. EITP_ERROR_MEMORY names the budget that would be enough; the recipe may then be changed, and planned
+   again. */
 EITP_API eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error);
 
 /* Creates context, model, task and trainer, with the weights that the training starts from, and writes run.json. Plans
@@ -165,10 +189,23 @@ EITP_API eitp_model *eitp_training_get_model(eitp_training *training);
 EITP_API const eitp_task *eitp_training_get_task(const eitp_training *training);
 EITP_API eitp_trainer *eitp_training_get_trainer(eitp_training *training);
 
-/* The run that the planner measures, for programs that vary it, and the recipe with what has been chosen so far. NULL
-   for NULL. */
+/* The configuration of the model, and the run that the planner measured. NULL for NULL. */
+EITP_API const eitp_transformer_config *eitp_training_get_shape(const eitp_training *training);
 EITP_API const eitp_fit *eitp_training_get_fit(const eitp_training *training);
-EITP_API const eitp_recipe *eitp_training_get_recipe(const eitp_training *training);
+
+/* The data of a split, once the training is planned: the file, NULL if the split has none; the tokens of a token file;
+   the number of samples, once it is prepared. Zeros for NULL. */
+typedef struct eitp_training_data {
+    const char *path;
+    int is_labelled;
+    uint64_t tokens, samples;
+} eitp_training_data;
+EITP_API eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_split split);
+
+/* Reads the configuration of a recipe's model, and chooses the kind of task, as opening does, without a directory to
+   write in; a checkpoint is that of run.checkpoint, with EITP_RESUME_NAMED. `kind` may be NULL. */
+EITP_API eitp_status eitp_recipe_read_shape(const eitp_recipe *recipe, eitp_transformer_config *shape,
+                                            eitp_task_kind *kind, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

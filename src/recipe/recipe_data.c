@@ -1,7 +1,6 @@
 /* Texts of a recipe as token files. */
 #include "base/checksum.h"
-#include "base/files.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "data/path_walk.h"
 #include "data/token_header.h"
 #include "recipe/training.h"
@@ -10,9 +9,11 @@
 
 /* Adds name, size and time of each file of a path. The order of the files does not matter. */
 static uint64_t eitp__path_fingerprint(const eitp_host *host, const char *path) {
+    char *absolute = eitp__absolute_path(host, path);
+    const char *const paths[1] = {absolute ? absolute : path};
     eitp__path_walk walk;
     uint64_t sum = 0;
-    eitp__path_walk_init(&walk, host, &path, 1);
+    eitp__path_walk_init(&walk, host, paths, 1);
     while (!eitp__path_walk_next(&walk, NULL) && walk.path) {
         eitp_path_info info = EITP__ZERO;
         uint64_t hash = eitp__fnv1a(EITP__FNV_START, walk.path, strlen(walk.path));
@@ -21,22 +22,27 @@ static uint64_t eitp__path_fingerprint(const eitp_host *host, const char *path) 
         sum += eitp__fnv1a(hash, &info.modified, sizeof info.modified);
     }
     eitp__path_walk_release(&walk);
+    eitp__release_text(host, absolute);
     return sum;
 }
 
+/* The hash of a text that is a setting, told apart from others by `index`. */
+static uint64_t eitp__add_setting(uint64_t hash, size_t index, const char *text) {
+    return text ? eitp__fnv1a(eitp__fnv1a(hash, &index, sizeof index), text, strlen(text) + 1) : hash;
+}
+
 EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eitp_split split) {
+    static const char *const formats[] = {"auto", "text", "lines", "csv", "tsv", "jsonl", "conll"};
     const eitp_data_recipe *data = &training->recipe.data;
     const eitp_text_list *paths = training->parts[split].paths;
     const uint64_t tokenizer = eitp_tokenizer_fingerprint(training->tokenizer);
-    const int64_t numbers[] = {eitp_tokenizer_end_of_text(training->tokenizer), data->strict_utf8, data->format,
-                               data->skip_bad};
-    const char *const texts[] = {data->encoding, data->text_column};
+    const int64_t numbers[] = {eitp_tokenizer_end_of_text(training->tokenizer), data->strict_utf8};
+    const char *const texts[] = {data->encoding, data->text_column, formats[data->format],
+                                 data->skip_bad ? "skip" : "stop"};
     uint64_t hash = eitp__fnv1a(EITP__FNV_START, &tokenizer, sizeof tokenizer);
     hash = eitp__fnv1a(hash, numbers, sizeof numbers);
-    for (size_t i = 0; i < EITP__COUNT(texts); i++) {
-        if (texts[i])
-            hash = eitp__fnv1a(eitp__fnv1a(hash, &i, sizeof i), texts[i], strlen(texts[i]) + 1);
-    }
+    for (size_t i = 0; i < EITP__COUNT(texts); i++)
+        hash = eitp__add_setting(hash, i, texts[i]);
     for (size_t i = 0; i < paths->count; i++) {
         const uint64_t sum = eitp__path_fingerprint(&training->host, paths->texts[i]);
         hash = eitp__fnv1a(hash, &sum, sizeof sum);
@@ -46,17 +52,16 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
 
 /* ---- Token files ---- */
 
+/* A file that begins as one of either kind, whole or not. */
 static int eitp__starts_as_token_file(const eitp_host *host, const char *path) {
+    static const unsigned char llmc[EITP__TOKEN_MAGIC_SIZE] = {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0};
     eitp__file file = EITP__ZERO;
-    eitp_token_file_info info;
-    unsigned char bytes[EITP__TOKEN_HEADER_SIZE];
-    uint64_t offset, size = 0;
+    unsigned char bytes[EITP__TOKEN_MAGIC_SIZE];
     size_t done = 0;
-    int is_one = !eitp__file_open(&file, host, path, EITP_FILE_READ, NULL) && !eitp__file_size(&file, &size, NULL) &&
-                 !eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, NULL) &&
-                 !eitp__token_header_read(bytes, done, size, &info, &offset, NULL);
+    const int is_read = !eitp__file_open(&file, host, path, EITP_FILE_READ, NULL) &&
+                        !eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, NULL) && done == sizeof bytes;
     eitp__file_close(&file, NULL);
-    return is_one;
+    return is_read && (!memcmp(bytes, eitp__token_magic(), sizeof bytes) || !memcmp(bytes, llmc, sizeof bytes));
 }
 
 /* Sets *is_token_file to 1 if the part is a token file, which must be its only path. */
@@ -82,8 +87,24 @@ static eitp_status eitp__find_token_file(const eitp_training *training, eitp_spl
 }
 
 static int eitp__tokens_progress(void *user, const eitp_pack_progress *progress) {
-    (void)progress;
-    return eitp__training_poll((const eitp_training *)user, NULL) != EITP_OK;
+    const eitp_recipe *recipe = &((const eitp_training *)user)->recipe;
+    eitp_training_progress now = EITP__ZERO;
+    now.stage = "packing";
+    now.bytes = progress->text_bytes;
+    now.all_bytes = progress->text_bytes_total;
+    now.count = progress->tokens;
+    now.unit = "tokens";
+    return recipe->progress && recipe->progress(recipe->progress_user, &now);
+}
+
+static void eitp__log_packed(const eitp_training *training, const eitp_token_file_info *info, double seconds,
+                             const char *path) {
+    char size[16];
+    eitp__log_line(&training->host, EITP_LOG_INFO,
+                   "packed %llu document%s (%s of text) into %llu tokens of %.2f bytes in %.1f s: %s",
+                   (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
+                   eitp_format_bytes(info->text_bytes, size, sizeof size), (unsigned long long)info->token_count,
+                   (double)info->text_bytes / (double)info->token_count, seconds, path);
 }
 
 static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
@@ -91,6 +112,7 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     eitp__data_part *part = &training->parts[split];
     eitp_pack_config config = EITP__ZERO;
     eitp_token_file_info info;
+    const double started = eitp__clock();
     eitp_status status = eitp__make_packed_directory(training, error);
     config.paths = part->paths->texts;
     config.path_count = part->paths->count;
@@ -106,9 +128,7 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     if (!status)
         status = eitp_pack(&training->host, training->tokenizer, &config, part->path, &info, error);
     if (!status)
-        eitp__log_line(&training->host, EITP_LOG_INFO, "packed %llu documents into %llu tokens of %.2f bytes: %s",
-                       (unsigned long long)info.document_count, (unsigned long long)info.token_count,
-                       (double)info.text_bytes / (double)info.token_count, part->path);
+        eitp__log_packed(training, &info, eitp__clock() - started, part->path);
     return status;
 }
 
@@ -168,12 +188,14 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
         eitp__training_set_vocabulary(training, eitp_tokenizer_size(training->tokenizer));
     else if (!status)
         status = eitp__take_file_vocabulary(training, part->path, error);
+    if (!status && training->tokenizer)
+        status = eitp__training_check_tokenizer(training, NULL, error);
     if (!status && !is_token_file)
         status = eitp__find_packed_tokens(training, split, error);
     if (!status)
         status = eitp_token_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->tokens,
                                       error);
-    eitp_token_file_set_poll(part->tokens, training->recipe.poll, training->recipe.poll_user);
+    eitp_token_file_set_poll(part->tokens, eitp__training_is_stopped, training);
     /* All of it is read now, so that a damaged file does not end the run halfway. */
     if (!status && !part->is_made && !part->is_verified)
         status = eitp_token_file_verify(part->tokens, error);

@@ -1,5 +1,4 @@
 /* The tasks of labelled texts: labels of texts, labels of their words, and numbers. */
-#include "base/log.h"
 #include "recipe/training.h"
 
 /* ---- Names of labels ---- */
@@ -18,10 +17,20 @@ static int eitp__starts_with_labels(const eitp_training *training) {
     return training->stored.head == training->kind->head;
 }
 
-static eitp_status eitp__read_label_names(const eitp_training *training, eitp__label_names *names, eitp_error *error) {
+static void eitp__release_label_names(eitp__label_names *names) {
+    if (names->names)
+        eitp__release(names->host, names->names, (size_t)names->count * sizeof *names->names);
+    eitp_model_destroy(names->model);
+    eitp_context_destroy(names->context);
+    memset(names, 0, sizeof *names);
+}
+
+static eitp_status eitp__read_label_names(eitp_training *training, void *user, eitp_error *error) {
+    eitp__label_names *names = (eitp__label_names *)user;
     const char *checkpoint = eitp__training_checkpoint(training);
     eitp_context_config config = eitp_context_config_default();
     eitp_status status;
+    eitp__release_label_names(names);
     config.host = training->host;
     config.host.log.write = NULL;
     config.plans_only = 1;
@@ -38,13 +47,6 @@ static eitp_status eitp__read_label_names(const eitp_training *training, eitp__l
     for (int64_t i = 0; names->names && i < names->count; i++)
         names->names[i] = eitp_model_label(names->model, i);
     return names->names ? EITP_OK : eitp__fail_memory(error, (size_t)names->count, "the names of labels");
-}
-
-static void eitp__release_label_names(eitp__label_names *names) {
-    if (names->names)
-        eitp__release(names->host, names->names, (size_t)names->count * sizeof *names->names);
-    eitp_model_destroy(names->model);
-    eitp_context_destroy(names->context);
 }
 
 /* ---- Shape ---- */
@@ -84,19 +86,95 @@ static eitp_status eitp__check_problem(const eitp_training *training, eitp_probl
     return EITP_OK;
 }
 
+/* "a, b and 3 others" */
+static const char *eitp__some_labels(const char *const *names, int64_t count, char *text, size_t size) {
+    enum { SHOWN = 6 };
+    size_t used = 0;
+    for (int64_t i = 0; i < count && i < SHOWN && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%.20s", i ? ", " : "", names[i]);
+    if (count > SHOWN && used < size)
+        snprintf(text + used, size - used, " and %lld other%s", (long long)(count - SHOWN),
+                 count == SHOWN + 1 ? "" : "s");
+    return text;
+}
+
+static eitp_status eitp__fail_labels(const eitp__label_names *names, const eitp_labelled_source *source,
+                                     const char *path, eitp_error *error) {
+    char theirs[200], own[200] = "";
+    const char *labels[7] = {NULL};
+    if (!source->labels)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' has %lld numbers for each text, but the model predicts %lld; use data with as many, or "
+                          "the model without its classifier",
+                          path, (long long)source->label_count, (long long)names->count);
+    for (int64_t i = 0; i < names->count && i < 7; i++)
+        labels[i] = eitp_model_label(names->model, i);
+    eitp__some_labels(labels, names->count, own, sizeof own);
+    return eitp__fail(
+        error, EITP_ERROR_ARGUMENT,
+        "'%s' has %lld label%s (%s) that do not fit the %lld of the model's classifier (%s); use data with its labels, "
+        "name them in id2label of its config.json, or use the model without its classifier",
+        path, (long long)source->label_count, source->label_count == 1 ? "" : "s",
+        eitp__some_labels(source->labels, source->label_count, theirs, sizeof theirs), (long long)names->count, own);
+}
+
 /* Fails if the labels of a part are not those of the classifier; sets *lacks_some if it has more of them. */
 static eitp_status eitp__match_part(const eitp_training *training, const eitp__label_names *names, eitp_split split,
                                     int *lacks_some, eitp_error *error) {
-    const eitp_labelled_source source = eitp_labelled_file_source(training->parts[split].labelled);
+    const eitp__data_part *part = &training->parts[split];
+    const eitp_labelled_source source = eitp_labelled_file_source(part->labelled);
     const size_t size = (size_t)(source.label_count + 1) * sizeof(int32_t);
     int32_t *numbers = (int32_t *)eitp__allocate(&training->host, size);
     eitp_label_match match;
     eitp_status status = numbers ? eitp_model_match_labels(names->model, &source, numbers, &match, error)
                                  : eitp__fail_memory(error, size, "the numbers of labels");
+    if (status == EITP_ERROR_ARGUMENT)
+        status = eitp__fail_labels(names, &source, part->paths->texts[0], error);
     *lacks_some = !status && source.label_count < names->count;
-    if (numbers)
-        eitp__release(&training->host, numbers, size);
+    eitp__release(&training->host, numbers, size);
     return status;
+}
+
+/* Warns of labels that nothing can be learned from: a single one, and those that occur once, as of a header that was
+   read as a row. */
+static void eitp__report_counts(const eitp_training *training, const eitp_labelled_source *source,
+                                const uint64_t *counts) {
+    const char *path = training->parts[EITP_TRAINING].paths->texts[0];
+    const char *once[7] = {NULL};
+    int64_t used = 0, last = 0, count = 0;
+    char text[200];
+    for (int64_t i = 0; i < source->label_count; i++) {
+        used += counts[i] > 0;
+        last = counts[i] ? i : last;
+        if (counts[i] == 1 && count++ < 7)
+            once[count - 1] = source->labels[i];
+    }
+    eitp__some_labels(once, count, text, sizeof text);
+    if (used == 1 && source->problem != EITP_PROBLEM_MULTI_LABEL)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "all rows of '%s' have the label %.60s: there is nothing to tell apart; is label_column the "
+                       "column of the labels?",
+                       path, source->labels[last]);
+    else if (count == source->label_count && count > 1)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "each of the %lld labels of '%s' occurs once (%s); is label_column the column of the labels?",
+                       (long long)count, path, text);
+    else if (count)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "%lld of the %lld labels of '%s' occur%s once (%s), which is too little to learn; is the header "
+                       "of a table among the rows?",
+                       (long long)count, (long long)source->label_count, path, count == 1 ? "s" : "", text);
+}
+
+static void eitp__report_labels(const eitp_training *training) {
+    const eitp_labelled_source source = eitp_labelled_file_source(training->parts[EITP_TRAINING].labelled);
+    const size_t size = (size_t)(source.label_count + 1) * sizeof(uint64_t);
+    uint64_t *counts = source.labels && source.problem != EITP_PROBLEM_REGRESSION
+                           ? (uint64_t *)eitp__allocate(&training->host, size)
+                           : NULL;
+    if (counts && !eitp_labelled_class_counts(&training->host, &source, counts, NULL))
+        eitp__report_counts(training, &source, counts);
+    eitp__release(&training->host, counts, size);
 }
 
 /* The shape follows the labels of the data, unless the model has a classifier already. */
@@ -104,6 +182,8 @@ static eitp_status eitp__follow_labels(eitp_training *training, const eitp__labe
                                        eitp_error *error) {
     const eitp_labelled_info info = eitp_labelled_file_get_info(training->parts[EITP_TRAINING].labelled);
     eitp_status status = eitp__check_problem(training, info.problem, error);
+    if (!status)
+        eitp__report_labels(training);
     if (!status && names->model)
         status = eitp__match_part(training, names, EITP_TRAINING, lacks_some, error);
     else if (!status)
@@ -148,7 +228,7 @@ static eitp_status eitp__open_labels(eitp_training *training, eitp_error *error)
     eitp_status status = EITP_OK;
     if (!training->tokenizer && has_weights)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the model has no tokenizer; name one as tokenizer: a directory with tokenizer.json or "
+                          "the model has no tokenizer; name one as tokenizer, a directory with tokenizer.json or "
                           "vocab.txt");
     if (!training->tokenizer)
         status = eitp__training_use_bytes(training, error);
@@ -157,7 +237,10 @@ static eitp_status eitp__open_labels(eitp_training *training, eitp_error *error)
     if (!status)
         status = eitp__training_check_tokenizer(training, NULL, error);
     if (!status && eitp__starts_with_labels(training))
-        status = eitp__read_label_names(training, &names, error);
+        status = training->is_resumed
+                     ? eitp__read_label_names(training, &names, error)
+                     : eitp__read_directory(training, training->recipe.model.directory, &training->model_directory,
+                                            eitp__read_label_names, &names, error);
     if (!status)
         status = eitp__open_labelled_parts(training, &names, error);
     eitp__release_label_names(&names);
@@ -207,9 +290,9 @@ static eitp_status eitp__weigh_labels(const eitp_training *training, const eitp_
             return EITP_OK;
     }
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "class_weights must be none, balanced, or %lld numbers separated by commas, in the order of the "
-                      "labels (got '%s')",
-                      (long long)labels, text);
+                      "class_weights: invalid value '%s' (choose from none, balanced, or %lld numbers separated by "
+                      "commas, in the order of the labels)",
+                      text, (long long)labels);
 }
 
 static eitp_status eitp__create_labels(eitp_training *training, eitp_model *model, int is_planned, eitp_task *task,

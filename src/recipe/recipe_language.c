@@ -1,5 +1,4 @@
 /* The tasks of windows of text: next tokens, and hidden tokens, which rows of tables may have too. */
-#include "base/log.h"
 #include "recipe/training.h"
 
 /* ---- Next tokens ---- */
@@ -88,7 +87,8 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     if (!status && has_file)
         status = eitp_split_tokens(eitp_token_file_get_info(parts[EITP_VALIDATION].tokens).token_count, 0,
                                    training->rows, &parts[EITP_VALIDATION].range, &nothing, error);
-    training->validates = !status && parts[EITP_VALIDATION].range.count > 0;
+    training->recipe.task.block_size = training->rows;
+    training->validates = !status && parts[EITP_VALIDATION].range.count > 0 && !training->recipe.data.holds_out_only;
     return status;
 }
 
@@ -118,7 +118,7 @@ EITP__PRIVATE const eitp__recipe_task *eitp__language_recipe(void) {
 static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *error) {
     if (!training->shape.bidirectional)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' is a %s model, which predicts the next token, not hidden ones; set task to lm",
+                          "'%s' is a %s model, which predicts the next token, not hidden ones; train it with task lm",
                           eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
     training->shape.head = EITP_HEAD_LANGUAGE;
     return EITP_OK;
@@ -128,8 +128,8 @@ static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *e
 static eitp_status eitp__check_mask_token(const eitp_training *training, eitp_error *error) {
     if (!training->tokenizer)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' is a %s model, which learns to predict hidden tokens and has no tokenizer; name one as "
-                          "tokenizer",
+                          "'%s' is a %s model, which learns to predict hidden tokens (task mlm) and has no tokenizer; "
+                          "name one as tokenizer",
                           eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
     if (eitp_tokenizer_special(training->tokenizer, EITP_MASK) < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,

@@ -1,5 +1,4 @@
 /* The model and the tokenizer of a recipe. */
-#include "base/status.h"
 #include "recipe/training.h"
 
 /* ---- Shape ---- */
@@ -15,7 +14,7 @@ static eitp_status eitp__resize_shape(const eitp_model_recipe *recipe, eitp_tran
     shape->positions = recipe->positions ? recipe->positions : shape->positions;
     shape->inner = (int64_t)((double)shape->inner / (double)width * (double)shape->width + 0.5);
     if (shape->width % shape->heads)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "width is %lld, but must be a multiple of the %lld heads",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "width %lld must be a multiple of heads %lld",
                           (long long)shape->width, (long long)shape->heads);
     return EITP_OK;
 }
@@ -28,16 +27,20 @@ static eitp_status eitp__read_named_shape(eitp_training *training, eitp_error *e
     return status ? status : eitp__resize_shape(recipe, &training->shape, error);
 }
 
+static eitp_status eitp__read_stored_config(eitp_training *training, void *user, eitp_error *error) {
+    const char *checkpoint = eitp__training_checkpoint(training);
+    (void)user;
+    return eitp_model_config_read(&training->host, checkpoint ? checkpoint : training->model_directory,
+                                  &training->stored, error);
+}
+
 static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const eitp_model_recipe *recipe = &training->recipe.model;
     const int64_t asked[] = {recipe->vocabulary, recipe->layers, recipe->heads, recipe->width, recipe->positions};
-    eitp_status status = EITP_OK;
-    if (!checkpoint)
-        status = eitp__find_directory(&training->host, recipe->directory, &training->model_directory, error);
-    if (!status)
-        status = eitp_model_config_read(&training->host, checkpoint ? checkpoint : training->model_directory,
-                                        &training->stored, error);
+    eitp_status status = checkpoint ? eitp__read_stored_config(training, NULL, error)
+                                    : eitp__read_directory(training, recipe->directory, &training->model_directory,
+                                                           eitp__read_stored_config, NULL, error);
     training->shape = training->stored;
     for (size_t i = 0; i < EITP__COUNT(asked) && !status && !checkpoint; i++) {
         if (asked[i])
@@ -79,6 +82,16 @@ static const eitp__recipe_task *eitp__choose_task(const eitp_training *training)
     }
 }
 
+/* Says that a resumed run goes on with another dropout. */
+static void eitp__report_dropout(const eitp_training *training) {
+    const double was[] = {training->stored.embedding_dropout, training->stored.attention_dropout,
+                          training->stored.residual_dropout};
+    const double is = training->recipe.model.dropout;
+    if (fabs(was[0] - is) > 0 || fabs(was[1] - is) > 0 || fabs(was[2] - is) > 0)
+        eitp__log_line(&training->host, EITP_LOG_WARNING, "dropout was %g, %g and %g in '%s' and is %g from now on",
+                       was[0], was[1], was[2], eitp__training_checkpoint(training), is);
+}
+
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *recipe = &training->recipe.model;
     eitp_status status;
@@ -86,7 +99,7 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
             "a recipe needs either model, a directory to start from, or init, a shape with random weights");
-    if (recipe->lora_rank && !recipe->directory)
+    if (recipe->lora_rank && !recipe->directory && !training->is_resumed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "lora_rank requires model: adapters are trained on top of existing weights");
     status = training->is_resumed || recipe->directory ? eitp__read_stored_shape(training, error)
@@ -95,6 +108,8 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
         return status;
     training->kind = eitp__choose_task(training);
     status = training->kind->set_shape(training, error);
+    if (!status && recipe->dropout >= 0 && training->is_resumed)
+        eitp__report_dropout(training);
     if (!status && recipe->dropout >= 0)
         training->shape.embedding_dropout = training->shape.attention_dropout = training->shape.residual_dropout =
             recipe->dropout;
@@ -131,14 +146,30 @@ EITP__PRIVATE eitp_status eitp__training_create_model(const eitp_training *train
 
 /* What the directory lacks is random by the seed; with adapters, whose checkpoints do not have it, always the same. A
    classifier of another kind may have the same names there. */
-static eitp_status eitp__load_start(const eitp_training *training, const char *directory, eitp_error *error) {
+static eitp_status eitp__load_start(eitp_training *training, void *user, eitp_error *error) {
+    const char *directory = training->base ? training->base : training->model_directory;
     eitp_load_config config = EITP__ZERO;
     eitp_transformer_config own;
     const eitp_status status = eitp_model_config_read(&training->host, directory, &own, error);
+    (void)user;
     config.seed = training->recipe.model.lora_rank ? 0 : training->recipe.trainer.seed;
     config.head_is_replaced = training->is_resumed && eitp_head_has_labels(training->shape.head);
     config.fresh_head = !status && eitp_head_has_labels(own.head) && own.head != training->shape.head;
     return status ? status : eitp_model_load_weights_with(training->model, directory, &config, error);
+}
+
+/* Loads the weights that the adapters of a checkpoint belong to: of the directory that the recipe names, or they. */
+static eitp_status eitp__load_base(eitp_training *training, const char *checkpoint, eitp_error *error) {
+    char named[4096];
+    eitp_lora_config lora;
+    const char *path = training->recipe.model.directory;
+    eitp_status status = EITP_OK;
+    if (!path) {
+        status = eitp_lora_config_read(&training->host, checkpoint, training->shape.architecture, &lora, named,
+                                       sizeof named, error);
+        path = named;
+    }
+    return status ? status : eitp__read_directory(training, path, &training->base, eitp__load_start, NULL, error);
 }
 
 /* A resume loads the weights with the rest of its state, except those that adapters belong to. */
@@ -147,14 +178,36 @@ EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eit
     const char *checkpoint = eitp__training_checkpoint(training);
     eitp_status status = EITP_OK;
     if (checkpoint && recipe->lora_rank)
-        status = eitp__find_directory(&training->host, recipe->directory, &training->base, error);
-    if (!status && training->base)
-        status = eitp__load_start(training, training->base, error);
-    else if (!status && training->model_directory)
-        status = eitp__load_start(training, training->model_directory, error);
-    else if (!status && !checkpoint)
+        status = eitp__load_base(training, checkpoint, error);
+    else if (!checkpoint && recipe->directory)
+        status = eitp__read_directory(training, recipe->directory, &training->model_directory, eitp__load_start, NULL,
+                                      error);
+    else if (!checkpoint)
         status = eitp_model_initialize(training->model, training->recipe.trainer.seed, error);
     if (!status && checkpoint && eitp_head_has_labels(training->shape.head))
         status = eitp_model_read_labels(training->model, checkpoint, error);
     return status ? status : eitp_model_initialize_lora(training->model, training->recipe.trainer.seed, error);
+}
+
+/* ---- Without a directory ---- */
+
+eitp_status eitp_recipe_read_shape(const eitp_recipe *recipe, eitp_transformer_config *shape, eitp_task_kind *kind,
+                                   eitp_error *error) {
+    eitp_training training = EITP__ZERO;
+    eitp_status status;
+    if (!recipe || !shape)
+        return eitp__fail_null(error, "eitp_recipe_read_shape", "recipe and shape");
+    training.host = recipe->context.host;
+    training.host.log.write = NULL; /* opening says what there is to say */
+    training.recipe = *recipe;
+    training.parts[EITP_TRAINING].paths = &training.recipe.data.training;
+    training.is_resumed = recipe->run.resume == EITP_RESUME_NAMED && recipe->run.checkpoint;
+    status = eitp__training_read_shape(&training, error);
+    eitp__release_text(&training.host, training.model_directory);
+    if (status)
+        return status;
+    *shape = training.shape;
+    if (kind)
+        *kind = training.kind->kind;
+    return EITP_OK;
 }

@@ -1,6 +1,4 @@
 /* What the texts of a resumed run were packed into, whatever became of them. */
-#include "base/files.h"
-#include "base/log.h"
 #include "recipe/training.h"
 
 static int eitp__has_its_tokenizer(const eitp_training *training, uint64_t fingerprint) {
@@ -75,10 +73,20 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
     return found;
 }
 
+/* True if a file or directory of the part is missing. */
+static int eitp__lacks_text(const eitp_training *training, eitp_split split) {
+    const eitp_text_list *paths = training->parts[split].paths;
+    int found = 0;
+    for (size_t i = 0; i < paths->count; i++)
+        found |= eitp__recipe_path_kind(&training->host, paths->texts[i], NULL) == EITP_PATH_MISSING;
+    return found;
+}
+
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
-    if (!training->is_resumed || !training->resumed.data.hash)
+    const char *checkpoint = eitp__training_checkpoint(training);
+    if (!training->is_resumed || !training->resumed.data.hash || training->recipe.data.rereads[split])
         return EITP_OK;
     if (eitp__has_its_data(training, split, expected)) {
         part->path = eitp__copy_text(&training->host, expected);
@@ -88,11 +96,12 @@ EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_s
     } else {
         part->path = eitp__search_packed(training, split);
         if (part->path)
-            eitp__log_line(
-                &training->host, EITP_LOG_WARNING,
-                "the text of %s has changed or moved since '%s' was written; the run continues with what it was "
-                "packed into, '%s'; to train on other text, start a new run from the weights",
-                split == EITP_TRAINING ? "data" : "val_data", eitp__training_checkpoint(training), part->path);
+            eitp__log_line(&training->host, EITP_LOG_WARNING,
+                           "the text of %s %s since '%s' was written; the run continues with what it was packed into, "
+                           "'%s'; to train on other text, start a new run from the weights of '%s'",
+                           split == EITP_TRAINING ? "data" : "val_data",
+                           eitp__lacks_text(training, split) ? "has gone missing" : "has changed or moved", checkpoint,
+                           part->path, checkpoint);
     }
     part->is_verified = part->path != NULL;
     return EITP_OK;

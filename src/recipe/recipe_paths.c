@@ -1,5 +1,4 @@
 /* The paths of a recipe, and those of the data that a run has packed. */
-#include "base/files.h"
 #include "recipe/training.h"
 
 /* ---- Models and tokenizers ---- */
@@ -25,6 +24,31 @@ EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char
     const eitp_status status = eitp_run_find_checkpoint(host, path, EITP_RUN_BEST, found, sizeof found, error);
     *directory = status ? NULL : eitp__copy_text(host, found);
     return status || *directory ? status : eitp__fail_memory(error, strlen(found), "the path of a model");
+}
+
+static eitp_status eitp__fail_removed(const char *directory, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "'%s' was removed while it was read: a run that trains there keeps its newest checkpoints; name "
+                      "the output directory, or best_model or latest_model in it",
+                      directory);
+}
+
+EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const char *path, char **directory,
+                                               eitp__directory_reader read, void *user, eitp_error *error) {
+    enum { ATTEMPTS = 200 };
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        status = *directory ? EITP_OK : eitp__find_directory(&training->host, path, directory, error);
+        if (!status)
+            status = read(training, user, error);
+        if (!status || !*directory || eitp__recipe_path_kind(&training->host, *directory, NULL) != EITP_PATH_MISSING)
+            return status;
+        if (!strcmp(path, *directory)) /* it cannot mean another one now */
+            return eitp__fail_removed(path, error);
+        eitp__release_text(&training->host, *directory);
+        *directory = NULL;
+    }
+    return status;
 }
 
 EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape) {

@@ -1,5 +1,4 @@
 /* From a recipe to a configuration that fits in memory. */
-#include "base/log.h"
 #include "recipe/training.h"
 
 /* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives the kernels avx512 and products of
@@ -24,13 +23,20 @@ static int eitp__can_create(const eitp_context_config *config) {
     return can;
 }
 
+/* True if a variable of the environment has a value other than this. */
+static int eitp__names_another(const char *variable, const char *value) {
+    const char *named = getenv(variable);
+    return named && *named && value && strcmp(named, value) != 0;
+}
+
 /* A resumed run keeps its kernels, where the machine has them and neither program nor environment names others. */
 static void eitp__keep_kernels(eitp_training *training, eitp_context_config *config) {
     const eitp_context_config given = *config;
-    if (!training->is_resumed || getenv("EITP_ISA") || getenv("EITP_PRODUCTS") || getenv("EITP_BACKEND"))
+    if (!training->is_resumed)
         return;
     eitp__follow_numerics(training->resumed.numerics, training->isa, config);
-    if (!eitp__can_create(config))
+    if (eitp__names_another("EITP_ISA", config->isa) || eitp__names_another("EITP_PRODUCTS", config->products) ||
+        !eitp__can_create(config))
         *config = given;
 }
 
@@ -107,6 +113,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     const char *offload = memory->offload ? memory->offload : "none";
     eitp_fit *fit = &training->fit;
     eitp_status status;
+    memset(fit, 0, sizeof *fit);
     fit->context = training->recipe.context;
     fit->trainer = training->recipe.trainer;
     fit->trainer.plan.recompute = memory->recompute;

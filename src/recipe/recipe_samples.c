@@ -1,7 +1,6 @@
 /* Rows of a recipe's texts as labelled files, and their parts. */
 #include "base/checksum.h"
-#include "base/files.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "recipe/training.h"
 
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split) {
@@ -96,9 +95,22 @@ static eitp_status eitp__read_without_labels(void *user, eitp_example *example, 
     return status;
 }
 
+typedef struct eitp__sample_packing {
+    const eitp_training *training;
+    eitp_table *table;
+} eitp__sample_packing;
+
 static int eitp__samples_progress(void *user, const eitp_labelled_progress *progress) {
-    (void)progress;
-    return eitp__training_poll((const eitp_training *)user, NULL) != EITP_OK;
+    const eitp__sample_packing *packing = (const eitp__sample_packing *)user;
+    const eitp_recipe *recipe = &packing->training->recipe;
+    const eitp_table_statistics read = eitp_table_get_statistics(packing->table);
+    eitp_training_progress now = EITP__ZERO;
+    now.stage = "packing";
+    now.bytes = read.bytes;
+    now.all_bytes = read.bytes_total;
+    now.count = progress->examples;
+    now.unit = "texts";
+    return recipe->progress && recipe->progress(recipe->progress_user, &now);
 }
 
 static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split, const eitp__sample_config *samples,
@@ -108,13 +120,14 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
     eitp_labelled_pack_config config = EITP__ZERO;
     eitp_example_source source, labelled;
     eitp_labelled_info info;
-    eitp_table *table = NULL;
+    eitp__sample_packing packing = {training, NULL};
+    const double started = eitp__clock();
     eitp_status status = eitp__make_packed_directory(training, error);
     if (!status)
-        status = eitp_table_open(&training->host, &rows, &table, error);
+        status = eitp_table_open(&training->host, &rows, &packing.table, error);
     if (status)
         return status;
-    source = labelled = eitp_table_source(table);
+    source = labelled = eitp_table_source(packing.table);
     if (samples->drops_labels) {
         source.user = &labelled;
         source.read = eitp__read_without_labels;
@@ -126,14 +139,15 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
     config.skip_bad = rows.skip_bad;
     config.dedup = training->recipe.data.dedup;
     config.progress = eitp__samples_progress;
-    config.user = training;
+    config.user = &packing;
     part->is_made = 1;
     status = eitp_labelled_pack(&training->host, training->tokenizer, &config, &source, part->path, &info, error);
     if (!status)
-        eitp__log_line(&training->host, EITP_LOG_INFO, "packed %llu samples into %llu tokens, at most %lld each: %s",
+        eitp__log_line(&training->host, EITP_LOG_INFO,
+                       "packed %llu samples into %llu tokens, at most %lld each, in %.1f s: %s",
                        (unsigned long long)info.sample_count, (unsigned long long)info.id_count,
-                       (long long)info.max_length, part->path);
-    eitp_table_close(table);
+                       (long long)info.max_length, eitp__clock() - started, part->path);
+    eitp_table_close(packing.table);
     return status;
 }
 
@@ -187,12 +201,35 @@ static void eitp__report_samples(const eitp_training *training, const eitp_label
                        (unsigned long long)info->cut_words);
     if (info->skipped)
         eitp__log_line(host, EITP_LOG_WARNING, "%llu bad rows were skipped", (unsigned long long)info->skipped);
+    if (info->repeated || info->ambiguous)
+        eitp__log_line(
+            host, EITP_LOG_WARNING,
+            "%llu rows repeat an earlier one, and %llu have texts that occur with different labels; dedup %s",
+            (unsigned long long)info->repeated, (unsigned long long)info->ambiguous,
+            info->dedup ? "left them out" : "leaves them out");
+}
+
+/* Where the texts are packed. A resumed run has packed its training data when their labels were not known yet. */
+static char *eitp__first_path(const eitp_training *training, eitp_split split, const eitp__sample_config *config) {
+    eitp__sample_config first = *config;
+    char *path;
+    if (training->is_resumed && split == EITP_TRAINING && eitp_head_has_labels(training->kind->head)) {
+        first.problem =
+            training->kind->kind == EITP_TASK_CLASSIFICATION ? training->recipe.task.problem : training->kind->problem;
+        first.labels = NULL;
+        first.label_count = 0;
+        path = eitp__packed_path(training, eitp__sample_fingerprint(training, split, &first), "labelled");
+        if (!path || eitp__recipe_path_kind(&training->host, path, NULL) == EITP_PATH_FILE)
+            return path;
+        eitp__release_text(&training->host, path);
+    }
+    return eitp__packed_path(training, eitp__sample_fingerprint(training, split, config), "labelled");
 }
 
 EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_split split,
                                                   const eitp__sample_config *config, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
-    char *path = eitp__packed_path(training, eitp__sample_fingerprint(training, split, config), "labelled");
+    char *path = eitp__first_path(training, split, config);
     eitp_labelled_info info;
     eitp_status status = path ? eitp__part_find_packed(training, split, path, error)
                               : eitp__fail_memory(error, 100, "the path of packed data");
@@ -209,7 +246,7 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
                                          &part->labelled, error);
     if (status)
         return status;
-    eitp_labelled_file_set_poll(part->labelled, training->recipe.poll, training->recipe.poll_user);
+    eitp_labelled_file_set_poll(part->labelled, eitp__training_is_stopped, training);
     info = eitp_labelled_file_get_info(part->labelled);
     eitp__report_samples(training, &info);
     return EITP_OK;
@@ -236,14 +273,18 @@ EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, 
     const double fraction = held->labelled ? 0 : training->recipe.data.validation_fraction;
     eitp_labelled_part *nothing = NULL;
     eitp_labelled_source training_samples, validation_samples;
-    eitp_status status = eitp_labelled_split(kept->labelled, fraction, training->recipe.trainer.seed, &kept->samples,
-                                             held->labelled ? &nothing : &held->samples, error);
+    eitp_status status;
+    eitp_labelled_part_destroy(kept->samples);
+    eitp_labelled_part_destroy(held->samples);
+    kept->samples = held->samples = NULL;
+    status = eitp_labelled_split(kept->labelled, fraction, training->recipe.trainer.seed, &kept->samples,
+                                 held->labelled ? &nothing : &held->samples, error);
     eitp_labelled_part_destroy(nothing);
     if (!status && held->labelled)
         status = eitp_labelled_part_create(held->labelled, NULL, 0, &held->samples, error);
     training_samples = eitp__part_samples(training, EITP_TRAINING);
     validation_samples = eitp__part_samples(training, EITP_VALIDATION);
-    training->validates = !status && validation_samples.count > 0;
+    training->validates = !status && validation_samples.count > 0 && !training->recipe.data.holds_out_only;
     training->rows = training_samples.max_length > validation_samples.max_length ? training_samples.max_length
                                                                                  : validation_samples.max_length;
     return training->validates ? eitp__report_overlap(training, error) : status;

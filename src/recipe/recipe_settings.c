@@ -106,6 +106,8 @@ static const eitp_setting eitp__memory_settings[] = {
                               "variables to keep in a file; auto: as few as needed where nothing else fits"),
     EITP__TEXT_SETTING(eitp_memory_recipe, , offload_file, "offload_file", NULL, ACCEPTED,
                        "that file, removed after the run"),
+    EITP__SETTING(eitp_memory_recipe, , least, "least_memory", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                  "take the configuration with the least memory, not the fastest that fits"),
     EITP__MEMORY_SETTING(async_save, "async_save", CHOICE, EITP_ASYNC_SAVE_AUTO, 0, "auto no",
                          "write checkpoints beside the next steps, from a copy, if the budget has room for one"),
 };

@@ -1,7 +1,4 @@
 /* The tokenizer of a recipe, and the vocabulary that follows from it. */
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/status.h"
 #include "recipe/training.h"
 
 /* The tokenizers of an output directory are in its checkpoints. */
@@ -21,13 +18,27 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error) {
+static eitp_status eitp__load_stored_tokenizer(eitp_training *training, void *user, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const char *directory = checkpoint ? checkpoint : training->model_directory;
-    if (directory && eitp__has_tokenizer(&training->host, directory) &&
-        (checkpoint || !training->recipe.model.tokenizer))
-        return eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error);
-    return training->recipe.model.tokenizer ? eitp__load_named_tokenizer(training, error) : EITP_OK;
+    (void)user;
+    return eitp__has_tokenizer(&training->host, directory)
+               ? eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error)
+               : EITP_OK;
+}
+
+/* One that is named comes before the model's; to a resumed run it may have gone missing. */
+EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error) {
+    const eitp_model_recipe *model = &training->recipe.model;
+    const int is_missing = model->tokenizer && training->is_resumed &&
+                           eitp__recipe_path_kind(&training->host, model->tokenizer, NULL) == EITP_PATH_MISSING;
+    if (model->tokenizer && !is_missing)
+        return eitp__load_named_tokenizer(training, error);
+    if (training->is_resumed)
+        return eitp__load_stored_tokenizer(training, NULL, error);
+    return model->directory ? eitp__read_directory(training, model->directory, &training->model_directory,
+                                                   eitp__load_stored_tokenizer, NULL, error)
+                            : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp_error *error) {

@@ -2,16 +2,50 @@
 #include "base/setting_table.h"
 #include "recipe/training.h"
 
+/* ---- Stages ---- */
+
+typedef struct eitp__stage {
+    const char *name; /* of what it does, in progress; NULL: it is short */
+    eitp_status (*run)(eitp_training *training, eitp_error *error);
+} eitp__stage;
+
+/* Runs stages up to the first that fails, or until the program stops the training. */
+static eitp_status eitp__run_stages(eitp_training *training, const eitp__stage *stages, size_t count,
+                                    eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        training->stage = stages[i].name ? stages[i].name : training->stage;
+        status = eitp__training_poll(training, error);
+        if (!status)
+            status = stages[i].run(training, error);
+        if (status && eitp__training_poll(training, NULL))
+            status = eitp__training_poll(training, error); /* it failed because of that */
+    }
+    training->discards_data = status && status != EITP_ERROR_MEMORY && status != EITP_ERROR_INTERRUPTED;
+    return status;
+}
+
 /* ---- Opening ---- */
 
-/* A program may save files of its own into a checkpoint; those of a training come first. */
+static eitp_status eitp__check_data(eitp_training *training, eitp_error *error) {
+    const eitp_data_recipe *data = &training->recipe.data;
+    training->parts[EITP_TRAINING].paths = &data->training;
+    training->parts[EITP_VALIDATION].paths = &data->validation;
+    if (data->training.count)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "a recipe needs data: paths of text files, tables, directories of them, or a token file");
+}
+
+/* Creates the run, unless the program has, and looks at its checkpoint. */
 static eitp_status eitp__open_directory(eitp_training *training, eitp_error *error) {
     eitp_run_config config = training->recipe.run;
     const char *checkpoint;
-    eitp_status status;
+    eitp_status status = EITP_OK;
     config.metrics = 0; /* the rest follows when it is known: eitp__configure_run */
     config.sink_count = 0;
-    status = eitp_run_create(&training->host, &config, &training->run, error);
+    if (!training->run)
+        status = eitp_run_create(&training->host, &config, &training->run, error);
     checkpoint = status ? NULL : eitp_run_checkpoint(training->run);
     if (status || !checkpoint)
         return status;
@@ -19,55 +53,41 @@ static eitp_status eitp__open_directory(eitp_training *training, eitp_error *err
     return eitp_checkpoint_read_info(&training->host, checkpoint, &training->resumed, error);
 }
 
-/* Adapters of a checkpoint, and the block size, are those that the run began with. */
-static eitp_status eitp__take_from_checkpoint(eitp_training *training, eitp_error *error) {
-    eitp_model_recipe *model = &training->recipe.model;
-    const eitp_lora_config *lora = &training->resumed.lora;
-    if (training->is_resumed && (lora->rank != 0) != (model->lora_rank != 0))
+/* Adapters cannot be added to a run, or taken from it. */
+static eitp_status eitp__check_adapters(eitp_training *training, eitp_error *error) {
+    const int64_t had = training->resumed.lora.rank;
+    if (!training->is_resumed || (had != 0) == (training->recipe.model.lora_rank != 0))
+        return EITP_OK;
+    if (!had)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made %s adapters; set lora_rank to %lld to resume it, or name another directory",
-                          eitp__training_checkpoint(training), lora->rank ? "with" : "without", (long long)lora->rank);
-    return EITP_OK;
-}
-
-static eitp_status eitp__open_data(eitp_training *training, eitp_error *error) {
-    const eitp_data_recipe *data = &training->recipe.data;
-    training->parts[EITP_TRAINING].paths = &data->training;
-    training->parts[EITP_VALIDATION].paths = &data->validation;
-    if (!data->training.count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a recipe needs data: paths of text files, tables, directories of them, or a token file");
-    return EITP_OK;
+                          "'%s' has no adapters to resume; start new ones from its weights in another directory",
+                          eitp__training_checkpoint(training));
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has adapters of rank %lld; set lora_rank to it to resume them",
+                      eitp__training_checkpoint(training), (long long)had);
 }
 
 static eitp_status eitp__open_parts(eitp_training *training, eitp_error *error) {
-    return training->kind->open(training, error);
-}
-
-static eitp_status eitp__split_data(eitp_training *training, eitp_error *error) {
-    const eitp_run_config *run = &training->recipe.run;
-    const eitp_status status = training->kind->split(training, error);
-    if (!status && !training->validates && (run->keep_best || run->patience))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "keep_best and patience require validation data; set val_data or val_fraction");
-    return status;
+    const eitp_status status = training->kind->open(training, error);
+    if (status)
+        return status;
+    training->recipe.task.kind = training->kind->kind;
+    if (training->parts[EITP_TRAINING].labelled)
+        training->recipe.task.block_size = eitp__training_max_length(training);
+    return EITP_OK;
 }
 
 static eitp_status eitp__open_stages(eitp_training *training, eitp_error *error) {
-    static eitp_status (*const stages[])(eitp_training *, eitp_error *) = {
-        eitp__open_data,           eitp__open_directory,          eitp__take_from_checkpoint,
-        eitp__training_read_shape, eitp__training_load_tokenizer, eitp__open_parts,
-        eitp__split_data,          eitp__training_describe_fit};
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(stages) && !status; i++) {
-        status = stages[i](training, error);
-        if (!status)
-            status = eitp__training_poll(training, error);
-    }
-    return status;
+    static const eitp__stage stages[] = {{NULL, eitp__check_data},
+                                         {"preparing the directory", eitp__open_directory},
+                                         {NULL, eitp__check_adapters},
+                                         {"reading the model's configuration", eitp__training_read_shape},
+                                         {"loading the tokenizer", eitp__training_load_tokenizer},
+                                         {"reading the data", eitp__open_parts}};
+    training->stage = "opening";
+    return eitp__run_stages(training, stages, EITP__COUNT(stages), error);
 }
 
-/* Settings that the recipe itself refuses; those of trainer and run are checked when these are created. */
+/* Checks what the recipe itself has; settings of trainer and run are checked when these are created. */
 static eitp_status eitp__check_recipe(const eitp_recipe *recipe, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
@@ -78,7 +98,8 @@ static eitp_status eitp__check_recipe(const eitp_recipe *recipe, eitp_error *err
     return status;
 }
 
-eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **training, eitp_error *error) {
+eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eitp_training **training,
+                                   eitp_error *error) {
     eitp_training *opened;
     eitp_status status;
     if (!recipe || !training)
@@ -91,25 +112,62 @@ eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **traini
     if (!opened)
         return eitp__fail_memory(error, sizeof *opened, "a training");
     opened->host = recipe->context.host;
+    opened->run = run;
     eitp__buffer_init(&opened->record, &opened->host);
     status = eitp__recipe_copy(&opened->host, recipe, &opened->recipe, error);
     if (!status)
         status = eitp__open_stages(opened, error);
-    if (status)
-        eitp_training_close(opened);
-    else
+    if (!status) {
         *training = opened;
+        return EITP_OK;
+    }
+    if (opened->run == run)
+        opened->run = NULL;
+    eitp_training_close(opened);
     return status;
+}
+
+eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **training, eitp_error *error) {
+    return eitp_training_open_run(recipe, NULL, training, error);
 }
 
 /* ---- Planning ---- */
 
+static eitp_status eitp__split_data(eitp_training *training, eitp_error *error) {
+    const eitp_run_config *run = &training->recipe.run;
+    const eitp_status status = training->kind->split(training, error);
+    if (!status && !training->validates && (run->keep_best || run->patience))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "keep_best and patience require validation data; set val_data or val_fraction");
+    return status;
+}
+
+/* The planner names the configuration with the least memory where nothing fits. */
+static eitp_status eitp__choose_least(eitp_training *training, eitp_error *error) {
+    eitp_fit nothing = training->fit;
+    eitp_fit_candidate ignored;
+    eitp_status status;
+    nothing.budget = 1;
+    status = eitp_fit_choose(&nothing, &ignored, &training->choice, error);
+    if (status && status != EITP_ERROR_MEMORY)
+        return status;
+    training->choice.fits = !training->fit.budget || training->choice.total <= training->fit.budget;
+    return training->choice.fits ? EITP_OK : eitp_fit_choose(&training->fit, &ignored, NULL, error);
+}
+
+static eitp_status eitp__choose(eitp_training *training, eitp_error *error) {
+    return training->recipe.memory.least ? eitp__choose_least(training, error)
+                                         : eitp_fit_choose(&training->fit, &training->choice, NULL, error);
+}
+
 eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error) {
+    static const eitp__stage stages[] = {
+        {NULL, eitp__split_data}, {"planning memory", eitp__training_describe_fit}, {NULL, eitp__choose}};
     eitp_status status = EITP_OK;
     if (!training)
         return eitp__fail_null(error, "eitp_training_plan", "training");
     if (!training->is_planned)
-        status = eitp_fit_choose(&training->fit, &training->choice, NULL, error);
+        status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
     training->is_planned |= !status;
     if (!status && chosen)
         *chosen = training->choice;
@@ -130,7 +188,7 @@ static eitp_status eitp__create_context(eitp_training *training, eitp_error *err
     config.offload_path = path;
     status = path ? eitp_context_create(&config, &training->context, error)
                   : eitp__fail_memory(error, strlen(training->recipe.run.directory), "the path of offloaded variables");
-    eitp_context_set_poll(training->context, training->recipe.poll, training->recipe.poll_user);
+    eitp_context_set_poll(training->context, eitp__training_is_stopped, training);
     eitp__release_text(&training->host, path);
     return status;
 }
@@ -160,7 +218,6 @@ static eitp_status eitp__drop_last_step(eitp_trainer_config *config, eitp_error 
 static eitp_status eitp__set_length(const eitp_training *training, eitp_trainer_config *config, eitp_error *error) {
     const eitp_recipe *recipe = &training->recipe;
     eitp_status status = EITP_OK;
-    config->last_sample = 0;
     config->schedule.steps = recipe->run.steps;
     if (!recipe->run.steps)
         status = eitp_trainer_config_set_epochs(config, &training->task, recipe->epochs, error);
@@ -201,21 +258,53 @@ static eitp_status eitp__create_trainer(eitp_training *training, eitp_error *err
 
 static eitp_status eitp__configure_run(eitp_training *training, eitp_error *error) {
     const eitp_run_config config = eitp__training_run_config(training);
+    training->recipe.run.async_save_bytes = config.async_save_bytes;
     return eitp_run_set_config(training->run, &config, error);
 }
 
+/* The metric that the best checkpoint is chosen by must be one of the task. */
+static eitp_status eitp__check_metric(eitp_training *training, eitp_error *error) {
+    const char *metric = training->recipe.run.keep_best;
+    const eitp_task *task = &training->task;
+    char names[300] = "loss";
+    size_t used = strlen(names);
+    if (!metric || eitp_trainer_has_metric(training->trainer, metric))
+        return EITP_OK;
+    for (int i = 0; i < task->metric_count && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, ", %s", task->metrics[i].name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "keep_best: unknown metric '%s' (choose from %s)", metric, names);
+}
+
+static eitp_status eitp__log_data(eitp_training *training, eitp_error *error) {
+    (void)error;
+    eitp__training_log_data(training);
+    return EITP_OK;
+}
+
+static eitp_status eitp__resume(eitp_training *training, eitp_error *error) {
+    return eitp_run_resume_trainer(training->run, training->trainer, error);
+}
+
+static eitp_status eitp__clean_data(eitp_training *training, eitp_error *error) {
+    (void)error;
+    eitp__remove_unused_data(training);
+    return EITP_OK;
+}
+
 eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
-    static eitp_status (*const stages[])(eitp_training *, eitp_error *) = {
-        eitp__create_context, eitp__create_model,  eitp__create_recipe_task,
-        eitp__create_trainer, eitp__configure_run, eitp__training_write_record};
+    static const eitp__stage stages[] = {{NULL, eitp__create_context},
+                                         {"creating the model", eitp__create_model},
+                                         {"preparing the trainer", eitp__create_recipe_task},
+                                         {NULL, eitp__create_trainer},
+                                         {NULL, eitp__check_metric},
+                                         {NULL, eitp__configure_run},
+                                         {NULL, eitp__resume},
+                                         {NULL, eitp__training_write_record},
+                                         {NULL, eitp__log_data},
+                                         {NULL, eitp__clean_data}};
     eitp_status status = eitp_training_plan(training, NULL, error);
-    for (size_t i = 0; i < EITP__COUNT(stages) && !status && !training->is_prepared; i++) {
-        status = stages[i](training, error);
-        if (!status)
-            status = eitp__training_poll(training, error);
-    }
     if (!status && !training->is_prepared)
-        eitp__remove_unused_data(training);
+        status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
     if (!status)
         training->is_prepared = 1;
     return status;
@@ -223,23 +312,8 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
 
 /* ---- Training ---- */
 
-eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, eitp_error *error) {
-    eitp_run_report own = EITP__ZERO;
-    eitp_status status = eitp_training_prepare(training, error);
-    if (status)
-        return status;
-    status = eitp_run_train(training->run, training->trainer, &own, error);
-    training->has_begun |= eitp_trainer_steps_done(training->trainer) > 0;
-    if (report)
-        *report = own;
-    return status;
-}
-
-void eitp_training_close(eitp_training *training) {
-    if (!training)
-        return;
-    if (training->made_record && !training->has_begun)
-        eitp__remove_tree(&training->host, training->made_record, NULL);
+/* Destroys what was created and opened, but not the run. */
+static void eitp__release_stages(eitp_training *training) {
     eitp_trainer_destroy(training->trainer);
     eitp_task_release(&training->task);
     eitp_model_destroy(training->model);
@@ -247,16 +321,76 @@ void eitp_training_close(eitp_training *training) {
         eitp__part_close(&training->host, &training->parts[split]);
     eitp_tokenizer_destroy(training->tokenizer);
     eitp_context_destroy(training->context);
-    eitp_run_destroy(training->run);
     eitp__release_text(&training->host, training->model_directory);
     eitp__release_text(&training->host, training->base);
-    eitp__release_text(&training->host, training->made_record);
+    training->trainer = NULL;
+    training->model = NULL;
+    training->tokenizer = NULL;
+    training->context = NULL;
+    training->model_directory = training->base = NULL;
+    training->is_planned = training->is_prepared = 0;
+}
+
+/* A damaged checkpoint was set aside, and the run resumes from an older one: all that was read from it is read anew. */
+static eitp_status eitp__start_over(eitp_training *training, eitp_error *error) {
+    eitp_status status;
+    eitp__release_stages(training);
+    status = eitp__open_stages(training, error);
+    return status ? status : eitp_training_prepare(training, error);
+}
+
+eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, eitp_error *error) {
+    eitp_run_report own = EITP__ZERO;
+    eitp_error why;
+    int64_t step;
+    eitp_status status = eitp_training_prepare(training, error);
+    while (training && status == EITP_ERROR_FORMAT && training->is_resumed) {
+        step = training->resumed.step;
+        if (eitp_run_recover(training->run, &why) ||
+            eitp_checkpoint_read_info(&training->host, eitp_run_checkpoint(training->run), &training->resumed, &why) ||
+            training->resumed.step == step)
+            break;
+        status = eitp__start_over(training, error);
+    }
+    if (status)
+        return status;
+    status = eitp_run_train(training->run, training->trainer, &own, error);
+    training->has_begun = own.steps_done > 0 || own.saved_step >= 0;
+    training->discards_data = status == EITP_ERROR_IO;
+    if (report)
+        *report = own;
+    return status;
+}
+
+/* Removes what was created for a run without a step. */
+static void eitp__remove_created(eitp_training *training) {
+    const eitp_host *host = &training->host;
+    char *data = training->recipe.run.directory ? eitp__join_path(host, training->recipe.run.directory, "data") : NULL;
+    if (training->made_record)
+        eitp__remove_tree(host, training->made_record, NULL);
+    for (int split = 0; split < 2; split++) {
+        const eitp__data_part *part = &training->parts[split];
+        if (part->is_made && part->path && training->discards_data)
+            eitp__remove_tree(host, part->path, NULL);
+    }
+    if (data)
+        eitp__remove_directories(host, data, 1); /* if it is empty */
+    eitp__release_text(host, data);
+}
+
+void eitp_training_close(eitp_training *training) {
+    eitp_host host;
+    if (!training)
+        return;
+    host = training->host;
+    if (!training->has_begun)
+        eitp__remove_created(training);
+    eitp__release_stages(training);
+    eitp_run_destroy(training->run);
+    eitp__release_text(&host, training->made_record);
     eitp__buffer_release(&training->record);
     eitp_recipe_release(&training->recipe);
-    {
-        const eitp_host host = training->host;
-        eitp__release(&host, training, sizeof *training);
-    }
+    eitp__release(&host, training, sizeof *training);
 }
 
 /* ---- What it has ---- */
@@ -289,6 +423,21 @@ const eitp_fit *eitp_training_get_fit(const eitp_training *training) {
     return training ? &training->fit : NULL;
 }
 
-const eitp_recipe *eitp_training_get_recipe(const eitp_training *training) {
+eitp_recipe *eitp_training_get_recipe(eitp_training *training) {
     return training ? &training->recipe : NULL;
+}
+
+const eitp_transformer_config *eitp_training_get_shape(const eitp_training *training) {
+    return training ? &training->shape : NULL;
+}
+
+eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_split split) {
+    eitp_training_data data = EITP__ZERO;
+    if (!training || (unsigned)split > EITP_VALIDATION)
+        return data;
+    data.path = training->parts[split].path;
+    data.is_labelled = training->parts[EITP_TRAINING].labelled != NULL;
+    data.tokens = training->parts[split].range.count;
+    data.samples = data.is_labelled ? eitp__part_samples(training, split).count : training->task.samples[split];
+    return data;
 }

@@ -2,6 +2,8 @@
 #ifndef EITP_TRAINING_H
 #define EITP_TRAINING_H
 
+#include "base/files.h"
+#include "base/log.h"
 #include "recipe/recipe_settings.h"
 
 /* One of the two parts of the data. */
@@ -35,11 +37,13 @@ struct eitp_training {
     eitp_tokenizer *tokenizer; /* NULL: unknown */
     eitp__data_part parts[2];  /* by eitp_split */
     uint64_t kept_tokens;      /* of training data that has grown since the checkpoint; 0: all */
+    const char *stage;         /* what is being done */
     int validates;
     int64_t rows; /* of a sample, at most */
     char isa[EITP__ISA_SIZE];
     eitp_fit fit;
     int is_planned, is_prepared, has_begun;
+    int discards_data; /* what was packed for a run that was refused is not wanted again */
     eitp_fit_candidate choice;
     eitp_context *context;
     eitp_model *model;
@@ -76,8 +80,11 @@ EITP__PRIVATE const eitp__recipe_task *eitp__regression_recipe(void);
 typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP__LABELS_OF_WORDS } eitp__labels_found;
 EITP__PRIVATE eitp__labels_found eitp__find_labels(const eitp_training *training);
 
-/* EITP_ERROR_INTERRUPTED if the recipe's poll says so. */
+/* Reports the stage; EITP_ERROR_INTERRUPTED if the program says so. */
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error);
+
+/* The same as a callback of files and contexts, whose user is the training. */
+EITP__PRIVATE int eitp__training_is_stopped(void *user);
 
 /* The checkpoint that is resumed, or NULL. */
 EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *training);
@@ -91,6 +98,12 @@ EITP__PRIVATE int eitp__has_tokenizer(const eitp_host *host, const char *directo
 /* The directory of a model that a path means (eitp_run_find_checkpoint), in a new text. */
 EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
                                                eitp_error *error);
+
+/* Calls `read`, which reads from *directory, what `path` means and is found first. If a run that trains there removes
+   it meanwhile, finds and reads another one. */
+typedef eitp_status (*eitp__directory_reader)(eitp_training *training, void *user, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const char *path, char **directory,
+                                               eitp__directory_reader read, void *user, eitp_error *error);
 
 /* True if eitp_model_recipe.shape is a config.json rather than a name. */
 EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape);
@@ -169,6 +182,9 @@ EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *train
 
 /* Removes packed data that no longer belongs to the run. */
 EITP__PRIVATE void eitp__remove_unused_data(const eitp_training *training);
+
+/* Logs what the training has of the data. */
+EITP__PRIVATE void eitp__training_log_data(const eitp_training *training);
 
 /* Writes run.json into the output directory; and into a checkpoint, as eitp_run_config.save. */
 EITP__PRIVATE eitp_status eitp__training_write_record(eitp_training *training, eitp_error *error);

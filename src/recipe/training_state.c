@@ -3,11 +3,19 @@
 
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error) {
     const eitp_recipe *recipe = &training->recipe;
-    if (recipe->poll && recipe->poll(recipe->poll_user))
+    eitp_training_progress progress = EITP__ZERO;
+    progress.stage = training->stage;
+    if (recipe->progress && recipe->progress(recipe->progress_user, &progress))
         return eitp__fail(error, EITP_ERROR_INTERRUPTED, "stopped by request before the first step");
     return EITP_OK;
 }
 
+EITP__PRIVATE int eitp__training_is_stopped(void *user) {
+    return eitp__training_poll((const eitp_training *)user, NULL) != EITP_OK;
+}
+
 EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *training) {
-    return training->is_resumed ? eitp_run_checkpoint(training->run) : NULL;
+    if (!training->is_resumed)
+        return NULL;
+    return training->run ? eitp_run_checkpoint(training->run) : training->recipe.run.checkpoint;
 }

@@ -206,7 +206,7 @@ exits 0 "without --drop-last" $epochs --epochs 1 --json --eval no --val-fraction
 check "without --drop-last: all windows" grep -q '"steps": 11,.*"tokens": 5392,' out
 exits 0 "--drop-last" $epochs --epochs 1 --drop-last --json --eval no --val-fraction 0.1 --output-dir full
 check "--drop-last: whole steps; $(cat out)" grep -q '"steps": 10,.*"tokens": 5120,' out
-refuses 1 "--drop-last: the data has 34 windows and a step takes 64" $epochs --grad-accum 16 --epochs 0.1 --drop-last \
+refuses 1 "--drop-last: the data has 34 samples and a step takes 64" $epochs --grad-accum 16 --epochs 0.1 --drop-last \
     --output-dir gone
 
 # A part of the validation data is the same after a resume, and another with another seed.
@@ -240,7 +240,7 @@ done
 exits 0 "--layers on resume" $small --layers 3 --steps 2 --eval no --resume auto --output-dir shaped
 refuses 1 "--layers is 2, but 'shaped/checkpoint-2' has 3; it applies to --init" $small --layers 2 --resume auto \
     --output-dir shaped --steps 3
-refuses 1 "--width 33 must be a multiple of --heads 2" $small --width 33 --output-dir gone
+refuses 1 "width 33 must be a multiple of --heads 2" $small --width 33 --output-dir gone
 refuses 1 "--layers is 9, but 'model' has 2" train --model model --layers 9 --data small.txt --output-dir gone
 exits 0 "plan --layers" plan --init tiny.json --layers 1 --json
 one=$(sed -n 's/.*"chosen": {.*"parameters": \([0-9]*\),.*/\1/p' out)

@@ -1,6 +1,5 @@
 #include "data/data.h"
 
-#include "data/listing.h"
 #include "data/permissions.h"
 #include "files.h"
 #include "output.h"
@@ -51,51 +50,6 @@ eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_
                                 paths->texts[i]);
     }
     return EITP_OK;
-}
-
-/* ---- A fingerprint of texts and tokenizer ---- */
-
-uint64_t data_hash(uint64_t hash, const void *data, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
-    return hash;
-}
-
-/* Adds the name, size and time of a file. The order of the files does not matter. */
-static void add_file(void *user, const char *path, const eitp_path_info *info) {
-    uint64_t *sum = (uint64_t *)user, hash = 14695981039346656037u;
-    hash = data_hash(hash, path, strlen(path));
-    hash = data_hash(hash, &info->size, sizeof info->size);
-    *sum += data_hash(hash, &info->modified, sizeof info->modified);
-}
-
-/* What decides how texts are read, besides the files. */
-static uint64_t hash_reading(const option_set *o, uint64_t hash) {
-    static const option_id ids[] = {OPTION_ENCODING, OPTION_TEXT_COLUMN, OPTION_DATA_FORMAT, OPTION_ON_BAD_ROW};
-    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
-        const char *text = options_text(o, ids[i]);
-        if (text)
-            hash = data_hash(data_hash(hash, &i, sizeof i), text, strlen(text) + 1);
-    }
-    return hash;
-}
-
-uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer) {
-    const option_value *paths = &o->values[id];
-    uint64_t hash = 14695981039346656037u, part = eitp_tokenizer_fingerprint(tokenizer);
-    int64_t strict = options_integer(o, OPTION_STRICT_UTF8), end = eitp_tokenizer_end_of_text(tokenizer);
-    hash = data_hash(hash, &part, sizeof part);
-    hash = data_hash(hash, &end, sizeof end);
-    hash = data_hash(hash, &strict, sizeof strict);
-    hash = hash_reading(o, hash);
-    for (size_t i = 0; i < paths->count; i++) {
-        char *absolute = realpath(paths->texts[i], NULL);
-        uint64_t sum = 0;
-        listing_visit(absolute ? absolute : paths->texts[i], add_file, &sum);
-        free(absolute);
-        hash = data_hash(hash, &sum, sizeof sum);
-    }
-    return hash;
 }
 
 /* ---- Packing ---- */
@@ -235,103 +189,22 @@ int data_is_table(const option_set *o, option_id id) {
     return format > 1;
 }
 
-int data_is_reusable(const option_set *o, option_id id) {
-    return !data_has_input(o, id) || options_has(o, OPTION_RESUME);
-}
-
-char *data_packed_path(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *directory) {
-    return command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
-}
-
-/* Packs, unless the file for these texts and this tokenizer exists. */
-static eitp_status pack_in_directory(const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
-                                     const char *directory, data_file *data, eitp_error *error) {
-    const eitp_host host = command_host();
-    eitp_token_file_info info;
-    int made = 0;
-    eitp_status status;
-    data->path = data_packed_path(o, id, tokenizer, directory);
-    if (data_is_reusable(o, id) && files_info(data->path).kind == EITP_PATH_FILE) {
-        eitp_token_file *file;
-        status = eitp_token_file_open(&host, data->path, 0, &file, error);
-        if (!status)
-            status = eitp_token_file_verify(file, error);
-        eitp_token_file_close(file);
-        if (!status) {
-            output_info("reusing packed data: %s", data->path);
-            data->verified = 1;
-            return EITP_OK;
-        }
-        if (process_stop_signal())
-            return status;
-        output_warning("%s; packing the texts again", error->message);
-    }
-    status = files_create_directories(directory, &made, error);
-    if (status)
-        return status;
-    data->packed = 1;
-    return data_pack(&host, o, id, tokenizer, data->path, &info, error);
-}
-
 eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
-                      const char *directory, data_file *data, eitp_error *error) {
+                      data_file *data, eitp_error *error) {
     int is_token_file = 0;
     eitp_status status = data->path ? EITP_OK : data_is_token_file(o, id, &is_token_file, error);
     if (!status && is_token_file)
         data->path = command_copy(o->values[id].texts[0]);
     else if (!status && !data->path)
-        status = directory ? pack_in_directory(o, id, tokenizer, directory, data, error)
-                           : pack_temporary(o, id, tokenizer, data, error);
+        status = pack_temporary(o, id, tokenizer, data, error);
     if (!status) {
         const eitp_host host = data_host(data);
         status = eitp_token_file_open(&host, data->path, (int32_t)vocabulary, &data->file, error);
     }
     /* The whole file is read now, so that a damaged one does not end the run halfway. */
-    if (!status && !data->packed && !data->temporary && !data->verified)
+    if (!status && !data->temporary && !data->verified)
         status = eitp_token_file_verify(data->file, error);
     return status;
-}
-
-/* A directory of packed texts, and the files in it that are needed. */
-typedef struct packed_files {
-    const char *directory;
-    const data_file *used[2];
-} packed_files;
-
-/* True for the names that packed data gets, and for those of unfinished files. */
-static int is_packed_name(const char *name) {
-    const size_t digits = strspn(name, "0123456789abcdef");
-    static const char *const endings[] = {".tokens", ".tokens.partial", ".labelled", ".labelled.partial"};
-    for (size_t i = 0; i < COMMAND_COUNT(endings) && digits == 16; i++) {
-        if (!strcmp(name + digits, endings[i]))
-            return 1;
-    }
-    return 0;
-}
-
-static int clean_entry(void *user, const char *name) {
-    const packed_files *packed = (const packed_files *)user;
-    char *path;
-    if (!is_packed_name(name))
-        return 0;
-    for (size_t i = 0; i < COMMAND_COUNT(packed->used); i++) {
-        const char *used = packed->used[i]->path, *slash = used ? strrchr(used, '/') : NULL;
-        if (used && !strcmp(slash ? slash + 1 : used, name))
-            return 0;
-    }
-    path = files_join(packed->directory, name);
-    files_remove(path);
-    free(path);
-    return 0;
-}
-
-void data_clean(const char *directory, const data_file *training, const data_file *validation) {
-    const eitp_host host = command_host();
-    packed_files packed;
-    packed.directory = directory;
-    packed.used[0] = training;
-    packed.used[1] = validation;
-    host.files.list(host.files.user, directory, clean_entry, &packed);
 }
 
 void data_close(data_file *data) {

@@ -11,24 +11,16 @@ typedef struct data_file {
     eitp_token_file *file;        /* NULL: a labelled file */
     eitp_labelled_file *labelled; /* NULL: a token file */
     char *path;   /* set before the file is opened: it was packed earlier, and is used whatever the texts are now */
-    int packed;   /* from text, into `path`, by this process */
     int verified; /* read through once, and valid */
     temporary_file *temporary; /* into which text is packed without a directory; NULL: none */
 } data_file;
 
 /*
  * Opens the data of --data or --val-data (`id`). A token file is opened and read through. Text is packed with
- * `tokenizer` into a file in `directory`, which is created if missing; the file is reused while texts and tokenizer
- * stay the same. If `directory` is NULL, text is packed into a temporary file. `vocabulary` is the model's.
+ * `tokenizer` into a temporary file. `vocabulary` is the model's.
  */
 eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
-                      const char *directory, data_file *data, eitp_error *error);
-
-/* Where data_open packs texts into, in `directory`; the caller frees it. */
-char *data_packed_path(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *directory);
-
-/* Removes from `directory` what data_open packed there for other texts or tokenizers, or did not finish. */
-void data_clean(const char *directory, const data_file *training, const data_file *validation);
+                      data_file *data, eitp_error *error);
 
 /* Closes the file and removes a temporary one. */
 void data_close(data_file *data);
@@ -46,20 +38,11 @@ eitp_status data_explain(eitp_status status, eitp_error *error);
 eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                       const char *path, eitp_token_file_info *info, eitp_error *error);
 
-/* A hash of how the texts of an option are read, of their names, sizes and times, and of the tokenizer; and of further
-   bytes. */
-uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer);
-uint64_t data_hash(uint64_t hash, const void *data, size_t size);
-
 /* True if the option names standard input. */
 int data_has_input(const option_set *o, option_id id);
 
 /* True if texts are rows: of a table, or lines by --data-format lines. */
 int data_is_table(const option_set *o, option_id id);
-
-/* True if what was packed stays valid while files and options are the same. Standard input is another text in each run,
-   and cannot be read again by a run that resumes. */
-int data_is_reusable(const option_set *o, option_id id);
 
 /* Gives `data` a temporary file, which data_close releases. */
 eitp_status data_create_temporary(data_file *data, eitp_error *error);

@@ -118,21 +118,6 @@ static void make_absolute(char **path) {
     *path = absolute;
 }
 
-eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **base, eitp_error *error) {
-    eitp_status status;
-    *base = NULL;
-    if (checkpoint && !files_is_file(checkpoint, "adapter_config.json"))
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' has no adapters to resume; start new ones with --model %s and another --output-dir",
-                            checkpoint, checkpoint);
-    if (options_has(o, OPTION_MODEL))
-        status = model_find_directory(options_text(o, OPTION_MODEL), base, error);
-    else
-        status = find_named_base(checkpoint, base, error);
-    make_absolute(base);
-    return status;
-}
-
 eitp_status adapt_find_model(const option_set *o, const char *directory, char **base, char **adapter,
                              eitp_error *error) {
     const char *given = options_text(o, OPTION_ADAPTER);

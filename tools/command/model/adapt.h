@@ -19,12 +19,6 @@ void adapt_take_options(option_set *o, const eitp_checkpoint_info *info);
 eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error);
 
 /*
- * The absolute path of the directory with the weights that a run with adapters, or one from --model, starts from:
- * --model, else the base model that the adapters in `checkpoint` name.
- */
-eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **base, eitp_error *error);
-
-/*
  * Finds the weights in `directory` and the adapters of --adapter. If `directory` is NULL or has only adapters, the
  * weights are those of the base model that they name. *base and *adapter are new texts; *adapter is NULL without
  * adapters.

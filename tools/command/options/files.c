@@ -298,15 +298,6 @@ eitp_status options_read_config(option_set *o, const char *path, const char *sec
     return status;
 }
 
-/* The first spelling of a choice, whichever was given. */
-static void write_choice(const option_entry *row, const option_value *value, text_buffer *t) {
-    const char *list = row->words, *word = "";
-    size_t size = 0;
-    for (int64_t i = 0; i <= value->integer; i++)
-        option_next_word(&list, &word, &size);
-    text_json_string(t, word, strcspn(word, "= "));
-}
-
 static void write_value(const option_entry *row, const option_value *value, size_t index, text_buffer *t) {
     if (row->kind == KIND_FLAG)
         text_format(t, "%s", value->integer ? "true" : "false");
@@ -317,7 +308,7 @@ static void write_value(const option_entry *row, const option_value *value, size
     else if (row->kind == KIND_NUMBER)
         text_json_number(t, value->number);
     else if (row->kind == KIND_CHOICE)
-        write_choice(row, value, t);
+        text_json_string(t, value->choice, strlen(value->choice));
     else
         text_json_string(t, value->texts[index], strlen(value->texts[index]));
 }

@@ -37,10 +37,6 @@ eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, 
     return set_members(o, OWNER_TRAINER, config, error);
 }
 
-eitp_status options_to_run_config(const option_set *o, eitp_run_config *config, eitp_error *error) {
-    return set_members(o, OWNER_RUN, config, error);
-}
-
 /* ---- Values ---- */
 
 /* The index of a setting's choice by a spelling from its row, or -1. */
@@ -236,6 +232,8 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
     snprintf(target->place, sizeof target->place, "%s", place);
     target->integer = parsed.integer;
     target->number = parsed.number;
+    if (row->kind == KIND_CHOICE)
+        option_choice_name(row->words, parsed.integer, target->choice, sizeof target->choice);
     value_add(target, value);
     return EITP_OK;
 }

@@ -177,6 +177,7 @@ typedef struct option_value {
     int64_t integer; /* also of a flag: 0 or 1; of a size: bytes */
     double number;
     char name[40];   /* as it was written on the command line: "fp16" of precision */
+    char choice[40]; /* of a choice: its first spelling, whichever was given */
     char place[200]; /* "file:line" of a configuration file */
 } option_value;
 
@@ -231,9 +232,8 @@ const char *options_name(option_id id);
 /* The option of a setting, or OPTION_CAPACITY. */
 option_id options_setting(const eitp_setting *setting);
 
-/* Set the settings of a trainer or a run from the options that have values. Texts belong to the options. */
+/* Sets the settings of a trainer from the options that have values. */
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error);
-eitp_status options_to_run_config(const option_set *o, eitp_run_config *config, eitp_error *error);
 
 /* The index of a choice's value in the table's list. */
 int options_choice(const option_set *o, option_id id);

@@ -539,6 +539,14 @@ option_name option_find(const char *name) {
 }
 
 /* The index of the word that `value` is a spelling of, or -1. */
+void option_choice_name(const char *words, int64_t index, char *name, size_t size) {
+    const char *word = "";
+    size_t length = 0;
+    for (int64_t i = 0; i <= index && option_next_word(&words, &word, &length); i++)
+        ;
+    snprintf(name, size, "%.*s", (int)(length ? strcspn(word, "= ") : 0), word);
+}
+
 int option_find_choice(const char *words, const char *value) {
     const char *word;
     size_t size;

@@ -70,6 +70,9 @@ int option_next_word(const char **list, const char **word, size_t *size);
 /* The index of a choice, by any of its spellings, or -1. */
 int option_find_choice(const char *words, const char *value);
 
+/* The first spelling of a choice by its index; "" if there is none. */
+void option_choice_name(const char *words, int64_t index, char *name, size_t size);
+
 /* The first spellings of the choices, as "a, b or c" or with another separator. */
 void option_list_choices(const char *words, const char *separator, const char *last, char *list, size_t size);
 

@@ -2,8 +2,10 @@
 
 #include "files.h"
 #include "model/adapt.h"
+#include "model/model.h"
 #include "options/table.h"
 #include "output.h"
+#include "plan/fit.h"
 #include "run/directory.h"
 #include "run/record.h"
 #include "run/resume_changes.h"

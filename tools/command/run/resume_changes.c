@@ -1,6 +1,7 @@
 #include "run/resume_changes.h"
 
 #include "files.h"
+#include "model/model.h"
 #include "options/profile.h"
 #include "output.h"
 

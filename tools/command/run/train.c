@@ -49,7 +49,8 @@ static void format_norm(double norm, char *text, size_t size) {
 }
 
 static const char *unit_of(const training *t) {
-    return t->r->task.unit ? t->r->task.unit : "items";
+    const eitp_task *task = eitp_training_get_task(t->r->training);
+    return task->unit ? task->unit : "items";
 }
 
 /* The exponential of the loss is a perplexity. */
@@ -329,7 +330,7 @@ static int fail(const training *t, const eitp_error *error) {
         output_error("%s (--lr, --warmup-steps)", error->message);
     else
         output_error("%s", error->message);
-    if (eitp_trainer_is_torn(t->r->trainer))
+    if (eitp_trainer_is_torn(eitp_training_get_trainer(t->r->training)))
         explain_torn(t);
     return command_exit_code(error->status);
 }
@@ -348,8 +349,9 @@ static int run_training(training *t, eitp_error *error) {
     r->started = 1;
     output_progress("starting ...");
     process_attach_run(r->run);
-    post_save_begin(&t->post_save, &r->options, r->directory, eitp_trainer_steps_done(r->trainer), r->run);
-    status = eitp_run_train(r->run, r->trainer, &t->report, error);
+    post_save_begin(&t->post_save, &r->options, r->directory,
+                    eitp_trainer_steps_done(eitp_training_get_trainer(r->training)), r->run);
+    status = eitp_training_run(r->training, &t->report, error);
     process_attach_run(NULL);
     post_save_end(&t->post_save);
     if (status)
@@ -416,7 +418,7 @@ static int train(int count, char **arguments, int *starts_over) {
     }
     if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
         code = 128 + process_stop_signal();
-    run_release(&r, *starts_over || status == EITP_ERROR_MEMORY || process_stop_signal());
+    run_release(&r);
     return code;
 }
 

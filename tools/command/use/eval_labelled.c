@@ -28,7 +28,7 @@ static eitp_status open_file(evaluating *e, eitp_error *error) {
     }
     status = evaluating_use_packed(e, packed_has_samples, error);
     if (!status)
-        status = labelled_open(&e->options, OPTION_DATA, &settings, NULL, &e->data, error);
+        status = labelled_open(&e->options, OPTION_DATA, &settings, &e->data, error);
     free(names);
     return status;
 }

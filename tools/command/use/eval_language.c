@@ -17,7 +17,7 @@ eitp_status evaluating_open_tokens(evaluating *e, eitp_error *error) {
     if (!status && e->trained.tokenizer)
         status = model_check_tokenizer(e->trained.tokenizer, NULL, vocabulary, error);
     if (!status)
-        status = data_open(o, OPTION_DATA, e->trained.tokenizer, vocabulary, NULL, &e->data, error);
+        status = data_open(o, OPTION_DATA, e->trained.tokenizer, vocabulary, &e->data, error);
     if (!status && e->trained.tokenizer)
         status = model_check_tokenizer(e->trained.tokenizer, e->data.file, vocabulary, error);
     return status ? status : split_find_range(o, trained_model_checkpoint(&e->trained), &e->data, &e->range, error);

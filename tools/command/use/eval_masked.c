@@ -14,7 +14,7 @@ static eitp_status open_rows(evaluating *e, eitp_error *error) {
     settings.drops_labels = 1;
     status = evaluating_use_packed(e, packed_has_samples, error);
     if (!status)
-        status = labelled_open(&e->options, OPTION_DATA, &settings, NULL, &e->data, error);
+        status = labelled_open(&e->options, OPTION_DATA, &settings, &e->data, error);
     if (status)
         return status;
     labelled_report(&e->data);

@@ -1,0 +1,117 @@
+/* The options of a run, completed from its checkpoint, its profile and each other. */
+#include "model/adapt.h"
+#include "options/profile.h"
+#include "output.h"
+#include "plan/fit.h"
+#include "run/resume.h"
+#include "run/run.h"
+
+int run_starts_from_model(const training_run *r) {
+    return r->options.values[OPTION_MODEL].source > r->options.values[OPTION_INIT].source;
+}
+
+static eitp_status check_start(const training_run *r, eitp_error *error) {
+    const option_set *o = &r->options;
+    option_source model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
+    if (!model && !init && resume_is_requested(o))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "no checkpoint in '%s'; give --model or --init to start a new run", r->directory);
+    if (!model && !init)
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "--model or --init is required: a model directory to start from, or a shape with random weights as in "
+            "--init tiny");
+    if (model && model == init)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--model and --init cannot be used together: start from a model, or from random weights");
+    if (run_starts_from_model(r) && options_is_explicit(o, OPTION_VOCAB_SIZE))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--vocab-size requires --init; the model of --model has a vocabulary");
+    if (!options_has(o, OPTION_DATA))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--data is required: text files, directories of them, or a token file");
+    return EITP_OK;
+}
+
+static eitp_status check_schedule(const option_set *o, eitp_error *error) {
+    const option_source ratio = o->values[OPTION_WARMUP_RATIO].source, steps = o->values[OPTION_WARMUP_STEPS].source;
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_status status = options_to_config(o, &config, error);
+    if (status)
+        return status;
+    if (ratio && ratio == steps && options_number(o, OPTION_WARMUP_RATIO) > 0 && config.schedule.warmup > 0)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--warmup-ratio and --warmup-steps cannot be used together; give one of them");
+    if (options_is_explicit(o, OPTION_LR_CYCLES) && config.schedule.cycles > 1 &&
+        config.schedule.kind != EITP_SCHEDULE_COSINE_WITH_RESTARTS)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--lr-cycles requires --lr-schedule cosine_with_restarts (got %s)",
+                            options_text(o, OPTION_LR_SCHEDULE));
+    return EITP_OK;
+}
+
+eitp_status run_check_options(const training_run *r, eitp_error *error) {
+    const option_set *o = &r->options;
+    eitp_status status = adapt_check(o, r->checkpoint || run_starts_from_model(r), error);
+    if (status)
+        return status;
+    status = r->checkpoint ? resume_check(r, error) : check_start(r, error);
+    if (!status && options_integer(o, OPTION_PATIENCE) && !options_integer(o, OPTION_EVAL_STEPS) &&
+        !options_has(o, OPTION_EVAL_EVERY_FRAC))
+        status =
+            command_fail(error, EITP_ERROR_ARGUMENT, "--patience requires evaluations between steps; set --eval-steps");
+    return status;
+}
+
+static double default_rate(const training_run *r) {
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(fit_optimizer(&r->options));
+    int is_fine_tuning = run_starts_from_model(r) && !adapt_is_requested(&r->options);
+    return is_fine_tuning ? optimizer->fine_tuning_rate : optimizer->rate;
+}
+
+/* --warmup-ratio as steps, rounded up; --warmup-steps from a better source stands. */
+static void resolve_warmup(option_set *o, int64_t steps) {
+    const option_source source = o->values[OPTION_WARMUP_RATIO].source;
+    double ratio = options_number(o, OPTION_WARMUP_RATIO);
+    if (ratio > 0 && source >= o->values[OPTION_WARMUP_STEPS].source)
+        options_set_integer(o, OPTION_WARMUP_STEPS, (int64_t)ceil(ratio * (double)steps), source);
+}
+
+/* Other programs' names for where to report. */
+static void resolve_reports(option_set *o) {
+    char text[64];
+    snprintf(text, sizeof text, "%s", options_text(o, OPTION_REPORT_TO));
+    if (!options_choice(o, OPTION_REPORT_TO) && strcmp(text, "jsonl")) {
+        output_warning("report-to %s: steps and evaluations are recorded in metrics.jsonl in the output directory",
+                       text);
+        options_set_text(o, OPTION_REPORT_TO, "jsonl", o->values[OPTION_REPORT_TO].source);
+    }
+}
+
+eitp_status run_resolve(training_run *r, eitp_error *error) {
+    option_set *o = &r->options;
+    eitp_status status;
+    r->directory = command_copy(options_text(o, OPTION_OUTPUT_DIR));
+    status = resume_find_checkpoint(r, error);
+    if (!status && r->checkpoint)
+        status = resume_take_options(r, error);
+    if (status)
+        return status;
+    profile_apply(o);
+    if (!options_has(o, OPTION_LR))
+        options_set_number(o, OPTION_LR, default_rate(r), SOURCE_DEFAULT);
+    options_set_number(o, OPTION_WEIGHT_DECAY, eitp_optimizer_get(fit_optimizer(o))->weight_decay, SOURCE_DEFAULT);
+    if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
+        options_set_integer(o, OPTION_EPOCHS, 1, SOURCE_DEFAULT);
+    status = check_schedule(o, error);
+    if (status)
+        return status;
+    if (!r->checkpoint && options_has(o, OPTION_STEPS))
+        resolve_warmup(o, options_integer(o, OPTION_STEPS));
+    resolve_reports(o);
+    status = options_reconcile(o, error);
+    /* A run that is resumed keeps its data. */
+    if (!status && !r->checkpoint && !options_choice(o, OPTION_EVAL))
+        options_set_number(o, OPTION_VAL_FRACTION, 0, SOURCE_DEFAULT);
+    return status;
+}
