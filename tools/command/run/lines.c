@@ -11,6 +11,12 @@
 
 /* ---- Lines ---- */
 
+/* What it trains for, as in --task. */
+static const char *task_name(const training_run *r) {
+    static const char *const names[] = {"auto", "lm", "mlm", "classify", "tokens", "regress"};
+    return names[r->kind];
+}
+
 static void log_memory(const training_run *r) {
     const eitp_context *context = eitp_training_get_context(r->training);
     const eitp_fit *fit = eitp_training_get_fit(r->training);
@@ -65,7 +71,7 @@ static void log_run(const training_run *r) {
                 (long long)options_integer(o, OPTION_GRAD_ACCUM));
     adapt_log(model);
     if (r->kind != EITP_TASK_LANGUAGE)
-        output_info("task: %s%s", run_task_name(r),
+        output_info("task: %s%s", task_name(r),
                     options_choice(o, OPTION_TASK) ? "" : " (inferred; override with --task)");
     if (r->checkpoint && r->resumed.step < r->steps)
         output_info("resuming from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,

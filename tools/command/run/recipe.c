@@ -1,8 +1,12 @@
 #include "run/recipe.h"
 
+#include "files.h"
+#include "options/profile.h"
 #include "options/table.h"
 
-/* Settings that one option, or several, stand for in another way: see run.c. */
+/* ---- Settings ---- */
+
+/* Settings that one option, or several, stand for in another way. */
 static int is_set_apart(const char *name) {
     static const char *const names[] = {"model", "init", "output_dir", "steps", "schedule_steps", "last_sample"};
     for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
@@ -46,7 +50,7 @@ static eitp_status set_group(const option_set *o, const eitp_setting_group *grou
     return status;
 }
 
-eitp_status recipe_from_options(const option_set *o, eitp_recipe *recipe, eitp_error *error) {
+static eitp_status from_options(const option_set *o, eitp_recipe *recipe, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
         const eitp_setting_group group = eitp_recipe_group(i);
@@ -55,7 +59,54 @@ eitp_status recipe_from_options(const option_set *o, eitp_recipe *recipe, eitp_e
     return status;
 }
 
-eitp_status recipe_follow_options(const option_set *o, eitp_recipe *recipe, eitp_error *error) {
+/* ---- What several options say ---- */
+
+static void set_run(training_run *r, eitp_run_config *config) {
+    const option_set *o = &r->options;
+    config->directory = r->directory;
+    config->resume = r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE;
+    config->checkpoint = r->checkpoint;
+    /* Options that are not in force have no value: see options_reconcile. */
+    config->eval_steps = options_integer(o, OPTION_EVAL_STEPS);
+    config->save_steps = options_integer(o, OPTION_SAVE_STEPS);
+    config->save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
+    config->metrics = options_choice(o, OPTION_REPORT_TO) == 0;
+    config->listener = r->listener;
+    config->save = run_save_record;
+    config->save_user = r;
+}
+
+/* How long to train: as recorded, or by --steps or --epochs, whichever is from the better source. */
+static void set_length(const training_run *r, eitp_recipe *recipe) {
+    const option_set *o = &r->options;
+    const option_source steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
+    const eitp_trainer_config *recorded = &r->resumed.config;
+    recipe->run.steps = steps >= epochs ? options_integer(o, OPTION_STEPS) : 0;
+    recipe->trainer.last_sample = 0;
+    if (r->checkpoint && steps <= SOURCE_CHECKPOINT && epochs <= SOURCE_CHECKPOINT && recorded->schedule.steps) {
+        recipe->run.steps = recorded->schedule.steps;
+        recipe->trainer.last_sample = recorded->last_sample;
+    }
+    if (o->values[OPTION_WARMUP_RATIO].source < o->values[OPTION_WARMUP_STEPS].source)
+        recipe->warmup_ratio = 0;
+}
+
+/* Where the weights come from. A resumed run has its own; it needs --model for those that adapters belong to. */
+static void set_model(const training_run *r, eitp_model_recipe *model) {
+    const option_set *o = &r->options;
+    const int is_explicit = !r->checkpoint || options_is_explicit(o, OPTION_DROPOUT);
+    model->directory = r->model_directory;
+    model->shape = r->checkpoint || run_starts_from_model(r) ? NULL : options_text(o, OPTION_INIT);
+    model->dropout = options_has(o, OPTION_DROPOUT) && is_explicit ? options_number(o, OPTION_DROPOUT) : -1;
+    if (r->checkpoint && !options_is_explicit(o, OPTION_TOKENIZER))
+        model->tokenizer = NULL;
+    /* Of a model in a directory they are compared: see read_shape. */
+    if (!model->shape)
+        model->vocabulary = model->layers = model->heads = model->width = model->positions = 0;
+}
+
+eitp_status recipe_follow_options(training_run *r, eitp_recipe *recipe, eitp_error *error) {
+    const option_set *o = &r->options;
     static const char *const names[] = {"memory", "trainer", "run", "length"};
     eitp_status status = EITP_OK;
     for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
@@ -67,5 +118,27 @@ eitp_status recipe_follow_options(const option_set *o, eitp_recipe *recipe, eitp
     }
     if (options_has(o, OPTION_BLOCK_SIZE))
         recipe->task.block_size = options_integer(o, OPTION_BLOCK_SIZE);
+    recipe->memory.least = profile_takes_least(o);
+    set_run(r, &recipe->run);
+    set_length(r, recipe);
+    return status;
+}
+
+eitp_status recipe_describe(training_run *r, eitp_recipe *recipe,
+                            int (*progress)(void *user, const eitp_training_progress *progress), eitp_error *error) {
+    eitp_status status;
+    *recipe = eitp_recipe_default();
+    status = from_options(&r->options, recipe, error);
+    recipe->context.host = command_host();
+    recipe->memory.least = profile_takes_least(&r->options);
+    recipe->data.input = files_input();
+    recipe->data.holds_out_only = options_choice(&r->options, OPTION_EVAL) == 0;
+    recipe->data.rereads[EITP_TRAINING] = options_is_explicit(&r->options, OPTION_DATA);
+    recipe->data.rereads[EITP_VALIDATION] = options_is_explicit(&r->options, OPTION_VAL_DATA);
+    recipe->progress = progress;
+    recipe->progress_user = r;
+    set_model(r, &recipe->model);
+    set_run(r, &recipe->run);
+    set_length(r, recipe);
     return status;
 }

@@ -2,15 +2,16 @@
 #ifndef COMMAND_RUN_RECIPE_H
 #define COMMAND_RUN_RECIPE_H
 
-#include "options/options.h"
+#include "run/run.h"
 
 EITP_BEGIN_DECLARATIONS
 
-/* Sets what the options have values for. Texts belong to the options. */
-eitp_status recipe_from_options(const option_set *o, eitp_recipe *recipe, eitp_error *error);
+/* The recipe of the options, which its texts belong to. `progress` is called with the run. */
+eitp_status recipe_describe(training_run *r, eitp_recipe *recipe,
+                            int (*progress)(void *user, const eitp_training_progress *progress), eitp_error *error);
 
-/* The same for what may change after a training was opened: memory, trainer, run, lengths and the block size. */
-eitp_status recipe_follow_options(const option_set *o, eitp_recipe *recipe, eitp_error *error);
+/* Sets what may change after a training was opened: memory, trainer, run, lengths and the block size. */
+eitp_status recipe_follow_options(training_run *r, eitp_recipe *recipe, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

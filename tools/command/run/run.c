@@ -5,7 +5,6 @@
 #include "data/permissions.h"
 #include "files.h"
 #include "model/adapt.h"
-#include "model/hub.h"
 #include "model/model.h"
 #include "options/profile.h"
 #include "output.h"
@@ -15,11 +14,6 @@
 #include "run/recipe.h"
 #include "run/resume_changes.h"
 #include "task/task.h"
-
-const char *run_task_name(const training_run *r) {
-    static const char *const names[] = {"auto", "lm", "mlm", "classify", "tokens", "regress"};
-    return names[r->kind];
-}
 
 /* ---- Progress ---- */
 
@@ -54,70 +48,6 @@ static int show_progress(void *user, const eitp_training_progress *progress) {
     return process_stop_signal();
 }
 
-/* ---- The recipe ---- */
-
-static void set_run(training_run *r, eitp_run_config *config) {
-    const option_set *o = &r->options;
-    config->directory = r->directory;
-    config->resume = r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE;
-    config->checkpoint = r->checkpoint;
-    /* Options that are not in force have no value: see options_reconcile. */
-    config->eval_steps = options_integer(o, OPTION_EVAL_STEPS);
-    config->save_steps = options_integer(o, OPTION_SAVE_STEPS);
-    config->save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
-    config->metrics = options_choice(o, OPTION_REPORT_TO) == 0;
-    config->listener = r->listener;
-    config->save = run_save_record;
-    config->save_user = r;
-}
-
-/* How long to train: as recorded, or by --steps or --epochs, whichever is from the better source. */
-static void set_length(const training_run *r, eitp_recipe *recipe) {
-    const option_set *o = &r->options;
-    const option_source steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
-    const eitp_trainer_config *recorded = &r->resumed.config;
-    recipe->run.steps = steps >= epochs ? options_integer(o, OPTION_STEPS) : 0;
-    recipe->trainer.last_sample = 0;
-    if (r->checkpoint && steps <= SOURCE_CHECKPOINT && epochs <= SOURCE_CHECKPOINT && recorded->schedule.steps) {
-        recipe->run.steps = recorded->schedule.steps;
-        recipe->trainer.last_sample = recorded->last_sample;
-    }
-    if (o->values[OPTION_WARMUP_RATIO].source < o->values[OPTION_WARMUP_STEPS].source)
-        recipe->warmup_ratio = 0;
-}
-
-/* Where the weights come from. A resumed run has its own; it needs --model for those that adapters belong to. */
-static void set_model(const training_run *r, eitp_model_recipe *model) {
-    const option_set *o = &r->options;
-    const int is_explicit = !r->checkpoint || options_is_explicit(o, OPTION_DROPOUT);
-    model->directory = r->model_directory;
-    model->shape = r->checkpoint || run_starts_from_model(r) ? NULL : options_text(o, OPTION_INIT);
-    model->dropout = options_has(o, OPTION_DROPOUT) && is_explicit ? options_number(o, OPTION_DROPOUT) : -1;
-    if (r->checkpoint && !options_is_explicit(o, OPTION_TOKENIZER))
-        model->tokenizer = NULL;
-    /* Of a model in a directory they are compared: see read_shape. */
-    if (!model->shape)
-        model->vocabulary = model->layers = model->heads = model->width = model->positions = 0;
-}
-
-static eitp_status describe(training_run *r, eitp_recipe *recipe, eitp_error *error) {
-    eitp_status status;
-    *recipe = eitp_recipe_default();
-    status = recipe_from_options(&r->options, recipe, error);
-    recipe->context.host = command_host();
-    recipe->memory.least = profile_takes_least(&r->options);
-    recipe->data.input = files_input();
-    recipe->data.holds_out_only = options_choice(&r->options, OPTION_EVAL) == 0;
-    recipe->data.rereads[EITP_TRAINING] = options_is_explicit(&r->options, OPTION_DATA);
-    recipe->data.rereads[EITP_VALIDATION] = options_is_explicit(&r->options, OPTION_VAL_DATA);
-    recipe->progress = show_progress;
-    recipe->progress_user = r;
-    set_model(r, &recipe->model);
-    set_run(r, &recipe->run);
-    set_length(r, recipe);
-    return status;
-}
-
 /* ---- Model ---- */
 
 /* What --model means: its path, or a directory of the hub's cache; absolute for adapters, which are saved with it. */
@@ -145,7 +75,7 @@ static eitp_status read_shape(training_run *r, eitp_error *error) {
     eitp_recipe recipe;
     eitp_status status = find_model(r, error);
     if (!status)
-        status = describe(r, &recipe, error);
+        status = recipe_describe(r, &recipe, show_progress, error);
     if (!status)
         status = eitp_recipe_read_shape(&recipe, &r->shape, &r->kind, error);
     if (!status && !recipe.model.shape)
@@ -195,7 +125,7 @@ static eitp_status prepare_directory(training_run *r, eitp_error *error) {
 /* Packed texts are for those who may read the texts. */
 static eitp_status open_training(training_run *r, eitp_error *error) {
     eitp_recipe recipe;
-    eitp_status status = describe(r, &recipe, error);
+    eitp_status status = recipe_describe(r, &recipe, show_progress, error);
     const mode_t before = permissions_lower(&r->options, OPTION_DATA, r->directory);
     if (options_has(&r->options, OPTION_VAL_DATA))
         permissions_lower(&r->options, OPTION_VAL_DATA, r->directory);
@@ -238,10 +168,7 @@ static eitp_status plan(training_run *r, eitp_error *error) {
         options_integer(o, OPTION_BLOCK_SIZE) > positions)
         options_set_integer(o, OPTION_BLOCK_SIZE, positions, SOURCE_DEFAULT);
     if (!status)
-        status = recipe_follow_options(o, recipe, error);
-    recipe->memory.least = profile_takes_least(o);
-    set_run(r, &recipe->run);
-    set_length(r, recipe);
+        status = recipe_follow_options(r, recipe, error);
     process_cancel_on_stop(PROCESS_CANCEL_ALL);
     if (!status)
         status = eitp_training_plan(r->training, &r->choice, error);

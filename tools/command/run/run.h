@@ -46,9 +46,6 @@ void run_complete_options(training_run *r);
 /* Everything else: directory, model, data, trainer, run.json. The caller sets `listener` before. */
 eitp_status run_prepare(training_run *r, eitp_error *error);
 
-/* The name of what it trains for, as in --task. */
-const char *run_task_name(const training_run *r);
-
 /* The first lines of the log. */
 void run_log(const training_run *r);
 
