@@ -380,6 +380,7 @@
  *   src/train/train.h
  *  eitp_term_report                        A loss term of a step
  *  eitp_step_report                        The result of a step
+ *  eitp_plateau_config                     When EITP_SCHEDULE_PLATEAU reduces the learning rate
  *  eitp_trainer_config                     Start from eitp_trainer_config_default()
  *  eitp_trainer
  *  eitp_step_shape                         How a step is split: batch_size grad_accum samples, of which a pass ...
@@ -779,6 +780,7 @@
  *  eitp_trainer_micro_batches_per_pass     The same as eitp_trainer_shape(trainer).micro_batches_per_pass
  *  eitp_trainer_statistics                 Memory and arithmetic of one training pass; all 0 for NULL
  *  eitp_trainer_evaluate                   Evaluates `samples` validation samples of the task; 0, or more than ...
+ *  eitp_trainer_report_validation          Tells the trainer the validation loss after its last step, by which ...
  *  eitp_trainer_has_metric                 True if evaluations of the trainer have a loss term or a metric of this ...
  *  eitp_trainer_metric_direction           Which values of "loss", a loss term or a metric are better
  *  eitp_evaluate                           Evaluates `samples` samples of a split of a task without a trainer, ...
@@ -2530,15 +2532,17 @@ EITP_API eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimize
 typedef enum eitp_schedule_kind {
     EITP_SCHEDULE_CONSTANT = 0,
     EITP_SCHEDULE_LINEAR = 1,
-    EITP_SCHEDULE_COSINE = 2,              /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
-    EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3 /* the same with restarts, in cycles of equal length */
+    EITP_SCHEDULE_COSINE = 2,               /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
+    EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3, /* the same with restarts, in cycles of equal length */
+    EITP_SCHEDULE_PLATEAU = 4 /* reduced when the validation loss has stopped improving: see eitp_plateau_config */
 } eitp_schedule_kind;
 
 /*
  * The learning rate of step s, counted from 1. In the first `warmup` steps it is peak * s / warmup. Then, with p = (s -
  * 1 - warmup) / (steps - warmup), at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
  * (peak - final) (1 + cos(pi p)) / 2; cosine with restarts, the cosine of the fractional part of cycles * p, and
- * `final` once p is 1.
+ * `final` once p is 1. The rate of EITP_SCHEDULE_PLATEAU depends on evaluations, which a trainer counts: here it is
+ * the peak, from which the trainer reduces it, and `final` is the lowest rate that it reduces to.
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;
@@ -4174,6 +4178,20 @@ typedef struct eitp_step_report {
 /* The largest arena, gradients excluded, that the trainer accepts when it chooses micro_batches_per_pass. */
 #define EITP_PASS_BYTES ((size_t)768 << 20)
 
+/*
+ * When EITP_SCHEDULE_PLATEAU reduces the learning rate. Evaluations are counted as torch.optim.lr_scheduler's
+ * ReduceLROnPlateau counts them in mode "min" with a relative threshold: an evaluation is an improvement if its loss is
+ * below best * (1 - threshold), and is then the best. More than `patience` others in a row multiply the rate by
+ * `factor`; the count then starts again. The rate never falls below schedule.final, and reductions by less than 1e-8
+ * are not made. A loss that is not finite is not an improvement. Evaluations during the warm-up do not count.
+ */
+typedef struct eitp_plateau_config {
+    double factor;    /* 0 or more, below 1 */
+    int64_t patience; /* evaluations in a row without improvement that are tolerated; 0 or more */
+    double threshold; /* smallest relative improvement; 0 or more, below 1 */
+    int64_t cooldown; /* evaluations after a reduction that are not counted as failures; 0 or more */
+} eitp_plateau_config;
+
 /* Start from eitp_trainer_config_default(). The struct is copied; `user` must outlive the trainer. */
 typedef struct eitp_trainer_config {
     int64_t batch_size;   /* samples per micro-batch, at least 1 */
@@ -4196,6 +4214,7 @@ typedef struct eitp_trainer_config {
      * sets `loss_scale` and `unique` itself. */
     eitp_optimizer_config optimizer_config;
     eitp_schedule schedule;
+    eitp_plateau_config plateau; /* of EITP_SCHEDULE_PLATEAU; see eitp_trainer_report_validation */
     /*
      * Layer-wise learning-rate decay (Clark et al., "ELECTRA", arXiv 2003.10555): the learning rate of what is above
      * the blocks is that of the schedule, and from there down each block and then the embeddings have that of the one
@@ -4241,7 +4260,8 @@ typedef struct eitp_trainer_config {
 } eitp_trainer_config;
 
 /* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5
-   for all layers, shuffled windows, no workers, prefetch 2. */
+   for all layers, plateaus with PyTorch's factor 0.1, patience 10, threshold 1e-4 and no cooldown, shuffled windows, no
+   workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
@@ -4330,6 +4350,15 @@ typedef struct eitp_evaluation {
  */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
+
+/*
+ * Tells the trainer the validation loss after its last step, by which EITP_SCHEDULE_PLATEAU sets the learning rate of
+ * the steps that follow; with another schedule, or with `rate`, nothing happens. eitp_run_train calls it after each
+ * evaluation. A program with its own loop calls it after eitp_trainer_evaluate; any number of which lower is better
+ * will do. Checkpoints hold what was counted, so save after the call. Only the first call after a step counts. Returns
+ * 1 if the learning rate was reduced, which is logged; 0 otherwise, and for NULL.
+ */
+EITP_API int eitp_trainer_report_validation(eitp_trainer *trainer, double loss);
 
 /*
  * True if evaluations of the trainer have a loss term or a metric of this name, or if the name is "loss". False for
@@ -4832,8 +4861,8 @@ EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
  *
  * On success, and after EITP_ERROR_PRESSURE, there is a checkpoint of the last step, unless the run was stopped before
  * step 1. After any other error there is one of the last completed step, unless the trainer is torn, the model is
- * ruined, or saving fails. EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best,
- * patience or steps do not fit the trainer.
+ * ruined, or saving fails. EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, keep_best,
+ * patience or steps do not fit the trainer, or EITP_SCHEDULE_PLATEAU would get no evaluations between steps.
  *
  * A ruined model is never saved under a name that a resume takes, and older checkpoints stay. A model is ruined if a
  * weight is not finite, if the last steps were not applied because their numbers were not finite, if the optimizer's
@@ -11854,6 +11883,39 @@ EITP__PRIVATE void eitp__spikes_write(const eitp__spikes *spikes, eitp__buffer *
 EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__json *state, eitp_error *error);
 /* <<src/train/spikes.h */
 
+/* >>src/train/plateau.h */
+/*
+ * EITP_SCHEDULE_PLATEAU: what the trainer remembers of evaluations, and the learning rate that follows. The rule is
+ * that of PyTorch's ReduceLROnPlateau (mode "min", threshold_mode "rel", eps 1e-8).
+ *
+ * The state has the product of all reductions, not the rate: a resumed run with another peak keeps what it learned.
+ */
+
+typedef struct eitp__plateau {
+    double best;            /* the loss of the last improvement; HUGE_VAL: none */
+    double scale;           /* the product of the factors of all reductions */
+    int64_t failures;       /* evaluations in a row without improvement that count */
+    int64_t cooldown;       /* coming evaluations that do not count as failures */
+    int64_t evaluated_step; /* the step of the last evaluation; -1: none */
+} eitp__plateau;
+
+EITP__PRIVATE void eitp__plateau_init(eitp__plateau *plateau);
+
+/* Counts the evaluation after a step. Returns the number of evaluations without improvement after which it reduced the
+   learning rate; 0 if it did not. */
+EITP__PRIVATE int64_t eitp__plateau_add(eitp__plateau *plateau, const eitp_plateau_config *config,
+                                        const eitp_schedule *schedule, int64_t step, double loss);
+
+/* The learning rate of a step, of any schedule: that of eitp_schedule_rate, or of the reductions if it is lower. */
+EITP__PRIVATE double eitp__plateau_rate(const eitp__plateau *plateau, const eitp_schedule *schedule, int64_t step);
+
+/* Adds the member "plateau" of a checkpoint's state. */
+EITP__PRIVATE void eitp__plateau_write(const eitp__plateau *plateau, eitp__buffer *text);
+
+/* Reads it from a state; without it, there were no evaluations. */
+EITP__PRIVATE eitp_status eitp__plateau_read(eitp__plateau *plateau, const eitp__json *state, eitp_error *error);
+/* <<src/train/plateau.h */
+
 /* >>src/train/trainer.h */
 /* The trainer, as its steps, shrinking and checkpoints share it. */
 
@@ -11865,6 +11927,7 @@ struct eitp_trainer {
     int64_t scale_steps; /* since the loss scale changed */
     int64_t skipped;     /* steps that were not applied because of it */
     eitp__spikes spikes;
+    eitp__plateau plateau;
     int64_t step;                  /* steps made */
     int torn;                      /* see eitp_trainer_is_torn */
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
@@ -11878,6 +11941,12 @@ static inline EITP__UNUSED const eitp_task *eitp__trainer_task(const eitp_traine
 static inline EITP__UNUSED const eitp_trainer_config *eitp__trainer_config(const eitp_trainer *trainer) {
     return &trainer->plans.config;
 }
+
+/* True if evaluations set the learning rate. */
+EITP__PRIVATE int eitp__trainer_follows_plateau(const eitp_trainer *trainer);
+
+/* True if the learning rate of the next step depends on an evaluation that was not reported. */
+EITP__PRIVATE int eitp__trainer_lacks_evaluation(const eitp_trainer *trainer);
 
 /* Checks the bounds of every setting, and those that depend on another one. */
 EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config *config, eitp_error *error);
@@ -11966,6 +12035,7 @@ typedef struct eitp__state {
     int64_t scale_steps, skipped;
     double loss_scale;
     eitp__spikes spikes;
+    eitp__plateau plateau;
     int64_t model_checksum, optimizer_checksum;
     int64_t base_checksum;   /* of the frozen weights of adapters */
     int64_t others_checksum; /* of parameters trained in addition to adapters; -1: none */
@@ -35234,6 +35304,7 @@ double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
         cycles = schedule->cycles > 1 ? (double)schedule->cycles : 1;
         return progress < 1 ? eitp__cosine_decay(schedule->peak, schedule->final, fmod(cycles * progress, 1))
                             : schedule->final;
+    case EITP_SCHEDULE_PLATEAU: /* the trainer reduces it */
     case EITP_SCHEDULE_CONSTANT:
     default:
         return schedule->peak;
@@ -55970,6 +56041,91 @@ EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__js
 }
 /* <<src/train/spikes.c */
 
+/* >>src/train/plateau.c */
+EITP__PRIVATE void eitp__plateau_init(eitp__plateau *plateau) {
+    memset(plateau, 0, sizeof *plateau);
+    plateau->best = HUGE_VAL;
+    plateau->scale = 1;
+    plateau->evaluated_step = -1;
+}
+
+/* The rate after reductions. One below `final` from the start is not raised. */
+static double eitp__plateau_limit(const eitp_schedule *schedule, double scale) {
+    const double reduced = schedule->peak * scale;
+    const double limit = reduced > schedule->final ? reduced : schedule->final;
+    return limit < schedule->peak ? limit : schedule->peak;
+}
+
+/* Returns 0 if the rate is as low as it gets. */
+static int eitp__plateau_reduce(eitp__plateau *plateau, double factor, const eitp_schedule *schedule) {
+    const double smallest = 1e-8, scale = plateau->scale * factor;
+    if (!(eitp__plateau_limit(schedule, plateau->scale) - eitp__plateau_limit(schedule, scale) > smallest))
+        return 0;
+    plateau->scale = scale;
+    return 1;
+}
+
+EITP__PRIVATE int64_t eitp__plateau_add(eitp__plateau *plateau, const eitp_plateau_config *config,
+                                        const eitp_schedule *schedule, int64_t step, double loss) {
+    int64_t failures;
+    plateau->evaluated_step = step;
+    if (step < schedule->warmup)
+        return 0;
+    plateau->failures++;
+    if (isfinite(loss) && loss < plateau->best * (1 - config->threshold)) {
+        plateau->best = loss;
+        plateau->failures = 0;
+    }
+    if (plateau->cooldown > 0) {
+        plateau->cooldown--;
+        plateau->failures = 0;
+    }
+    failures = plateau->failures;
+    if (failures <= config->patience)
+        return 0;
+    plateau->failures = 0;
+    plateau->cooldown = config->cooldown;
+    return eitp__plateau_reduce(plateau, config->factor, schedule) ? failures : 0;
+}
+
+EITP__PRIVATE double eitp__plateau_rate(const eitp__plateau *plateau, const eitp_schedule *schedule, int64_t step) {
+    const double rate = eitp_schedule_rate(schedule, step);
+    double limit;
+    if (schedule->kind != EITP_SCHEDULE_PLATEAU)
+        return rate;
+    /* A warm-up can only follow a reduction if a resumed run has made it longer. */
+    limit = eitp__plateau_limit(schedule, plateau->scale);
+    return rate < limit ? rate : limit;
+}
+
+/* ---- In a checkpoint ---- */
+
+EITP__PRIVATE void eitp__plateau_write(const eitp__plateau *plateau, eitp__buffer *text) {
+    eitp__buffer_add_text(text, "  \"plateau\": {\"best\": ");
+    eitp__json_write_number(text, plateau->best); /* null: none */
+    eitp__buffer_add_text(text, ", \"scale\": ");
+    eitp__json_write_number(text, plateau->scale);
+    eitp__buffer_format(text, ", \"failures\": %lld, \"cooldown\": %lld, \"evaluated_step\": %lld},\n",
+                        (long long)plateau->failures, (long long)plateau->cooldown, (long long)plateau->evaluated_step);
+}
+
+EITP__PRIVATE eitp_status eitp__plateau_read(eitp__plateau *plateau, const eitp__json *state, eitp_error *error) {
+    const eitp__json *object = eitp__json_member(state, "plateau");
+    eitp_status status;
+    eitp__plateau_init(plateau);
+    status = eitp__json_get_number(object, "best", -HUGE_VAL, HUGE_VAL, &plateau->best, error);
+    if (!status)
+        status = eitp__json_get_number(object, "scale", 0, 1, &plateau->scale, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "failures", 0, INT64_MAX - 1, &plateau->failures, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "cooldown", 0, INT64_MAX, &plateau->cooldown, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "evaluated_step", -1, INT64_MAX, &plateau->evaluated_step, error);
+    return status;
+}
+/* <<src/train/plateau.c */
+
 /* >>src/train/trainer_config.c */
 #define EITP__TRAINER_SETTING(member, name, kind, value, min, max, flags, difference, choices, help)                   \
     EITP__SETTING(eitp_trainer_config, , member, name, kind, value, min, max, flags, difference, choices, help)
@@ -55991,10 +56147,24 @@ static const eitp_setting eitp__trainer_settings[] = {
                           "seed of dropout and shuffling"),
     EITP__TRAINER_SETTING(shuffle, "shuffle", CHOICE, EITP_SHUFFLE_WINDOWS, 0, 1, 0, REFUSED, "none windows",
                           "order of the training windows in an epoch"),
-    EITP__TRAINER_SETTING(schedule.kind, "lr_schedule", CHOICE, EITP_SCHEDULE_CONSTANT, 0, 3, 0, LOGGED,
-                          "constant linear cosine cosine_with_restarts", "learning rate schedule after warm-up"),
+    EITP__TRAINER_SETTING(schedule.kind, "lr_schedule", CHOICE, EITP_SCHEDULE_CONSTANT, 0, 4, 0, LOGGED,
+                          "constant linear cosine cosine_with_restarts plateau",
+                          "learning rate schedule after warm-up; plateau: reduce the rate when the validation loss has "
+                          "stopped improving"),
     EITP__TRAINER_SETTING(schedule.cycles, "lr_cycles", INTEGER, 1, 1, EITP__LARGEST_COUNT, EITP_SETTING_OPTIONAL,
                           LOGGED, NULL, "cycles of cosine_with_restarts"),
+    EITP__TRAINER_SETTING(plateau.factor, "plateau_factor", NUMBER, 0.1, 0, 1,
+                          EITP_SETTING_OPTIONAL | EITP_SETTING_BELOW, LOGGED, NULL,
+                          "factor by which plateau reduces the learning rate"),
+    EITP__TRAINER_SETTING(plateau.patience, "plateau_patience", INTEGER, 10, 0, EITP__LARGEST_COUNT,
+                          EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                          "plateau reduces the rate after more than N evaluations in a row without improvement"),
+    EITP__TRAINER_SETTING(plateau.threshold, "plateau_threshold", NUMBER, 1e-4, 0, 1,
+                          EITP_SETTING_OPTIONAL | EITP_SETTING_BELOW, LOGGED, NULL,
+                          "smallest improvement of the validation loss that counts for plateau, as a fraction of it"),
+    EITP__TRAINER_SETTING(plateau.cooldown, "plateau_cooldown", INTEGER, 0, 0, EITP__LARGEST_COUNT,
+                          EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                          "evaluations after a reduction before plateau counts again"),
     EITP__TRAINER_SETTING(schedule.warmup, "warmup_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                           "steps over which the learning rate rises to its peak"),
     EITP__TRAINER_SETTING(schedule.steps, "schedule_steps", INTEGER, 0, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
@@ -56014,7 +56184,7 @@ static const eitp_setting eitp__trainer_settings[] = {
                           LOGGED, NULL,
                           "factor of the learning rate from each layer to the one below it; 1: the same for all"),
     EITP__TRAINER_SETTING(schedule.final, "final_lr", NUMBER, 0, 0, 1000, 0, LOGGED, NULL,
-                          "learning rate at the end of the schedule"),
+                          "learning rate at the end of the schedule; with plateau, the lowest one"),
 };
 
 const eitp_setting *eitp_trainer_settings(size_t *count) {
@@ -56118,6 +56288,7 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
         return eitp__fail_memory(error, sizeof *created, "a trainer");
     created->host = host;
     created->loss_scale = eitp_context_precision(task->context) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
+    eitp__plateau_init(&created->plateau);
     eitp__step_plans_init(&created->plans, task, config, 0);
     status = eitp__readers_create(&host, config->data_workers, &created->readers, error);
     if (!status)
@@ -56331,8 +56502,10 @@ static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
                    (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
-static double eitp__learning_rate(const eitp_trainer_config *config, int64_t step) {
-    return config->rate ? config->rate(config->user, step) : eitp_schedule_rate(&config->schedule, step);
+static double eitp__learning_rate(const eitp_trainer *trainer, int64_t step) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    return config->rate ? config->rate(config->user, step)
+                        : eitp__plateau_rate(&trainer->plateau, &config->schedule, step);
 }
 
 static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
@@ -56343,7 +56516,7 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     const float bound = isfinite(trainer->spikes.norms.limit) ? (float)trainer->spikes.norms.limit : 0;
     int64_t key[3];
     eitp_status status;
-    report->learning_rate = eitp__learning_rate(&plans->config, report->step);
+    report->learning_rate = eitp__learning_rate(trainer, report->step);
     rate_and_step[0] = (float)report->learning_rate;
     rate_and_step[1] = (float)report->step;
     key[0] = (int64_t)plans->config.seed;
@@ -56468,6 +56641,31 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
         return status;
     return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, samples, trainer->plans.config.seed,
                                trainer->step, evaluation, error);
+}
+
+EITP__PRIVATE int eitp__trainer_follows_plateau(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    return config->schedule.kind == EITP_SCHEDULE_PLATEAU && !config->rate;
+}
+
+EITP__PRIVATE int eitp__trainer_lacks_evaluation(const eitp_trainer *trainer) {
+    return eitp__trainer_follows_plateau(trainer) && trainer->plateau.evaluated_step != trainer->step;
+}
+
+int eitp_trainer_report_validation(eitp_trainer *trainer, double loss) {
+    const eitp_trainer_config *config;
+    int64_t evaluations;
+    if (!trainer || !eitp__trainer_lacks_evaluation(trainer))
+        return 0;
+    config = &trainer->plans.config;
+    evaluations = eitp__plateau_add(&trainer->plateau, &config->plateau, &config->schedule, trainer->step, loss);
+    if (!evaluations)
+        return 0;
+    eitp__log_line(&trainer->host, EITP_LOG_INFO,
+                   "learning rate reduced to %g: no improvement of the validation loss in %lld evaluation%s",
+                   eitp__plateau_rate(&trainer->plateau, &config->schedule, trainer->step + 1), (long long)evaluations,
+                   evaluations == 1 ? "" : "s");
+    return 1;
 }
 
 /* True if the task has a loss term or a metric of this name, or if the name is "loss". */
@@ -56753,6 +56951,7 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
     state->scale_steps = trainer->scale_steps;
     state->skipped = trainer->skipped;
     state->spikes = trainer->spikes;
+    state->plateau = trainer->plateau;
     state->data_hash[0] = (int64_t)(identity.hash & UINT32_MAX);
     state->data_hash[1] = (int64_t)(identity.hash >> 32);
     state->data_first = (int64_t)identity.first;
@@ -56824,6 +57023,8 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
     eitp__write_lora_state(architecture, state, &text);
     eitp__write_initial_shape(state, &text);
     eitp__spikes_write(&state->spikes, &text);
+    if (state->info.config.schedule.kind == EITP_SCHEDULE_PLATEAU)
+        eitp__plateau_write(&state->plateau, &text);
     eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
                          : eitp__write_file(host, path, text.data, text.size, error);
@@ -56948,6 +57149,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__parse_lora_state(root, state, error);
     if (!status)
         status = eitp__spikes_read(&state->spikes, root, error);
+    if (!status)
+        status = eitp__plateau_read(&state->plateau, root, error);
     return status ? status : eitp__parse_initial_shape(root, state, error);
 }
 
@@ -57572,6 +57775,7 @@ static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error)
         trainer->scale_steps = state->scale_steps;
     }
     trainer->spikes = state->spikes;
+    trainer->plateau = state->plateau;
     trainer->torn = 0;
     return EITP_OK;
 }
@@ -61277,8 +61481,8 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
     eitp_status status = EITP_OK;
     if (eitp__run_may_save(run))
         status = eitp__run_write_checkpoint(run, eitp__save_is_counted(run, done), 0, error);
-    run->saves.is_early =
-        run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
+    run->saves.is_early = run->report.saved_step == done && run->report.evaluated_step != done &&
+                          (eitp__run_follows_best(run) || eitp__trainer_follows_plateau(run->trainer));
     if (!status)
         eitp__run_checkpoints_changed(run);
     return status;
@@ -61702,6 +61906,8 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     EITP__EACH_OBSERVER (run, i, after_evaluation) {
         run->observers[i].after_evaluation(run, run->states[i], &run->decision);
     }
+    /* Before a save, which must have what the trainer counts. */
+    eitp_trainer_report_validation(run->trainer, run->report.evaluation.loss);
     status = eitp__run_decided(run, error);
     return status ? status : eitp__save_evaluated(run, error);
 }
@@ -61787,6 +61993,22 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
 
 /* ---- Start ---- */
 
+static int eitp__evaluates_between_steps(const eitp_run_config *config) {
+    return config->eval_steps > 0 || config->eval_epochs > 0;
+}
+
+static eitp_status eitp__run_check_plateau(const eitp_run *run, eitp_error *error) {
+    if (!eitp__trainer_follows_plateau(run->trainer))
+        return EITP_OK;
+    if (!eitp__run_validates(run))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "EITP_SCHEDULE_PLATEAU needs validation data, but the task has none");
+    if (!eitp__evaluates_between_steps(&run->config))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "EITP_SCHEDULE_PLATEAU needs evaluations between steps; set eval_steps or eval_epochs");
+    return EITP_OK;
+}
+
 static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error) {
     const eitp_run_config *config = &run->config;
     if (eitp__run_follows_best(run) && !eitp__run_validates(run))
@@ -61801,10 +62023,10 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
                           "keep_best: metric '%s' has no direction; pass EITP_HIGHER_IS_BETTER or EITP_LOWER_IS_BETTER "
                           "to eitp_pass_metric, or set it in eitp_task_metric",
                           run->keep_best);
-    if (config->patience > 0 && config->eval_steps <= 0 && !(config->eval_epochs > 0))
+    if (config->patience > 0 && !eitp__evaluates_between_steps(config))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "patience needs evaluations between steps; set eval_steps or eval_epochs");
-    return EITP_OK;
+    return eitp__run_check_plateau(run, error);
 }
 
 /* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
@@ -61829,6 +62051,17 @@ static eitp_status eitp__run_begin_observers(eitp_run *run, eitp_error *error) {
     return status ? status : eitp__run_decided(run, error);
 }
 
+/* The checkpoint was written before the evaluation of its step, though the records may have it: it is repeated, and the
+   checkpoint saved again. */
+static void eitp__run_complete_plateau(eitp_run *run) {
+    const int64_t step = run->report.start_step;
+    if (step <= 0 || !eitp__run_validates(run) || !eitp__evaluation_is_due(run, step) ||
+        !eitp__trainer_lacks_evaluation(run->trainer))
+        return;
+    run->saves.is_early = 1;
+    run->report.evaluated_step = -1;
+}
+
 /* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and is missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
@@ -61845,6 +62078,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__run_begin_observers(run, error);
     if (status || !eitp__steps_remain(run))
         return status;
+    eitp__run_complete_plateau(run);
     eitp__async_save_prepare(run);
     eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld", (long long)done + 1);
     if (!eitp__run_validates(run) || report->evaluated_step == done || !eitp__evaluation_is_due(run, done))
@@ -64978,6 +65212,9 @@ eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **traini
 static eitp_status eitp__split_data(eitp_training *training, eitp_error *error) {
     const eitp_run_config *run = &training->recipe.run;
     const eitp_status status = training->kind->split(training, error);
+    if (!status && !training->validates && training->recipe.trainer.schedule.kind == EITP_SCHEDULE_PLATEAU)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "lr_schedule plateau requires validation data; set val_data or val_fraction");
     if (!status && !training->validates && (run->keep_best || run->patience))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "keep_best and patience require validation data; set val_data or val_fraction");

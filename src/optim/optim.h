@@ -120,15 +120,17 @@ EITP_API eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimize
 typedef enum eitp_schedule_kind {
     EITP_SCHEDULE_CONSTANT = 0,
     EITP_SCHEDULE_LINEAR = 1,
-    EITP_SCHEDULE_COSINE = 2,              /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
-    EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3 /* the same with restarts, in cycles of equal length */
+    EITP_SCHEDULE_COSINE = 2,               /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
+    EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3, /* the same with restarts, in cycles of equal length */
+    EITP_SCHEDULE_PLATEAU = 4 /* reduced when the validation loss has stopped improving: see eitp_plateau_config */
 } eitp_schedule_kind;
 
 /*
  * The learning rate of step s, counted from 1. In the first `warmup` steps it is peak * s / warmup. Then, with p = (s -
  * 1 - warmup) / (steps - warmup), at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
  * (peak - final) (1 + cos(pi p)) / 2; cosine with restarts, the cosine of the fractional part of cycles * p, and
- * `final` once p is 1.
+ * `final` once p is 1. The rate of EITP_SCHEDULE_PLATEAU depends on evaluations, which a trainer counts: here it is
+ * the peak, from which the trainer reduces it, and `final` is the lowest rate that it reduces to.
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;

@@ -26,6 +26,7 @@ double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
         cycles = schedule->cycles > 1 ? (double)schedule->cycles : 1;
         return progress < 1 ? eitp__cosine_decay(schedule->peak, schedule->final, fmod(cycles * progress, 1))
                             : schedule->final;
+    case EITP_SCHEDULE_PLATEAU: /* the trainer reduces it */
     case EITP_SCHEDULE_CONSTANT:
     default:
         return schedule->peak;

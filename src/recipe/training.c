@@ -136,6 +136,9 @@ eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **traini
 static eitp_status eitp__split_data(eitp_training *training, eitp_error *error) {
     const eitp_run_config *run = &training->recipe.run;
     const eitp_status status = training->kind->split(training, error);
+    if (!status && !training->validates && training->recipe.trainer.schedule.kind == EITP_SCHEDULE_PLATEAU)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "lr_schedule plateau requires validation data; set val_data or val_fraction");
     if (!status && !training->validates && (run->keep_best || run->patience))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "keep_best and patience require validation data; set val_data or val_fraction");

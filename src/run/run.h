@@ -301,8 +301,8 @@ EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
  *
  * On success, and after EITP_ERROR_PRESSURE, there is a checkpoint of the last step, unless the run was stopped before
  * step 1. After any other error there is one of the last completed step, unless the trainer is torn, the model is
- * ruined, or saving fails. EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best,
- * patience or steps do not fit the trainer.
+ * ruined, or saving fails. EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, keep_best,
+ * patience or steps do not fit the trainer, or EITP_SCHEDULE_PLATEAU would get no evaluations between steps.
  *
  * A ruined model is never saved under a name that a resume takes, and older checkpoints stay. A model is ruined if a
  * weight is not finite, if the last steps were not applied because their numbers were not finite, if the optimizer's

@@ -37,6 +37,8 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     EITP__EACH_OBSERVER (run, i, after_evaluation) {
         run->observers[i].after_evaluation(run, run->states[i], &run->decision);
     }
+    /* Before a save, which must have what the trainer counts. */
+    eitp_trainer_report_validation(run->trainer, run->report.evaluation.loss);
     status = eitp__run_decided(run, error);
     return status ? status : eitp__save_evaluated(run, error);
 }

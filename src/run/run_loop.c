@@ -66,6 +66,22 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
 
 /* ---- Start ---- */
 
+static int eitp__evaluates_between_steps(const eitp_run_config *config) {
+    return config->eval_steps > 0 || config->eval_epochs > 0;
+}
+
+static eitp_status eitp__run_check_plateau(const eitp_run *run, eitp_error *error) {
+    if (!eitp__trainer_follows_plateau(run->trainer))
+        return EITP_OK;
+    if (!eitp__run_validates(run))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "EITP_SCHEDULE_PLATEAU needs validation data, but the task has none");
+    if (!eitp__evaluates_between_steps(&run->config))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "EITP_SCHEDULE_PLATEAU needs evaluations between steps; set eval_steps or eval_epochs");
+    return EITP_OK;
+}
+
 static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error) {
     const eitp_run_config *config = &run->config;
     if (eitp__run_follows_best(run) && !eitp__run_validates(run))
@@ -80,10 +96,10 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
                           "keep_best: metric '%s' has no direction; pass EITP_HIGHER_IS_BETTER or EITP_LOWER_IS_BETTER "
                           "to eitp_pass_metric, or set it in eitp_task_metric",
                           run->keep_best);
-    if (config->patience > 0 && config->eval_steps <= 0 && !(config->eval_epochs > 0))
+    if (config->patience > 0 && !eitp__evaluates_between_steps(config))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "patience needs evaluations between steps; set eval_steps or eval_epochs");
-    return EITP_OK;
+    return eitp__run_check_plateau(run, error);
 }
 
 /* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
@@ -108,6 +124,17 @@ static eitp_status eitp__run_begin_observers(eitp_run *run, eitp_error *error) {
     return status ? status : eitp__run_decided(run, error);
 }
 
+/* The checkpoint was written before the evaluation of its step, though the records may have it: it is repeated, and the
+   checkpoint saved again. */
+static void eitp__run_complete_plateau(eitp_run *run) {
+    const int64_t step = run->report.start_step;
+    if (step <= 0 || !eitp__run_validates(run) || !eitp__evaluation_is_due(run, step) ||
+        !eitp__trainer_lacks_evaluation(run->trainer))
+        return;
+    run->saves.is_early = 1;
+    run->report.evaluated_step = -1;
+}
+
 /* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and is missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
@@ -124,6 +151,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__run_begin_observers(run, error);
     if (status || !eitp__steps_remain(run))
         return status;
+    eitp__run_complete_plateau(run);
     eitp__async_save_prepare(run);
     eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld", (long long)done + 1);
     if (!eitp__run_validates(run) || report->evaluated_step == done || !eitp__evaluation_is_due(run, done))

@@ -123,8 +123,8 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
     eitp_status status = EITP_OK;
     if (eitp__run_may_save(run))
         status = eitp__run_write_checkpoint(run, eitp__save_is_counted(run, done), 0, error);
-    run->saves.is_early =
-        run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
+    run->saves.is_early = run->report.saved_step == done && run->report.evaluated_step != done &&
+                          (eitp__run_follows_best(run) || eitp__trainer_follows_plateau(run->trainer));
     if (!status)
         eitp__run_checkpoints_changed(run);
     return status;

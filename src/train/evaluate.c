@@ -1,4 +1,5 @@
 /* Evaluation of a trainer, and of a task without one. */
+#include "base/log.h"
 #include "train/trainer.h"
 
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
@@ -16,6 +17,31 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
         return status;
     return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, samples, trainer->plans.config.seed,
                                trainer->step, evaluation, error);
+}
+
+EITP__PRIVATE int eitp__trainer_follows_plateau(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    return config->schedule.kind == EITP_SCHEDULE_PLATEAU && !config->rate;
+}
+
+EITP__PRIVATE int eitp__trainer_lacks_evaluation(const eitp_trainer *trainer) {
+    return eitp__trainer_follows_plateau(trainer) && trainer->plateau.evaluated_step != trainer->step;
+}
+
+int eitp_trainer_report_validation(eitp_trainer *trainer, double loss) {
+    const eitp_trainer_config *config;
+    int64_t evaluations;
+    if (!trainer || !eitp__trainer_lacks_evaluation(trainer))
+        return 0;
+    config = &trainer->plans.config;
+    evaluations = eitp__plateau_add(&trainer->plateau, &config->plateau, &config->schedule, trainer->step, loss);
+    if (!evaluations)
+        return 0;
+    eitp__log_line(&trainer->host, EITP_LOG_INFO,
+                   "learning rate reduced to %g: no improvement of the validation loss in %lld evaluation%s",
+                   eitp__plateau_rate(&trainer->plateau, &config->schedule, trainer->step + 1), (long long)evaluations,
+                   evaluations == 1 ? "" : "s");
+    return 1;
 }
 
 /* True if the task has a loss term or a metric of this name, or if the name is "loss". */

@@ -49,6 +49,20 @@ typedef struct eitp_step_report {
 /* The largest arena, gradients excluded, that the trainer accepts when it chooses micro_batches_per_pass. */
 #define EITP_PASS_BYTES ((size_t)768 << 20)
 
+/*
+ * When EITP_SCHEDULE_PLATEAU reduces the learning rate. Evaluations are counted as torch.optim.lr_scheduler's
+ * ReduceLROnPlateau counts them in mode "min" with a relative threshold: an evaluation is an improvement if its loss is
+ * below best * (1 - threshold), and is then the best. More than `patience` others in a row multiply the rate by
+ * `factor`; the count then starts again. The rate never falls below schedule.final, and reductions by less than 1e-8
+ * are not made. A loss that is not finite is not an improvement. Evaluations during the warm-up do not count.
+ */
+typedef struct eitp_plateau_config {
+    double factor;    /* 0 or more, below 1 */
+    int64_t patience; /* evaluations in a row without improvement that are tolerated; 0 or more */
+    double threshold; /* smallest relative improvement; 0 or more, below 1 */
+    int64_t cooldown; /* evaluations after a reduction that are not counted as failures; 0 or more */
+} eitp_plateau_config;
+
 /* Start from eitp_trainer_config_default(). The struct is copied; `user` must outlive the trainer. */
 typedef struct eitp_trainer_config {
     int64_t batch_size;   /* samples per micro-batch, at least 1 */
@@ -71,6 +85,7 @@ typedef struct eitp_trainer_config {
      * sets `loss_scale` and `unique` itself. */
     eitp_optimizer_config optimizer_config;
     eitp_schedule schedule;
+    eitp_plateau_config plateau; /* of EITP_SCHEDULE_PLATEAU; see eitp_trainer_report_validation */
     /*
      * Layer-wise learning-rate decay (Clark et al., "ELECTRA", arXiv 2003.10555): the learning rate of what is above
      * the blocks is that of the schedule, and from there down each block and then the embeddings have that of the one
@@ -116,7 +131,8 @@ typedef struct eitp_trainer_config {
 } eitp_trainer_config;
 
 /* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5
-   for all layers, shuffled windows, no workers, prefetch 2. */
+   for all layers, plateaus with PyTorch's factor 0.1, patience 10, threshold 1e-4 and no cooldown, shuffled windows, no
+   workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
@@ -205,6 +221,15 @@ typedef struct eitp_evaluation {
  */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
+
+/*
+ * Tells the trainer the validation loss after its last step, by which EITP_SCHEDULE_PLATEAU sets the learning rate of
+ * the steps that follow; with another schedule, or with `rate`, nothing happens. eitp_run_train calls it after each
+ * evaluation. A program with its own loop calls it after eitp_trainer_evaluate; any number of which lower is better
+ * will do. Checkpoints hold what was counted, so save after the call. Only the first call after a step counts. Returns
+ * 1 if the learning rate was reduced, which is logged; 0 otherwise, and for NULL.
+ */
+EITP_API int eitp_trainer_report_validation(eitp_trainer *trainer, double loss);
 
 /*
  * True if evaluations of the trainer have a loss term or a metric of this name, or if the name is "loss". False for

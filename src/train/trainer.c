@@ -23,6 +23,7 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
         return eitp__fail_memory(error, sizeof *created, "a trainer");
     created->host = host;
     created->loss_scale = eitp_context_precision(task->context) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
+    eitp__plateau_init(&created->plateau);
     eitp__step_plans_init(&created->plans, task, config, 0);
     status = eitp__readers_create(&host, config->data_workers, &created->readers, error);
     if (!status)

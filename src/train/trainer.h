@@ -4,6 +4,7 @@
 
 #include "base/prefetch.h"
 #include "base/write_behind.h"
+#include "train/plateau.h"
 #include "train/spikes.h"
 #include "train/step_plans.h"
 
@@ -15,6 +16,7 @@ struct eitp_trainer {
     int64_t scale_steps; /* since the loss scale changed */
     int64_t skipped;     /* steps that were not applied because of it */
     eitp__spikes spikes;
+    eitp__plateau plateau;
     int64_t step;                  /* steps made */
     int torn;                      /* see eitp_trainer_is_torn */
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
@@ -28,6 +30,12 @@ static inline EITP__UNUSED const eitp_task *eitp__trainer_task(const eitp_traine
 static inline EITP__UNUSED const eitp_trainer_config *eitp__trainer_config(const eitp_trainer *trainer) {
     return &trainer->plans.config;
 }
+
+/* True if evaluations set the learning rate. */
+EITP__PRIVATE int eitp__trainer_follows_plateau(const eitp_trainer *trainer);
+
+/* True if the learning rate of the next step depends on an evaluation that was not reported. */
+EITP__PRIVATE int eitp__trainer_lacks_evaluation(const eitp_trainer *trainer);
 
 /* Checks the bounds of every setting, and those that depend on another one. */
 EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config *config, eitp_error *error);

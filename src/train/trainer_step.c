@@ -144,8 +144,10 @@ static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
                    (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
-static double eitp__learning_rate(const eitp_trainer_config *config, int64_t step) {
-    return config->rate ? config->rate(config->user, step) : eitp_schedule_rate(&config->schedule, step);
+static double eitp__learning_rate(const eitp_trainer *trainer, int64_t step) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    return config->rate ? config->rate(config->user, step)
+                        : eitp__plateau_rate(&trainer->plateau, &config->schedule, step);
 }
 
 static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
@@ -156,7 +158,7 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     const float bound = isfinite(trainer->spikes.norms.limit) ? (float)trainer->spikes.norms.limit : 0;
     int64_t key[3];
     eitp_status status;
-    report->learning_rate = eitp__learning_rate(&plans->config, report->step);
+    report->learning_rate = eitp__learning_rate(trainer, report->step);
     rate_and_step[0] = (float)report->learning_rate;
     rate_and_step[1] = (float)report->step;
     key[0] = (int64_t)plans->config.seed;

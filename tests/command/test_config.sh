@@ -100,6 +100,13 @@ scheduler.type "cosine" lr-schedule "cosine"
 training.lr_scheduler.name "linear" lr-schedule "linear"
 scheduler.eta_min 0.1 final-lr 0.1
 scheduler.warmup_num_steps 9 warmup-steps 9
+scheduler.type "ReduceLROnPlateau" lr-schedule "plateau"
+lr_scheduler.name "reduce_lr_on_plateau" lr-schedule "plateau"
+lr_scheduler_type "reduce_lr_on_plateau" lr-schedule "plateau"
+lr_scheduler_kwargs.min_lr 0.1 final-lr 0.1
+scheduler.mode "min"
+scheduler.threshold_mode "rel"
+scheduler.monitor "val_loss"
 gradient_clipping 1.5 max-grad-norm 1.5
 training.epochs 2 epochs 2
 trainer.max_epochs 2 epochs 2
@@ -161,6 +168,7 @@ END_OF_NAMES
 for path in eval.batch_size validation.batch-size per_device_eval_batch_size persistent_workers \
     training.dataloader_pin_memory compile empty_cache_every max_split_size_mb use_dynamic_padding \
     model.torch_dtype fp16.loss_scale memory_efficient_attention \
+    scheduler.eps lr_scheduler_kwargs.verbose \
     enable_model_summary sync_batchnorm monitor.verbose monitor.update_frequency monitor.all_freq.eval_log_freq \
     perf_log_freq gpu_log_freq flops_profile_freq lightweight_mode minimal_mode fast_detection \
     disable_metrics_monitoring tensorboard_flush_secs pin_memory; do
@@ -194,6 +202,23 @@ echo '{"optimizer": {"betas": [0.8, 0.95]}}' >nested.json
 sets nested.json <<'END'
 beta1 0.8
 beta2 0.95
+END
+cat >nested.json <<'END'
+{"lr_scheduler": {"name": "ReduceLROnPlateau", "mode": "min", "factor": 0.5, "patience": 3, "threshold": 0.01,
+                  "cooldown": 2, "min_lr": 1e-6}}
+END
+sets nested.json <<'END'
+final-lr 1e-06
+lr-schedule "plateau"
+plateau-factor 0.5
+plateau-patience 3
+plateau-threshold 0.01
+plateau-cooldown 2
+END
+echo '{"lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": {"patience": 4}}' >nested.json
+sets nested.json <<'END'
+lr-schedule "plateau"
+plateau-patience 4
 END
 echo '{"amp": false, "bf16": {"enabled": true}}' >nested.json
 sets nested.json <<'END'
@@ -232,6 +257,8 @@ refuses_line 1:8 "expected a JSON value, found 'foo'" '{"lr": foo}'
 refuses_line 2:2 "expected a JSON value, found the end of the file" '{"lr":\n '
 refuses_line 1:13 "expected ',' or '}' in an object, found '\"'" '{"lr": 1e-3 "x": 2}'
 refuses_text "'fp16' and 'bf16' (line 1) both set --precision" '{"bf16": true, "fp16": true}'
+refuses_line 1 "mode max is not supported: plateau follows the validation loss" '{"lr_scheduler": {"mode": "max"}}'
+refuses_line 1 "monitor accuracy is not supported: plateau follows" '{"scheduler": {"monitor": "accuracy"}}'
 refuses_text "eval no and bad.json:2: eval-steps 5 exclude each other" '{"eval": "no",\n"eval_steps": 5}'
 refuses_text "eval-windows 5 and bad.json:1: eval-frac 0.1 exclude" '{"eval": {"windows": 5}, "limit_val_batches": 0.1}'
 refuses_text "eval-every-frac 500 is out of range; it must be 1e-06 to 1" '{"val_check_interval": 500}'

@@ -165,8 +165,8 @@ refuses 1 "--seed -1 is out of range; it must be at least 0" train --seed -1
 refuses 1 "--steps must be a whole number (got '1.5')" train --steps 1.5
 refuses 1 "--lr must be a number (got 'nan')" train --lr nan
 refuses 1 "--lr must be a number (got '0x10')" train --lr 0x10
-refuses 1 "--lr-schedule: invalid value 'fast' (choose from constant, linear, cosine, cosine_with_restarts)" train \
-    --lr-schedule fast
+refuses 1 "--lr-schedule: invalid value 'fast' (choose from constant, linear, cosine, cosine_with_restarts, plateau)" \
+    train --lr-schedule fast
 refuses 1 "--precision: invalid value 'fp8' (choose from auto, fp32, bf16, fp16)" train --precision fp8
 refuses 1 "must be 0 to grad_accum, which is 2 (got 3)" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
 refuses 1 "'eitp eval' has no option --lr" eval --lr 1

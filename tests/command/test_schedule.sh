@@ -1,10 +1,11 @@
 #!/bin/sh
-# The command: warm-up as a fraction of the steps, and restarts of the learning rate.
+# The command: warm-up as a fraction of the steps, restarts of the learning rate, and its reductions on a plateau.
 . tests/command/command.sh
 
 rates_of() { # directory of a run: the learning rates of its steps
     sed -n 's/.*"lr": \([0-9.e-]*\),.*/\1/p' "$1/metrics.jsonl" | tr '\n' ' '
 }
+validating="$train --lr 8e-3"
 train="$train --val-fraction 0 --lr 8e-3 -q"
 
 exits 0 "--warmup-ratio" $train --steps 8 --warmup-ratio 0.3 --lr-schedule constant --output-dir ratio
@@ -40,5 +41,66 @@ check "resume the restarts: kept" grep -q '"lr_cycles": 4,' restarts/checkpoint-
 refuses 1 "--lr-cycles requires --lr-schedule cosine_with_restarts (got cosine)" $train --lr-schedule cosine \
     --lr-cycles 2 --output-dir gone
 refuses 1 "must be at least 1" $train --lr-cycles 0 --output-dir gone
+
+# ---- plateau ----
+
+# No loss falls by nine tenths, so every second evaluation after the first reduces the rate.
+plateau="$validating --lr-schedule plateau --plateau-patience 1 --plateau-threshold 0.9 --plateau-factor 0.25
+    --final-lr 2e-4 --eval-steps 2 --save-steps 2 --save-total-limit 0"
+exits 0 "plateau" $plateau --steps 12 --output-dir plateau
+check "plateau: the rates" test "$(rates_of plateau)" = \
+    "0.008 0.008 0.008 0.008 0.002 0.002 0.002 0.002 0.0005 0.0005 0.0005 0.0005 "
+grep '^learning rate reduced' err >reductions
+cat >expected <<'END'
+learning rate reduced to 0.002: no improvement of the validation loss in 2 evaluations
+learning rate reduced to 0.0005: no improvement of the validation loss in 2 evaluations
+learning rate reduced to 0.0002: no improvement of the validation loss in 2 evaluations
+END
+check "plateau: each reduction is logged, the last to --final-lr" same reductions expected
+check "plateau: after its evaluation" test "$(grep -A1 '^validation after step 4:' err | tail -1)" = "$(head -1 expected)"
+# Ended after one failure of two, and after a reduction.
+for step in 2 8; do
+    exits 0 "plateau: $step steps" $plateau --steps $step --output-dir ended-$step
+    exits 0 "plateau: resume at $step" train --resume auto --output-dir ended-$step --steps 12 --threads 1
+    check "plateau: the rates of a run resumed at $step" test "$(rates_of ended-$step)" = "$(rates_of plateau)"
+    check "plateau: the bytes of a run resumed at $step" same_checkpoints ended-$step/checkpoint-12 plateau/checkpoint-12
+done
+# As a kill in a later step leaves it, with records of steps that the checkpoint lacks.
+cp -r plateau killed
+rm -r killed/checkpoint-8 killed/checkpoint-1?
+exits 0 "plateau: resume after a kill" train --resume auto --output-dir killed --threads 1
+check "plateau: a killed run resumes in the middle" grep -q "resuming from '.*killed/checkpoint-6' at step 6 of 12" err
+check "plateau: the rates of a killed run" test "$(rates_of killed)" = "$(rates_of plateau)"
+check "plateau: the bytes of a killed run" same_checkpoints killed/checkpoint-12 plateau/checkpoint-12
+check "plateau: the state of a killed run" same killed/checkpoint-12/trainer_state.json \
+    plateau/checkpoint-12/trainer_state.json
+check "plateau: the state in a checkpoint" grep -q \
+    '"plateau": {"best": [0-9.]*, "scale": 0.25, "failures": 1, "cooldown": 0, "evaluated_step": 6},' \
+    plateau/checkpoint-6/trainer_state.json
+check "other schedules write nothing of it" sh -c '! grep plateau steps/checkpoint-8/trainer_state.json'
+exits 0 "plateau: another schedule" train --resume auto --output-dir killed --steps 13 --lr-schedule constant --threads 1
+check "plateau: another schedule has its own rate" grep -q '"step": 13, "loss": .*"lr": 0.008,' killed/metrics.jsonl
+check "plateau: another schedule writes no state of it" sh -c \
+    '! grep "\"plateau\"" killed/checkpoint-13/trainer_state.json'
+
+exits 0 "plateau: --print-config" $plateau --plateau-cooldown 3 --print-config
+check "plateau: --print-config: the schedule" grep -q '^lr-schedule  *"plateau"  (command line)' out
+check "plateau: --print-config: the factor" grep -q '^plateau-factor  *0.25  (command line)' out
+check "plateau: --print-config: the cooldown" grep -q '^plateau-cooldown  *3  (command line)' out
+for name in ReduceLROnPlateau reduce_lr_on_plateau reduce-lr-on-plateau; do
+    exits 0 "plateau as $name" train --lr_scheduler_type $name --print-config
+    check "plateau as $name: the schedule" grep -q '^lr-schedule  *"plateau"' out
+    check "plateau as $name: patience" grep -q '^plateau-patience  *10  (default)' out
+done
+refuses 1 "--lr-schedule plateau requires evaluations; set --eval to steps or epoch (got no)" $validating --steps 4 \
+    --lr-schedule plateau --eval no --output-dir gone
+refuses 1 "--lr-schedule plateau requires validation data; set --val-data or --val-fraction" $train --steps 4 \
+    --lr-schedule plateau --output-dir gone
+refuses 1 "--lr-schedule plateau requires evaluations between steps; set --eval-steps" $validating --steps 4 \
+    --lr-schedule plateau --eval-steps 0 --output-dir gone
+refuses 1 "--plateau-patience requires --lr-schedule plateau (got cosine)" $validating --steps 4 --lr-schedule cosine \
+    --plateau-patience 3 --output-dir gone
+refuses 1 "--plateau-factor 1 is out of range; it must be at least 0 and below 1" $validating --steps 4 \
+    --lr-schedule plateau --plateau-factor 1 --output-dir gone
 
 finish

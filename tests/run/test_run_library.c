@@ -79,7 +79,8 @@ typedef struct fixture {
     eitp_record_sink sink;
     watcher w;
     eitp_host host;
-    double rate; /* 0: the default */
+    double rate;     /* 0: the default */
+    int has_plateau; /* its schedule, else a constant rate */
 } fixture;
 
 static int begin_fixture(fixture *f) {
@@ -119,6 +120,12 @@ static eitp_status make_trainer(fixture *f) {
     r->config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     r->config.schedule.warmup = 0;
     r->config.schedule.peak = f->rate;
+    if (f->has_plateau) {
+        r->config.schedule.kind = EITP_SCHEDULE_PLATEAU;
+        r->config.plateau.patience = 1;
+        r->config.plateau.factor = 0.5;
+        r->config.plateau.threshold = 0.2; /* so that failures are certain */
+    }
     r->config.max_grad_norm = 0;
     return eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
 }
@@ -701,6 +708,76 @@ static void patience_survives_kills(void) {
     read_records(&g, killed, sizeof killed);
     CHECK(count_of(straight, "\"val_loss\": ") == count_of(killed, "\"val_loss\": "));
     CHECK(count_of(straight, "\n") == count_of(killed, "\n"));
+    scratch_remove(f.directory);
+    scratch_remove(g.directory);
+}
+
+static void evaluate_on_plateau(fixture *f) {
+    f->has_plateau = 1;
+    f->rate = 0.01;
+    f->config.steps = 20;
+    f->config.eval_steps = 2;
+    f->config.save_steps = 1;
+    f->config.resume = EITP_RESUME_NEWEST;
+}
+
+/* The states of the trainer at the end have all that was counted, and the checksums of weights and moments. */
+static void check_same_end(const fixture *f, const fixture *g) {
+    static char straight[16384], killed[16384];
+    read_text(f, "checkpoint-20/trainer_state.json", straight, sizeof straight);
+    read_text(g, "checkpoint-20/trainer_state.json", killed, sizeof killed);
+    CHECK_THAT(*straight && !strcmp(straight, killed), "%s\n%s", straight, killed);
+}
+
+/* Killed after any step, with records and without: these say which evaluations are in them. */
+static void a_plateau_survives_kills(void) {
+    char text[16384];
+    fixture f, g, h;
+    REQUIRE(begin_fixture(&f) && begin_fixture(&g) && begin_fixture(&h));
+    evaluate_on_plateau(&f);
+    evaluate_on_plateau(&g);
+    evaluate_on_plateau(&h);
+    h.config.metrics = 0;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK_THAT(f.report.step.learning_rate <= 0.0025, "%g", f.report.step.learning_rate);
+    read_text(&f, "checkpoint-20/trainer_state.json", text, sizeof text);
+    CHECK_THAT(strstr(text, "\"evaluated_step\": 20},"), "%s", text);
+    for (int64_t step = 2; step < 20; step++) {
+        train_killed(&g, step, 0);
+        train_killed(&h, step, 0);
+    }
+    CHECK_THAT(!train(&g) && !train(&h), "%s", error_.message);
+    CHECK(g.report.start_step == 18 && h.report.start_step == 18);
+    check_same_end(&f, &g);
+    check_same_end(&f, &h);
+    scratch_remove(f.directory);
+    scratch_remove(g.directory);
+    scratch_remove(h.directory);
+}
+
+/* A checkpoint that was written for want of memory lacks the evaluation of its step, which the records have: it is
+   evaluated, and saved again, before the next step. */
+static void a_plateau_repeats_an_evaluation_that_the_checkpoint_lacks(void) {
+    static char text[16384];
+    char *failures, *evaluated;
+    fixture f, g;
+    REQUIRE(begin_fixture(&f) && begin_fixture(&g));
+    evaluate_on_plateau(&f);
+    evaluate_on_plateau(&g);
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    train_killed(&g, 0, 2);
+    read_text(&g, "checkpoint-2/trainer_state.json", text, sizeof text);
+    failures = strstr(text, "\"failures\": 1, ");
+    evaluated = strstr(text, "\"evaluated_step\": 2}");
+    REQUIRE(failures && evaluated);
+    failures[strlen("\"failures\": ")] = evaluated[strlen("\"evaluated_step\": ")] = '0';
+    write_file(&g, "checkpoint-2/trainer_state.json", text);
+    CHECK(renew_manifest(scratch_path(g.output, "checkpoint-2")));
+    train_killed(&g, 3, 0);
+    read_text(&g, "checkpoint-2/trainer_state.json", text, sizeof text);
+    CHECK_THAT(strstr(text, "\"evaluated_step\": 2}"), "%s", text);
+    CHECK_THAT(!train(&g), "%s", error_.message);
+    check_same_end(&f, &g);
     scratch_remove(f.directory);
     scratch_remove(g.directory);
 }
@@ -1467,6 +1544,13 @@ static void invalid_configurations_are_refused(void) {
     f.config.patience = 1;
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "eval_steps"));
     f.config.patience = 0;
+    f.rate = 0.01;
+    f.has_plateau = 1;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(
+        !strcmp(error_.message, "EITP_SCHEDULE_PLATEAU needs evaluations between steps; set eval_steps or eval_epochs"),
+        "%s", error_.message);
+    f.has_plateau = 0;
     f.config.eval_steps = 1;
     f.config.keep_best = "beauty";
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "unknown metric 'beauty'"));
@@ -1571,6 +1655,8 @@ static const test_case tests[] = {
     TEST(best_forgets_the_oldest_evaluations_only),
     TEST(the_best_is_kept_and_patience_stops),
     TEST(patience_survives_kills),
+    TEST(a_plateau_survives_kills),
+    TEST(a_plateau_repeats_an_evaluation_that_the_checkpoint_lacks),
     TEST(a_kill_right_after_saving_the_best),
     TEST(evaluations_are_copied_to_another_directory),
     TEST(a_better_evaluation_is_saved_at_once),

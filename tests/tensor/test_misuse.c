@@ -675,6 +675,7 @@ static void getters_of_null(void) {
     CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp_model_has_dropout(NULL));
     CHECK(!eitp_generator_remaining(NULL) && !eitp_generator_logits(NULL));
     CHECK(eitp_generator_sample(NULL, NULL) == -1 && eitp_schedule_rate(NULL, 1) == 0);
+    CHECK(!eitp_trainer_report_validation(NULL, 1));
     CHECK(!eitp_trainer_steps_done(NULL) && !eitp_pass_graph(NULL) && !eitp_trainer_micro_batches_per_pass(NULL));
     CHECK(!eitp_trainer_statistics(NULL).nodes && !eitp_trainer_shape(NULL).batch_size);
     CHECK(!eitp_tokenizer_size(NULL) && eitp_tokenizer_end_of_text(NULL) == -1 && !eitp_tokenizer_fingerprint(NULL));

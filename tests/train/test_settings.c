@@ -246,8 +246,9 @@ static void a_message_says_what_is_allowed(void) {
     CHECK(eitp_setting_set_number(setting_named("beta1"), 1.5, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(!strcmp(error_.message, "beta1 must be at least 0 and below 1 (got 1.5)"), "%s", error_.message);
     CHECK(eitp_setting_set_number(setting_named("lr"), NAN, &config, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_setting_set_integer(setting_named("lr_schedule"), 4, &config, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(!strcmp(error_.message, "lr_schedule must be constant, linear, cosine or cosine_with_restarts (got 4)"),
+    CHECK(eitp_setting_set_integer(setting_named("lr_schedule"), 5, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(!strcmp(error_.message,
+                       "lr_schedule must be constant, linear, cosine, cosine_with_restarts or plateau (got 5)"),
                "%s", error_.message);
     CHECK(eitp_setting_set_integer(setting_named("dense_rows"), (int64_t)1 << 40, &config, &error_));
     CHECK_THAT(!strcmp(error_.message, "dense_rows must be true or false (got 1099511627776)"), "%s", error_.message);

@@ -307,6 +307,76 @@ static void schedules_follow_their_formulas(void) {
     CHECK(eitp_schedule_rate(&schedule, 13) == 0.5 && eitp_schedule_rate(&schedule, 99) == 0.5);
 }
 
+/* Computed by hand from the rule: the rate after each evaluation. */
+static void a_plateau_counts_evaluations(void) {
+    static const struct {
+        double loss, rate;
+        int64_t reduced_after;
+    } evaluations[] = {
+        {10, 1, 0},           {9.5, 1, 0},                                         /* not below 10 * 0.9 */
+        {8.9, 1, 0},          {NAN, 1, 0},     {8.5, 0.5, 2},        {20, 0.5, 0}, /* cooldown */
+        {8.9, 0.5, 0},        {8.02, 0.25, 2}, {8, 0.25, 0},         /* an improvement, though in the cooldown */
+        {-HUGE_VAL, 0.25, 0}, {7.9, 0.125, 2}, {HUGE_VAL, 0.125, 0}, /* cooldown */
+        {7.9, 0.125, 0},      {7.9, 0.1, 2},                         /* not below `final` */
+        {7.9, 0.1, 0},                                               /* cooldown */
+        {7.9, 0.1, 0},        {7.9, 0.1, 0}, /* there is nothing left to reduce, but a cooldown follows */
+        {7.9, 0.1, 0},        {7.9, 0.1, 0},   {7.1, 0.1, 0},
+    };
+    const eitp_plateau_config config = {0.5, 1, 0.1, 1};
+    eitp_schedule schedule = EITP__ZERO;
+    eitp__plateau plateau;
+    schedule.kind = EITP_SCHEDULE_PLATEAU;
+    schedule.peak = 1;
+    schedule.final = 0.1;
+    eitp__plateau_init(&plateau);
+    for (int i = 0; i < (int)EITP__COUNT(evaluations); i++) {
+        const int64_t after = eitp__plateau_add(&plateau, &config, &schedule, i, evaluations[i].loss);
+        const double rate = eitp__plateau_rate(&plateau, &schedule, i + 1);
+        CHECK_THAT(rate == evaluations[i].rate && after == evaluations[i].reduced_after, "evaluation %d: %g after %d",
+                   i, rate, (int)after);
+    }
+    CHECK(plateau.best == 7.1 && plateau.failures == 0);
+}
+
+/* With PyTorch's defaults the eleventh evaluation without improvement reduces the rate. */
+static void a_plateau_has_the_defaults_of_pytorch(void) {
+    const eitp_plateau_config config = eitp_trainer_config_default().plateau;
+    eitp_schedule schedule = EITP__ZERO;
+    eitp__plateau plateau;
+    schedule.kind = EITP_SCHEDULE_PLATEAU;
+    schedule.peak = 2e-8;
+    eitp__plateau_init(&plateau);
+    for (int i = 0; i < 36; i++) {
+        const int64_t after = eitp__plateau_add(&plateau, &config, &schedule, i, i ? 2.9998 : 3);
+        const double rate = eitp__plateau_rate(&plateau, &schedule, i + 1);
+        /* No loss is below 3 * (1 - 1e-4). */
+        CHECK_THAT(after == (i == 11 ? 11 : 0), "evaluation %d: after %d", i, (int)after);
+        /* A second reduction, to 2e-10, would be smaller than 1e-8. */
+        CHECK_THAT(fabs(rate - (i < 11 ? 2e-8 : 2e-9)) < 1e-20, "evaluation %d: %g", i, rate);
+    }
+}
+
+/* Evaluations during the warm-up do not count, and a longer warm-up does not raise a reduced rate. */
+static void a_plateau_begins_after_the_warm_up(void) {
+    const eitp_plateau_config config = {0.5, 0, 0, 0};
+    eitp_schedule schedule = EITP__ZERO;
+    eitp__plateau plateau;
+    schedule.kind = EITP_SCHEDULE_PLATEAU;
+    schedule.peak = 1;
+    schedule.warmup = 4;
+    eitp__plateau_init(&plateau);
+    for (int i = 0; i < 4; i++)
+        CHECK(!eitp__plateau_add(&plateau, &config, &schedule, i, 3) &&
+              eitp__plateau_rate(&plateau, &schedule, i + 1) == 0.25 * (i + 1));
+    CHECK(!eitp__plateau_add(&plateau, &config, &schedule, 4, 3) && plateau.best == 3);
+    CHECK(eitp__plateau_add(&plateau, &config, &schedule, 5, 3) == 1);
+    CHECK(eitp__plateau_rate(&plateau, &schedule, 6) == 0.5 && eitp_schedule_rate(&schedule, 6) == 1);
+    schedule.warmup = 8;
+    CHECK(eitp__plateau_rate(&plateau, &schedule, 2) == 0.25 && eitp__plateau_rate(&plateau, &schedule, 6) == 0.5);
+    schedule.kind = EITP_SCHEDULE_CONSTANT;
+    CHECK(eitp__plateau_rate(&plateau, &schedule, 9) == 1);
+}
+
 static const eitp__backend_interface *counted_;
 static int downloads_;
 
@@ -357,6 +427,9 @@ int main(int argc, char **argv) {
         TEST(epochs_set_samples_and_steps),
         TEST(there_is_no_step_after_the_last_sample),
         TEST(schedules_follow_their_formulas),
+        TEST(a_plateau_counts_evaluations),
+        TEST(a_plateau_has_the_defaults_of_pytorch),
+        TEST(a_plateau_begins_after_the_warm_up),
     };
     return RUN_TESTS(tests, argc, argv);
 }

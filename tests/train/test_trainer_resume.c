@@ -208,6 +208,110 @@ static void an_earlier_name_is_read(void) {
     scratch_remove(directory);
 }
 
+static eitp_status make_plateau_run(run *r, const variant *v, const char *directory, eitp_schedule_kind kind) {
+    const eitp_host host = eitp_host_default();
+    eitp_status status = make_run(r, &host, v, directory, &error_);
+    if (status)
+        return status;
+    eitp_trainer_destroy(r->trainer);
+    r->trainer = NULL;
+    r->config.schedule.kind = kind;
+    r->config.schedule.warmup = 0;
+    r->config.plateau.factor = 0.3;
+    r->config.plateau.patience = 1;
+    r->config.plateau.cooldown = 1;
+    return eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
+}
+
+/* Steps up to `last`, each followed by an evaluation; two of them are improvements. */
+static void train_on_plateau(run *r, int64_t last, double rates[]) {
+    while (eitp_trainer_steps_done(r->trainer) < last) {
+        eitp_step_report report;
+        REQUIRE_OK(eitp_trainer_step(r->trainer, &report, &error_), error_);
+        rates[report.step] = report.learning_rate;
+        const double loss = report.step == 1 ? 4.0 : report.step == 7 ? 3.0 : 5.0;
+        const int is_reduced = eitp_trainer_report_validation(r->trainer, loss);
+        /* Two failures, and a cooldown of one evaluation; the improvement is in one. */
+        CHECK_THAT(is_reduced == (report.step % 3 == 0), "step %d", (int)report.step);
+        CHECK(!eitp_trainer_report_validation(r->trainer, 9)); /* the step has its evaluation */
+    }
+}
+
+/* The count, the best loss, the cooldown and the rate go on wherever the run was interrupted. */
+static void a_plateau_is_resumed(void) {
+    enum { LAST = 12 };
+    char directory[512], output[600], checkpoint[700];
+    double straight[LAST + 1] = {0}, resumed[LAST + 1] = {0};
+    variant v = default_variant();
+    uint32_t bits;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    REQUIRE_OK(make_plateau_run(&r, &v, directory, EITP_SCHEDULE_PLATEAU), error_);
+    train_on_plateau(&r, LAST, straight);
+    bits = fingerprint(&r);
+    end_run(&r);
+    CHECK(straight[3] == 3e-3 && straight[4] < 1e-3 && straight[7] < straight[6] && straight[10] < straight[9]);
+    for (int64_t step = 0; step < LAST; step++) {
+        REQUIRE_OK(make_plateau_run(&r, &v, directory, EITP_SCHEDULE_PLATEAU), error_);
+        if (step) {
+            snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-%lld", output, (long long)step);
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+        }
+        train_on_plateau(&r, step + 1, resumed);
+        if (step + 1 < LAST)
+            REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+        else
+            CHECK(fingerprint(&r) == bits);
+        end_run(&r);
+    }
+    for (int i = 1; i <= LAST; i++)
+        CHECK_THAT(straight[i] == resumed[i], "step %d: %g, resumed %g", i, straight[i], resumed[i]);
+    scratch_remove(directory);
+}
+
+static void read_state(const char *checkpoint, char *text, size_t size) {
+    FILE *file = fopen(scratch_path(checkpoint, "trainer_state.json"), "rb");
+    const size_t done = file ? fread(text, 1, size - 1, file) : 0;
+    text[done] = 0;
+    if (file)
+        fclose(file);
+}
+
+/* Other schedules write nothing of a plateau, and one that follows them begins with no evaluation. */
+static void a_plateau_after_another_schedule_begins_anew(void) {
+    static char text[16384];
+    char directory[512], output[600], checkpoint[700];
+    double rates[8] = {0};
+    variant v = default_variant();
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", output);
+    REQUIRE_OK(make_plateau_run(&r, &v, directory, EITP_SCHEDULE_CONSTANT), error_);
+    r.trainer->plans.config.plateau = eitp_trainer_config_default().plateau;
+    REQUIRE(step_many(&r, 2, NULL));
+    CHECK(!eitp_trainer_report_validation(r.trainer, 1));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    end_run(&r);
+    read_state(checkpoint, text, sizeof text);
+    CHECK_THAT(strstr(text, "\"lr_schedule\"") && !strstr(text, "plateau"), "%s", text);
+    REQUIRE_OK(make_plateau_run(&r, &v, directory, EITP_SCHEDULE_PLATEAU), error_);
+    train_on_plateau(&r, 5, rates); /* the resume must replace what it has counted */
+    REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+    CHECK(!isfinite(r.trainer->plateau.best) && r.trainer->plateau.scale == 1 && !r.trainer->plateau.failures &&
+          r.trainer->plateau.evaluated_step == -1);
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    end_run(&r);
+    read_state(checkpoint, text, sizeof text);
+    CHECK_THAT(strstr(text, "\"plateau\": {\"best\": null, \"scale\": 1, \"failures\": 0, "), "%s", text);
+    REQUIRE_OK(make_plateau_run(&r, &v, directory, EITP_SCHEDULE_PLATEAU), error_);
+    REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+    CHECK(r.trainer->plateau.best == HUGE_VAL);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
 static void the_newest_are_kept_by_step_number(void) {
     const eitp_host host = eitp_host_default();
     static const char *const names[] = {"checkpoint-9",    "checkpoint-10",  "checkpoint-200",        "checkpoint-1000",
@@ -243,6 +347,8 @@ int main(int argc, char **argv) {
         TEST(damage_is_detected),
         TEST(a_resume_that_is_refused_changes_nothing),
         TEST(an_earlier_name_is_read),
+        TEST(a_plateau_is_resumed),
+        TEST(a_plateau_after_another_schedule_begins_anew),
         TEST(the_newest_are_kept_by_step_number),
     };
     return RUN_TESTS(tests, argc, argv);

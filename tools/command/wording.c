@@ -37,6 +37,8 @@ static const struct {
     {"drop_last:", "--drop-last:"},
     {"lower batch_size or grad_accum", "lower --batch-size or --grad-accum"},
     {"keep_best:", "--keep-best:"},
+    {"lr_schedule plateau requires validation data; set val_data or val_fraction",
+     "--lr-schedule plateau requires validation data; set --val-data or --val-fraction"},
     {"keep_best and patience require validation data; set val_data or val_fraction",
      "--keep-best and --patience require validation data; set --val-data or --val-fraction"},
     {"vocab_size sets another", "override with --vocab-size"},

@@ -2,7 +2,7 @@
 
 #define DATA_PATHS "path paths file files"
 #define VALIDATION "validation val eval evaluation"
-#define SCHEDULERS "scheduler lr_scheduler schedule"
+#define SCHEDULERS "scheduler lr_scheduler schedule lr_scheduler_kwargs"
 #define CHECKPOINTS "checkpoint checkpoints checkpointing save saving"
 #define INTERVALS "steps every interval freq frequency"
 
@@ -48,6 +48,16 @@ static const config_name names[] = {
     {"", "betas adam_betas", "beta1 beta2", "", NULL},
     {SCHEDULERS, "type name", "lr-schedule", "", NULL},
     {SCHEDULERS, "eta_min", "final-lr", "", NULL},
+    {SCHEDULERS, "factor", "plateau-factor", "", NULL},
+    {SCHEDULERS, "patience", "plateau-patience", "", NULL},
+    {SCHEDULERS, "threshold", "plateau-threshold", "", NULL},
+    {SCHEDULERS, "cooldown", "plateau-cooldown", "", NULL},
+    {SCHEDULERS, "mode", CONFIG_REFUSED, "min=", "plateau follows the validation loss, of which lower is better"},
+    {SCHEDULERS, "threshold_mode", CONFIG_REFUSED, "rel=", "plateau-threshold is a fraction of the validation loss"},
+    {SCHEDULERS, "monitor", CONFIG_REFUSED,
+     "loss= val_loss= eval_loss= validation_loss=", "plateau follows the validation loss"},
+    {SCHEDULERS, "eps", NULL, "", "plateau makes no reduction below 1e-8"},
+    {SCHEDULERS, "verbose", NULL, "", "each reduction of plateau is logged"},
     {"", "warmup_num_steps", "warmup-steps", "", NULL},
 
     /* ---- training ---- */

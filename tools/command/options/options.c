@@ -42,7 +42,7 @@ eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, 
 /* The index of a setting's choice by a spelling from its row, or -1. */
 static int find_spelling(const option_entry *row, const char *value) {
     const char *list = row->spellings, *word;
-    char name[40];
+    char name[100];
     size_t size;
     while (option_next_word(&list, &word, &size)) {
         snprintf(name, sizeof name, "%.*s", (int)size, word);

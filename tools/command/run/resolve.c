@@ -33,6 +33,24 @@ static eitp_status check_start(const training_run *r, eitp_error *error) {
     return EITP_OK;
 }
 
+/* The defaults are accepted: a run.json, which has all options, is a configuration. */
+static eitp_status check_plateau_options(const option_set *o, const eitp_trainer_config *config, eitp_error *error) {
+    const eitp_plateau_config plateau = config->plateau, defaults = eitp_trainer_config_default().plateau;
+    const struct {
+        option_id id;
+        int differs;
+    } options[] = {{OPTION_PLATEAU_FACTOR, fabs(plateau.factor - defaults.factor) > 0},
+                   {OPTION_PLATEAU_PATIENCE, plateau.patience != defaults.patience},
+                   {OPTION_PLATEAU_THRESHOLD, fabs(plateau.threshold - defaults.threshold) > 0},
+                   {OPTION_PLATEAU_COOLDOWN, plateau.cooldown != defaults.cooldown}};
+    for (size_t i = 0; i < COMMAND_COUNT(options) && config->schedule.kind != EITP_SCHEDULE_PLATEAU; i++) {
+        if (options_is_explicit(o, options[i].id) && options[i].differs)
+            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s requires --lr-schedule plateau (got %s)",
+                                options_name(options[i].id), options_text(o, OPTION_LR_SCHEDULE));
+    }
+    return EITP_OK;
+}
+
 static eitp_status check_schedule(const option_set *o, eitp_error *error) {
     const option_source ratio = o->values[OPTION_WARMUP_RATIO].source, steps = o->values[OPTION_WARMUP_STEPS].source;
     eitp_trainer_config config = eitp_trainer_config_default();
@@ -47,6 +65,22 @@ static eitp_status check_schedule(const option_set *o, eitp_error *error) {
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--lr-cycles requires --lr-schedule cosine_with_restarts (got %s)",
                             options_text(o, OPTION_LR_SCHEDULE));
+    return check_plateau_options(o, &config, error);
+}
+
+static int evaluates_between_steps(const option_set *o) {
+    return options_integer(o, OPTION_EVAL_STEPS) || options_has(o, OPTION_EVAL_EVERY_FRAC);
+}
+
+static eitp_status check_plateau(const option_set *o, eitp_error *error) {
+    if (options_choice(o, OPTION_LR_SCHEDULE) != EITP_SCHEDULE_PLATEAU)
+        return EITP_OK;
+    if (!options_choice(o, OPTION_EVAL))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--lr-schedule plateau requires evaluations; set --eval to steps or epoch (got no)");
+    if (!evaluates_between_steps(o))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--lr-schedule plateau requires evaluations between steps; set --eval-steps");
     return EITP_OK;
 }
 
@@ -56,11 +90,10 @@ eitp_status run_check_options(const training_run *r, eitp_error *error) {
     if (status)
         return status;
     status = r->checkpoint ? resume_check(r, error) : check_start(r, error);
-    if (!status && options_integer(o, OPTION_PATIENCE) && !options_integer(o, OPTION_EVAL_STEPS) &&
-        !options_has(o, OPTION_EVAL_EVERY_FRAC))
+    if (!status && options_integer(o, OPTION_PATIENCE) && !evaluates_between_steps(o))
         status =
             command_fail(error, EITP_ERROR_ARGUMENT, "--patience requires evaluations between steps; set --eval-steps");
-    return status;
+    return status ? status : check_plateau(o, error);
 }
 
 static double default_rate(const training_run *r) {
