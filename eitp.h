@@ -145,7 +145,8 @@
  *   examples/hello.c.
  *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
  *   eitp_minimize for an optimizer step; eitp_plan_create; then repeat eitp_plan_write for every input (inputs marked
- *   by eitp_keep_input once), eitp_plan_execute, eitp_plan_read. Building a graph computes nothing.
+ *   by eitp_keep_input once), eitp_plan_execute, eitp_plan_read. Building a graph computes nothing. eitp_graph_format
+ *   lists a graph and what its plan does with it, with the names of eitp_tensor_set_name. See examples/graph.c.
  *   eitp_variables_save and eitp_variables_load store the parameters.
  *
  * MEMORY
@@ -277,6 +278,7 @@
  *  eitp_profile
  *  eitp_profiler                           Receives the profile of each step right after it was executed, in the ...
  *  eitp_nonfinite                          The first value that is not finite, and where it comes from
+ *  eitp_graph_listing
  *
  *   src/model/model.h
  *  eitp_token_ids                          A list of token ids
@@ -491,6 +493,8 @@
  *  eitp_parameter                          An F32 parameter
  *  eitp_gradient_variable                  The variable in which the gradient of a parameter is accumulated, ...
  *  eitp_output                             Makes a tensor readable after executions of plans that are created ...
+ *  eitp_tensor_set_name                    Gives the result of an op a name, for listings (eitp_graph_format)
+ *  eitp_tensor_name                        The name of a tensor, which belongs to its graph or context. "" if it ...
  *  eitp_tensor_rank                        Properties of a tensor
  *  eitp_tensor_dimension
  *  eitp_tensor_elements
@@ -574,6 +578,7 @@
  *  eitp_context_profile                    Makes the context's plans execute step by step, and measures each step. ...
  *  eitp_context_check_finite               Makes the context's plans look at the operands of every op, and stores ...
  *  eitp_nonfinite_format                   Describes it in words: "op log at 'h.0.ln_1.weight' made -inf from ...
+ *  eitp_graph_format                       Lists a graph in order of creation, gradients and updates included
  *
  *   src/model/model.h
  *  eitp_architecture_find                  The architecture with this model_type; NULL if it is NULL or unknown
@@ -1547,6 +1552,16 @@ EITP_API eitp_tensor *eitp_gradient_variable(eitp_tensor *parameter);
 /* Makes a tensor readable after executions of plans that are created afterwards. Returns the tensor; NULL for NULL. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
 
+/*
+ * Gives the result of an op a name, for listings (eitp_graph_format). Names need not be unique, change no plan and no
+ * bit, and are cut after 255 bytes. NULL removes the name. Inputs and variables keep the name that they were created
+ * with. Returns the tensor; NULL for NULL.
+ */
+EITP_API eitp_tensor *eitp_tensor_set_name(eitp_tensor *tensor, const char *name);
+
+/* The name of a tensor, which belongs to its graph or context. "" if it has none, and for NULL. */
+EITP_API const char *eitp_tensor_name(const eitp_tensor *tensor);
+
 /* Properties of a tensor. For NULL: 0, NULL, and an invalid dtype. A dimension that does not exist has 0. */
 EITP_API int eitp_tensor_rank(const eitp_tensor *tensor);
 EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative: from the end */
@@ -1989,6 +2004,40 @@ EITP_API void eitp_context_check_finite(eitp_context *context, eitp_nonfinite *f
 /* Describes it in words: "op log at 'h.0.ln_1.weight' made -inf from finite values, in element 3 of its result (f32 [2,
    4])". Empty if nothing was found. */
 EITP_API void eitp_nonfinite_format(const eitp_nonfinite *found, char *text, size_t size);
+
+/* ---- Listings ---- */
+
+typedef enum eitp_graph_listing {
+    EITP_GRAPH_TEXT = 0, /* a line for each op and each leaf */
+    EITP_GRAPH_DOT = 1   /* the input of Graphviz: dot -Tsvg */
+} eitp_graph_listing;
+
+/*
+ * Lists a graph in order of creation, gradients and updates included. The inputs of an op are on earlier lines:
+ *
+ *     %0 = input           f32 [<=4, 3]  arena 128+64 to step 0           x
+ *     %1 = parameter       f32 [3, 5]                                     layer.weight
+ *     %2 = matmul(%0, %1)  f32 [<=4, 5]  fused into step 0
+ *     %3 = gelu_tanh(%2)   f32 [<=4, 5]  step 0, arena 0+128 to step 1    hidden
+ *
+ * Numbers are those of tensors. "-" is an input that is absent, "<=" marks a capacity of rows. The last column has
+ * names (eitp_tensor_set_name). `plan`, a plan of this graph, adds what becomes of each node; it may be NULL:
+ *   output                    eitp_output was called
+ *   step 9                    the step of an execution that computes it
+ *   fused into step 9         that step computes it on the way to another value; it has no memory
+ *   arena 128+64 to step 9    offset and bytes in the arena, in use until that step
+ *   recomputed in step 7      computed again instead of being kept; "and 2 more": in two later steps too
+ *   view of %4, in %4         the memory of another tensor, unchanged or overwritten
+ *   computed as %12           the device has no kernel for it; later lines compute it by other ops
+ *   kept, offloaded, unused   inputs of eitp_keep_input, variables in the file, inputs that nothing reads
+ *   not in the plan           no output and no update needs it
+ * In a graph that failed, the nodes before the failure are listed, and then the error.
+ *
+ * Stores the length in *size, without the terminating zero, and as much as fits in the `capacity` bytes of `text`,
+ * which may be NULL if capacity is 0. An unknown listing, or a plan of another graph, is an error.
+ */
+EITP_API eitp_status eitp_graph_format(const eitp_graph *graph, const eitp_plan *plan, eitp_graph_listing listing,
+                                       char *text, size_t capacity, size_t *size, eitp_error *error);
 
 EITP_END_DECLARATIONS
 /* <<src/tensor/tensor.h */
@@ -7708,7 +7757,7 @@ struct eitp_tensor {
     int is_kept;                   /* of an input: its value is kept from execution to execution */
     eitp_tensor *lowered;          /* computed in its place if the backend has no kernel for the node; NULL: itself */
     const eitp__value_rule *rules; /* of an input */
-    char name[64];                 /* of leaves */
+    const char *name;              /* of an input, or what eitp_tensor_set_name gave it; NULL: none */
 };
 
 struct eitp__node {
@@ -8489,6 +8538,57 @@ EITP__PRIVATE eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t 
 EITP__PRIVATE eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s,
                                                    const eitp__nonfinite_inputs *inputs, eitp_error *error);
 /* <<src/tensor/check_finite.h */
+
+/* >>src/tensor/graph_listing.h */
+/* What a listing says of a node: its operands, its results, and what becomes of it in a plan. */
+
+/* Text that grows beyond its memory: it is counted, and what fits is kept. */
+typedef struct eitp__listing {
+    char *text;
+    size_t capacity;
+    size_t size; /* without the terminating zero */
+} eitp__listing;
+
+EITP__PRIVATE void eitp__list(eitp__listing *out, const char *format, ...) EITP__PRINTF(2, 3);
+
+/* Where a plan computes a node. Steps count from 1, so 0 is none. */
+typedef struct eitp__node_steps {
+    int first;      /* the step that stores the node's result */
+    int fused_into; /* the step that computes the node without storing its result */
+    int recomputed; /* the first step that computes the node again */
+    int times;      /* how many steps do */
+} eitp__node_steps;
+
+/* A graph, seen with a plan. */
+typedef struct eitp__graph_view {
+    const eitp_graph *graph;
+    const eitp_plan *plan;   /* NULL: without */
+    eitp__node_steps *steps; /* by node id, with a plan */
+} eitp__graph_view;
+
+/* Finds the steps of all nodes. */
+EITP__PRIVATE eitp_status eitp__graph_view_open(eitp__graph_view *view, const eitp_graph *graph, const eitp_plan *plan,
+                                                eitp_error *error);
+EITP__PRIVATE void eitp__graph_view_close(eitp__graph_view *view);
+
+/* True if a listing has an entry that begins with this tensor: a leaf, or the first result of a node. */
+EITP__PRIVATE int eitp__begins_entry(const eitp_graph *graph, const eitp_tensor *tensor);
+
+/* Number of results of the entry, and the result at an index. */
+EITP__PRIVATE int eitp__entry_results(const eitp_tensor *first);
+EITP__PRIVATE eitp_tensor *eitp__entry_result(eitp_tensor *first, int i);
+
+/* "softmax", "input", "parameter", ... */
+EITP__PRIVATE const char *eitp__entry_word(const eitp_tensor *first);
+
+/* True if the plan computes the node more than once; if it neither computes nor reads it. */
+EITP__PRIVATE int eitp__is_recomputed(const eitp__graph_view *view, const eitp_tensor *first);
+EITP__PRIVATE int eitp__is_unplanned(const eitp__graph_view *view, eitp_tensor *first);
+
+/* Columns: dtype and shape of each result; what becomes of it. */
+EITP__PRIVATE void eitp__list_types(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first);
+EITP__PRIVATE void eitp__list_notes(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first);
+/* <<src/tensor/graph_listing.h */
 
 /* >>src/model/architecture.h */
 /*
@@ -23872,6 +23972,21 @@ EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_ten
     return copy;
 }
 
+/* A copy of a name that lives as long as the graph, cut before a character beyond the longest; NULL: out of memory. */
+static const char *eitp__copy_name(eitp_graph *graph, const char *name) {
+    enum { LONGEST = 255 };
+    size_t length = 0;
+    char *copy;
+    while (length < LONGEST && name[length])
+        length++;
+    while (name[length] && length && ((unsigned char)name[length] & 0xc0) == 0x80)
+        length--;
+    copy = (char *)eitp__graph_allocate(graph, length + 1);
+    if (copy)
+        memcpy(copy, name, length);
+    return copy;
+}
+
 static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape) {
     eitp_tensor *tensor;
@@ -23883,11 +23998,12 @@ static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const 
         return NULL;
     }
     tensor = eitp__tensor_create(graph, name, dtype, rank, shape, 0);
-    if (tensor) {
-        tensor->leaf = leaf;
-        snprintf(tensor->name, sizeof tensor->name, "%s", name);
-    }
-    return tensor;
+    if (!tensor)
+        return NULL;
+    tensor->leaf = leaf;
+    if (leaf == EITP__INPUT)
+        tensor->name = eitp__copy_name(graph, name);
+    return leaf == EITP__INPUT && !tensor->name ? NULL : tensor;
 }
 
 eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape) {
@@ -24007,6 +24123,20 @@ eitp_tensor *eitp_output(eitp_tensor *tensor) {
     if (tensor)
         tensor->is_output = 1;
     return tensor;
+}
+
+eitp_tensor *eitp_tensor_set_name(eitp_tensor *tensor, const char *name) {
+    if (!tensor || tensor->leaf != EITP__COMPUTED)
+        return tensor;
+    tensor->name = name ? eitp__copy_name(tensor->graph, name) : NULL;
+    return name && !tensor->name ? NULL : tensor;
+}
+
+const char *eitp_tensor_name(const eitp_tensor *tensor) {
+    const char *name = tensor && tensor->leaf == EITP__VARIABLE ? eitp__variable_name(tensor) : NULL;
+    if (tensor && tensor->leaf != EITP__VARIABLE)
+        name = tensor->name;
+    return name ? name : "";
 }
 
 int eitp_tensor_rank(const eitp_tensor *tensor) {
@@ -30965,6 +31095,361 @@ eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan) {
 }
 /* <<src/tensor/plan.c */
 
+/* >>src/tensor/graph_listing.c */
+/* What a listing says of a node, and of its place in a plan. */
+
+EITP__PRIVATE void eitp__list(eitp__listing *out, const char *format, ...) {
+    size_t room = out->size < out->capacity ? out->capacity - out->size : 0;
+    va_list arguments;
+    int length;
+    va_start(arguments, format);
+    length = vsnprintf(room ? out->text + out->size : NULL, room, format, arguments);
+    va_end(arguments);
+    out->size += length > 0 ? (size_t)length : 0;
+}
+
+/* ---- Entries ---- */
+
+EITP__PRIVATE int eitp__begins_entry(const eitp_graph *graph, const eitp_tensor *tensor) {
+    const eitp__node *node = tensor->node;
+    /* The node of an op that was refused is not in the list, and a copy that a plan made is not its node's result. */
+    return !node || ((size_t)node->id < graph->node_count && node->outputs[0] == tensor);
+}
+
+EITP__PRIVATE int eitp__entry_results(const eitp_tensor *first) {
+    return first->node ? first->node->output_count : 1;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__entry_result(eitp_tensor *first, int i) {
+    return first->node ? first->node->outputs[i] : first;
+}
+
+EITP__PRIVATE const char *eitp__entry_word(const eitp_tensor *first) {
+    static const char *const roles[EITP_ROLE_COUNT] = {"parameter", "optimizer", "gradient", "cache", "remainder"};
+    if (first->node)
+        return eitp__op(first->graph, first->node->op)->name;
+    return first->leaf == EITP__INPUT ? "input" : roles[first->graph->context->variables[first->variable].info.role];
+}
+
+EITP__PRIVATE void eitp__list_types(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first) {
+    (void)view;
+    for (int r = 0; r < eitp__entry_results(first); r++) {
+        const eitp_tensor *result = eitp__entry_result(first, r);
+        eitp__list(out, "%s%s [", r ? ", " : "", eitp_dtype_name(result->dtype));
+        for (int i = 0; i < result->rank; i++)
+            eitp__list(out, "%s%lld", i ? ", " : result->rows ? "<=" : "", (long long)result->shape[i]);
+        eitp__list(out, "]");
+    }
+}
+
+/* ---- Steps of nodes ---- */
+
+/* Notes that a step stores results of a node. */
+static void eitp__note_step(eitp__node_steps *node, int step) {
+    if (!node->first)
+        node->first = step;
+    else if (!node->times++)
+        node->recomputed = step;
+}
+
+EITP__PRIVATE eitp_status eitp__graph_view_open(eitp__graph_view *view, const eitp_graph *graph, const eitp_plan *plan,
+                                                eitp_error *error) {
+    const size_t bytes = graph->node_count * sizeof *view->steps;
+    view->graph = graph;
+    view->plan = plan;
+    view->steps = NULL;
+    if (!plan || !bytes)
+        return EITP_OK;
+    view->steps = (eitp__node_steps *)eitp__allocate(&graph->context->host, bytes);
+    if (!view->steps)
+        return eitp__fail_memory(error, bytes, "the listing of a graph");
+    for (size_t s = 0; s < plan->step_count; s++) {
+        const eitp__step *step = &plan->steps[s];
+        const eitp__node *stored = NULL;
+        for (int i = 0; i < step->output_count; i++) {
+            if (step->outputs[i]->node != stored)
+                eitp__note_step(&view->steps[step->outputs[i]->node->id], (int)s + 1);
+            stored = step->outputs[i]->node;
+        }
+        if (!view->steps[step->node->id].first && !view->steps[step->node->id].fused_into)
+            view->steps[step->node->id].fused_into = (int)s + 1;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__graph_view_close(eitp__graph_view *view) {
+    if (view->steps)
+        eitp__release(&view->graph->context->host, view->steps, view->graph->node_count * sizeof *view->steps);
+}
+
+/* The steps of a node with a plan; zeros for a leaf. */
+static eitp__node_steps eitp__steps_of(const eitp__graph_view *view, const eitp_tensor *first) {
+    const eitp__node_steps none = EITP__ZERO;
+    return view->steps && first->node ? view->steps[first->node->id] : none;
+}
+
+EITP__PRIVATE int eitp__is_recomputed(const eitp__graph_view *view, const eitp_tensor *first) {
+    return eitp__steps_of(view, first).times > 0;
+}
+
+/* ---- Places ---- */
+
+/* The arena block of the memory that a tensor is in; NULL if it has none in this plan. */
+static const eitp__arena_block *eitp__listed_block(const eitp_plan *plan, eitp_tensor *tensor) {
+    const eitp_tensor *owner = eitp__owner(tensor, NULL);
+    int block =
+        owner->leaf != EITP__VARIABLE && (size_t)owner->id < plan->tensor_count ? plan->block_of[owner->id] : -1;
+    return block >= 0 ? &plan->blocks[block] : NULL;
+}
+
+EITP__PRIVATE int eitp__is_unplanned(const eitp__graph_view *view, eitp_tensor *first) {
+    /* What becomes of a view is what becomes of the value that it is a view of. */
+    const eitp_tensor *value = first->node && eitp__is_view(first->node) ? eitp__owner(first, NULL) : first;
+    const eitp__node_steps steps = eitp__steps_of(view, value);
+    return view->plan && value->node && !first->lowered && !steps.first && !steps.fused_into;
+}
+
+/* Adds a note, and a comma unless it is the first. */
+#define EITP__NOTE(out, begin, ...)                                                                                    \
+    (eitp__list(out, "%s", (out)->size > (begin) ? ", " : ""), eitp__list(out, __VA_ARGS__))
+
+/* Where the value of a tensor is, and until when. */
+static void eitp__list_place(eitp__listing *out, size_t begin, const eitp_plan *plan, eitp_tensor *tensor) {
+    const eitp__arena_block *block = eitp__listed_block(plan, tensor);
+    const eitp_tensor *owner = eitp__owner(tensor, NULL);
+    if (owner->leaf != EITP__COMPUTED && owner != tensor)
+        EITP__NOTE(out, begin, "in %%%d", owner->id);
+    else if (block && block->last >= (int)plan->step_count)
+        EITP__NOTE(out, begin, "arena %zu+%zu to the end", block->offset, block->size);
+    else if (block)
+        EITP__NOTE(out, begin, "arena %zu+%zu to step %d", block->offset, block->size, block->last);
+}
+
+static void eitp__list_leaf(eitp__listing *out, size_t begin, const eitp__graph_view *view, eitp_tensor *leaf) {
+    const int input = view->plan ? eitp__input_index(view->plan, leaf) : -1;
+    if (leaf->is_kept)
+        EITP__NOTE(out, begin, "kept");
+    if (leaf->leaf == EITP__VARIABLE && leaf->graph->context->variables[leaf->variable].info.offloaded)
+        EITP__NOTE(out, begin, "offloaded");
+    if (input >= 0 && !view->plan->inputs[input].is_read)
+        EITP__NOTE(out, begin, "unused");
+    else if (input >= 0)
+        eitp__list_place(out, begin, view->plan, leaf);
+}
+
+static void eitp__list_steps(eitp__listing *out, size_t begin, const eitp__graph_view *view, eitp_tensor *first) {
+    const eitp__node_steps steps = eitp__steps_of(view, first);
+    if (steps.first)
+        EITP__NOTE(out, begin, "step %d", steps.first - 1);
+    for (int i = 0; i < eitp__entry_results(first) && steps.first; i++)
+        eitp__list_place(out, begin, view->plan, eitp__entry_result(first, i));
+    if (!steps.first && steps.fused_into)
+        EITP__NOTE(out, begin, "fused into step %d", steps.fused_into - 1);
+    if (steps.times)
+        EITP__NOTE(out, begin, "recomputed in step %d", steps.recomputed - 1);
+    if (steps.times > 1)
+        eitp__list(out, " and %d more", steps.times - 1);
+}
+
+EITP__PRIVATE void eitp__list_notes(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first) {
+    const size_t begin = out->size;
+    for (int i = 0; i < eitp__entry_results(first); i++) {
+        if (eitp__entry_result(first, i)->is_output && out->size == begin)
+            eitp__list(out, "output");
+    }
+    if (!first->node)
+        eitp__list_leaf(out, begin, view, first);
+    else if (first->lowered)
+        EITP__NOTE(out, begin, "computed as %%%d", first->lowered->id);
+    else if (eitp__is_unplanned(view, first))
+        EITP__NOTE(out, begin, "not in the plan");
+    else if (eitp__is_view(first->node))
+        EITP__NOTE(out, begin, "view of %%%d", first->storage->id);
+    else
+        eitp__list_steps(out, begin, view, first);
+}
+/* <<src/tensor/graph_listing.c */
+
+/* >>src/tensor/graph_format.c */
+/* Listings of graphs, as text and for Graphviz. */
+
+/* Writes a name with escapes, so that it stays in its line, and for DOT in its quotes. */
+static void eitp__list_name(eitp__listing *out, const char *name, int is_dot) {
+    for (; *name; name++) {
+        const unsigned char byte = (unsigned char)*name;
+        if (byte == '\n')
+            eitp__list(out, "\\n");
+        else if (byte == '\\' || (byte == '"' && is_dot))
+            eitp__list(out, "\\%c", byte);
+        else if (byte < ' ' || byte == 0x7f)
+            eitp__list(out, "%sx%02x", is_dot ? "\\\\" : "\\", byte);
+        else
+            eitp__list(out, "%c", byte);
+    }
+}
+
+/* ---- Text ---- */
+
+/* "%12 = softmax(%11)" */
+static void eitp__list_expression(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first) {
+    (void)view;
+    for (int i = 0; i < eitp__entry_results(first); i++)
+        eitp__list(out, "%s%%%d", i ? ", " : "", eitp__entry_result(first, i)->id);
+    eitp__list(out, " = %s", eitp__entry_word(first));
+    for (int i = 0; first->node && i < first->node->input_count; i++) {
+        const eitp_tensor *input = first->node->inputs[i];
+        eitp__list(out, "%s", i ? ", " : "(");
+        if (input)
+            eitp__list(out, "%%%d", input->id);
+        else
+            eitp__list(out, "-");
+    }
+    if (first->node)
+        eitp__list(out, "%s", first->node->input_count ? ")" : "()");
+}
+
+static void eitp__list_names(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first) {
+    const char *separator = ((void)view, "");
+    for (int i = 0; i < eitp__entry_results(first); i++) {
+        const char *name = eitp_tensor_name(eitp__entry_result(first, i));
+        if (!*name)
+            continue;
+        eitp__list(out, "%s", separator);
+        eitp__list_name(out, name, 0);
+        separator = ", ";
+    }
+}
+
+typedef void eitp__listing_column(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first);
+static eitp__listing_column *const eitp__columns[] = {eitp__list_expression, eitp__list_types, eitp__list_notes,
+                                                      eitp__list_names};
+enum { EITP__COLUMNS = 4, EITP__WIDEST_COLUMN = 40 };
+
+/* The width of each column: that of its widest entry, of those that are not wider than the widest column. */
+static void eitp__measure_columns(const eitp__graph_view *view, size_t *widths) {
+    memset(widths, 0, EITP__COLUMNS * sizeof *widths);
+    for (size_t t = 0; t < view->graph->tensor_count; t++) {
+        for (int c = 0; c < EITP__COLUMNS && eitp__begins_entry(view->graph, view->graph->tensors[t]); c++) {
+            eitp__listing entry = EITP__ZERO;
+            eitp__columns[c](&entry, view, view->graph->tensors[t]);
+            if (entry.size > widths[c] && entry.size <= EITP__WIDEST_COLUMN)
+                widths[c] = entry.size;
+        }
+    }
+}
+
+static void eitp__list_line(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first,
+                            const size_t *widths) {
+    size_t pending = 0; /* spaces before the next word: none end a line */
+    for (int c = 0; c < EITP__COLUMNS; c++) {
+        eitp__listing entry = EITP__ZERO;
+        eitp__columns[c](&entry, view, first);
+        if (entry.size) {
+            eitp__list(out, "%*s", (int)pending, "");
+            eitp__columns[c](out, view, first);
+            pending = 0;
+        }
+        if (entry.size || widths[c])
+            pending += 2 + (entry.size < widths[c] ? widths[c] - entry.size : 0);
+    }
+    eitp__list(out, "\n");
+}
+
+static void eitp__list_text(eitp__listing *out, const eitp__graph_view *view) {
+    const eitp_graph *graph = view->graph;
+    size_t widths[EITP__COLUMNS];
+    eitp__measure_columns(view, widths);
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        if (eitp__begins_entry(graph, graph->tensors[t]))
+            eitp__list_line(out, view, graph->tensors[t], widths);
+    }
+    if (graph->error.status) {
+        eitp__list(out, "error: ");
+        eitp__list_name(out, graph->error.message, 0);
+        eitp__list(out, "\n");
+    }
+}
+
+/* ---- DOT ---- */
+
+static void eitp__list_dot_node(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first) {
+    eitp__listing notes = EITP__ZERO;
+    eitp__list(out, "    t%d [label=\"%s_%d\\n", first->id, eitp__entry_word(first), first->id);
+    eitp__list_types(out, view, first);
+    for (int i = 0; i < eitp__entry_results(first); i++) {
+        const char *name = eitp_tensor_name(eitp__entry_result(first, i));
+        eitp__list(out, "%s", *name ? "\\n" : "");
+        eitp__list_name(out, name, 1);
+    }
+    eitp__list_notes(&notes, view, first);
+    if (notes.size) {
+        eitp__list(out, "\\n");
+        eitp__list_notes(out, view, first);
+    }
+    eitp__list(out, "\"%s%s%s];\n", first->node ? "" : ", shape=ellipse",
+               eitp__is_recomputed(view, first) ? ", style=dashed" : "",
+               eitp__is_unplanned(view, first) ? ", color=gray, fontcolor=gray" : "");
+}
+
+/* The edges to a node. Those from a result after the first are labelled with its number. */
+static void eitp__list_dot_edges(eitp__listing *out, const eitp_tensor *first) {
+    for (int i = 0; first->node && i < first->node->input_count; i++) {
+        const eitp_tensor *input = first->node->inputs[i];
+        const eitp_tensor *from = input && input->node ? input->node->outputs[0] : input;
+        if (!input)
+            continue;
+        eitp__list(out, "    t%d -> t%d", from->id, first->id);
+        if (from != input)
+            eitp__list(out, " [label=\"%%%d\"]", input->id);
+        eitp__list(out, ";\n");
+    }
+}
+
+static void eitp__list_dot(eitp__listing *out, const eitp__graph_view *view) {
+    const eitp_graph *graph = view->graph;
+    eitp__list(out, "digraph eitp {\n    node [shape=box];\n");
+    if (graph->error.status) {
+        eitp__list(out, "    label=\"error: ");
+        eitp__list_name(out, graph->error.message, 1);
+        eitp__list(out, "\";\n");
+    }
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        if (!eitp__begins_entry(graph, graph->tensors[t]))
+            continue;
+        eitp__list_dot_node(out, view, graph->tensors[t]);
+        eitp__list_dot_edges(out, graph->tensors[t]);
+    }
+    eitp__list(out, "}\n");
+}
+
+eitp_status eitp_graph_format(const eitp_graph *graph, const eitp_plan *plan, eitp_graph_listing listing, char *text,
+                              size_t capacity, size_t *size, eitp_error *error) {
+    eitp__graph_view view;
+    eitp__listing out = EITP__ZERO;
+    eitp_status status;
+    if (!graph || !size || (capacity && !text))
+        return eitp__fail_null(error, "eitp_graph_format", "graph, size, and text with a capacity");
+    if ((unsigned)listing > EITP_GRAPH_DOT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_graph_listing %d", (int)listing);
+    if (plan && plan->graph != graph)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_graph_format: the plan belongs to another graph");
+    status = eitp__graph_view_open(&view, graph, plan, error);
+    if (status)
+        return status;
+    out.text = text;
+    out.capacity = capacity;
+    if (listing == EITP_GRAPH_TEXT)
+        eitp__list_text(&out, &view);
+    else
+        eitp__list_dot(&out, &view);
+    eitp__graph_view_close(&view);
+    if (capacity && !out.size)
+        *text = 0;
+    *size = out.size;
+    return EITP_OK;
+}
+/* <<src/tensor/graph_format.c */
+
 /* >>src/tensor/profile.c */
 /* Profiled execution: what each step of a plan computes, moves and takes. */
 
@@ -31325,8 +31810,8 @@ static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor
                             : eitp__tensor_bytes(tensor);
     if (size != expected)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has %zu bytes, but %zu were given",
-                          tensor->node ? eitp__op(tensor->graph, tensor->node->op)->name : tensor->name, expected,
-                          size);
+                          tensor->node ? eitp__op(tensor->graph, tensor->node->op)->name : eitp_tensor_name(tensor),
+                          expected, size);
     *address = eitp__address(plan, &location);
     if (eitp__is_offloaded_tensor(plan, tensor))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,

@@ -95,6 +95,21 @@ EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_ten
     return copy;
 }
 
+/* A copy of a name that lives as long as the graph, cut before a character beyond the longest; NULL: out of memory. */
+static const char *eitp__copy_name(eitp_graph *graph, const char *name) {
+    enum { LONGEST = 255 };
+    size_t length = 0;
+    char *copy;
+    while (length < LONGEST && name[length])
+        length++;
+    while (name[length] && length && ((unsigned char)name[length] & 0xc0) == 0x80)
+        length--;
+    copy = (char *)eitp__graph_allocate(graph, length + 1);
+    if (copy)
+        memcpy(copy, name, length);
+    return copy;
+}
+
 static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape) {
     eitp_tensor *tensor;
@@ -106,11 +121,12 @@ static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const 
         return NULL;
     }
     tensor = eitp__tensor_create(graph, name, dtype, rank, shape, 0);
-    if (tensor) {
-        tensor->leaf = leaf;
-        snprintf(tensor->name, sizeof tensor->name, "%s", name);
-    }
-    return tensor;
+    if (!tensor)
+        return NULL;
+    tensor->leaf = leaf;
+    if (leaf == EITP__INPUT)
+        tensor->name = eitp__copy_name(graph, name);
+    return leaf == EITP__INPUT && !tensor->name ? NULL : tensor;
 }
 
 eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape) {
@@ -230,6 +246,20 @@ eitp_tensor *eitp_output(eitp_tensor *tensor) {
     if (tensor)
         tensor->is_output = 1;
     return tensor;
+}
+
+eitp_tensor *eitp_tensor_set_name(eitp_tensor *tensor, const char *name) {
+    if (!tensor || tensor->leaf != EITP__COMPUTED)
+        return tensor;
+    tensor->name = name ? eitp__copy_name(tensor->graph, name) : NULL;
+    return name && !tensor->name ? NULL : tensor;
+}
+
+const char *eitp_tensor_name(const eitp_tensor *tensor) {
+    const char *name = tensor && tensor->leaf == EITP__VARIABLE ? eitp__variable_name(tensor) : NULL;
+    if (tensor && tensor->leaf != EITP__VARIABLE)
+        name = tensor->name;
+    return name ? name : "";
 }
 
 int eitp_tensor_rank(const eitp_tensor *tensor) {

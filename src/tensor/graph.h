@@ -66,7 +66,7 @@ struct eitp_tensor {
     int is_kept;                   /* of an input: its value is kept from execution to execution */
     eitp_tensor *lowered;          /* computed in its place if the backend has no kernel for the node; NULL: itself */
     const eitp__value_rule *rules; /* of an input */
-    char name[64];                 /* of leaves */
+    const char *name;              /* of an input, or what eitp_tensor_set_name gave it; NULL: none */
 };
 
 struct eitp__node {

@@ -48,8 +48,8 @@ static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor
                             : eitp__tensor_bytes(tensor);
     if (size != expected)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has %zu bytes, but %zu were given",
-                          tensor->node ? eitp__op(tensor->graph, tensor->node->op)->name : tensor->name, expected,
-                          size);
+                          tensor->node ? eitp__op(tensor->graph, tensor->node->op)->name : eitp_tensor_name(tensor),
+                          expected, size);
     *address = eitp__address(plan, &location);
     if (eitp__is_offloaded_tensor(plan, tensor))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,

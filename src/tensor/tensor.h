@@ -264,6 +264,16 @@ EITP_API eitp_tensor *eitp_gradient_variable(eitp_tensor *parameter);
 /* Makes a tensor readable after executions of plans that are created afterwards. Returns the tensor; NULL for NULL. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
 
+/*
+ * Gives the result of an op a name, for listings (eitp_graph_format). Names need not be unique, change no plan and no
+ * bit, and are cut after 255 bytes. NULL removes the name. Inputs and variables keep the name that they were created
+ * with. Returns the tensor; NULL for NULL.
+ */
+EITP_API eitp_tensor *eitp_tensor_set_name(eitp_tensor *tensor, const char *name);
+
+/* The name of a tensor, which belongs to its graph or context. "" if it has none, and for NULL. */
+EITP_API const char *eitp_tensor_name(const eitp_tensor *tensor);
+
 /* Properties of a tensor. For NULL: 0, NULL, and an invalid dtype. A dimension that does not exist has 0. */
 EITP_API int eitp_tensor_rank(const eitp_tensor *tensor);
 EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative: from the end */
@@ -706,6 +716,40 @@ EITP_API void eitp_context_check_finite(eitp_context *context, eitp_nonfinite *f
 /* Describes it in words: "op log at 'h.0.ln_1.weight' made -inf from finite values, in element 3 of its result (f32 [2,
    4])". Empty if nothing was found. */
 EITP_API void eitp_nonfinite_format(const eitp_nonfinite *found, char *text, size_t size);
+
+/* ---- Listings ---- */
+
+typedef enum eitp_graph_listing {
+    EITP_GRAPH_TEXT = 0, /* a line for each op and each leaf */
+    EITP_GRAPH_DOT = 1   /* the input of Graphviz: dot -Tsvg */
+} eitp_graph_listing;
+
+/*
+ * Lists a graph in order of creation, gradients and updates included. The inputs of an op are on earlier lines:
+ *
+ *     %0 = input           f32 [<=4, 3]  arena 128+64 to step 0           x
+ *     %1 = parameter       f32 [3, 5]                                     layer.weight
+ *     %2 = matmul(%0, %1)  f32 [<=4, 5]  fused into step 0
+ *     %3 = gelu_tanh(%2)   f32 [<=4, 5]  step 0, arena 0+128 to step 1    hidden
+ *
+ * Numbers are those of tensors. "-" is an input that is absent, "<=" marks a capacity of rows. The last column has
+ * names (eitp_tensor_set_name). `plan`, a plan of this graph, adds what becomes of each node; it may be NULL:
+ *   output                    eitp_output was called
+ *   step 9                    the step of an execution that computes it
+ *   fused into step 9         that step computes it on the way to another value; it has no memory
+ *   arena 128+64 to step 9    offset and bytes in the arena, in use until that step
+ *   recomputed in step 7      computed again instead of being kept; "and 2 more": in two later steps too
+ *   view of %4, in %4         the memory of another tensor, unchanged or overwritten
+ *   computed as %12           the device has no kernel for it; later lines compute it by other ops
+ *   kept, offloaded, unused   inputs of eitp_keep_input, variables in the file, inputs that nothing reads
+ *   not in the plan           no output and no update needs it
+ * In a graph that failed, the nodes before the failure are listed, and then the error.
+ *
+ * Stores the length in *size, without the terminating zero, and as much as fits in the `capacity` bytes of `text`,
+ * which may be NULL if capacity is 0. An unknown listing, or a plan of another graph, is an error.
+ */
+EITP_API eitp_status eitp_graph_format(const eitp_graph *graph, const eitp_plan *plan, eitp_graph_listing listing,
+                                       char *text, size_t capacity, size_t *size, eitp_error *error);
 
 EITP_END_DECLARATIONS
 
