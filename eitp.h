@@ -617,7 +617,6 @@
  *  eitp_model_fill_positions               Fills in the positions of a sequence's tokens: 0, 1, 2 and so on
  *  eitp_model_hidden                       Adds the model to a graph and returns the hidden states [n, width] after ...
  *  eitp_model_logits                       Applies the language head to hidden states, all or selected rows: logits ...
- *  eitp_model_forward                      eitp_model_logits of eitp_model_hidden
  *  eitp_model_losses                       The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the ...
  *  eitp_model_row_losses                   The same for hidden states, all or selected rows: for masked language ...
  *  eitp_model_scores                       The classifier's scores of each sample, F32 [samples, labels]
@@ -766,7 +765,6 @@
  *  eitp_predictor_create                   EITP_ERROR_UNSUPPORTED if the configuration asks for scores and the ...
  *  eitp_predictor_destroy                  NULL is harmless
  *  eitp_predictor_estimate                 The bytes that a predictor of this configuration takes besides the model ...
- *  eitp_predictor_bytes                    The same of a predictor; 0 for NULL
  *  eitp_predictor_width                    Number of values for each text: the labels of the classifier, or the ...
  *  eitp_predictor_get_config               The configuration, with max_length and pass_tokens as they are used
  *  eitp_predictor_problem                  What a classifier's scores stand for: EITP_PROBLEM_TOKENS for one of ...
@@ -814,7 +812,6 @@
  *  eitp_run_destroy                        Unlocks the directory
  *  eitp_run_checkpoint                     The directory of the checkpoint that the run resumes from; NULL for a ...
  *  eitp_run_set_config                     Replaces the configuration before eitp_run_train, all but directory, ...
- *  eitp_run_set_steps                      Replaces config.steps before eitp_run_train, for programs that compute ...
  *  eitp_run_resume_trainer                 Resumes the trainer from the run's checkpoint, and verifies its tensors ...
  *  eitp_run_recover                        Verifies all files of the run's checkpoint, for a program that failed to ...
  *  eitp_run_train                          Resumes the trainer from the checkpoint, unless the program has done so, ...
@@ -2352,10 +2349,6 @@ EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *gra
 /* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. An adapter of its
    transform has no dropout here. */
 EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
-
-/* eitp_model_logits of eitp_model_hidden. */
-EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                         int64_t max_length);
 
 /* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no
    bias: its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
@@ -4130,9 +4123,6 @@ EITP_API void eitp_predictor_destroy(eitp_predictor *predictor);
 EITP_API eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predictor_config *config,
                                              size_t *bytes, eitp_error *error);
 
-/* The same of a predictor; 0 for NULL. */
-EITP_API size_t eitp_predictor_bytes(const eitp_predictor *predictor);
-
 /* Number of values for each text: the labels of the classifier, or the width of the model. 0 for NULL. */
 EITP_API int64_t eitp_predictor_width(const eitp_predictor *predictor);
 
@@ -4871,9 +4861,6 @@ EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
  * run keeps the one it had. EITP_ERROR_ARGUMENT as for eitp_run_create.
  */
 EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error);
-
-/* Replaces config.steps before eitp_run_train, for programs that compute it from the checkpoint. NULL is ignored. */
-EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
 
 /*
  * Resumes the trainer from the run's checkpoint, and verifies its tensors meanwhile: they are read once. eitp_run_train
@@ -11539,6 +11526,9 @@ struct eitp_predictor {
     int64_t pass_count, pass_used;
     float *results; /* [result_count] */
 };
+
+/* The bytes that a predictor takes, which eitp_predictor_estimate foretells. */
+EITP__PRIVATE size_t eitp__predictor_bytes(const eitp_predictor *predictor);
 /* <<src/task/predictor_state.h */
 
 /* >>src/train/batch.h */
@@ -34522,11 +34512,6 @@ eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
     return model && hidden ? eitp__model_logits(model, hidden, NULL) : NULL;
 }
 
-eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                int64_t max_length) {
-    return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
-}
-
 EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
                                                   eitp_tensor *targets, int32_t ignored) {
     if (!model || !hidden)
@@ -54381,13 +54366,9 @@ eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predicto
     return status;
 }
 
-size_t eitp_predictor_bytes(const eitp_predictor *predictor) {
-    eitp_predictor copy;
-    eitp_plan_stats stats;
-    if (!predictor)
-        return 0;
-    copy = *predictor;
-    stats = eitp_plan_statistics(predictor->plan);
+EITP__PRIVATE size_t eitp__predictor_bytes(const eitp_predictor *predictor) {
+    const eitp_plan_stats stats = eitp_plan_statistics(predictor->plan);
+    eitp_predictor copy = *predictor;
     return eitp__predictor_size(&copy, &stats);
 }
 
@@ -63143,19 +63124,11 @@ eitp_status eitp_run_recover(eitp_run *run, eitp_error *error) {
     return run->checkpoint ? eitp__run_recover(run, error) : EITP_OK;
 }
 
-void eitp_run_set_steps(eitp_run *run, int64_t steps) {
-    if (run)
-        run->config.steps = steps;
-}
-
 eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error) {
     eitp_error ignored;
     eitp_status status;
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_train", "run and trainer");
-    if (run->config.steps < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of the run are %lld; they must be 0 or more",
-                          (long long)run->config.steps);
     if (eitp__run_has_started(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the run in '%s' was trained already; create another run to resume", run->directory);

@@ -60,11 +60,6 @@ eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
     return model && hidden ? eitp__model_logits(model, hidden, NULL) : NULL;
 }
 
-eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                int64_t max_length) {
-    return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
-}
-
 EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
                                                   eitp_tensor *targets, int32_t ignored) {
     if (!model || !hidden)

@@ -312,10 +312,6 @@ EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *gra
    transform has no dropout here. */
 EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
 
-/* eitp_model_logits of eitp_model_hidden. */
-EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                         int64_t max_length);
-
 /* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no
    bias: its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,

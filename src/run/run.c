@@ -217,19 +217,11 @@ eitp_status eitp_run_recover(eitp_run *run, eitp_error *error) {
     return run->checkpoint ? eitp__run_recover(run, error) : EITP_OK;
 }
 
-void eitp_run_set_steps(eitp_run *run, int64_t steps) {
-    if (run)
-        run->config.steps = steps;
-}
-
 eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error) {
     eitp_error ignored;
     eitp_status status;
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_train", "run and trainer");
-    if (run->config.steps < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of the run are %lld; they must be 0 or more",
-                          (long long)run->config.steps);
     if (eitp__run_has_started(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the run in '%s' was trained already; create another run to resume", run->directory);

@@ -263,9 +263,6 @@ EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
  */
 EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error);
 
-/* Replaces config.steps before eitp_run_train, for programs that compute it from the checkpoint. NULL is ignored. */
-EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
-
 /*
  * Resumes the trainer from the run's checkpoint, and verifies its tensors meanwhile: they are read once. eitp_run_train
  * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.

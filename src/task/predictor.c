@@ -173,13 +173,9 @@ eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predicto
     return status;
 }
 
-size_t eitp_predictor_bytes(const eitp_predictor *predictor) {
-    eitp_predictor copy;
-    eitp_plan_stats stats;
-    if (!predictor)
-        return 0;
-    copy = *predictor;
-    stats = eitp_plan_statistics(predictor->plan);
+EITP__PRIVATE size_t eitp__predictor_bytes(const eitp_predictor *predictor) {
+    const eitp_plan_stats stats = eitp_plan_statistics(predictor->plan);
+    eitp_predictor copy = *predictor;
     return eitp__predictor_size(&copy, &stats);
 }
 

@@ -87,9 +87,6 @@ EITP_API void eitp_predictor_destroy(eitp_predictor *predictor);
 EITP_API eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predictor_config *config,
                                              size_t *bytes, eitp_error *error);
 
-/* The same of a predictor; 0 for NULL. */
-EITP_API size_t eitp_predictor_bytes(const eitp_predictor *predictor);
-
 /* Number of values for each text: the labels of the classifier, or the width of the model. 0 for NULL. */
 EITP_API int64_t eitp_predictor_width(const eitp_predictor *predictor);
 

@@ -55,4 +55,7 @@ struct eitp_predictor {
     float *results; /* [result_count] */
 };
 
+/* The bytes that a predictor takes, which eitp_predictor_estimate foretells. */
+EITP__PRIVATE size_t eitp__predictor_bytes(const eitp_predictor *predictor);
+
 #endif

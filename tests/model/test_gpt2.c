@@ -93,7 +93,7 @@ static int make_fixture(const golden *g, fixture *f, int64_t batch, int64_t bloc
     f->targets = eitp_input_rows(f->graph, "targets", EITP_I32, 1, &rows);
     f->weight = eitp_input(f->graph, "weight", EITP_F32, 1, &one);
     f->carry = eitp_input(f->graph, "carry", EITP_F32, 1, &one);
-    f->logits = eitp_output(eitp_model_forward(g->model, f->graph, &f->inputs, block));
+    f->logits = eitp_output(eitp_model_logits(g->model, eitp_model_hidden(g->model, f->graph, &f->inputs, block)));
     f->losses = eitp_output(eitp_cross_entropy(f->logits, f->targets, -100));
     loss = eitp_multiply(eitp_sum(f->losses, EITP_ALL_DIMENSIONS, 0), f->weight);
     if (eitp_accumulate_gradients(loss, f->carry, &error_) || eitp_plan_create(f->graph, &f->plan, &error_)) {

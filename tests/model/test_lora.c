@@ -106,7 +106,7 @@ static eitp_status make_pass(pass *p, const subject *s, int differentiates, int 
     p->inputs = eitp_model_inputs_create(p->graph, BATCH, BLOCK, with_key);
     p->targets = eitp_input_rows(p->graph, "targets", EITP_I32, 1, &rows);
     p->carry = eitp_input(p->graph, "carry", EITP_F32, 1, &one);
-    p->logits = eitp_output(eitp_model_forward(s->model, p->graph, &p->inputs, BLOCK));
+    p->logits = eitp_output(eitp_model_logits(s->model, eitp_model_hidden(s->model, p->graph, &p->inputs, BLOCK)));
     p->losses = eitp_output(eitp_cross_entropy(p->logits, p->targets, -100));
     if (differentiates)
         status = eitp_accumulate_gradients(eitp_sum(p->losses, EITP_ALL_DIMENSIONS, 0), p->carry, &error_);

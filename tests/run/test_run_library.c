@@ -1562,11 +1562,15 @@ static void negative_steps_are_refused(void) {
     REQUIRE(begin_fixture(&f));
     f.w.exit_saved = -1;
     REQUIRE_OK(make_trainer(&f), error_);
+    f.config.steps = -1;
+    CHECK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_) == EITP_ERROR_ARGUMENT);
+    f.config.steps = 1;
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
-    eitp_run_set_steps(f.w.run, -1);
-    CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_ERROR_ARGUMENT);
-    eitp_run_set_steps(f.w.run, 1);
+    f.config.steps = -1;
+    CHECK(eitp_run_set_config(f.w.run, &f.config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "steps"), "%s", error_.message);
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_OK);
+    CHECK(eitp_trainer_steps_done(f.trained.trainer) == 1);
     eitp_run_destroy(f.w.run);
     end_run(&f.trained);
     scratch_remove(f.directory);

@@ -367,7 +367,7 @@ static void every_op_of_gpt2_is_listed(void) {
     REQUIRE_OK(eitp_model_create(context, &shape, &model, &error_), error_);
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     eitp_model_inputs inputs = eitp_model_inputs_create(graph, 2, 16, 0);
-    eitp_tensor *logits = eitp_model_forward(model, graph, &inputs, 16);
+    eitp_tensor *logits = eitp_model_logits(model, eitp_model_hidden(model, graph, &inputs, 16));
     eitp_tensor *targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     eitp_tensor *loss = eitp_sum(eitp_cross_entropy(logits, targets, -100), EITP_ALL_DIMENSIONS, 0);
     REQUIRE_OK(eitp_accumulate_gradients(eitp_output(loss), NULL, &error_), error_);
