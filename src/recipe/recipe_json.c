@@ -120,7 +120,7 @@ static eitp_status eitp__read_members(const eitp_host *host, const eitp__json *o
             status = eitp__read_setting(host, &walk, value, recipe, error);
         else
             status = eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'", value->name);
-        if (status && value->kind != EITP__JSON_OBJECT)
+        if (status && status != EITP_ERROR_MEMORY && value->kind != EITP__JSON_OBJECT)
             status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu", (unsigned long long)value->line);
     }
     return status;
