@@ -32,6 +32,11 @@ static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expe
     return eitp__fail(error, EITP_ERROR_FORMAT, "%s must be %s", setting->name, expected);
 }
 
+/* Settings are C strings, which a zero byte would cut. */
+static int eitp__has_zero_byte(const eitp__json *value) {
+    return memchr(value->text, 0, value->text_size) != NULL;
+}
+
 static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *setting, const eitp__json *value,
                                     eitp_recipe *recipe, void *values, eitp_error *error) {
     const int is_list = value->kind == EITP__JSON_ARRAY;
@@ -43,6 +48,8 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
     for (size_t i = 0; i < count; i++, item = item->next) {
         if (item->kind != EITP__JSON_STRING)
             return eitp__fail_type(setting, "a string or a list of strings", error);
+        if (eitp__has_zero_byte(item))
+            return eitp__fail_type(setting, "strings without zero bytes", error);
         texts[i] = eitp__recipe_keep(host, recipe, item->text, item->text_size);
         if (!texts[i])
             return eitp__fail_memory(error, item->text_size, "a text of a recipe");
@@ -56,6 +63,8 @@ static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *se
     const char *text;
     if (!value->text)
         return eitp__fail_type(setting, "a string", error);
+    if (eitp__has_zero_byte(value))
+        return eitp__fail_type(setting, "a string without zero bytes", error);
     text = eitp__recipe_keep(host, recipe, value->text, value->text_size);
     return text ? eitp_setting_set_text(setting, text, values, error)
                 : eitp__fail_memory(error, value->text_size, "a text of a recipe");
@@ -63,7 +72,8 @@ static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *se
 
 static eitp_status eitp__read_choice(const eitp_setting *setting, const eitp__json *value, void *values,
                                      eitp_error *error) {
-    const int64_t choice = value->kind == EITP__JSON_STRING ? eitp__setting_find_choice(setting, value->text) : -1;
+    const int is_text = value->kind == EITP__JSON_STRING && !eitp__has_zero_byte(value);
+    const int64_t choice = is_text ? eitp__setting_find_choice(setting, value->text) : -1;
     char bounds[200];
     eitp_setting_bounds(setting, bounds, sizeof bounds);
     return choice < 0 ? eitp__fail_type(setting, bounds, error)
