@@ -5135,7 +5135,7 @@ EITP_API eitp_recipe *eitp_training_get_recipe(eitp_training *training);
 EITP_API eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error);
 
 /* Creates context, model, task and trainer, with the weights that the training starts from, and writes run.json. Plans
-   first, if that was not done. */
+   first, if that was not done. What a failed call has created is destroyed; it can be repeated. */
 EITP_API eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error);
 
 /* Trains (eitp_run_train). Prepares first, if that was not done. A training that is complete does no step, and the
@@ -12909,7 +12909,8 @@ EITP__PRIVATE const eitp__recipe_task *eitp__regression_recipe(void);
 
 /* What the data have as labels, from their first row. */
 typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP__LABELS_OF_WORDS } eitp__labels_found;
-EITP__PRIVATE eitp__labels_found eitp__find_labels(const eitp_training *training);
+EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp__labels_found *found,
+                                            eitp_error *error);
 
 /* Reports the stage; EITP_ERROR_INTERRUPTED if the program says so. */
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error);
@@ -12922,9 +12923,16 @@ EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *trainin
 
 /* ---- Paths ---- */
 
-/* The kind of "directory/name", or of the directory if `name` is NULL; MISSING if it cannot be found out. */
-EITP__PRIVATE eitp_path_kind eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name);
-EITP__PRIVATE int eitp__has_tokenizer(const eitp_host *host, const char *directory);
+/* The kind of "directory/name", or of the directory if `name` is NULL. */
+EITP__PRIVATE eitp_status eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name,
+                                                 eitp_path_kind *kind, eitp_error *error);
+
+/* True for a file; false if that cannot be found out. */
+EITP__PRIVATE int eitp__recipe_is_file(const eitp_host *host, const char *path);
+
+/* Sets *has to 1 if a tokenizer is in the directory. A model must not lose it because the directory cannot be read. */
+EITP__PRIVATE eitp_status eitp__find_tokenizer(const eitp_host *host, const char *directory, int *has,
+                                               eitp_error *error);
 
 /* The directory of a model that a path means (eitp_run_find_checkpoint), in a new text. */
 EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
@@ -13007,6 +13015,10 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
  */
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error);
+
+/* True if "-" is among the paths of a part. It is another text each time: what it was packed into before is that of an
+   earlier run, unless a checkpoint knows it. */
+EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split split);
 
 /* Creates the directory of packed data. */
 EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *training, eitp_error *error);
@@ -63700,19 +63712,32 @@ EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *trainin
 
 /* ---- Models and tokenizers ---- */
 
-EITP__PRIVATE eitp_path_kind eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name) {
+EITP__PRIVATE eitp_status eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name,
+                                                 eitp_path_kind *kind, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *path = name ? eitp__join_path(host, directory, name) : eitp__copy_text(host, directory);
-    const int is_known = path && !eitp__path_info(host, path, &info, NULL);
+    const eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(host, path);
-    return is_known ? info.kind : EITP_PATH_MISSING;
+    *kind = status ? EITP_PATH_MISSING : info.kind;
+    return status;
 }
 
-EITP__PRIVATE int eitp__has_tokenizer(const eitp_host *host, const char *directory) {
-    return eitp__recipe_path_kind(host, directory, "tokenizer.json") == EITP_PATH_FILE ||
-           eitp__recipe_path_kind(host, directory, "vocab.txt") == EITP_PATH_FILE ||
-           (eitp__recipe_path_kind(host, directory, "vocab.json") == EITP_PATH_FILE &&
-            eitp__recipe_path_kind(host, directory, "merges.txt") == EITP_PATH_FILE);
+EITP__PRIVATE int eitp__recipe_is_file(const eitp_host *host, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    return !eitp__path_info(host, path, &info, NULL) && info.kind == EITP_PATH_FILE;
+}
+
+EITP__PRIVATE eitp_status eitp__find_tokenizer(const eitp_host *host, const char *directory, int *has,
+                                               eitp_error *error) {
+    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"};
+    eitp_path_kind kinds[EITP__COUNT(names)];
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(names) && !status; i++)
+        status = eitp__recipe_path_kind(host, directory, names[i], &kinds[i], error);
+    *has = !status && (kinds[0] == EITP_PATH_FILE || kinds[1] == EITP_PATH_FILE ||
+                       (kinds[2] == EITP_PATH_FILE && kinds[3] == EITP_PATH_FILE));
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
@@ -63733,12 +63758,14 @@ static eitp_status eitp__fail_removed(const char *directory, eitp_error *error) 
 EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const char *path, char **directory,
                                                eitp__directory_reader read, void *user, eitp_error *error) {
     enum { ATTEMPTS = 200 };
+    eitp_path_kind kind;
     eitp_status status = EITP_OK;
     for (int i = 0; i < ATTEMPTS; i++) {
         status = *directory ? EITP_OK : eitp__find_directory(&training->host, path, directory, error);
         if (!status)
             status = read(training, user, error);
-        if (!status || !*directory || eitp__recipe_path_kind(&training->host, *directory, NULL) != EITP_PATH_MISSING)
+        if (!status || !*directory || eitp__recipe_path_kind(&training->host, *directory, NULL, &kind, NULL) ||
+            kind != EITP_PATH_MISSING)
             return status;
         if (!strcmp(path, *directory)) /* it cannot mean another one now */
             return eitp__fail_removed(path, error);
@@ -63749,7 +63776,7 @@ EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const ch
 }
 
 EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape) {
-    return strchr(shape, '/') || strstr(shape, ".json") || eitp__recipe_path_kind(host, shape, NULL) == EITP_PATH_FILE;
+    return strchr(shape, '/') || strstr(shape, ".json") || eitp__recipe_is_file(host, shape);
 }
 
 /* ---- Packed data ---- */
@@ -63813,11 +63840,15 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
     const eitp_host *host = &training->host;
     const char *path = training->recipe.model.tokenizer;
     char *directory = NULL;
-    eitp_status status = EITP_OK;
-    if (eitp__recipe_path_kind(host, path, NULL) == EITP_PATH_MISSING)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json",
-                          path);
-    if (eitp__recipe_path_kind(host, path, NULL) == EITP_PATH_DIRECTORY && !eitp__has_tokenizer(host, path))
+    eitp_path_kind kind;
+    int has_tokenizer = 1;
+    eitp_status status = eitp__recipe_path_kind(host, path, NULL, &kind, error);
+    if (!status && kind == EITP_PATH_MISSING)
+        status =
+            eitp__fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json", path);
+    if (!status && kind == EITP_PATH_DIRECTORY)
+        status = eitp__find_tokenizer(host, path, &has_tokenizer, error);
+    if (!status && !has_tokenizer)
         status = eitp__find_directory(host, path, &directory, error);
     if (!status)
         status = eitp_tokenizer_load(host, directory ? directory : path, &training->tokenizer, error);
@@ -63828,19 +63859,21 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
 static eitp_status eitp__load_stored_tokenizer(eitp_training *training, void *user, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const char *directory = checkpoint ? checkpoint : training->model_directory;
+    int has_tokenizer;
+    const eitp_status status = eitp__find_tokenizer(&training->host, directory, &has_tokenizer, error);
     (void)user;
-    return eitp__has_tokenizer(&training->host, directory)
-               ? eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error)
-               : EITP_OK;
+    return status || !has_tokenizer ? status
+                                    : eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error);
 }
 
 /* One that is named comes before the model's; to a resumed run it may have gone missing. */
 EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *model = &training->recipe.model;
-    const int is_missing = model->tokenizer && training->is_resumed &&
-                           eitp__recipe_path_kind(&training->host, model->tokenizer, NULL) == EITP_PATH_MISSING;
-    if (model->tokenizer && !is_missing)
-        return eitp__load_named_tokenizer(training, error);
+    eitp_path_kind kind = EITP_PATH_MISSING;
+    const eitp_status status =
+        model->tokenizer ? eitp__recipe_path_kind(&training->host, model->tokenizer, NULL, &kind, error) : EITP_OK;
+    if (status || (model->tokenizer && !(training->is_resumed && kind == EITP_PATH_MISSING)))
+        return status ? status : eitp__load_named_tokenizer(training, error);
     if (training->is_resumed)
         return eitp__load_stored_tokenizer(training, NULL, error);
     return model->directory ? eitp__read_directory(training, model->directory, &training->model_directory,
@@ -63969,9 +64002,11 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
 /* True if a file or directory of the part is missing. */
 static int eitp__lacks_text(const eitp_training *training, eitp_split split) {
     const eitp_text_list *paths = training->parts[split].paths;
+    eitp_path_kind kind;
     int found = 0;
     for (size_t i = 0; i < paths->count; i++)
-        found |= eitp__recipe_path_kind(&training->host, paths->texts[i], NULL) == EITP_PATH_MISSING;
+        found |=
+            !eitp__recipe_path_kind(&training->host, paths->texts[i], NULL, &kind, NULL) && kind == EITP_PATH_MISSING;
     return found;
 }
 
@@ -64052,15 +64087,18 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
 /* ---- Token files ---- */
 
 /* A file that begins as one of either kind, whole or not. */
-static int eitp__starts_as_token_file(const eitp_host *host, const char *path) {
+static eitp_status eitp__starts_as_token_file(const eitp_host *host, const char *path, int *is_one, eitp_error *error) {
     static const unsigned char llmc[EITP__TOKEN_MAGIC_SIZE] = {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0};
     eitp__file file = EITP__ZERO;
     unsigned char bytes[EITP__TOKEN_MAGIC_SIZE];
     size_t done = 0;
-    const int is_read = !eitp__file_open(&file, host, path, EITP_FILE_READ, NULL) &&
-                        !eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, NULL) && done == sizeof bytes;
+    eitp_status status = eitp__file_open(&file, host, path, EITP_FILE_READ, error);
+    if (!status)
+        status = eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, error);
+    *is_one = !status && done == sizeof bytes &&
+              (!memcmp(bytes, eitp__token_magic(), sizeof bytes) || !memcmp(bytes, llmc, sizeof bytes));
     eitp__file_close(&file, NULL);
-    return is_read && (!memcmp(bytes, eitp__token_magic(), sizeof bytes) || !memcmp(bytes, llmc, sizeof bytes));
+    return status;
 }
 
 /* Sets *is_token_file to 1 if the part is a token file, which must be its only path. */
@@ -64069,14 +64107,17 @@ static eitp_status eitp__find_token_file(const eitp_training *training, eitp_spl
     const eitp_text_list *paths = training->parts[split].paths;
     *is_token_file = 0;
     for (size_t i = 0; i < paths->count; i++) {
-        eitp_path_info info = EITP__ZERO;
-        if (!strcmp(paths->texts[i], "-"))
-            continue;
-        eitp__path_info(&training->host, paths->texts[i], &info, NULL);
-        if (info.kind != EITP_PATH_FILE || !eitp__starts_as_token_file(&training->host, paths->texts[i]))
-            continue;
-        *is_token_file = 1;
-        if (paths->count > 1)
+        eitp_path_kind kind = EITP_PATH_MISSING;
+        eitp_status status = EITP_OK;
+        int is_one = 0;
+        if (strcmp(paths->texts[i], "-"))
+            status = eitp__recipe_path_kind(&training->host, paths->texts[i], NULL, &kind, error);
+        if (!status && kind == EITP_PATH_FILE)
+            status = eitp__starts_as_token_file(&training->host, paths->texts[i], &is_one, error);
+        if (status)
+            return status;
+        *is_token_file |= is_one;
+        if (is_one && paths->count > 1)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "'%s' is a token file, which must be the only path of %s; to add text, pack all of it "
                               "into one file",
@@ -64131,6 +64172,14 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     return status;
 }
 
+EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split split) {
+    const eitp_text_list *paths = training->parts[split].paths;
+    size_t i = 0;
+    while (i < paths->count && strcmp(paths->texts[i], "-"))
+        i++;
+    return i < paths->count;
+}
+
 /* True if the packed file exists and is whole. A damaged one is packed again. */
 static int eitp__reuses_tokens(const eitp_training *training, const eitp__data_part *part) {
     eitp_token_file *file;
@@ -64159,7 +64208,7 @@ static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split 
         return status;
     }
     part->path = path;
-    part->is_verified = eitp__reuses_tokens(training, part);
+    part->is_verified = !eitp__part_has_input(training, split) && eitp__reuses_tokens(training, part);
     return part->is_verified ? EITP_OK : eitp__pack_tokens(training, split, error);
 }
 
@@ -64263,44 +64312,62 @@ EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training) {
 /* ---- Labels in the data ---- */
 
 /* A directory of texts without directories in it just has texts. */
-static int eitp__is_plain_directory(const eitp_host *host, const char *path) {
-    eitp_path_info info = EITP__ZERO;
+static eitp_status eitp__is_plain_directory(const eitp_host *host, const char *path, int *is_plain, eitp_error *error) {
+    eitp_path_kind kind;
     eitp__buffer names;
     size_t count = 0, at = 0;
-    int is_plain;
-    if (eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_DIRECTORY)
-        return 0;
+    eitp_status status = eitp__recipe_path_kind(host, path, NULL, &kind, error);
+    *is_plain = !status && kind == EITP_PATH_DIRECTORY;
+    if (!*is_plain)
+        return status;
     eitp__buffer_init(&names, host);
-    is_plain = !eitp__list_directory(host, path, &names, &count, NULL);
-    for (size_t i = 0; i < count && is_plain; i++, at += strlen(names.data + at) + 1) {
-        char *entry = eitp__join_path(host, path, names.data + at);
-        is_plain = !entry || eitp__path_info(host, entry, &info, NULL) || info.kind != EITP_PATH_DIRECTORY;
-        eitp__release_text(host, entry);
+    status = eitp__list_directory(host, path, &names, &count, error);
+    for (size_t i = 0; i < count && !status && *is_plain; i++, at += strlen(names.data + at) + 1) {
+        status = eitp__recipe_path_kind(host, path, names.data + at, &kind, error);
+        *is_plain = kind != EITP_PATH_DIRECTORY;
     }
     eitp__buffer_release(&names);
-    return is_plain;
+    return status;
 }
 
-EITP__PRIVATE eitp__labels_found eitp__find_labels(const eitp_training *training) {
+/* Sets *is_text to 1 if the data have no labels by what they are: not a table, or not to be read twice. */
+static eitp_status eitp__is_only_text(const eitp_training *training, int *is_text, eitp_error *error) {
     const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
-    const int has_column = config.label_column != NULL;
-    eitp__labels_found found = has_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
+    eitp_status status = EITP_OK;
+    *is_text = 0;
+    for (size_t i = 0; i < config.path_count && !status && !*is_text; i++) {
+        *is_text = !strcmp(config.paths[i], "-");
+        if (!*is_text && !config.label_column)
+            status = eitp__is_plain_directory(&training->host, config.paths[i], is_text, error);
+    }
+    return status;
+}
+
+/* True if it says nothing of the data, and the run must not depend on it. */
+static int eitp__is_of_machine(eitp_status status) {
+    return status == EITP_ERROR_IO || status == EITP_ERROR_MEMORY || status == EITP_ERROR_INTERRUPTED;
+}
+
+EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp__labels_found *found,
+                                            eitp_error *error) {
+    const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
     eitp_example_source source;
     eitp_example example;
-    eitp_table *table;
-    int is_end = 0;
-    for (size_t i = 0; i < config.path_count; i++) {
-        if (!strcmp(config.paths[i], "-") ||
-            (!has_column && eitp__is_plain_directory(&training->host, config.paths[i])))
-            return found;
+    eitp_table *table = NULL;
+    int is_text, is_end = 0;
+    eitp_status status = eitp__is_only_text(training, &is_text, error);
+    *found = config.label_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
+    if (status || is_text)
+        return status;
+    status = eitp_table_open(&training->host, &config, &table, error);
+    if (!status) {
+        source = eitp_table_source(table);
+        status = source.read(source.user, &example, &is_end, error);
     }
-    if (eitp_table_open(&training->host, &config, &table, NULL))
-        return found;
-    source = eitp_table_source(table);
-    if (!source.read(source.user, &example, &is_end, NULL) && !is_end && example.label_count)
-        found = example.words && example.labels_are_list ? EITP__LABELS_OF_WORDS : EITP__LABELS_OF_TEXTS;
+    if (!status && !is_end && example.label_count)
+        *found = example.words && example.labels_are_list ? EITP__LABELS_OF_WORDS : EITP__LABELS_OF_TEXTS;
     eitp_table_close(table);
-    return found;
+    return eitp__is_of_machine(status) ? status : EITP_OK;
 }
 
 /* ---- Packing ---- */
@@ -64437,7 +64504,7 @@ static char *eitp__first_path(const eitp_training *training, eitp_split split, c
         first.labels = NULL;
         first.label_count = 0;
         path = eitp__packed_path(training, eitp__sample_fingerprint(training, split, &first), "labelled");
-        if (!path || eitp__recipe_path_kind(&training->host, path, NULL) == EITP_PATH_FILE)
+        if (!path || eitp__recipe_is_file(&training->host, path))
             return path;
         eitp__release_text(&training->host, path);
     }
@@ -64454,7 +64521,7 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
     if (!status && !part->path) {
         part->path = path;
         path = NULL;
-        part->is_verified = eitp__reuses_samples(training, part);
+        part->is_verified = !eitp__part_has_input(training, split) && eitp__reuses_samples(training, part);
         if (!part->is_verified)
             status = eitp__pack_samples(training, split, config, error);
     }
@@ -64594,6 +64661,8 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     eitp_token_range nothing;
     eitp_status status;
     training->rows = size > 0 ? size : !size ? positions : positions < 64 ? positions : 64;
+    if (size < 0 && training->is_resumed)
+        training->rows = training->resumed.rows;
     if (training->rows > positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size is %lld; it must be 1 to the model's %lld positions",
                           (long long)size, (long long)positions);
@@ -64720,6 +64789,8 @@ EITP__PRIVATE const eitp__recipe_task *eitp__masked_recipe(void) {
 
 /* >>src/recipe/recipe_labels.c */
 /* The tasks of labelled texts: labels of texts, labels of their words, and numbers. */
+
+#include <float.h>
 
 /* ---- Names of labels ---- */
 
@@ -64976,7 +65047,7 @@ static eitp_status eitp__balance_labels(const eitp_training *training, const eit
     const int64_t labels = eitp_model_config(model).labels;
     const size_t size = (size_t)(source->label_count + labels) * sizeof(uint64_t);
     const size_t numbers_size = (size_t)source->label_count * sizeof(int32_t);
-    uint64_t *counts = (uint64_t *)eitp__allocate(host, size), *of_model = counts + source->label_count;
+    uint64_t *counts = (uint64_t *)eitp__allocate(host, size), *of_model = counts ? counts + source->label_count : NULL;
     int32_t *numbers = (int32_t *)eitp__allocate(host, numbers_size);
     eitp_label_match match;
     eitp_status status = counts && numbers ? eitp_labelled_class_counts(host, source, counts, error)
@@ -65000,14 +65071,20 @@ static eitp_status eitp__weigh_labels(const eitp_training *training, const eitp_
     int64_t count = 0;
     if (!strcmp(text, "balanced"))
         return eitp__balance_labels(training, model, source, weights, error);
-    for (const char *at = text; *at && count < labels; count++) {
-        char *end;
-        weights[count] = (float)strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(weights[count] >= 0))
+    for (const char *at = text; count < labels; count++) {
+        double weight;
+        const char *end;
+        at += strspn(at, " ");
+        end = at + strcspn(at, " ,");
+        if (!eitp__json_read_number(at, (size_t)(end - at), &weight) || !(weight >= 0 && weight <= FLT_MAX))
             break;
-        at = *end ? end + 1 : end;
-        if (!*at && count + 1 == labels)
+        weights[count] = (float)weight;
+        end += strspn(end, " ");
+        if (!*end && count + 1 == labels)
             return EITP_OK;
+        if (*end != ',')
+            break;
+        at = end + 1;
     }
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "class_weights: invalid value '%s' (choose from none, balanced, or %lld numbers separated by "
@@ -65127,23 +65204,22 @@ static const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_confi
 }
 
 /* For EITP_TASK_AUTO what model and data say: labels, where one of them has any. */
-static const eitp__recipe_task *eitp__choose_task(const eitp_training *training) {
+static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error) {
     const eitp_transformer_config *shape = &training->shape;
     const eitp__recipe_task *const kinds[] = {eitp__task_of_shape(shape), eitp__language_recipe(),
                                               eitp__masked_recipe(),      eitp__classification_recipe(),
                                               eitp__tokens_recipe(),      eitp__regression_recipe()};
     const eitp_task_kind kind = training->recipe.task.kind;
     const int has_column = training->recipe.data.label_column != NULL;
+    eitp__labels_found found;
+    eitp_status status;
+    training->kind = kinds[kind];
     if (kind || training->is_resumed || eitp_head_has_labels(shape->head) || (!shape->bidirectional && !has_column))
-        return kinds[kind];
-    switch (eitp__find_labels(training)) {
-    case EITP__LABELS_OF_TEXTS:
-        return kinds[EITP_TASK_CLASSIFICATION];
-    case EITP__LABELS_OF_WORDS:
-        return kinds[EITP_TASK_TOKENS];
-    default:
-        return kinds[EITP_TASK_AUTO];
-    }
+        return EITP_OK;
+    status = eitp__find_labels(training, &found, error);
+    if (!status && found != EITP__LABELS_NONE)
+        training->kind = kinds[found == EITP__LABELS_OF_WORDS ? EITP_TASK_TOKENS : EITP_TASK_CLASSIFICATION];
+    return status;
 }
 
 /* Says that a resumed run goes on with another dropout. */
@@ -65168,10 +65244,10 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
                           "lora_rank requires model: adapters are trained on top of existing weights");
     status = training->is_resumed || recipe->directory ? eitp__read_stored_shape(training, error)
                                                        : eitp__read_named_shape(training, error);
-    if (status)
-        return status;
-    training->kind = eitp__choose_task(training);
-    status = training->kind->set_shape(training, error);
+    if (!status)
+        status = eitp__choose_task(training, error);
+    if (!status)
+        status = training->kind->set_shape(training, error);
     if (!status && recipe->dropout >= 0 && training->is_resumed)
         eitp__report_dropout(training);
     if (!status && recipe->dropout >= 0)
@@ -65838,6 +65914,34 @@ static eitp_status eitp__clean_data(eitp_training *training, eitp_error *error) 
     return EITP_OK;
 }
 
+/* Destroys what was prepared, in the order of its dependencies. */
+static void eitp__release_prepared(eitp_training *training) {
+    eitp_trainer_destroy(training->trainer);
+    eitp_task_release(&training->task);
+    eitp_model_destroy(training->model);
+    eitp_context_destroy(training->context);
+    eitp__release_text(&training->host, training->base);
+    eitp__buffer_release(&training->record);
+    training->trainer = NULL;
+    training->model = NULL;
+    training->context = NULL;
+    training->base = NULL;
+    training->is_prepared = 0;
+}
+
+/* The same, and what was opened, but not the run. */
+static void eitp__release_stages(eitp_training *training) {
+    eitp__release_prepared(training);
+    for (int split = 0; split < 2; split++)
+        eitp__part_close(&training->host, &training->parts[split]);
+    memset(training->parts, 0, sizeof training->parts);
+    eitp_tokenizer_destroy(training->tokenizer);
+    eitp__release_text(&training->host, training->model_directory);
+    training->tokenizer = NULL;
+    training->model_directory = NULL;
+    training->is_planned = 0;
+}
+
 eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
     static const eitp__stage stages[] = {{NULL, eitp__create_context},
                                          {"creating the model", eitp__create_model},
@@ -65850,33 +65954,24 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
                                          {NULL, eitp__log_data},
                                          {NULL, eitp__clean_data}};
     eitp_status status = eitp_training_plan(training, NULL, error);
-    if (!status && !training->is_prepared)
-        status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
+    int64_t steps;
+    double warmup_ratio;
+    if (status || training->is_prepared)
+        return status;
+    steps = training->recipe.run.steps;
+    warmup_ratio = training->recipe.warmup_ratio;
+    status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
+    training->is_prepared = !status;
     if (!status)
-        training->is_prepared = 1;
+        return EITP_OK;
+    /* The length is open again, for a second attempt. */
+    training->recipe.run.steps = steps;
+    training->recipe.warmup_ratio = warmup_ratio;
+    eitp__release_prepared(training);
     return status;
 }
 
 /* ---- Training ---- */
-
-/* Destroys what was created and opened, but not the run. */
-static void eitp__release_stages(eitp_training *training) {
-    eitp_trainer_destroy(training->trainer);
-    eitp_task_release(&training->task);
-    eitp_model_destroy(training->model);
-    for (int split = 0; split < 2; split++)
-        eitp__part_close(&training->host, &training->parts[split]);
-    eitp_tokenizer_destroy(training->tokenizer);
-    eitp_context_destroy(training->context);
-    eitp__release_text(&training->host, training->model_directory);
-    eitp__release_text(&training->host, training->base);
-    training->trainer = NULL;
-    training->model = NULL;
-    training->tokenizer = NULL;
-    training->context = NULL;
-    training->model_directory = training->base = NULL;
-    training->is_planned = training->is_prepared = 0;
-}
 
 /* A damaged checkpoint was set aside, and the run resumes from an older one: all that was read from it is read anew. */
 static eitp_status eitp__start_over(eitp_training *training, eitp_error *error) {

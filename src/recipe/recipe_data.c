@@ -53,15 +53,18 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
 /* ---- Token files ---- */
 
 /* A file that begins as one of either kind, whole or not. */
-static int eitp__starts_as_token_file(const eitp_host *host, const char *path) {
+static eitp_status eitp__starts_as_token_file(const eitp_host *host, const char *path, int *is_one, eitp_error *error) {
     static const unsigned char llmc[EITP__TOKEN_MAGIC_SIZE] = {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0};
     eitp__file file = EITP__ZERO;
     unsigned char bytes[EITP__TOKEN_MAGIC_SIZE];
     size_t done = 0;
-    const int is_read = !eitp__file_open(&file, host, path, EITP_FILE_READ, NULL) &&
-                        !eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, NULL) && done == sizeof bytes;
+    eitp_status status = eitp__file_open(&file, host, path, EITP_FILE_READ, error);
+    if (!status)
+        status = eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, error);
+    *is_one = !status && done == sizeof bytes &&
+              (!memcmp(bytes, eitp__token_magic(), sizeof bytes) || !memcmp(bytes, llmc, sizeof bytes));
     eitp__file_close(&file, NULL);
-    return is_read && (!memcmp(bytes, eitp__token_magic(), sizeof bytes) || !memcmp(bytes, llmc, sizeof bytes));
+    return status;
 }
 
 /* Sets *is_token_file to 1 if the part is a token file, which must be its only path. */
@@ -70,14 +73,17 @@ static eitp_status eitp__find_token_file(const eitp_training *training, eitp_spl
     const eitp_text_list *paths = training->parts[split].paths;
     *is_token_file = 0;
     for (size_t i = 0; i < paths->count; i++) {
-        eitp_path_info info = EITP__ZERO;
-        if (!strcmp(paths->texts[i], "-"))
-            continue;
-        eitp__path_info(&training->host, paths->texts[i], &info, NULL);
-        if (info.kind != EITP_PATH_FILE || !eitp__starts_as_token_file(&training->host, paths->texts[i]))
-            continue;
-        *is_token_file = 1;
-        if (paths->count > 1)
+        eitp_path_kind kind = EITP_PATH_MISSING;
+        eitp_status status = EITP_OK;
+        int is_one = 0;
+        if (strcmp(paths->texts[i], "-"))
+            status = eitp__recipe_path_kind(&training->host, paths->texts[i], NULL, &kind, error);
+        if (!status && kind == EITP_PATH_FILE)
+            status = eitp__starts_as_token_file(&training->host, paths->texts[i], &is_one, error);
+        if (status)
+            return status;
+        *is_token_file |= is_one;
+        if (is_one && paths->count > 1)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "'%s' is a token file, which must be the only path of %s; to add text, pack all of it "
                               "into one file",
@@ -132,6 +138,14 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     return status;
 }
 
+EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split split) {
+    const eitp_text_list *paths = training->parts[split].paths;
+    size_t i = 0;
+    while (i < paths->count && strcmp(paths->texts[i], "-"))
+        i++;
+    return i < paths->count;
+}
+
 /* True if the packed file exists and is whole. A damaged one is packed again. */
 static int eitp__reuses_tokens(const eitp_training *training, const eitp__data_part *part) {
     eitp_token_file *file;
@@ -160,7 +174,7 @@ static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split 
         return status;
     }
     part->path = path;
-    part->is_verified = eitp__reuses_tokens(training, part);
+    part->is_verified = !eitp__part_has_input(training, split) && eitp__reuses_tokens(training, part);
     return part->is_verified ? EITP_OK : eitp__pack_tokens(training, split, error);
 }
 

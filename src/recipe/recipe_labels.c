@@ -1,5 +1,8 @@
 /* The tasks of labelled texts: labels of texts, labels of their words, and numbers. */
+#include "base/json.h"
 #include "recipe/training.h"
+
+#include <float.h>
 
 /* ---- Names of labels ---- */
 
@@ -256,7 +259,7 @@ static eitp_status eitp__balance_labels(const eitp_training *training, const eit
     const int64_t labels = eitp_model_config(model).labels;
     const size_t size = (size_t)(source->label_count + labels) * sizeof(uint64_t);
     const size_t numbers_size = (size_t)source->label_count * sizeof(int32_t);
-    uint64_t *counts = (uint64_t *)eitp__allocate(host, size), *of_model = counts + source->label_count;
+    uint64_t *counts = (uint64_t *)eitp__allocate(host, size), *of_model = counts ? counts + source->label_count : NULL;
     int32_t *numbers = (int32_t *)eitp__allocate(host, numbers_size);
     eitp_label_match match;
     eitp_status status = counts && numbers ? eitp_labelled_class_counts(host, source, counts, error)
@@ -280,14 +283,20 @@ static eitp_status eitp__weigh_labels(const eitp_training *training, const eitp_
     int64_t count = 0;
     if (!strcmp(text, "balanced"))
         return eitp__balance_labels(training, model, source, weights, error);
-    for (const char *at = text; *at && count < labels; count++) {
-        char *end;
-        weights[count] = (float)strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(weights[count] >= 0))
+    for (const char *at = text; count < labels; count++) {
+        double weight;
+        const char *end;
+        at += strspn(at, " ");
+        end = at + strcspn(at, " ,");
+        if (!eitp__json_read_number(at, (size_t)(end - at), &weight) || !(weight >= 0 && weight <= FLT_MAX))
             break;
-        at = *end ? end + 1 : end;
-        if (!*at && count + 1 == labels)
+        weights[count] = (float)weight;
+        end += strspn(end, " ");
+        if (!*end && count + 1 == labels)
             return EITP_OK;
+        if (*end != ',')
+            break;
+        at = end + 1;
     }
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "class_weights: invalid value '%s' (choose from none, balanced, or %lld numbers separated by "

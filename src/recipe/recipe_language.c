@@ -79,6 +79,8 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     eitp_token_range nothing;
     eitp_status status;
     training->rows = size > 0 ? size : !size ? positions : positions < 64 ? positions : 64;
+    if (size < 0 && training->is_resumed)
+        training->rows = training->resumed.rows;
     if (training->rows > positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size is %lld; it must be 1 to the model's %lld positions",
                           (long long)size, (long long)positions);

@@ -63,23 +63,22 @@ static const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_confi
 }
 
 /* For EITP_TASK_AUTO what model and data say: labels, where one of them has any. */
-static const eitp__recipe_task *eitp__choose_task(const eitp_training *training) {
+static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error) {
     const eitp_transformer_config *shape = &training->shape;
     const eitp__recipe_task *const kinds[] = {eitp__task_of_shape(shape), eitp__language_recipe(),
                                               eitp__masked_recipe(),      eitp__classification_recipe(),
                                               eitp__tokens_recipe(),      eitp__regression_recipe()};
     const eitp_task_kind kind = training->recipe.task.kind;
     const int has_column = training->recipe.data.label_column != NULL;
+    eitp__labels_found found;
+    eitp_status status;
+    training->kind = kinds[kind];
     if (kind || training->is_resumed || eitp_head_has_labels(shape->head) || (!shape->bidirectional && !has_column))
-        return kinds[kind];
-    switch (eitp__find_labels(training)) {
-    case EITP__LABELS_OF_TEXTS:
-        return kinds[EITP_TASK_CLASSIFICATION];
-    case EITP__LABELS_OF_WORDS:
-        return kinds[EITP_TASK_TOKENS];
-    default:
-        return kinds[EITP_TASK_AUTO];
-    }
+        return EITP_OK;
+    status = eitp__find_labels(training, &found, error);
+    if (!status && found != EITP__LABELS_NONE)
+        training->kind = kinds[found == EITP__LABELS_OF_WORDS ? EITP_TASK_TOKENS : EITP_TASK_CLASSIFICATION];
+    return status;
 }
 
 /* Says that a resumed run goes on with another dropout. */
@@ -104,10 +103,10 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
                           "lora_rank requires model: adapters are trained on top of existing weights");
     status = training->is_resumed || recipe->directory ? eitp__read_stored_shape(training, error)
                                                        : eitp__read_named_shape(training, error);
-    if (status)
-        return status;
-    training->kind = eitp__choose_task(training);
-    status = training->kind->set_shape(training, error);
+    if (!status)
+        status = eitp__choose_task(training, error);
+    if (!status)
+        status = training->kind->set_shape(training, error);
     if (!status && recipe->dropout >= 0 && training->is_resumed)
         eitp__report_dropout(training);
     if (!status && recipe->dropout >= 0)

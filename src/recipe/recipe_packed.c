@@ -76,9 +76,11 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
 /* True if a file or directory of the part is missing. */
 static int eitp__lacks_text(const eitp_training *training, eitp_split split) {
     const eitp_text_list *paths = training->parts[split].paths;
+    eitp_path_kind kind;
     int found = 0;
     for (size_t i = 0; i < paths->count; i++)
-        found |= eitp__recipe_path_kind(&training->host, paths->texts[i], NULL) == EITP_PATH_MISSING;
+        found |=
+            !eitp__recipe_path_kind(&training->host, paths->texts[i], NULL, &kind, NULL) && kind == EITP_PATH_MISSING;
     return found;
 }
 

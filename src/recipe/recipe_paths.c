@@ -3,19 +3,32 @@
 
 /* ---- Models and tokenizers ---- */
 
-EITP__PRIVATE eitp_path_kind eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name) {
+EITP__PRIVATE eitp_status eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name,
+                                                 eitp_path_kind *kind, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *path = name ? eitp__join_path(host, directory, name) : eitp__copy_text(host, directory);
-    const int is_known = path && !eitp__path_info(host, path, &info, NULL);
+    const eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(host, path);
-    return is_known ? info.kind : EITP_PATH_MISSING;
+    *kind = status ? EITP_PATH_MISSING : info.kind;
+    return status;
 }
 
-EITP__PRIVATE int eitp__has_tokenizer(const eitp_host *host, const char *directory) {
-    return eitp__recipe_path_kind(host, directory, "tokenizer.json") == EITP_PATH_FILE ||
-           eitp__recipe_path_kind(host, directory, "vocab.txt") == EITP_PATH_FILE ||
-           (eitp__recipe_path_kind(host, directory, "vocab.json") == EITP_PATH_FILE &&
-            eitp__recipe_path_kind(host, directory, "merges.txt") == EITP_PATH_FILE);
+EITP__PRIVATE int eitp__recipe_is_file(const eitp_host *host, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    return !eitp__path_info(host, path, &info, NULL) && info.kind == EITP_PATH_FILE;
+}
+
+EITP__PRIVATE eitp_status eitp__find_tokenizer(const eitp_host *host, const char *directory, int *has,
+                                               eitp_error *error) {
+    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"};
+    eitp_path_kind kinds[EITP__COUNT(names)];
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(names) && !status; i++)
+        status = eitp__recipe_path_kind(host, directory, names[i], &kinds[i], error);
+    *has = !status && (kinds[0] == EITP_PATH_FILE || kinds[1] == EITP_PATH_FILE ||
+                       (kinds[2] == EITP_PATH_FILE && kinds[3] == EITP_PATH_FILE));
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
@@ -36,12 +49,14 @@ static eitp_status eitp__fail_removed(const char *directory, eitp_error *error) 
 EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const char *path, char **directory,
                                                eitp__directory_reader read, void *user, eitp_error *error) {
     enum { ATTEMPTS = 200 };
+    eitp_path_kind kind;
     eitp_status status = EITP_OK;
     for (int i = 0; i < ATTEMPTS; i++) {
         status = *directory ? EITP_OK : eitp__find_directory(&training->host, path, directory, error);
         if (!status)
             status = read(training, user, error);
-        if (!status || !*directory || eitp__recipe_path_kind(&training->host, *directory, NULL) != EITP_PATH_MISSING)
+        if (!status || !*directory || eitp__recipe_path_kind(&training->host, *directory, NULL, &kind, NULL) ||
+            kind != EITP_PATH_MISSING)
             return status;
         if (!strcmp(path, *directory)) /* it cannot mean another one now */
             return eitp__fail_removed(path, error);
@@ -52,7 +67,7 @@ EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const ch
 }
 
 EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape) {
-    return strchr(shape, '/') || strstr(shape, ".json") || eitp__recipe_path_kind(host, shape, NULL) == EITP_PATH_FILE;
+    return strchr(shape, '/') || strstr(shape, ".json") || eitp__recipe_is_file(host, shape);
 }
 
 /* ---- Packed data ---- */

@@ -45,44 +45,62 @@ EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training) {
 /* ---- Labels in the data ---- */
 
 /* A directory of texts without directories in it just has texts. */
-static int eitp__is_plain_directory(const eitp_host *host, const char *path) {
-    eitp_path_info info = EITP__ZERO;
+static eitp_status eitp__is_plain_directory(const eitp_host *host, const char *path, int *is_plain, eitp_error *error) {
+    eitp_path_kind kind;
     eitp__buffer names;
     size_t count = 0, at = 0;
-    int is_plain;
-    if (eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_DIRECTORY)
-        return 0;
+    eitp_status status = eitp__recipe_path_kind(host, path, NULL, &kind, error);
+    *is_plain = !status && kind == EITP_PATH_DIRECTORY;
+    if (!*is_plain)
+        return status;
     eitp__buffer_init(&names, host);
-    is_plain = !eitp__list_directory(host, path, &names, &count, NULL);
-    for (size_t i = 0; i < count && is_plain; i++, at += strlen(names.data + at) + 1) {
-        char *entry = eitp__join_path(host, path, names.data + at);
-        is_plain = !entry || eitp__path_info(host, entry, &info, NULL) || info.kind != EITP_PATH_DIRECTORY;
-        eitp__release_text(host, entry);
+    status = eitp__list_directory(host, path, &names, &count, error);
+    for (size_t i = 0; i < count && !status && *is_plain; i++, at += strlen(names.data + at) + 1) {
+        status = eitp__recipe_path_kind(host, path, names.data + at, &kind, error);
+        *is_plain = kind != EITP_PATH_DIRECTORY;
     }
     eitp__buffer_release(&names);
-    return is_plain;
+    return status;
 }
 
-EITP__PRIVATE eitp__labels_found eitp__find_labels(const eitp_training *training) {
+/* Sets *is_text to 1 if the data have no labels by what they are: not a table, or not to be read twice. */
+static eitp_status eitp__is_only_text(const eitp_training *training, int *is_text, eitp_error *error) {
     const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
-    const int has_column = config.label_column != NULL;
-    eitp__labels_found found = has_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
+    eitp_status status = EITP_OK;
+    *is_text = 0;
+    for (size_t i = 0; i < config.path_count && !status && !*is_text; i++) {
+        *is_text = !strcmp(config.paths[i], "-");
+        if (!*is_text && !config.label_column)
+            status = eitp__is_plain_directory(&training->host, config.paths[i], is_text, error);
+    }
+    return status;
+}
+
+/* True if it says nothing of the data, and the run must not depend on it. */
+static int eitp__is_of_machine(eitp_status status) {
+    return status == EITP_ERROR_IO || status == EITP_ERROR_MEMORY || status == EITP_ERROR_INTERRUPTED;
+}
+
+EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp__labels_found *found,
+                                            eitp_error *error) {
+    const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
     eitp_example_source source;
     eitp_example example;
-    eitp_table *table;
-    int is_end = 0;
-    for (size_t i = 0; i < config.path_count; i++) {
-        if (!strcmp(config.paths[i], "-") ||
-            (!has_column && eitp__is_plain_directory(&training->host, config.paths[i])))
-            return found;
+    eitp_table *table = NULL;
+    int is_text, is_end = 0;
+    eitp_status status = eitp__is_only_text(training, &is_text, error);
+    *found = config.label_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
+    if (status || is_text)
+        return status;
+    status = eitp_table_open(&training->host, &config, &table, error);
+    if (!status) {
+        source = eitp_table_source(table);
+        status = source.read(source.user, &example, &is_end, error);
     }
-    if (eitp_table_open(&training->host, &config, &table, NULL))
-        return found;
-    source = eitp_table_source(table);
-    if (!source.read(source.user, &example, &is_end, NULL) && !is_end && example.label_count)
-        found = example.words && example.labels_are_list ? EITP__LABELS_OF_WORDS : EITP__LABELS_OF_TEXTS;
+    if (!status && !is_end && example.label_count)
+        *found = example.words && example.labels_are_list ? EITP__LABELS_OF_WORDS : EITP__LABELS_OF_TEXTS;
     eitp_table_close(table);
-    return found;
+    return eitp__is_of_machine(status) ? status : EITP_OK;
 }
 
 /* ---- Packing ---- */
@@ -219,7 +237,7 @@ static char *eitp__first_path(const eitp_training *training, eitp_split split, c
         first.labels = NULL;
         first.label_count = 0;
         path = eitp__packed_path(training, eitp__sample_fingerprint(training, split, &first), "labelled");
-        if (!path || eitp__recipe_path_kind(&training->host, path, NULL) == EITP_PATH_FILE)
+        if (!path || eitp__recipe_is_file(&training->host, path))
             return path;
         eitp__release_text(&training->host, path);
     }
@@ -236,7 +254,7 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
     if (!status && !part->path) {
         part->path = path;
         path = NULL;
-        part->is_verified = eitp__reuses_samples(training, part);
+        part->is_verified = !eitp__part_has_input(training, split) && eitp__reuses_samples(training, part);
         if (!part->is_verified)
             status = eitp__pack_samples(training, split, config, error);
     }

@@ -6,11 +6,15 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
     const eitp_host *host = &training->host;
     const char *path = training->recipe.model.tokenizer;
     char *directory = NULL;
-    eitp_status status = EITP_OK;
-    if (eitp__recipe_path_kind(host, path, NULL) == EITP_PATH_MISSING)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json",
-                          path);
-    if (eitp__recipe_path_kind(host, path, NULL) == EITP_PATH_DIRECTORY && !eitp__has_tokenizer(host, path))
+    eitp_path_kind kind;
+    int has_tokenizer = 1;
+    eitp_status status = eitp__recipe_path_kind(host, path, NULL, &kind, error);
+    if (!status && kind == EITP_PATH_MISSING)
+        status =
+            eitp__fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json", path);
+    if (!status && kind == EITP_PATH_DIRECTORY)
+        status = eitp__find_tokenizer(host, path, &has_tokenizer, error);
+    if (!status && !has_tokenizer)
         status = eitp__find_directory(host, path, &directory, error);
     if (!status)
         status = eitp_tokenizer_load(host, directory ? directory : path, &training->tokenizer, error);
@@ -21,19 +25,21 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
 static eitp_status eitp__load_stored_tokenizer(eitp_training *training, void *user, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const char *directory = checkpoint ? checkpoint : training->model_directory;
+    int has_tokenizer;
+    const eitp_status status = eitp__find_tokenizer(&training->host, directory, &has_tokenizer, error);
     (void)user;
-    return eitp__has_tokenizer(&training->host, directory)
-               ? eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error)
-               : EITP_OK;
+    return status || !has_tokenizer ? status
+                                    : eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error);
 }
 
 /* One that is named comes before the model's; to a resumed run it may have gone missing. */
 EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *model = &training->recipe.model;
-    const int is_missing = model->tokenizer && training->is_resumed &&
-                           eitp__recipe_path_kind(&training->host, model->tokenizer, NULL) == EITP_PATH_MISSING;
-    if (model->tokenizer && !is_missing)
-        return eitp__load_named_tokenizer(training, error);
+    eitp_path_kind kind = EITP_PATH_MISSING;
+    const eitp_status status =
+        model->tokenizer ? eitp__recipe_path_kind(&training->host, model->tokenizer, NULL, &kind, error) : EITP_OK;
+    if (status || (model->tokenizer && !(training->is_resumed && kind == EITP_PATH_MISSING)))
+        return status ? status : eitp__load_named_tokenizer(training, error);
     if (training->is_resumed)
         return eitp__load_stored_tokenizer(training, NULL, error);
     return model->directory ? eitp__read_directory(training, model->directory, &training->model_directory,

@@ -294,6 +294,34 @@ static eitp_status eitp__clean_data(eitp_training *training, eitp_error *error) 
     return EITP_OK;
 }
 
+/* Destroys what was prepared, in the order of its dependencies. */
+static void eitp__release_prepared(eitp_training *training) {
+    eitp_trainer_destroy(training->trainer);
+    eitp_task_release(&training->task);
+    eitp_model_destroy(training->model);
+    eitp_context_destroy(training->context);
+    eitp__release_text(&training->host, training->base);
+    eitp__buffer_release(&training->record);
+    training->trainer = NULL;
+    training->model = NULL;
+    training->context = NULL;
+    training->base = NULL;
+    training->is_prepared = 0;
+}
+
+/* The same, and what was opened, but not the run. */
+static void eitp__release_stages(eitp_training *training) {
+    eitp__release_prepared(training);
+    for (int split = 0; split < 2; split++)
+        eitp__part_close(&training->host, &training->parts[split]);
+    memset(training->parts, 0, sizeof training->parts);
+    eitp_tokenizer_destroy(training->tokenizer);
+    eitp__release_text(&training->host, training->model_directory);
+    training->tokenizer = NULL;
+    training->model_directory = NULL;
+    training->is_planned = 0;
+}
+
 eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
     static const eitp__stage stages[] = {{NULL, eitp__create_context},
                                          {"creating the model", eitp__create_model},
@@ -306,33 +334,24 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
                                          {NULL, eitp__log_data},
                                          {NULL, eitp__clean_data}};
     eitp_status status = eitp_training_plan(training, NULL, error);
-    if (!status && !training->is_prepared)
-        status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
+    int64_t steps;
+    double warmup_ratio;
+    if (status || training->is_prepared)
+        return status;
+    steps = training->recipe.run.steps;
+    warmup_ratio = training->recipe.warmup_ratio;
+    status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
+    training->is_prepared = !status;
     if (!status)
-        training->is_prepared = 1;
+        return EITP_OK;
+    /* The length is open again, for a second attempt. */
+    training->recipe.run.steps = steps;
+    training->recipe.warmup_ratio = warmup_ratio;
+    eitp__release_prepared(training);
     return status;
 }
 
 /* ---- Training ---- */
-
-/* Destroys what was created and opened, but not the run. */
-static void eitp__release_stages(eitp_training *training) {
-    eitp_trainer_destroy(training->trainer);
-    eitp_task_release(&training->task);
-    eitp_model_destroy(training->model);
-    for (int split = 0; split < 2; split++)
-        eitp__part_close(&training->host, &training->parts[split]);
-    eitp_tokenizer_destroy(training->tokenizer);
-    eitp_context_destroy(training->context);
-    eitp__release_text(&training->host, training->model_directory);
-    eitp__release_text(&training->host, training->base);
-    training->trainer = NULL;
-    training->model = NULL;
-    training->tokenizer = NULL;
-    training->context = NULL;
-    training->model_directory = training->base = NULL;
-    training->is_planned = training->is_prepared = 0;
-}
 
 /* A damaged checkpoint was set aside, and the run resumes from an older one: all that was read from it is read anew. */
 static eitp_status eitp__start_over(eitp_training *training, eitp_error *error) {

@@ -78,7 +78,8 @@ EITP__PRIVATE const eitp__recipe_task *eitp__regression_recipe(void);
 
 /* What the data have as labels, from their first row. */
 typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP__LABELS_OF_WORDS } eitp__labels_found;
-EITP__PRIVATE eitp__labels_found eitp__find_labels(const eitp_training *training);
+EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp__labels_found *found,
+                                            eitp_error *error);
 
 /* Reports the stage; EITP_ERROR_INTERRUPTED if the program says so. */
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error);
@@ -91,9 +92,16 @@ EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *trainin
 
 /* ---- Paths ---- */
 
-/* The kind of "directory/name", or of the directory if `name` is NULL; MISSING if it cannot be found out. */
-EITP__PRIVATE eitp_path_kind eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name);
-EITP__PRIVATE int eitp__has_tokenizer(const eitp_host *host, const char *directory);
+/* The kind of "directory/name", or of the directory if `name` is NULL. */
+EITP__PRIVATE eitp_status eitp__recipe_path_kind(const eitp_host *host, const char *directory, const char *name,
+                                                 eitp_path_kind *kind, eitp_error *error);
+
+/* True for a file; false if that cannot be found out. */
+EITP__PRIVATE int eitp__recipe_is_file(const eitp_host *host, const char *path);
+
+/* Sets *has to 1 if a tokenizer is in the directory. A model must not lose it because the directory cannot be read. */
+EITP__PRIVATE eitp_status eitp__find_tokenizer(const eitp_host *host, const char *directory, int *has,
+                                               eitp_error *error);
 
 /* The directory of a model that a path means (eitp_run_find_checkpoint), in a new text. */
 EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
@@ -176,6 +184,10 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
  */
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error);
+
+/* True if "-" is among the paths of a part. It is another text each time: what it was packed into before is that of an
+   earlier run, unless a checkpoint knows it. */
+EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split split);
 
 /* Creates the directory of packed data. */
 EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *training, eitp_error *error);
