@@ -74,9 +74,16 @@ files_of() {
     echo "$1" tests/command/command.sh $(sed -n 's/.*\(tests\/[a-z_/]*\.[chs]*\).*/\1/p' "$1" | sort -u) | tr ' ' ,
 }
 
+# The programs of examples that a script names, beside the command.
+examples_of() { # script, the command eitp
+    sed -n 's/.*\(examples\/[a-z_]*\)\.c.*/\1/p' "$1" | sort -u | while read -r example; do
+        printf ',%s' "$(dirname "$2")/$example"
+    done
+}
+
 scripts() { # the command eitp, prefix of the command of a test, suffix of its name
     for script in tests/command/test_*.sh; do
-        echo "command/$(basename "$script" .sh)$3 $1,$(files_of "$script") env EITP=$1 $2sh $script"
+        echo "command/$(basename "$script" .sh)$3 $1,$(files_of "$script")$(examples_of "$script" "$1") env EITP=$1 $2sh $script"
     done
 }
 

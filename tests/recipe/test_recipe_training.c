@@ -1,0 +1,1003 @@
+/* Trainings that recipes describe: each task, resuming, what is refused, the plan, interruptions and failing calls. */
+#include "tests/support/trainer_run.h"
+
+#include <errno.h>
+
+enum { STEPS = 4, STOP = 2, LOG_SIZE = 8000, MOST_FAILURES = 30 };
+
+/* ---- Fixture ---- */
+
+/* A recipe whose data and output are in a scratch directory, and what became of its training. */
+typedef struct fixture {
+    char directory[512], output[600], model[600];
+    char paths[8][600]; /* of files that the recipe names */
+    const char *training[1], *validation[1];
+    eitp_recipe recipe;
+    eitp_training *trained;    /* while it is opened */
+    int64_t stop_after;        /* 0: never */
+    int64_t last_step;         /* of the last check_stopped_run */
+    int64_t polls, poll_after; /* calls of poll so far; from this one on it asks to stop; 0: never */
+    eitp_run_report report;
+    char log[LOG_SIZE];
+} fixture;
+
+static void collect_log(void *user, eitp_log_level level, const char *message) {
+    fixture *f = (fixture *)user;
+    const size_t size = strlen(f->log);
+    snprintf(f->log + size, sizeof f->log - size, "%s%s\n", level >= EITP_LOG_WARNING ? "warning: " : "", message);
+}
+
+static void notice(void *user, const eitp_run_event *event) {
+    fixture *f = (fixture *)user;
+    if (event->kind == EITP_EVENT_STEP && event->report->step.step == f->stop_after)
+        eitp_run_request_stop(eitp_training_get_run(f->trained), 15);
+}
+
+static int poll_fixture(void *user, const eitp_training_progress *progress) {
+    fixture *f = (fixture *)user;
+    CHECK(progress && progress->stage);
+    f->polls++;
+    return f->poll_after && f->polls >= f->poll_after;
+}
+
+static int write_file(const fixture *f, const char *name, const char *text) {
+    const eitp_host host = eitp_host_default();
+    return !eitp__write_file(&host, scratch_path(f->directory, name), text, strlen(text), &error_);
+}
+
+/* Writes a line or row, which depends on its number, `count` times below a first line. */
+static int write_rows(const fixture *f, const char *name, const char *first, const char *const rows[3], int count) {
+    FILE *file = fopen(scratch_path(f->directory, name), "wb");
+    if (!file)
+        return 0;
+    fputs(first, file);
+    for (int i = 0; i < count; i++)
+        fputs(rows[i * i % 3 + (i % 5 == 2)], file);
+    return !fclose(file);
+}
+
+static int write_data(const fixture *f) {
+    static const char *const lines[] = {"A quick fox jumps.\n", "Two dogs sleep; one barks.\n", "It rains again.\n"};
+    static const char *const texts[] = {"a b c,up\n", "x y,down\n", "a z q,up\n"};
+    static const char *const numbers[] = {"a b c,0.5\n", "x y,1.25\n", "a z q,-3\n"};
+    static const char *const words[] = {"a B-X\nb I-X\nc O\n\n", "x O\ny B-Y\n\n", "q O\n\n"};
+    static const char letters[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\ne\nq\nx\ny\nz\n";
+    const eitp_host host = eitp_host_default();
+    return write_rows(f, "text.txt", "", lines, 40) && write_rows(f, "held.txt", "", lines, 9) &&
+           write_rows(f, "letters.txt", "", texts, 60) && write_rows(f, "texts.csv", "text,label\n", texts, 24) &&
+           write_rows(f, "numbers.csv", "text,label\n", numbers, 24) && write_rows(f, "words.conll", "", words, 24) &&
+           !host.files.make_directory(host.files.user, scratch_path(f->directory, "letters")) &&
+           write_file(f, "letters/vocab.txt", letters) &&
+           write_file(f, "letters/tokenizer_config.json", "{\"tokenizer_class\": \"BertTokenizer\"}");
+}
+
+/* The path of a file of the fixture, which lasts as long as that. */
+static const char *keep_path(fixture *f, const char *name) {
+    int i = 0;
+    while (f->paths[i][0] && strcmp(f->paths[i], scratch_path(f->directory, name)))
+        i++;
+    snprintf(f->paths[i], sizeof f->paths[i], "%s/%s", f->directory, name);
+    return f->paths[i];
+}
+
+static void use_data(fixture *f, const char *training, const char *validation) {
+    f->training[0] = training ? keep_path(f, training) : NULL;
+    f->validation[0] = validation ? keep_path(f, validation) : NULL;
+    f->recipe.data.training.texts = f->training;
+    f->recipe.data.training.count = training != NULL;
+    f->recipe.data.validation.texts = f->validation;
+    f->recipe.data.validation.count = validation != NULL;
+}
+
+/* The output of the training is "directory/name" from now on. */
+static void use_output(fixture *f, const char *name) {
+    snprintf(f->output, sizeof f->output, "%s/%s", f->directory, name);
+    f->recipe.run.directory = f->output;
+}
+
+/* A tiny language model of bytes. */
+static void describe(fixture *f) {
+    eitp_recipe recipe = eitp_recipe_default();
+    recipe.context.host.log.user = f;
+    recipe.context.host.log.write = collect_log;
+    recipe.context.threads = 1;
+    recipe.model.shape = "tiny";
+    recipe.model.layers = 1;
+    recipe.model.width = 16;
+    recipe.model.heads = 2;
+    recipe.model.dropout = 0.1;
+    recipe.task.block_size = 16;
+    recipe.memory.budget = (uint64_t)1 << 34;
+    recipe.memory.precision = "fp32";
+    recipe.memory.optimizer = "adamw";
+    recipe.trainer.batch_size = 2;
+    recipe.trainer.grad_accum = 2;
+    recipe.run.steps = STEPS;
+    recipe.run.eval_steps = 2;
+    recipe.run.eval_samples = 4;
+    recipe.run.save_steps = 0;
+    recipe.run.memory_check_seconds = -1;
+    recipe.run.listener.user = f;
+    recipe.run.listener.notify = notice;
+    f->recipe = recipe;
+    use_data(f, "text.txt", NULL);
+    use_output(f, "out");
+}
+
+static int begin(fixture *f) {
+    memset(f, 0, sizeof *f);
+    if (!scratch_make(f->directory) || !write_data(f))
+        return 0;
+    describe(f);
+    return 1;
+}
+
+static void end(fixture *f) {
+    scratch_remove(f->directory);
+}
+
+/* Opens the recipe, trains until `stop_after`, and closes it. */
+static eitp_status train(fixture *f, int64_t stop_after) {
+    eitp_status status;
+    f->log[0] = 0;
+    f->stop_after = stop_after;
+    memset(&f->report, 0, sizeof f->report);
+    memset(&error_, 0, sizeof error_);
+    status = eitp_training_open(&f->recipe, &f->trained, &error_);
+    if (!status)
+        status = eitp_training_run(f->trained, &f->report, &error_);
+    eitp_training_close(f->trained);
+    f->trained = NULL;
+    return status;
+}
+
+/* Opens and closes it, which must fail, with these words in a message of one line. */
+static void check_refused(fixture *f, eitp_status expected, const char *words) {
+    const eitp_status status = train(f, 0);
+    CHECK_THAT(status == expected && strstr(error_.message, words) && !strchr(error_.message, '\n'),
+               "%d, '%s', not '%s'", (int)status, error_.message, words);
+    CHECK_THAT(!strstr(error_.message, "--"), "an option in: %s", error_.message);
+}
+
+static int exists(const char *directory, const char *name) {
+    const eitp_host host = eitp_host_default();
+    eitp_path_info info;
+    return !eitp__path_info(&host, scratch_path(directory, name), &info, NULL) && info.kind != EITP_PATH_MISSING;
+}
+
+/* True if two files have the same bytes; *has_first is 1 if the first one exists. */
+static int files_are_equal(const char *a, const char *b, int *has_first) {
+    FILE *first = fopen(a, "rb"), *second = fopen(b, "rb");
+    int same = first && second, x = 0, y = 0;
+    *has_first = first != NULL;
+    while (same && x != EOF) {
+        x = fgetc(first);
+        y = fgetc(second);
+        same = x == y;
+    }
+    if (first)
+        fclose(first);
+    if (second)
+        fclose(second);
+    return same;
+}
+
+/* The last checkpoints of two outputs have the same weights, or adapters, and the same state of the optimizer. */
+static int ends_are_equal(const fixture *f, const char *a, const char *b) {
+    static const char *const names[] = {"model.safetensors", "adapter_model.safetensors", "optimizer.safetensors"};
+    const int64_t last = f->recipe.run.steps ? f->recipe.run.steps : f->last_step;
+    int count = 0;
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        char one[100], other[100];
+        int has_first, same;
+        snprintf(one, sizeof one, "%s/checkpoint-%d/%s", a, (int)last, names[i]);
+        snprintf(other, sizeof other, "%s/checkpoint-%d/%s", b, (int)last, names[i]);
+        same = files_are_equal(scratch_path(f->directory, one), scratch_path(f->directory, other), &has_first);
+        if (has_first && !same)
+            return 0;
+        count += has_first;
+    }
+    return count == 2;
+}
+
+/* ---- Each task ---- */
+
+typedef struct task_case {
+    const char *name;
+    void (*describe)(fixture *f);
+    const char *kind;   /* as run.json names it */
+    const char *metric; /* that its evaluation has; NULL: none */
+} task_case;
+
+/* Packs the first files of a list. */
+static void pack_tokens(fixture *f, size_t count) {
+    const eitp_host host = eitp_host_default();
+    const char *const paths[] = {keep_path(f, "text.txt"), keep_path(f, "letters.txt")};
+    eitp_pack_config pack = EITP__ZERO;
+    eitp_token_file_info info;
+    eitp_tokenizer *bytes = NULL;
+    pack.paths = paths;
+    pack.path_count = count;
+    CHECK(!eitp_tokenizer_create_bytes(&host, &bytes, &error_));
+    CHECK(!eitp_pack(&host, bytes, &pack, scratch_path(f->directory, "packed.tokens"), &info, &error_));
+    eitp_tokenizer_destroy(bytes);
+}
+
+static void describe_tokens_file(fixture *f) {
+    pack_tokens(f, 1);
+    use_data(f, "packed.tokens", NULL);
+}
+
+/* An encoder of letters. */
+static void describe_encoder(fixture *f) {
+    f->recipe.model.shape = "minilm";
+    f->recipe.model.positions = 16;
+    f->recipe.model.tokenizer = keep_path(f, "letters");
+}
+
+static void describe_masked(fixture *f) {
+    describe_encoder(f);
+    use_data(f, "letters.txt", NULL);
+}
+
+static void describe_classification(fixture *f) {
+    describe_encoder(f);
+    use_data(f, "texts.csv", NULL);
+}
+
+static void describe_masked_rows(fixture *f) {
+    describe_classification(f);
+    f->recipe.task.kind = EITP_TASK_MASKED;
+}
+
+static void describe_words(fixture *f) {
+    describe_encoder(f);
+    use_data(f, "words.conll", NULL);
+}
+
+static void describe_regression(fixture *f) {
+    describe_encoder(f);
+    use_data(f, "numbers.csv", NULL);
+    f->recipe.task.kind = EITP_TASK_REGRESSION;
+}
+
+/* A decoder that learns labels of bytes, for lack of a tokenizer. */
+static void describe_byte_labels(fixture *f) {
+    use_data(f, "texts.csv", NULL);
+    f->recipe.data.label_column = "label";
+}
+
+static void describe_automatic(fixture *f) {
+    f->recipe.memory.precision = f->recipe.memory.optimizer = "auto";
+    f->recipe.run.steps = 0;
+    f->recipe.epochs = 0.2;
+    f->recipe.warmup_ratio = 0.5;
+    f->recipe.trainer.grad_accum = 1;
+}
+
+/* Small variables stay in memory, so it has some of 32 KiB. */
+static void describe_offloaded(fixture *f) {
+    f->recipe.model.width = 64;
+    f->recipe.memory.offload = "all";
+    f->recipe.memory.recompute = EITP_RECOMPUTE_LAYER;
+}
+
+static void describe_frozen(fixture *f) {
+    f->recipe.model.freeze = "embeddings";
+    f->recipe.trainer.micro_batches_per_pass = 1;
+}
+
+static const task_case tasks[] = {{"text", NULL, "lm", NULL},
+                                  {"a token file", describe_tokens_file, "lm", NULL},
+                                  {"automatic", describe_automatic, "lm", NULL},
+                                  {"offloaded", describe_offloaded, "lm", NULL},
+                                  {"frozen", describe_frozen, "lm", NULL},
+                                  {"hidden tokens", describe_masked, "mlm", NULL},
+                                  {"hidden tokens of rows", describe_masked_rows, "mlm", NULL},
+                                  {"labels", describe_classification, "classify", "accuracy"},
+                                  {"labels of bytes", describe_byte_labels, "classify", "accuracy"},
+                                  {"labels of words", describe_words, "tokens", NULL},
+                                  {"numbers", describe_regression, "regress", NULL}};
+
+static int record_names(const fixture *f, const char *kind) {
+    static char text[20000];
+    char words[40];
+    FILE *file = fopen(scratch_path(f->output, "run.json"), "rb");
+    const size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[size] = 0;
+    if (file)
+        fclose(file);
+    snprintf(words, sizeof words, "\"task\": \"%s\"", kind);
+    return strstr(text, words) != NULL;
+}
+
+static int has_metric(const eitp_evaluation *evaluation, const char *name) {
+    for (int m = 0; m < evaluation->metric_count; m++) {
+        if (!strcmp(evaluation->metrics[m].name, name))
+            return 1;
+    }
+    return 0;
+}
+
+/* Trains in the output "straight", and in "stopped" with a stop after a step; both end with the same bytes. */
+static void check_stopped_run(fixture *f, const char *name) {
+    use_output(f, "straight");
+    REQUIRE_OK(train(f, 0), error_);
+    CHECK_THAT(f->report.end == EITP_RUN_FINISHED || f->report.end == EITP_RUN_END_OF_DATA, "%s: %d", name,
+               (int)f->report.end);
+    f->last_step = f->report.steps_done;
+    CHECK_THAT(f->report.steps_done > STOP && f->report.evaluations > 0, "%s", name);
+    use_output(f, "stopped");
+    REQUIRE_OK(train(f, STOP), error_);
+    CHECK_THAT(f->report.end == EITP_RUN_STOPPED && f->report.steps_done == STOP && f->report.stop_reason == 15,
+               "%s: %d", name, (int)f->report.end);
+    REQUIRE_OK(train(f, 0), error_);
+    CHECK_THAT(f->report.start_step == STOP && f->report.steps_done == f->last_step, "%s", name);
+    CHECK_THAT(ends_are_equal(f, "straight", "stopped"), "%s: other bytes", name);
+    CHECK_THAT(!strstr(f->log, "has changed") && !strstr(f->log, "packed 1"), "%s: %s", name, f->log);
+}
+
+static void a_stopped_training_goes_on(void) {
+    for (size_t i = 0; i < EITP__COUNT(tasks); i++) {
+        fixture f;
+        REQUIRE(begin(&f));
+        if (tasks[i].describe)
+            tasks[i].describe(&f);
+        check_stopped_run(&f, tasks[i].name);
+        CHECK_THAT(record_names(&f, tasks[i].kind), "%s", tasks[i].name);
+        CHECK_THAT(!tasks[i].metric || has_metric(&f.report.evaluation, tasks[i].metric), "%s", tasks[i].name);
+        end(&f);
+    }
+}
+
+/* Trains the language model that others begin with, in the output "base". */
+static int train_base(fixture *f) {
+    use_output(f, "base");
+    snprintf(f->model, sizeof f->model, "%s", f->output);
+    f->recipe.run.steps = 2;
+    if (train(f, 0))
+        return 0;
+    describe(f);
+    f->recipe.model.directory = f->model;
+    f->recipe.model.shape = NULL;
+    f->recipe.model.layers = f->recipe.model.heads = f->recipe.model.width = 0;
+    return 1;
+}
+
+static void weights_are_trained_further(void) {
+    fixture f;
+    REQUIRE(begin(&f) && train_base(&f));
+    check_stopped_run(&f, "fine-tuning");
+    CHECK(exists(scratch_path(f.output, "checkpoint-4"), "tokenizer.json") ||
+          !exists(scratch_path(f.model, "checkpoint-2"), "tokenizer.json"));
+    end(&f);
+}
+
+static void adapters_are_trained(void) {
+    fixture f;
+    REQUIRE(begin(&f) && train_base(&f));
+    f.recipe.model.lora_rank = 2;
+    f.recipe.model.lora_dropout = 0.1;
+    check_stopped_run(&f, "adapters");
+    CHECK(exists(f.output, "checkpoint-4/adapter_model.safetensors"));
+    f.recipe.model.lora_rank = 0;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "has adapters of rank 2; set lora_rank to it");
+    use_output(&f, "base");
+    f.recipe.model.lora_rank = 2;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "has no adapters to resume");
+    end(&f);
+}
+
+/* A classifier gets the weights of a language model. */
+static void a_language_model_becomes_a_classifier(void) {
+    fixture f;
+    REQUIRE(begin(&f) && train_base(&f));
+    describe_byte_labels(&f);
+    f.recipe.model.tokenizer = NULL;
+    f.recipe.task.class_weights = "balanced";
+    check_stopped_run(&f, "a classifier of a language model");
+    end(&f);
+}
+
+/* A run that is complete does no step, and changes nothing. */
+static void a_complete_training_does_no_step(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(f.report.steps_done == STEPS && f.report.start_step == 0);
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(f.report.start_step == STEPS && f.report.steps_done == STEPS && !f.report.step.step);
+    CHECK(exists(f.output, "run.json"));
+    end(&f);
+}
+
+/* What is left open is as in the checkpoint. */
+static void an_open_setting_is_the_checkpoints(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    f.recipe.memory.optimizer = "sgd";
+    use_output(&f, "straight");
+    REQUIRE_OK(train(&f, 0), error_);
+    use_output(&f, "open");
+    REQUIRE_OK(train(&f, STOP), error_);
+    f.recipe.task.block_size = -1;
+    f.recipe.memory.optimizer = f.recipe.memory.precision = "auto";
+    f.recipe.model.shape = NULL;
+    f.recipe.model.layers = f.recipe.model.heads = f.recipe.model.width = 0;
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(f.report.start_step == STOP && ends_are_equal(&f, "straight", "open"));
+    end(&f);
+}
+
+/* A trained model is used in the process that has trained it. */
+static void its_objects_are_accessible(void) {
+    fixture f;
+    eitp_training *t = NULL;
+    REQUIRE(begin(&f));
+    REQUIRE_OK(eitp_training_open(&f.recipe, &t, &error_), error_);
+    CHECK(eitp_training_get_run(t) && eitp_training_get_tokenizer(t) && eitp_training_get_fit(t));
+    CHECK(!eitp_training_get_model(t) && !eitp_training_get_task(t) && !eitp_training_get_trainer(t));
+    CHECK(!eitp_training_get_context(t) && eitp_training_get_recipe(t)->trainer.batch_size == 2);
+    REQUIRE_OK(eitp_training_prepare(t, &error_), error_);
+    CHECK(eitp_training_get_model(t) && eitp_training_get_task(t) && eitp_training_get_trainer(t));
+    CHECK(eitp_training_get_context(t) && !strcmp(eitp_training_get_recipe(t)->memory.optimizer, "adamw"));
+    CHECK(eitp_training_get_recipe(t)->trainer.schedule.peak > 0 && exists(f.output, "run.json"));
+    eitp_training_close(t);
+    CHECK(!exists(f.output, "run.json")); /* no step was done */
+    eitp_training_close(NULL);
+    CHECK(!eitp_training_get_run(NULL) && !eitp_training_get_recipe(NULL) && !eitp_training_get_task(NULL));
+    CHECK(eitp_training_open(NULL, &t, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_training_open(&f.recipe, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_training_plan(NULL, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    end(&f);
+}
+
+/* ---- Texts that change between two starts ---- */
+
+/* Trains straight; stopped, changed and resumed; and stopped, deleted and resumed. */
+static void check_changed_data(fixture *f, const char *name, const char *data, const char *held, const char *row) {
+    static const char *const outputs[] = {"changed", "deleted"};
+    use_output(f, "straight");
+    REQUIRE_OK(train(f, 0), error_);
+    for (int i = 0; i < 2; i++) {
+        use_output(f, outputs[i]);
+        REQUIRE_OK(train(f, STOP), error_);
+        CHECK_THAT(!strstr(f->log, "continues with what"), "%s: %s", name, f->log);
+    }
+    for (int i = 0; i < 2; i++) {
+        FILE *file = i ? NULL : fopen(scratch_path(f->directory, data), "ab");
+        use_output(f, outputs[i]);
+        if (file)
+            fputs(row, file), fclose(file);
+        if (i)
+            CHECK(!remove(scratch_path(f->directory, data)) && (!held || !remove(scratch_path(f->directory, held))));
+        REQUIRE_OK(train(f, 0), error_);
+        CHECK_THAT(ends_are_equal(f, "straight", outputs[i]), "%s, %s: other bytes", name, outputs[i]);
+        CHECK_THAT(strstr(f->log, i ? "warning: the text of data has gone missing since '"
+                                    : "warning: the text of data has changed or moved since '") &&
+                       strstr(f->log, "the run continues with what it was packed into, '"),
+                   "%s, %s: %s", name, outputs[i], f->log);
+        CHECK_THAT(!!strstr(f->log, "warning: the text of val_data has gone missing") == (i && held), "%s, %s: %s",
+                   name, outputs[i], f->log);
+        CHECK_THAT(!strstr(f->log, "packed 1") && f->report.start_step == STOP, "%s, %s: %s", name, outputs[i], f->log);
+    }
+}
+
+static void texts_may_change_or_go(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    use_data(&f, "text.txt", "held.txt");
+    check_changed_data(&f, "text", "text.txt", "held.txt", "One more line.\n");
+    end(&f);
+}
+
+static void rows_may_change_or_go(void) {
+    static const struct {
+        void (*describe)(fixture *f);
+        const char *data, *row;
+    } cases[] = {{describe_classification, "texts.csv", "a b,other\n"},
+                 {describe_masked_rows, "texts.csv", "a b,other\n"},
+                 {describe_masked, "letters.txt", "a b c d e\n"},
+                 {describe_words, "words.conll", "q B-Z\n\n"},
+                 {describe_regression, "numbers.csv", "a,7.5\n"}};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        fixture f;
+        REQUIRE(begin(&f));
+        cases[i].describe(&f);
+        check_changed_data(&f, cases[i].data, cases[i].data, NULL, cases[i].row);
+        end(&f);
+    }
+}
+
+/* A token file that has grown by a document is used up to where it was. */
+static void a_token_file_may_grow(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    pack_tokens(&f, 1);
+    use_data(&f, "packed.tokens", "held.txt");
+    use_output(&f, "straight");
+    REQUIRE_OK(train(&f, 0), error_);
+    use_output(&f, "grown");
+    REQUIRE_OK(train(&f, STOP), error_);
+    pack_tokens(&f, 2);
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK_THAT(strstr(f.log, "warning: the data has grown from "), "%s", f.log);
+    CHECK(f.report.start_step == STOP && ends_are_equal(&f, "straight", "grown"));
+    end(&f);
+}
+
+/* Without what it was packed into, a changed text is another one. */
+static void other_data_is_refused(void) {
+    static const char other[] = "Another text, which is long enough for some samples, but not the one that the run has "
+                                "packed at its start. ab cd ef gh ij kl mn op qr st uv";
+    const eitp_host host = eitp_host_default();
+    fixture f;
+    REQUIRE(begin(&f));
+    REQUIRE_OK(train(&f, STOP), error_);
+    REQUIRE(!eitp__remove_tree(&host, scratch_path(f.output, "data"), &error_));
+    REQUIRE(write_file(&f, "text.txt", other));
+    f.recipe.data.validation_fraction = 0;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "the training data differ from those of '");
+    REQUIRE(!remove(scratch_path(f.directory, "text.txt")));
+    check_refused(&f, EITP_ERROR_ARGUMENT, "text.txt: no such file");
+    end(&f);
+}
+
+/* ---- The input of the program ---- */
+
+/* A document that is read once, as standard input is; a `text` of NULL must not be read. */
+typedef struct input {
+    const char *text;
+    int reads;
+} input;
+
+static eitp_status read_input(void *user, const char **text, size_t *size, eitp_error *error) {
+    input *in = (input *)user;
+    if (!in->text)
+        return eitp__fail(error, EITP_ERROR_INTERNAL, "the input was read");
+    *text = in->reads == 0 ? in->text : in->reads == 1 ? "" : NULL;
+    *size = in->reads == 0 ? strlen(in->text) : 0;
+    in->reads++;
+    return EITP_OK;
+}
+
+static void use_input(fixture *f, input *in, const char *text) {
+    static const char *const paths[] = {"-"};
+    in->text = text;
+    in->reads = 0;
+    f->recipe.data.training.texts = paths;
+    f->recipe.data.training.count = 1;
+    f->recipe.data.input.user = in;
+    f->recipe.data.input.read = read_input;
+}
+
+/* Two inputs have the same name. A run that did no step does not leave its input to the next one; a run that goes on
+   reads none. */
+static void an_input_is_read_by_a_new_run(void) {
+    static const char other[] =
+        "What was to be trained at first, but the program was stopped before the first step of it, and started again "
+        "with other text. ab cd ef gh ij kl mn op qr st uv wx yz AB CD EF GH IJ KL MN OP QR ST UV WX YZ 01 23 45 67 89";
+    static char text[4000];
+    fixture f;
+    input in;
+    FILE *file;
+    REQUIRE(begin(&f));
+    file = fopen(scratch_path(f.directory, "text.txt"), "rb");
+    REQUIRE(file && fread(text, 1, sizeof text - 1, file) > 500 && !fclose(file));
+    use_output(&f, "straight");
+    REQUIRE_OK(train(&f, 0), error_);
+    use_output(&f, "out");
+    use_input(&f, &in, other);
+    REQUIRE_OK(eitp_training_open(&f.recipe, &f.trained, &error_), error_);
+    eitp_training_close(f.trained);
+    use_input(&f, &in, text);
+    REQUIRE_OK(train(&f, STOP), error_);
+    use_input(&f, &in, NULL);
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(f.report.start_step == STOP && ends_are_equal(&f, "straight", "out"));
+    end(&f);
+}
+
+/* ---- What is refused ---- */
+
+static void validation_data_is_used(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    use_data(&f, "text.txt", "held.txt");
+    f.recipe.run.keep_best = "loss";
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(f.report.evaluations > 1 && exists(f.output, "best.json"));
+    use_data(&f, "text.txt", NULL);
+    f.recipe.data.validation_fraction = 0;
+    use_output(&f, "none");
+    check_refused(&f, EITP_ERROR_ARGUMENT, "keep_best and patience require validation data; set val_data or val_frac");
+    f.recipe.run.keep_best = NULL;
+    f.recipe.run.patience = 2;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "keep_best and patience require validation data");
+    f.recipe.run.patience = 0;
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(!f.report.evaluations);
+    end(&f);
+}
+
+static void a_task_needs_its_labels(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    describe_masked(&f);
+    f.recipe.task.kind = EITP_TASK_CLASSIFICATION;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "label_column");
+    use_data(&f, "numbers.csv", NULL);
+    check_refused(&f, EITP_ERROR_ARGUMENT, "are numbers that are not whole; set task to regress");
+    use_data(&f, "words.conll", NULL);
+    check_refused(&f, EITP_ERROR_ARGUMENT, "has a label for each word; set task to tokens");
+    f.recipe.task.kind = EITP_TASK_REGRESSION;
+    use_data(&f, "texts.csv", NULL);
+    check_refused(&f, EITP_ERROR_FORMAT, "number");
+    f.recipe.task.kind = EITP_TASK_LANGUAGE;
+    check_refused(&f, EITP_ERROR_UNSUPPORTED, "does not predict the next token");
+    f.recipe.task.kind = EITP_TASK_MASKED;
+    use_data(&f, "letters.txt", NULL);
+    f.recipe.model.tokenizer = NULL;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "has no tokenizer; name one as tokenizer");
+    f.recipe.model.shape = "tiny";
+    check_refused(&f, EITP_ERROR_UNSUPPORTED, "train it with task lm");
+    CHECK(!exists(f.output, "run.json"));
+    end(&f);
+}
+
+static void a_model_and_data_are_needed(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    f.recipe.model.directory = f.directory;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "a recipe needs either model, ");
+    f.recipe.model.directory = f.recipe.model.shape = NULL;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "a recipe needs either model, ");
+    f.recipe.model.shape = "tyni";
+    check_refused(&f, EITP_ERROR_ARGUMENT, "'tyni'");
+    f.recipe.model.shape = "tiny";
+    use_data(&f, NULL, NULL);
+    check_refused(&f, EITP_ERROR_ARGUMENT, "a recipe needs data: ");
+    use_data(&f, "none.txt", NULL);
+    check_refused(&f, EITP_ERROR_ARGUMENT, "none.txt: no such file");
+    use_data(&f, "text.txt", "none.txt");
+    check_refused(&f, EITP_ERROR_ARGUMENT, "none.txt: no such file");
+    CHECK(!exists(f.output, "run.json"));
+    end(&f);
+}
+
+/* A recipe with one wrong value, and the words that it is refused with. */
+static void a_wrong_value_is_refused(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    f.recipe.memory.optimizer = "adamm";
+    check_refused(&f, EITP_ERROR_ARGUMENT, "unknown optimizer 'adamm'");
+    describe(&f);
+    f.recipe.memory.precision = "half";
+    check_refused(&f, EITP_ERROR_ARGUMENT, "precision must be auto, fp32, bf16 or fp16 (got 'half')");
+    describe(&f);
+    f.recipe.model.width = 15;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "width 15 must be a multiple of heads 2");
+    describe(&f);
+    f.recipe.task.block_size = 1 << 20;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "block_size is 1048576; it must be 1 to the model's ");
+    describe(&f);
+    f.recipe.model.lora_rank = 2;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "lora_rank requires model");
+    describe(&f);
+    f.recipe.task.kind = (eitp_task_kind)6;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "task must be ");
+    describe(&f);
+    f.recipe.trainer.batch_size = 0;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "batch_size must be at least 1");
+    describe(&f);
+    f.recipe.model.vocabulary = 100;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "vocab_size to 257");
+    describe(&f);
+    f.recipe.model.tokenizer = "none";
+    check_refused(&f, EITP_ERROR_ARGUMENT, "no tokenizer at 'none'");
+    describe(&f);
+    f.recipe.model.freeze = "nothing.like.this";
+    check_refused(&f, EITP_ERROR_ARGUMENT, "nothing.like.this");
+    describe(&f);
+    f.recipe.run.steps = 0;
+    f.recipe.epochs = 0;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "epochs");
+    f.recipe.epochs = 1;
+    f.recipe.drop_last = 1;
+    f.recipe.trainer.batch_size = 4096;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "drop_last: the data has ");
+    CHECK(!exists(f.output, "run.json") && !exists(f.output, "checkpoint-0"));
+    end(&f);
+}
+
+/* The directory that a training has opened is locked. */
+static void a_directory_is_opened_once(void) {
+    fixture f;
+    eitp_training *first = NULL, *second = NULL;
+    REQUIRE(begin(&f));
+    REQUIRE_OK(eitp_training_open(&f.recipe, &first, &error_), error_);
+    CHECK(eitp_training_open(&f.recipe, &second, &error_) != EITP_OK && !second);
+    CHECK_THAT(strstr(error_.message, "out'"), "%s", error_.message);
+    eitp_training_close(first);
+    REQUIRE_OK(train(&f, 0), error_);
+    end(&f);
+}
+
+/* ---- Weights of labels ---- */
+
+static void labels_have_weights(void) {
+    static const char *const wrong[] = {"1",     "1,2,3", "1,2,",    "1;2",  "-1,2", "1,nan",
+                                        "1,inf", "1 2",   "1,1e999", "much", "",     "1,,2"};
+    fixture f;
+    REQUIRE(begin(&f));
+    describe_classification(&f);
+    f.recipe.task.class_weights = "1,1";
+    check_stopped_run(&f, "weights of 1");
+    describe(&f);
+    describe_classification(&f);
+    use_output(&f, "none");
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(ends_are_equal(&f, "straight", "none"));
+    f.recipe.task.class_weights = "balanced";
+    use_output(&f, "balanced");
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(!ends_are_equal(&f, "none", "balanced"));
+    f.recipe.task.class_weights = " 0.5 , 3e0 ";
+    use_output(&f, "numbers");
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(!ends_are_equal(&f, "none", "numbers") && !ends_are_equal(&f, "balanced", "numbers"));
+    use_output(&f, "wrong");
+    for (size_t i = 0; i < EITP__COUNT(wrong); i++) {
+        f.recipe.task.class_weights = wrong[i];
+        check_refused(&f, EITP_ERROR_ARGUMENT, "(choose from none, balanced, or 2 numbers separated by commas");
+    }
+    end(&f);
+}
+
+/* ---- The plan ---- */
+
+static void a_plan_is_what_is_used(void) {
+    fixture f;
+    eitp_training *t = NULL;
+    eitp_fit_candidate chosen, again;
+    size_t arena;
+    REQUIRE(begin(&f));
+    f.recipe.memory.optimizer = f.recipe.memory.precision = "auto";
+    REQUIRE_OK(eitp_training_open(&f.recipe, &t, &error_), error_);
+    REQUIRE_OK(eitp_training_plan(t, &chosen, &error_), error_);
+    CHECK(chosen.total > 0 && chosen.total <= f.recipe.memory.budget);
+    REQUIRE_OK(eitp_training_plan(t, &again, &error_), error_);
+    CHECK(again.total == chosen.total && again.optimizer == chosen.optimizer);
+    REQUIRE_OK(eitp_training_prepare(t, &error_), error_);
+    arena = eitp_context_arena_bytes(eitp_training_get_context(t));
+    CHECK_THAT(arena == chosen.arena + chosen.workspace, "planned %llu and %llu bytes, prepared %llu",
+               (unsigned long long)chosen.arena, (unsigned long long)chosen.workspace, (unsigned long long)arena);
+    eitp_training_close(t);
+    end(&f);
+}
+
+static void a_plan_that_does_not_fit_is_refused(void) {
+    fixture f;
+    eitp_training *t = NULL;
+    REQUIRE(begin(&f));
+    f.recipe.memory.budget = 100000;
+    REQUIRE_OK(eitp_training_open(&f.recipe, &t, &error_), error_);
+    CHECK(eitp_training_plan(t, NULL, &error_) == EITP_ERROR_MEMORY);
+    CHECK_THAT(strlen(error_.message) > 20 && !strchr(error_.message, '\n'), "%s", error_.message);
+    CHECK(eitp_training_run(t, NULL, &error_) == EITP_ERROR_MEMORY);
+    eitp_training_close(t);
+    CHECK(!exists(f.output, "run.json"));
+    end(&f);
+}
+
+/* ---- Interruptions ---- */
+
+static void opening_is_interrupted(void) {
+    static void (*const kinds[])(fixture *) = {NULL, describe_classification};
+    for (size_t k = 0; k < EITP__COUNT(kinds); k++) {
+        eitp_status status = EITP_ERROR_INTERRUPTED;
+        fixture f;
+        REQUIRE(begin(&f));
+        if (kinds[k])
+            kinds[k](&f);
+        f.recipe.progress = poll_fixture;
+        f.recipe.progress_user = &f;
+        for (f.poll_after = 1; status && f.poll_after < 200; f.poll_after++) {
+            eitp_training *t = NULL;
+            f.polls = 0;
+            status = eitp_training_open(&f.recipe, &t, &error_);
+            CHECK_THAT(!status || (status == EITP_ERROR_INTERRUPTED && !t), "%d: %s", (int)f.poll_after,
+                       error_.message);
+            eitp_training_close(t);
+        }
+        CHECK_THAT(f.poll_after > 8 && f.poll_after < 200, "%d", (int)f.poll_after);
+        f.poll_after = 0;
+        REQUIRE_OK(train(&f, 0), error_);
+        CHECK(f.report.steps_done == STEPS);
+        end(&f);
+    }
+}
+
+/* Planning and preparing are interrupted too, and what was opened can then be trained. */
+static void preparing_is_interrupted(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    f.recipe.progress = poll_fixture;
+    f.recipe.progress_user = &f;
+    use_output(&f, "straight");
+    REQUIRE_OK(train(&f, 0), error_);
+    use_output(&f, "out");
+    REQUIRE_OK(eitp_training_open(&f.recipe, &f.trained, &error_), error_);
+    for (int64_t n = 1; n <= 6; n++) {
+        eitp_status status;
+        f.poll_after = n;
+        f.polls = 0;
+        status = eitp_training_prepare(f.trained, &error_);
+        CHECK_THAT(status == EITP_ERROR_INTERRUPTED, "%d: %s", (int)n, error_.message);
+        CHECK(!eitp_training_get_trainer(f.trained) && !eitp_training_get_context(f.trained));
+    }
+    f.poll_after = f.stop_after = 0;
+    REQUIRE_OK(eitp_training_run(f.trained, &f.report, &error_), error_);
+    eitp_training_close(f.trained);
+    CHECK(f.report.steps_done == STEPS && ends_are_equal(&f, "straight", "out"));
+    CHECK(record_names(&f, "lm"));
+    end(&f);
+}
+
+/* ---- Failing calls ---- */
+
+/* Trains with the n-th allocation or file call failing, and then without faults: it ends as the undisturbed run. */
+static int fail_call(fixture *f, const eitp_host *real, int of_files, long n) {
+    const eitp_host usual = f->recipe.context.host;
+    const eitp_host host = eitp_host_default();
+    eitp_status status;
+    faults faulty;
+    int happened;
+    faults_begin_on(&faulty, real);
+    faulty.fail_allocation = of_files ? 0 : n;
+    faulty.fail_file_call = of_files ? n : 0;
+    faulty.code = n % 2 ? EIO : ENOSPC;
+    faulty.host.log = usual.log;
+    f->recipe.context.host = faulty.host;
+    status = train(f, 0);
+    happened = faults_end(&faulty);
+    CHECK_THAT(!status || (strlen(error_.message) > 10 && !strchr(error_.message, '\n')), "%s %ld: '%s'",
+               of_files ? "file call" : "allocation", n, error_.message);
+    CHECK_THAT(!status || of_files || status == EITP_ERROR_MEMORY, "allocation %ld: %d, %s", n, (int)status,
+               error_.message);
+    f->recipe.context.host = *real;
+    f->recipe.context.host.log = usual.log;
+    status = train(f, 0);
+    CHECK_THAT(!status, "after %s %ld (%s): %s", of_files ? "file call" : "allocation", n,
+               faulty.failed_call ? faulty.failed_call : "", error_.message);
+    CHECK_THAT(ends_are_equal(f, "straight", "faulty"), "%s %ld (%s): other bytes",
+               of_files ? "file call" : "allocation", n, faulty.failed_call ? faulty.failed_call : "");
+    f->recipe.context.host = usual;
+    CHECK(!eitp__remove_tree(&host, f->output, NULL));
+    return happened;
+}
+
+/* A run that begins with weights and a tokenizer of its own. */
+static void describe_further(fixture *f) {
+    f->recipe.model.tokenizer = keep_path(f, "letters");
+    f->recipe.model.vocabulary = 300; /* bytes would do as well */
+    use_data(f, "letters.txt", NULL);
+    use_output(f, "base");
+    CHECK_THAT(!train(f, 0), "%s", error_.message);
+    snprintf(f->model, sizeof f->model, "%s", f->output);
+    f->recipe.model.tokenizer = f->recipe.model.shape = NULL;
+    f->recipe.model.directory = f->model;
+    f->recipe.model.layers = f->recipe.model.heads = f->recipe.model.width = f->recipe.model.vocabulary = 0;
+}
+
+static void fail_calls(void (*describe_task)(fixture *), int of_files, long stride) {
+    eitp_host real = eitp_host_default();
+    fixture f;
+    long n = 1 + of_files;
+    REQUIRE(begin(&f));
+    f.recipe.run.steps = 2;
+    if (describe_task)
+        describe_task(&f);
+    faults_do_not_sync(&real);
+    use_output(&f, "straight");
+    REQUIRE_OK(train(&f, 0), error_);
+    use_output(&f, "faulty");
+    while (test_failures_ < MOST_FAILURES && fail_call(&f, &real, of_files, n))
+        n += stride;
+    CHECK_THAT(n > 10 * stride || test_failures_, "only %ld calls", n);
+    end(&f);
+}
+
+static void each_allocation_fails(void) {
+    fail_calls(NULL, 0, test_stride(7, 61));
+    fail_calls(describe_classification, 0, test_stride(11, 71));
+    fail_calls(describe_further, 0, test_stride(23, 97));
+}
+
+static void each_file_call_fails(void) {
+    fail_calls(NULL, 1, test_stride(2, 17));
+    fail_calls(describe_classification, 1, test_stride(2, 19));
+    fail_calls(describe_tokens_file, 1, test_stride(3, 23));
+    fail_calls(describe_further, 1, test_stride(3, 23));
+}
+
+/* A host on which the first look at, or opening of, the files that end so fails. */
+static struct {
+    eitp_host real;
+    const char *looked_at, *opened;
+    int failures;
+} unreadable;
+
+static int is_unreadable(const char *path, const char *ending) {
+    const size_t size = strlen(path), length = ending ? strlen(ending) : 0;
+    if (!ending || size < length || strcmp(path + size - length, ending) || unreadable.failures)
+        return 0;
+    unreadable.failures++;
+    return 1;
+}
+
+static int look_at(void *user, const char *path, eitp_path_info *info) {
+    return is_unreadable(path, unreadable.looked_at) ? EIO : unreadable.real.files.info(user, path, info);
+}
+
+static int open_unreadable(void *user, const char *path, eitp_file_mode mode, void **file) {
+    return is_unreadable(path, unreadable.opened) ? EIO : unreadable.real.files.open(user, path, mode, file);
+}
+
+/* What cannot be read is not taken for what is not there: the run would train something else. */
+static void what_is_unreadable_is_not_missing(void) {
+    static const struct {
+        void (*describe)(fixture *f);
+        const char *looked_at, *opened;
+    } cases[] = {{describe_further, "/merges.txt", NULL},
+                 {describe_classification, NULL, "texts.csv"},
+                 {describe_tokens_file, NULL, "packed.tokens"},
+                 {describe_tokens_file, "packed.tokens", NULL}};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        fixture f;
+        REQUIRE(begin(&f));
+        cases[i].describe(&f);
+        unreadable.real = f.recipe.context.host;
+        unreadable.looked_at = cases[i].looked_at;
+        unreadable.opened = cases[i].opened;
+        unreadable.failures = 0;
+        f.recipe.context.host.files.info = look_at;
+        f.recipe.context.host.files.open = open_unreadable;
+        use_output(&f, "out");
+        check_refused(&f, EITP_ERROR_IO, cases[i].opened ? cases[i].opened : cases[i].looked_at);
+        CHECK_THAT(unreadable.failures == 1, "%d", (int)i);
+        REQUIRE_OK(train(&f, 0), error_);
+        end(&f);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(a_stopped_training_goes_on),
+        TEST(weights_are_trained_further),
+        TEST(adapters_are_trained),
+        TEST(a_language_model_becomes_a_classifier),
+        TEST(a_complete_training_does_no_step),
+        TEST(an_open_setting_is_the_checkpoints),
+        TEST(its_objects_are_accessible),
+        TEST(texts_may_change_or_go),
+        TEST(rows_may_change_or_go),
+        TEST(a_token_file_may_grow),
+        TEST(other_data_is_refused),
+        TEST(an_input_is_read_by_a_new_run),
+        TEST(validation_data_is_used),
+        TEST(a_task_needs_its_labels),
+        TEST(a_model_and_data_are_needed),
+        TEST(a_wrong_value_is_refused),
+        TEST(a_directory_is_opened_once),
+        TEST(labels_have_weights),
+        TEST(a_plan_is_what_is_used),
+        TEST(a_plan_that_does_not_fit_is_refused),
+        TEST(opening_is_interrupted),
+        TEST(preparing_is_interrupted),
+        TEST(each_allocation_fails),
+        TEST(each_file_call_fails),
+        TEST(what_is_unreadable_is_not_missing),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
