@@ -27,9 +27,9 @@
  *     const char *path = "eitp.h";
  *     eitp_context_config settings = eitp_context_config_default();
  *     eitp_trainer_config training = eitp_trainer_config_default();
- *     eitp_pack_config pack = {0};
- *     eitp_language_config language = {0};
- *     eitp_transformer_config shape = {0};
+ *     eitp_pack_config pack = eitp_pack_config_default();
+ *     eitp_language_config language = eitp_language_config_default();
+ *     eitp_transformer_config shape = eitp_transformer_config_default();
  *     eitp_token_file_info info;
  *     eitp_token_range train, held_out;
  *     eitp_context *context = NULL;
@@ -159,9 +159,24 @@
  *   chooses the optimizer, the micro-batches per pass and the plans' memory, and eitp_fit_measure reports the bytes of
  *   a configuration by component (all in src/train/planner.h below). Then set eitp_context_config.parameters from
  *   eitp_optimizer_get, .precision and .offload as chosen, and copy micro_batches_per_pass and plan to the
- *   eitp_trainer_config, and the optimizer to its optimizer_config. eitp_plan_create_within limits a single plan.
+ *   eitp_trainer_config, and the optimizer to its optimizer_config. eitp_plan_create_with limits a single plan.
  *   eitp_context_config.offload keeps variables in a file except while a plan uses them. When other programs take
  *   memory during training (eitp_memory_is_short), eitp_trainer_shrink reduces the run between two steps.
+ *
+ * CONFIGURATIONS AND NAMES
+ *   A struct of options starts from <struct>_default(), which returns the values that are used if you change nothing;
+ *   then set what differs. That holds for every eitp_*_config, eitp_sampling, eitp_schedule, eitp_fit, eitp_recipe,
+ *   eitp_host and the inputs of attention and blocks. For programs that list or parse options, eitp_trainer_settings
+ *   and other functions with that ending return tables of members with names, defaults and bounds. Other structs
+ *   (texts, ranges, arrays, and sets of callbacks such as tasks, sources and sinks) begin as {0}.
+ *   Functions come in pairs: create and destroy for an object in memory, open and close for one that keeps a file open,
+ *   load and save for an object with its values, read and write for a file or values alone. `init` fills in a struct of
+ *   the program that needs no release; `release` frees what such a struct has. eitp_directory_create and
+ *   eitp_checkpoint_create create directories on disk. A function that ends in _with is the one without the ending, and
+ *   takes a configuration too. A property is a noun (eitp_plan_statistics), after get_ where the noun is a type
+ *   (eitp_token_file_get_info).
+ *   A choice is an enum. It is a string if its values depend on the machine or the build (device, isa, products,
+ *   precision) or are names in a table or a model (shapes, optimizers in JSON, metrics, layers).
  *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 if the processor has instructions for it,
@@ -261,17 +276,17 @@
  *  eitp_plan
  *  eitp_parameter_form                     What models store of a 16-bit parameter in addition to its 16 bits
  *  eitp_offload                            Which variables are kept in a file instead of memory
- *  eitp_context_config
+ *  eitp_context_config                     Start from eitp_context_config_default()
  *  eitp_limits                             The peak rates of the device, with all threads of the context
  *  eitp_role
  *  eitp_variable
  *  eitp_activation
- *  eitp_attention_config
- *  eitp_attention_inputs                   Zero-initialise it, then set the members that apply
+ *  eitp_attention_config                   Start from eitp_attention_config_default(), then set heads, max_length ...
+ *  eitp_attention_inputs                   Start from eitp_attention_inputs_default(), then set the members that ...
  *  eitp_pooling                            How the rows of a sequence become one
- *  eitp_cross_entropy_config
+ *  eitp_cross_entropy_config               Start from eitp_cross_entropy_config_default()
  *  eitp_recompute                          Which values a plan recomputes when they are needed late, instead of ...
- *  eitp_plan_config
+ *  eitp_plan_config                        Start from eitp_plan_config_default()
  *  eitp_plan_stats
  *  eitp_product                            The role of a matrix product in training
  *  eitp_work                               Kinds of work, by which times are grouped
@@ -290,14 +305,14 @@
  *  eitp_lora_config                        Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685)
  *  eitp_model_inputs                       The inputs of a model's graph; n is the maximum number of tokens (see ...
  *  eitp_block_inputs                       Attention inputs of a block
- *  eitp_sampling
+ *  eitp_sampling                           How the next token is drawn
  *  eitp_generator
  *
  *   src/optim/optim.h
  *  eitp_optimizer                          How weights are updated, and what is stored for that
  *  eitp_fidelity                           How close a run is to the same run with EITP_ADAMW
  *  eitp_optimizer_info
- *  eitp_optimizer_config
+ *  eitp_optimizer_config                   Start from eitp_optimizer_config_default()
  *  eitp_update                             The inputs of an update, to write before each execution of its plan, and ...
  *  eitp_schedule_kind
  *  eitp_schedule                           The learning rate of step s, counted from 1
@@ -306,12 +321,12 @@
  *  eitp_tokenizer                          A tokenizer: byte-level BPE as GPT-2's and RoBERTa's (Radford et al., ...
  *  eitp_text_source                        Text that is read piece by piece
  *  eitp_tokenizer_family                   The special tokens of a trained tokenizer, and what they are put around
- *  eitp_tokenizer_train_config             Zero-initialise it and set what you need
+ *  eitp_tokenizer_train_config             Start from eitp_tokenizer_train_config_default()
  *  eitp_special_token                      Special tokens with a role; in parentheses, their names in Hugging ...
  *  eitp_truncation                         Which of two texts loses tokens if a sequence is too long; in ...
  *  eitp_sequence_defaults                  What a tokenizer's files say about the length of sequences, for callers ...
  *  eitp_text                               A text of `size` bytes; `bytes` may be NULL if size is 0
- *  eitp_sequence_config                    Zero-initialise it and set what you need
+ *  eitp_sequence_config                    Start from eitp_sequence_config_default()
  *  eitp_sequence_report
  *  eitp_encoder                            Encodes text piece by piece: the ids are those of the whole text, ...
  *
@@ -320,9 +335,9 @@
  *  eitp_token_file_info                    The header of a token file
  *  eitp_text_format                        How a file is divided into texts
  *  eitp_text_files                         The texts in files, read piece by piece as UTF-8
- *  eitp_text_files_config                  Zero-initialise it; only `paths` and `path_count` must be set
+ *  eitp_text_files_config                  Start from eitp_text_files_config_default(); only `paths` and ...
  *  eitp_pack_progress                      Progress of eitp_pack. `path` is the file being read, valid during the ...
- *  eitp_pack_config                        Zero-initialise it; only `paths` and `path_count` must be set
+ *  eitp_pack_config                        Start from eitp_pack_config_default(); only `paths` and `path_count` ...
  *  eitp_token_file                         A token file opened for reading
  *  eitp_token_range                        Tokens [first, first + count)
  *  eitp_token_source                       Tokens in a token file, in memory, or behind a function of the program
@@ -333,7 +348,7 @@
  *  eitp_example                            A text, or a pair of texts, with its labels
  *  eitp_example_source                     Examples that are read one after another
  *  eitp_table                              Rows of files, as examples: CSV, TSV, JSON Lines, lines, or directories ...
- *  eitp_table_config                       Zero-initialise it; only `paths` and `path_count` must be set
+ *  eitp_table_config                       Start from eitp_table_config_default(); only `paths` and `path_count` ...
  *  eitp_table_statistics                   What has been read
  *
  *   src/data/labelled.h
@@ -341,14 +356,14 @@
  *  eitp_labelled_source                    Labelled samples in a file, in memory, or behind a function of the ...
  *  eitp_labelled_info                      A labelled file
  *  eitp_labelled_progress                  Progress of eitp_labelled_pack
- *  eitp_labelled_pack_config               Zero-initialise it and set what you need
+ *  eitp_labelled_pack_config               Start from eitp_labelled_pack_config_default()
  *  eitp_labelled_file                      A labelled file opened for reading
  *  eitp_labelled_part                      Samples of a labelled file, which must stay open: a list of their ...
  *  eitp_labelled_arrays                    Labelled samples in arrays of the program
  *
  *   src/io/io.h
  *  eitp_load_config                        How eitp_model_load_weights_with reads the head
- *  eitp_directory_config
+ *  eitp_directory_config                   Start from eitp_directory_config_default(), then set `fill`
  *
  *   src/task/entities.h
  *  eitp_entity                             Words that are one entity
@@ -374,7 +389,7 @@
  *   src/task/predictor.h
  *  eitp_prediction                         What is computed for each text
  *  eitp_embedding_pooling                  How the hidden states of a text's tokens, special tokens included, ...
- *  eitp_predictor_config
+ *  eitp_predictor_config                   Start from eitp_predictor_config_default()
  *  eitp_predictor                          A predictor
  *  eitp_text_pair                          A text, or a pair of texts; or for EITP_PREDICT_WORD_SCORES the words of ...
  *  eitp_prediction_report
@@ -411,7 +426,7 @@
  *  eitp_run_listener                       Receives the events, those of steps and evaluations too
  *  eitp_run_resume
  *  eitp_check_finite                       What a run does about numbers that are not finite
- *  eitp_run_config
+ *  eitp_run_config                         Start from eitp_run_config_default()
  *  eitp_run
  *  eitp_run_choice                         A checkpoint of an output directory
  *
@@ -555,21 +570,25 @@
  *  eitp_embedding                          Rows of table [v, c] for ids I32 [n]: [n, c]
  *  eitp_embedding_unique                   The same, with a gradient that is summed by distinct id before it is ...
  *  eitp_dropout                            Zeroes each element with `probability`, in [0, 1), and scales the others ...
+ *  eitp_attention_config_default           One head, causal, scale 1, no dropout
+ *  eitp_attention_inputs_default           All NULL
  *  eitp_attention                          Self-attention over packed sequences, [n, heads e]: softmax(scale q k^T ...
  *  eitp_attention_cached                   Attention of new rows to a key-value cache, for generation
  *  eitp_pool                               One row for each sequence of x [n, c]: [sequences, c]. `offsets` is as ...
  *  eitp_cross_entropy                      The negative log-likelihood of each row in nats: logits [n, v], targets ...
  *  eitp_linear_cross_entropy               The same for the logits x table^T, with x [n, c] and the table [v, c] of ...
+ *  eitp_cross_entropy_config_default       Ignores rows with target -1; no smoothing, no class weights
  *  eitp_cross_entropy_with                 The same with class weights and label smoothing (Szegedy et al., arXiv ...
  *  eitp_linear_cross_entropy_with
  *  eitp_gradients                          Writes the gradients of y with respect to each of the `count` tensors xs ...
  *  eitp_accumulate_gradients               Adds the gradient of `loss`, a single number, with respect to every ...
  *  eitp_accumulate                         target = carry target + x, where target is the tensor of a variable; ...
  *  eitp_sum_squares                        The sum of squares of all elements, F64 [1]
+ *  eitp_plan_config_default                No limit, EITP_RECOMPUTE_AUTO
  *  eitp_plan_create                        Compiles the graph for execution: what its outputs and updates need
  *  eitp_plan_destroy
- *  eitp_plan_create_within                 The same within a memory limit. `config` NULL: no limit
- *  eitp_plan_estimate                      The statistics of the plan that eitp_plan_create_within would create, ...
+ *  eitp_plan_create_with                   The same within a memory limit. `config` NULL: no limit
+ *  eitp_plan_estimate                      The statistics of the plan that eitp_plan_create_with would create, ...
  *  eitp_plan_statistics                    Zeros for NULL
  *  eitp_plan_set_rows                      Sets how many rows of the graph's capacity are in use; initially all
  *  eitp_plan_write                         Writes all of an input, or reads all of an output, variables included. ...
@@ -584,6 +603,7 @@
  *  eitp_architecture_find                  The architecture with this model_type; NULL if it is NULL or unknown
  *  eitp_architecture_name                  Its model_type
  *  eitp_head_has_labels                    True for the two heads with labels
+ *  eitp_transformer_config_default         That of "gpt2": 12 layers of width 768, 50257 tokens, a language head
  *  eitp_transformer_config_named           Fills in the configuration of a named model with its language head
  *  eitp_transformer_config_positions       The maximum sequence length, in tokens, of a model with this ...
  *  eitp_transformer_config_read            Reads a Hugging Face config.json
@@ -604,6 +624,7 @@
  *  eitp_model_set_dropout                  Sets the dropout probabilities, each 0 to 0.999
  *  eitp_model_initialize                   Initializes all parameters: matrices and embeddings from a normal ...
  *  eitp_lora_config_default                PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, ...
+ *  eitp_lora_settings                      The members of eitp_lora_config except the targets, with their defaults ...
  *  eitp_lora_targets_default               The targets that PEFT has for an architecture if none are given: q, k ...
  *  eitp_lora_targets_parse                 Sets the targets of a configuration to layer names separated by commas
  *  eitp_lora_targets_format                Writes the shortest layer names for the targets of a configuration, ...
@@ -622,9 +643,11 @@
  *  eitp_model_scores                       The classifier's scores of each sample, F32 [samples, labels]
  *  eitp_model_token_scores                 The token classifier's scores of each row of hidden states, F32 [n, ...
  *  eitp_model_pooled                       The output of the pooler for each sample, [samples, width]: the tanh of ...
+ *  eitp_block_inputs_default               All NULL or 0; max_length, and offsets or position, are still to be set
  *  eitp_block                              One Transformer block: x [n, width] through attention and MLP, each with ...
  *  eitp_block_initialize                   Initializes the parameters of a block, adapters excluded, as ...
  *  eitp_sampling_default                   Temperature 1, all tokens, seed 0
+ *  eitp_sampling_settings                  The members of eitp_sampling, with their defaults and bounds
  *  eitp_generator_create                   Prepares generation with a key-value cache for `capacity` tokens, prompt ...
  *  eitp_generator_destroy
  *  eitp_generator_reset                    Clears the cache: the next token fed is the first
@@ -638,11 +661,14 @@
  *  eitp_optimizer_config_default           EITP_ADAMW, betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, ...
  *  eitp_minimize                           Adds one optimizer step to the graph of `loss`, a scalar: it computes ...
  *  eitp_apply_gradients                    The same step from the gradients that eitp_accumulate_gradients ...
+ *  eitp_schedule_default                   Constant, at 5e-5, without warm-up; one cycle
  *  eitp_schedule_rate                      The learning rate of a step; 0 if the schedule is NULL
  *
  *   src/text/text.h
  *  eitp_tokenizer_load                     Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, ...
  *  eitp_tokenizer_create_bytes             Creates a tokenizer without merges: ids 0 to 255 are the bytes, 256 is ...
+ *  eitp_tokenizer_train_config_default     50257 tokens, EITP_TOKENIZER_GPT2, any pair, 512 MiB
+ *  eitp_tokenizer_train_settings           The members of eitp_tokenizer_train_config, with their defaults and ...
  *  eitp_tokenizer_train                    Trains a byte-level BPE tokenizer: the most frequent pair of adjacent ...
  *  eitp_tokenizer_save                     Writes vocab.json and merges.txt, or vocab.txt, and ...
  *  eitp_tokenizer_destroy                  NULL is harmless
@@ -653,6 +679,8 @@
  *  eitp_tokenizer_encode                   Encodes a whole text of `size` bytes, without adding special tokens or ...
  *  eitp_tokenizer_sequence_defaults        All 0 for NULL
  *  eitp_tokenizer_added_count              Number of special tokens in a sequence of one text, or of two if `pair` ...
+ *  eitp_sequence_config_default            Any length, with special tokens; if max_length is set, ...
+ *  eitp_sequence_settings                  The members of eitp_sequence_config, with their defaults and bounds
  *  eitp_tokenizer_encode_sequence          Encodes a text, or a pair of texts if `second` is not NULL, as the ...
  *  eitp_tokenizer_encode_words             The same for a text that is given as words, each of which is encoded by ...
  *  eitp_tokenizer_token                    The bytes of one token, owned by the tokenizer; not necessarily whole ...
@@ -664,10 +692,14 @@
  *  eitp_encoder_destroy                    NULL is harmless
  *
  *   src/data/data.h
+ *  eitp_text_files_config_default          No paths; pieces of 65536 bytes, EITP_FORMAT_AUTO, UTF-8, the first bad ...
+ *  eitp_text_files_settings                The numbers, choices and texts of eitp_text_files_config, with their ...
  *  eitp_text_files_open                    Checks and copies the configuration
  *  eitp_text_files_close                   NULL is harmless
  *  eitp_text_files_bytes                   Total size of all files in bytes, without "-", as of ...
  *  eitp_text_files_source                  A source that reads the remaining text of `files`, for instance for ...
+ *  eitp_pack_config_default                No paths; 65536 bytes at a time, EITP_FORMAT_AUTO, UTF-8, invalid bytes ...
+ *  eitp_pack_settings                      The numbers, choices and texts of eitp_pack_config, with their defaults ...
  *  eitp_pack                               Reads texts, encodes them and writes the ids to the token file ...
  *  eitp_token_file_open                    Opens a token file of eitp or llm.c and checks its header and size; the ...
  *  eitp_token_file_close                   NULL is harmless
@@ -686,12 +718,16 @@
  *  eitp_sample_index                       The index in the data of training sample `number`, counted from 0 across ...
  *
  *   src/data/examples.h
+ *  eitp_table_config_default               No paths; EITP_FORMAT_AUTO, UTF-8, the usual columns, rows of up to 16 ...
+ *  eitp_table_settings                     The numbers, choices and texts of eitp_table_config, with their defaults ...
  *  eitp_table_open                         Copies the configuration, finds the files and checks that they exist; ...
  *  eitp_table_close                        NULL is harmless
  *  eitp_table_source                       The remaining rows, file by file; empty lines are not rows
  *  eitp_table_get_statistics               All zeros for NULL
  *
  *   src/data/labelled.h
+ *  eitp_labelled_pack_config_default       Sequences as the tokenizer's files have them, problem and labels as the ...
+ *  eitp_labelled_pack_settings             Problem, skip_bad and dedup of eitp_labelled_pack_config, with their ...
  *  eitp_labelled_pack                      Encodes the remaining examples of a source and writes them to the ...
  *  eitp_labelled_file_open                 Opens a labelled file and checks its header, size, index and labels, ...
  *  eitp_labelled_file_close                NULL is harmless
@@ -715,6 +751,7 @@
  *  eitp_model_load                         Creates a model from a Hugging Face directory: config.json, and the ...
  *  eitp_model_config_read                  Reads the configuration of a model directory: config.json, with the ...
  *  eitp_model_read_labels                  Takes the names of a classifier's labels from the config.json of a ...
+ *  eitp_load_config_default                Seed 0; the head is the directory's, if it has one
  *  eitp_model_load_weights                 Reads the weights of a model directory into a model created with its ...
  *  eitp_model_load_weights_with
  *  eitp_model_save                         Writes config.json, generation_config.json and model.safetensors, ...
@@ -722,6 +759,7 @@
  *  eitp_lora_load                          Reads adapters into a model
  *  eitp_lora_check_base                    Checks that a model has the weights that the adapters in a directory ...
  *  eitp_lora_config_read                   Reads adapter_config.json
+ *  eitp_directory_config_default           No `fill`, and no names
  *  eitp_directory_create                   Creates a directory whole or not at all, with its missing parents. ...
  *  eitp_checkpoint_create                  Creates the checkpoint of a step: fill(user, directory, error) writes ...
  *  eitp_checkpoint_newest                  Finds the step of the newest checkpoint by name alone; -1 if the ...
@@ -751,16 +789,20 @@
  *  eitp_pass_metric                        Adds a metric: values as of a loss term that evaluation reports and ...
  *  eitp_pass_output                        Adds an output that evaluation hands to eitp_task.observe, and training ...
  *  eitp_task_release                       Calls release, if any, and clears the struct
+ *  eitp_language_config_default            No model, no sources and no tokenizer
  *  eitp_language_task                      Creates a task whose samples are the windows of eitp_windows
  *  eitp_text_windows_init                  `max_length` is that of a window with its special tokens. `tokenizer` ...
  *  eitp_text_windows_source                The windows as a source, which `windows` must outlive
+ *  eitp_masked_config_default              Probability 0.15, of single tokens; no model, no sources, no tokenizer, ...
  *  eitp_masked_task                        Creates a task that chooses tokens of each sample, special ones ...
  *  eitp_model_match_labels                 Finds the labels of a source among those of a model, as ...
+ *  eitp_classification_config_default      No model, no sources and no tokenizer; no label smoothing, the same ...
  *  eitp_classification_task                Creates a task whose samples are those of the sources
  *  eitp_classification_report_get          EITP_ERROR_ARGUMENT if the task is not one of eitp_classification_task, ...
  *
  *   src/task/predictor.h
  *  eitp_predictor_config_default           Scores, of words if the model has a classifier of tokens, or the ...
+ *  eitp_predictor_settings                 The members of eitp_predictor_config, with their bounds, and the ...
  *  eitp_embedding_config_read              Sets what a directory of sentence-transformers says of embeddings: ...
  *  eitp_predictor_create                   EITP_ERROR_UNSUPPORTED if the configuration asks for scores and the ...
  *  eitp_predictor_destroy                  NULL is harmless
@@ -797,14 +839,16 @@
  *  eitp_checkpoint_set                     Changes settings of a checkpoint "checkpoint-<step>" on purpose: a ...
  *
  *   src/train/planner.h
+ *  eitp_fit_default                        The default context and trainer, its optimizer, no offloading, no limit
+ *  eitp_fit_candidate_default              EITP_ADAMW, the trainer's choice of passes, no limit, no offloading; ...
  *  eitp_fit_measure                        Measures a candidate by building its plans without memory for variables ...
  *  eitp_fit_choose                         Chooses the fastest candidate of the most faithful optimizer that fits ...
  *  eitp_fit_predictor                      Chooses config->pass_tokens if it is 0: EITP_PASS_TOKENS, halved as ...
  *
  *   src/run/run.h
- *  eitp_jsonl_create
+ *  eitp_jsonl_open
  *  eitp_jsonl_sink                         The sink of a file; zeros if it is NULL, which eitp_run_create refuses
- *  eitp_jsonl_destroy                      Closes the file
+ *  eitp_jsonl_close                        Closes the file
  *  eitp_run_event_name                     The name of an event in records: "saved", "skipped_step", ...
  *  eitp_run_config_default                 A new run of 1000 steps in "out" that evaluates and saves every 500 ...
  *  eitp_run_settings                       The members of eitp_run_config that are settings; they may change in a ...
@@ -1333,6 +1377,7 @@ typedef enum eitp_offload {
     EITP_OFFLOAD_ALL = 2     /* parameters and gradients too */
 } eitp_offload;
 
+/* Start from eitp_context_config_default(). */
 typedef struct eitp_context_config {
     eitp_host host;     /* memory, files and log, for the context and everything created from it */
     const char *device; /* "cpu", "null", or "auto" (or NULL): the environment's EITP_BACKEND, else the best */
@@ -1355,7 +1400,7 @@ typedef struct eitp_context_config {
     const char *offload_path;
 } eitp_context_config;
 
-/* The default host, automatic device, all processors, fp32, exact parameters, no offloading. Start from this. */
+/* The default host, automatic device, all processors, fp32, exact parameters, no offloading. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 /* Creates a context. EITP_ERROR_UNSUPPORTED if machine or build lack the device, or the device what is requested. */
@@ -1727,6 +1772,7 @@ EITP_API eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids
  */
 EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
 
+/* Start from eitp_attention_config_default(), then set heads, max_length and scale. */
 typedef struct eitp_attention_config {
     int heads;
     int key_value_heads; /* heads of keys and values, a divisor of `heads`; 0: as many as heads */
@@ -1736,7 +1782,10 @@ typedef struct eitp_attention_config {
     int bidirectional;   /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
 } eitp_attention_config;
 
-/* Zero-initialise it, then set the members that apply. All but q and offsets may be NULL. */
+/* One head, causal, scale 1, no dropout. */
+EITP_API eitp_attention_config eitp_attention_config_default(void);
+
+/* Start from eitp_attention_inputs_default(), then set the members that apply. All but q and offsets may be NULL. */
 typedef struct eitp_attention_inputs {
     eitp_tensor *q;       /* queries [n, heads d]; without k and v, q, k and v side by side: [n, 3c], c = heads d */
     eitp_tensor *k, *v;   /* keys [n, h d] and values [n, h e], both or neither; h is the number of their heads */
@@ -1745,6 +1794,9 @@ typedef struct eitp_attention_inputs {
     eitp_tensor *mask;    /* broadcasts to [sequences, heads, max_length, max_length] */
     eitp_tensor *key;     /* as for eitp_dropout; NULL: no dropout */
 } eitp_attention_inputs;
+
+/* All NULL. */
+EITP_API eitp_attention_inputs eitp_attention_inputs_default(void);
 
 /*
  * Self-attention over packed sequences, [n, heads e]: softmax(scale * q k^T + mask) v in each head (Vaswani et al.,
@@ -1799,11 +1851,15 @@ EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targe
 EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                 int32_t ignored);
 
+/* Start from eitp_cross_entropy_config_default(). */
 typedef struct eitp_cross_entropy_config {
     int32_t ignored;        /* the target of rows whose loss is 0 */
     double label_smoothing; /* s, in [0, 1] */
     eitp_tensor *weights;   /* class weights w [v], F32 (F64 if the logits are); NULL: 1 for every class */
 } eitp_cross_entropy_config;
+
+/* Ignores rows with target -1; no smoothing, no class weights. */
+EITP_API eitp_cross_entropy_config eitp_cross_entropy_config_default(void);
 
 /*
  * The same with class weights and label smoothing (Szegedy et al., arXiv 1512.00567). The loss of a row with target t
@@ -1863,10 +1919,14 @@ typedef enum eitp_recompute {
 /* A memory limit: the least that the plan can do with. A plan with this limit is never too large. */
 #define EITP_MINIMUM_MEMORY ((size_t)1)
 
+/* Start from eitp_plan_config_default(). */
 typedef struct eitp_plan_config {
     size_t memory; /* limit in bytes for arena and workspace together; 0: none; or EITP_MINIMUM_MEMORY */
     eitp_recompute recompute;
 } eitp_plan_config;
+
+/* No limit, EITP_RECOMPUTE_AUTO. */
+EITP_API eitp_plan_config eitp_plan_config_default(void);
 
 typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* tensors of the plan */
@@ -1895,11 +1955,11 @@ EITP_API void eitp_plan_destroy(eitp_plan *plan);
  * The same within a memory limit. `config` NULL: no limit. EITP_ERROR_MEMORY if the plan does not fit; the message
  * names the smallest sufficient limit. In a context with plans_only, a plan that does not fit is created anyway.
  */
-EITP_API eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                             eitp_error *error);
+EITP_API eitp_status eitp_plan_create_with(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                           eitp_error *error);
 
 /*
- * The statistics of the plan that eitp_plan_create_within would create, without allocating memory for its execution. If
+ * The statistics of the plan that eitp_plan_create_with would create, without allocating memory for its execution. If
  * no plan fits, they are those of the smallest plan found.
  */
 EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
@@ -2082,7 +2142,8 @@ typedef enum eitp_head {
 /* True for the two heads with labels. */
 EITP_API int eitp_head_has_labels(eitp_head head);
 
-/* A Transformer (Vaswani et al., arXiv 1706.03762). */
+/* A Transformer (Vaswani et al., arXiv 1706.03762). Start from eitp_transformer_config_default(), or from what
+   eitp_transformer_config_named, eitp_transformer_config_read or eitp_model_config_read fills in. */
 typedef struct eitp_transformer_config {
     const eitp_architecture *architecture; /* NULL: GPT-2's */
     int64_t vocabulary;
@@ -2111,6 +2172,9 @@ typedef struct eitp_transformer_config {
        outside the vocabulary are ignored. */
     eitp_token_ids begin, end, padding;
 } eitp_transformer_config;
+
+/* That of "gpt2": 12 layers of width 768, 50257 tokens, a language head. */
+EITP_API eitp_transformer_config eitp_transformer_config_default(void);
 
 /*
  * Fills in the configuration of a named model with its language head. GPT-2: "gpt2" (124M parameters), "gpt2-medium",
@@ -2243,7 +2307,7 @@ typedef enum eitp_lora_target {
 /* Maximum number of blocks whose targets may differ from those of the others. */
 enum { EITP_LORA_BLOCKS = 1024 };
 
-/* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
+/* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). Start from eitp_lora_config_default(). */
 typedef struct eitp_lora_config {
     int64_t rank;     /* 1 to 65536; 0: no adapters */
     double alpha;     /* the output of adapters is scaled by alpha / rank */
@@ -2255,6 +2319,10 @@ typedef struct eitp_lora_config {
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
+
+/* The members of eitp_lora_config except the targets, with their defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_lora_settings(size_t *count);
 
 /* The targets that PEFT has for an architecture if none are given: q, k and v of GPT-2, otherwise q and v. NULL:
    GPT-2. */
@@ -2372,7 +2440,7 @@ EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hi
 
 /* ---- Blocks, for your own models ---- */
 
-/* Attention inputs of a block. Zero-initialise it, then set the members that apply. */
+/* Attention inputs of a block. Start from eitp_block_inputs_default(), then set the members that apply. */
 typedef struct eitp_block_inputs {
     int64_t max_length;   /* maximum rows of a sequence */
     eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
@@ -2388,6 +2456,9 @@ typedef struct eitp_block_inputs {
      * them: see eitp_variable_set_trained. */
     const eitp_lora_config *lora;
 } eitp_block_inputs;
+
+/* All NULL or 0; max_length, and offsets or position, are still to be set. */
+EITP_API eitp_block_inputs eitp_block_inputs_default(void);
 
 /*
  * One Transformer block: x [n, width] through attention and MLP, each with its residual sum, dropout and norm. Its
@@ -2405,6 +2476,7 @@ EITP_API eitp_status eitp_block_initialize(eitp_context *context, const eitp_tra
 
 /* ---- Generation ---- */
 
+/* How the next token is drawn. Start from eitp_sampling_default(). */
 typedef struct eitp_sampling {
     double temperature; /* 0 or less: always the most likely token */
     int top_k;          /* keep the k most likely tokens; 0: all */
@@ -2415,6 +2487,10 @@ typedef struct eitp_sampling {
 
 /* Temperature 1, all tokens, seed 0. */
 EITP_API eitp_sampling eitp_sampling_default(void);
+
+/* The members of eitp_sampling, with their defaults and bounds. Stores their number in *count, unless `count` is
+   NULL. */
+EITP_API const eitp_setting *eitp_sampling_settings(size_t *count);
 
 typedef struct eitp_generator eitp_generator;
 
@@ -2513,6 +2589,7 @@ EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer)
 
 /* ---- A step ---- */
 
+/* Start from eitp_optimizer_config_default(). */
 typedef struct eitp_optimizer_config {
     eitp_optimizer optimizer;
     double beta1, beta2; /* 0 or more, below 1 */
@@ -2584,7 +2661,8 @@ typedef enum eitp_schedule_kind {
  * 1 - warmup) / (steps - warmup), at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
  * (peak - final) (1 + cos(pi p)) / 2; cosine with restarts, the cosine of the fractional part of cycles * p, and
  * `final` once p is 1. The rate of EITP_SCHEDULE_PLATEAU depends on evaluations, which a trainer counts: here it is
- * the peak, from which the trainer reduces it, and `final` is the lowest rate that it reduces to.
+ * the peak, from which the trainer reduces it, and `final` is the lowest rate that it reduces to. Start
+ * from eitp_schedule_default().
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;
@@ -2592,6 +2670,9 @@ typedef struct eitp_schedule {
     int64_t warmup, steps;
     int64_t cycles; /* of the cosine with restarts; below 1: 1 */
 } eitp_schedule;
+
+/* Constant, at 5e-5, without warm-up; one cycle. */
+EITP_API eitp_schedule eitp_schedule_default(void);
 
 /* The learning rate of a step; 0 if the schedule is NULL. */
 EITP_API double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step);
@@ -2665,13 +2746,20 @@ typedef enum eitp_tokenizer_family {
     EITP_TOKENIZER_ROBERTA = 1
 } eitp_tokenizer_family;
 
-/* Zero-initialise it and set what you need. */
+/* Start from eitp_tokenizer_train_config_default(). */
 typedef struct eitp_tokenizer_train_config {
     int32_t vocabulary_size; /* number of tokens, including the 256 bytes and special ones: 257 or 261 to 16,777,216 */
     eitp_tokenizer_family family;
-    int64_t minimum_frequency; /* a pair must occur at least this often to be merged; 0 and 1: any pair */
-    uint64_t memory_limit;     /* bytes that training may use, approximately, at least 1 MiB; 0: 512 MiB */
+    int64_t minimum_frequency; /* a pair must occur at least this often to be merged; 1, or 0: any pair */
+    uint64_t memory_limit;     /* bytes that training may use, approximately, at least 1 MiB; 0: the default */
 } eitp_tokenizer_train_config;
+
+/* 50257 tokens, EITP_TOKENIZER_GPT2, any pair, 512 MiB. */
+EITP_API eitp_tokenizer_train_config eitp_tokenizer_train_config_default(void);
+
+/* The members of eitp_tokenizer_train_config, with their defaults and bounds. Stores their number in *count, unless
+   `count` is NULL. */
+EITP_API const eitp_setting *eitp_tokenizer_train_settings(size_t *count);
 
 /*
  * Trains a byte-level BPE tokenizer: the most frequent pair of adjacent tokens within the matches of GPT-2's pattern
@@ -2772,13 +2860,20 @@ typedef struct eitp_text {
     size_t size;
 } eitp_text;
 
-/* Zero-initialise it and set what you need. */
+/* Start from eitp_sequence_config_default(). */
 typedef struct eitp_sequence_config {
     int32_t max_length;         /* of the sequence, special tokens included; 0: any length */
     eitp_truncation truncation; /* what is cut if it is longer */
     int truncate_left;          /* see eitp_sequence_defaults */
     int omit_special_tokens;
 } eitp_sequence_config;
+
+/* Any length, with special tokens; if max_length is set, EITP_TRUNCATE_LONGEST, at the end of a text. */
+EITP_API eitp_sequence_config eitp_sequence_config_default(void);
+
+/* The members of eitp_sequence_config, with their defaults and bounds. Stores their number in *count, unless `count` is
+   NULL. */
+EITP_API const eitp_setting *eitp_sequence_settings(size_t *count);
 
 typedef struct eitp_sequence_report {
     size_t count;                 /* tokens of the sequence */
@@ -2790,7 +2885,7 @@ typedef struct eitp_sequence_report {
  * Encodes a text, or a pair of texts if `second` is not NULL, as the sequence that a model expects: with the special
  * tokens of the tokenizer's template ("post_processor" in tokenizer.json) around them. Stores the first `capacity` ids
  * in `ids` and their segments (token_type_ids) in `segments`, either of which may be NULL, and fills in *report: if
- * report->count > capacity, the rest is missing. `config` may be NULL for all 0.
+ * report->count > capacity, the rest is missing. `config` may be NULL for the defaults.
  *
  * Both texts are encoded whole, then cut as transformers does. EITP_ERROR_ARGUMENT: max_length has no room for the
  * special tokens; the text to be cut would be left with no token, or is missing; or the sequence is too long with
@@ -2907,11 +3002,11 @@ typedef enum eitp_text_format {
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/* Zero-initialise it; only `paths` and `path_count` must be set. */
+/* Start from eitp_text_files_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_text_files_config {
     const char *const *paths; /* "-" is `input` */
     size_t path_count;
-    size_t piece_size; /* largest number of bytes read at a time; 0: 65536 */
+    size_t piece_size; /* largest number of bytes read at a time; 0: the default */
     /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio or
        .iob, else TEXT. Not FOLDERS. Words of a text are joined by spaces. */
     eitp_text_format format;
@@ -2921,6 +3016,13 @@ typedef struct eitp_text_files_config {
     int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
     eitp_text_source input;  /* what "-" reads, up to the end of its first document; `read` NULL: nothing */
 } eitp_text_files_config;
+
+/* No paths; pieces of 65536 bytes, EITP_FORMAT_AUTO, UTF-8, the first bad row is an error. */
+EITP_API eitp_text_files_config eitp_text_files_config_default(void);
+
+/* The numbers, choices and texts of eitp_text_files_config, with their defaults and bounds. Stores their number in
+   *count, unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_text_files_settings(size_t *count);
 
 /* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (a symbolic
    link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
@@ -2950,12 +3052,12 @@ typedef struct eitp_pack_progress {
     uint64_t tokens;           /* encoded so far */
 } eitp_pack_progress;
 
-/* Zero-initialise it; only `paths` and `path_count` must be set. */
+/* Start from eitp_pack_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_pack_config {
     const char *const *paths; /* text files, tables and directories, see eitp_text_files */
     size_t path_count;
     int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
-    size_t read_size;        /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    size_t read_size;        /* bytes read at a time; 0: the default. The tokens do not depend on it. */
     eitp_text_format format; /* this and the next four: see eitp_text_files_config */
     const char *encoding;
     const char *text_column;
@@ -2966,6 +3068,14 @@ typedef struct eitp_pack_config {
     int (*progress)(void *user, const eitp_pack_progress *progress);
     void *user;
 } eitp_pack_config;
+
+/* No paths; 65536 bytes at a time, EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the first bad row is an
+   error. */
+EITP_API eitp_pack_config eitp_pack_config_default(void);
+
+/* The numbers, choices and texts of eitp_pack_config, with their defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_pack_settings(size_t *count);
 
 /*
  * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if
@@ -3156,7 +3266,7 @@ typedef struct eitp_example_source {
  */
 typedef struct eitp_table eitp_table;
 
-/* Zero-initialise it; only `paths` and `path_count` must be set. */
+/* Start from eitp_table_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_table_config {
     /*
      * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
@@ -3176,11 +3286,19 @@ typedef struct eitp_table_config {
     int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */
     int strict_utf8;  /* nonzero: bytes that are invalid in the encoding are an error; 0: they become U+FFFD, as in
                         eitp_pack */
-    size_t row_limit; /* largest row in bytes; 0: 16 MiB. A larger one is bad. */
-    size_t read_size; /* bytes read at a time; 0: 65536. The rows do not depend on it. */
+    size_t row_limit; /* largest row in bytes; 0: the default. A larger one is bad. */
+    size_t read_size; /* bytes read at a time; 0: the default. The rows do not depend on it. */
     eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read` NULL:
                                nothing */
 } eitp_table_config;
+
+/* No paths; EITP_FORMAT_AUTO, UTF-8, the usual columns, rows of up to 16 MiB, 65536 bytes at a time, the first bad row
+   is an error. */
+EITP_API eitp_table_config eitp_table_config_default(void);
+
+/* The numbers, choices and texts of eitp_table_config, with their defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_table_settings(size_t *count);
 
 /* What has been read. */
 typedef struct eitp_table_statistics {
@@ -3277,7 +3395,7 @@ typedef struct eitp_labelled_progress {
     uint64_t ids;      /* written so far */
 } eitp_labelled_progress;
 
-/* Zero-initialise it and set what you need. */
+/* Start from eitp_labelled_pack_config_default(). */
 typedef struct eitp_labelled_pack_config {
     /* How texts become ids. With max_length 0, max_length, truncation and truncate_left are those of the tokenizer's
        files: "truncation" in tokenizer.json, or else model_max_length in tokenizer_config.json; if they have neither,
@@ -3293,6 +3411,14 @@ typedef struct eitp_labelled_pack_config {
     int (*progress)(void *user, const eitp_labelled_progress *progress);
     void *user;
 } eitp_labelled_pack_config;
+
+/* Sequences as the tokenizer's files have them, problem and labels as the examples have them, the first bad example is
+   an error, repeats are kept. */
+EITP_API eitp_labelled_pack_config eitp_labelled_pack_config_default(void);
+
+/* Problem, skip_bad and dedup of eitp_labelled_pack_config, with their defaults and bounds; eitp_sequence_settings are
+   those of its `sequence`. Stores their number in *count, unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
 
 /*
  * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
@@ -3498,13 +3624,16 @@ EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *d
    read without the weights. */
 EITP_API eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error);
 
-/* How eitp_model_load_weights_with reads the head. */
+/* How eitp_model_load_weights_with reads the head. Start from eitp_load_config_default(). */
 typedef struct eitp_load_config {
     uint64_t seed;  /* of parameters that the directory lacks */
     int fresh_head; /* 1: initialize the head at random, whatever the directory has */
     /* 1: the same, without a word, for a head that is read afterwards, with adapters or a checkpoint */
     int head_is_replaced;
 } eitp_load_config;
+
+/* Seed 0; the head is the directory's, if it has one. */
+EITP_API eitp_load_config eitp_load_config_default(void);
 
 /*
  * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
@@ -3570,6 +3699,7 @@ EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *di
 
 /* ---- Directories that appear whole or not at all ---- */
 
+/* Start from eitp_directory_config_default(), then set `fill`. */
 typedef struct eitp_directory_config {
     /* Writes and syncs the files, as eitp_model_save and eitp_tokenizer_save do, in the directory that it is given. */
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error);
@@ -3577,6 +3707,9 @@ typedef struct eitp_directory_config {
     const char *const *names; /* files without which nothing loads the directory, in the order that they appear in */
     size_t name_count;
 } eitp_directory_config;
+
+/* No `fill`, and no names. */
+EITP_API eitp_directory_config eitp_directory_config_default(void);
 
 /*
  * Creates a directory whole or not at all, with its missing parents. `fill` writes to ".<name>.partial" beside `path`,
@@ -3887,13 +4020,17 @@ EITP_API void eitp_task_release(eitp_task *task);
 
 /* ---- Language modelling ---- */
 
-/* Predicting the next token in windows of a token source. */
+/* Predicting the next token in windows of a token source. Start from eitp_language_config_default(), then set model,
+   training and block_size. */
 typedef struct eitp_language_config {
     eitp_model *model;
     eitp_token_source training, validation; /* validation.range.count 0: no validation */
     int64_t block_size;                     /* tokens of a sample */
     const eitp_tokenizer *tokenizer;        /* saved with checkpoints; not copied; NULL: none */
 } eitp_language_config;
+
+/* No model, no sources and no tokenizer. */
+EITP_API eitp_language_config eitp_language_config_default(void);
 
 /*
  * Creates a task whose samples are the windows of eitp_windows. Its one term is called "loss", its items are tokens.
@@ -3921,17 +4058,22 @@ EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const ei
 /* The windows as a source, which `windows` must outlive. NULL gives a source without samples. */
 EITP_API eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows);
 
-/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Zero-initialise it. */
+/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Start from eitp_masked_config_default(), then
+   set model and training, and the tokenizer or mask_token. */
 typedef struct eitp_masked_config {
     eitp_model *model;                         /* bidirectional, with EITP_HEAD_LANGUAGE */
     eitp_labelled_source training, validation; /* labels are ignored; validation.count 0: no validation */
     const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
-    double probability;                        /* of a token to be chosen; 0: 0.15 */
+    double probability;                        /* of a token to be chosen, 0 to 1; 0: none are */
     int whole_words;                           /* nonzero: a word's tokens are chosen together; needs WordPiece */
     /* Without a tokenizer, which otherwise gives them: */
     int32_t mask_token;
     eitp_token_ids special; /* other tokens that are never chosen */
 } eitp_masked_config;
+
+/* Probability 0.15, of single tokens; no model, no sources, no tokenizer, and mask_token -1, which is refused without a
+   tokenizer. */
+EITP_API eitp_masked_config eitp_masked_config_default(void);
 
 /*
  * Creates a task that chooses tokens of each sample, special ones excepted, with a probability. Of them 80 % become the
@@ -3964,7 +4106,8 @@ typedef enum eitp_label_match { EITP_LABELS_BY_NAME, EITP_LABELS_BY_NUMBER, EITP
 EITP_API eitp_status eitp_model_match_labels(const eitp_model *model, const eitp_labelled_source *source,
                                              int32_t *numbers, eitp_label_match *match, eitp_error *error);
 
-/* Labels or numbers for whole samples, or labels of tokens, by the classifier of a model. Zero-initialise it. */
+/* Labels or numbers for whole samples, or labels of tokens, by the classifier of a model. Start from
+   eitp_classification_config_default(), then set model and training. */
 typedef struct eitp_classification_config {
     eitp_model *model; /* with EITP_HEAD_CLASSIFIER, for EITP_PROBLEM_TOKENS with EITP_HEAD_TOKEN_CLASSIFIER */
     eitp_labelled_source training, validation; /* validation.count 0: no validation */
@@ -3973,6 +4116,9 @@ typedef struct eitp_classification_config {
     double label_smoothing;
     const float *class_weights; /* and one for each label of the model; copied; NULL: 1 each */
 } eitp_classification_config;
+
+/* No model, no sources and no tokenizer; no label smoothing, the same weight for all labels. */
+EITP_API eitp_classification_config eitp_classification_config_default(void);
 
 /*
  * Creates a task whose samples are those of the sources. Its one term is called "loss"; its unit is "samples". The loss
@@ -4070,6 +4216,7 @@ typedef enum eitp_embedding_pooling {
 /* The default of pass_tokens, unless max_length is more. */
 #define EITP_PASS_TOKENS 2048
 
+/* Start from eitp_predictor_config_default(). */
 typedef struct eitp_predictor_config {
     eitp_prediction prediction;
     eitp_embedding_pooling pooling; /* of embeddings */
@@ -4088,6 +4235,10 @@ typedef struct eitp_predictor_config {
  * never longer than the model's positions. Zeros for NULL.
  */
 EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
+
+/* The members of eitp_predictor_config, with their bounds, and the defaults where model and tokenizer say nothing else.
+   Stores their number in *count, unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_predictor_settings(size_t *count);
 
 /*
  * Sets what a directory of sentence-transformers says of embeddings: `prediction`, `pooling` from the config.json of
@@ -4532,7 +4683,7 @@ EITP_END_DECLARATIONS
 
 EITP_BEGIN_DECLARATIONS
 
-/* The run to plan. */
+/* The run to plan. Start from eitp_fit_default(), then set `create_task`. */
 typedef struct eitp_fit {
     eitp_context_config context; /* `parameters`, `offload_path` and `plans_only` are ignored */
     /*
@@ -4552,7 +4703,11 @@ typedef struct eitp_fit {
     size_t budget;  /* resident bytes that the process may have; 0: no limit */
 } eitp_fit;
 
-/* A configuration of the run, with its memory and time. All sizes are in bytes. */
+/* The default context and trainer, its optimizer, no offloading, no limit. */
+EITP_API eitp_fit eitp_fit_default(void);
+
+/* A configuration of the run, with its memory and time. All sizes are in bytes. Start from
+   eitp_fit_candidate_default() to have one measured. */
 typedef struct eitp_fit_candidate {
     /* Set by the caller of eitp_fit_measure. */
     eitp_optimizer optimizer;
@@ -4575,6 +4730,9 @@ typedef struct eitp_fit_candidate {
     double file_reads, file_writes; /* bytes per step, of offloaded variables */
     int fits;                       /* 1 if total is at most the budget, or there is no budget */
 } eitp_fit_candidate;
+
+/* EITP_ADAMW, the trainer's choice of passes, no limit, no offloading; nothing is measured. */
+EITP_API eitp_fit_candidate eitp_fit_candidate_default(void);
 
 /*
  * Measures a candidate by building its plans without memory for variables and arena: needs the members that the caller
@@ -4669,16 +4827,16 @@ typedef struct eitp_record_sink {
  * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
  * not finite are null. Each record is written at once. What cannot be written is kept, up to 1 MiB, and tried
  * again: when records are synced, and after one second, two, four and so on up to 32. A resume truncates the file after
- * the last complete record of the steps before. Destroy it after the run that uses it.
+ * the last complete record of the steps before. Close it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
-EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
+EITP_API eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
 
 /* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
 /* Closes the file. NULL is fine. */
-EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
+EITP_API void eitp_jsonl_close(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
 
@@ -4775,6 +4933,7 @@ typedef enum eitp_check_finite {
                                    as long: for finding the cause (see eitp_context_check_finite) */
 } eitp_check_finite;
 
+/* Start from eitp_run_config_default(). */
 typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; created if missing */
     eitp_run_resume resume;
@@ -9897,6 +10056,27 @@ EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, 
 EITP__PRIVATE eitp_status eitp__check_decoded(const char *path, const char *encoding, uint64_t invalid, size_t size,
                                               eitp_error *error);
 /* <<src/data/text_check.h */
+
+/* >>src/data/data_settings.h */
+/* The settings that reading texts and reading tables have in common. Their names are those of a recipe's. */
+
+/* Number of bytes read at a time. */
+#define EITP__READ_SIZE ((size_t)65536)
+
+#define EITP__READ_SIZE_SETTING(type, member, name)                                                                    \
+    EITP__SETTING(type, , member, name, UNSIGNED, EITP__READ_SIZE, 1, EITP__LARGEST_COUNT, 0, ACCEPTED, NULL,          \
+                  "bytes read at a time; results do not depend on it")
+
+#define EITP__READING_SETTINGS(type, formats)                                                                          \
+    EITP__SETTING(type, , format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, 0, REFUSED, formats,                  \
+                  "what a file is: one text, a text on each line, or a table"),                                        \
+        EITP__TEXT_SETTING(type, , encoding, "encoding", NULL, REFUSED, "encoding of the text, as iconv names it"),    \
+        EITP__TEXT_SETTING(type, , text_column, "text_column", NULL, REFUSED, "column of tables that has the text"),   \
+        EITP__SETTING(type, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",                        \
+                      "whether a row of a table that cannot be read is an error, or is skipped"),                      \
+        EITP__SETTING(type, , strict_utf8, "strict_utf8", FLAG, 0, 0, 1, 0, REFUSED, NULL,                             \
+                      "fail on bytes that are invalid in the encoding instead of replacing them")
+/* <<src/data/data_settings.h */
 
 /* >>src/data/text_reader.h */
 /* Reads one file, or the input of a program, as pieces of valid UTF-8. */
@@ -26505,6 +26685,18 @@ EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, in
     eitp__add_rule(offsets, &rule);
 }
 
+eitp_attention_config eitp_attention_config_default(void) {
+    eitp_attention_config config = EITP__ZERO;
+    config.heads = 1;
+    config.scale = 1;
+    return config;
+}
+
+eitp_attention_inputs eitp_attention_inputs_default(void) {
+    eitp_attention_inputs inputs = EITP__ZERO;
+    return inputs;
+}
+
 eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_graph *graph = inputs ? eitp_tensor_graph(inputs->q ? inputs->q : inputs->offsets) : NULL;
@@ -27279,6 +27471,12 @@ static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *smoothi
     smoothing_term =
         eitp_where(ignored, eitp__scalar_like(nll, 0), eitp_affine(smoothing_term, smoothing / (double)classes, 0));
     return eitp_add(loss, smoothing_term);
+}
+
+eitp_cross_entropy_config eitp_cross_entropy_config_default(void) {
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.ignored = -1;
+    return config;
 }
 
 eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
@@ -31006,10 +31204,15 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
     return status;
 }
 
-eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                    eitp_error *error) {
+eitp_plan_config eitp_plan_config_default(void) {
+    eitp_plan_config config = EITP__ZERO;
+    return config;
+}
+
+eitp_status eitp_plan_create_with(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                  eitp_error *error) {
     if (!graph || !plan)
-        return eitp__fail_null(error, "eitp_plan_create_within", "graph and plan");
+        return eitp__fail_null(error, "eitp_plan_create_with", "graph and plan");
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
     if (!status && config && config->memory > EITP_MINIMUM_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
         !graph->context->plans_only)
@@ -31046,7 +31249,7 @@ EITP__PRIVATE size_t eitp__plans_max_bytes(const eitp_context *context, const ei
 }
 
 eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
-    return eitp_plan_create_within(graph, NULL, plan, error);
+    return eitp_plan_create_with(graph, NULL, plan, error);
 }
 
 eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
@@ -32922,6 +33125,12 @@ int64_t eitp_transformer_config_positions(const eitp_transformer_config *config)
     return config ? config->positions : 0;
 }
 
+eitp_transformer_config eitp_transformer_config_default(void) {
+    eitp_transformer_config config = EITP__ZERO;
+    eitp_transformer_config_named("gpt2", &config, NULL);
+    return config;
+}
+
 eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture;
     char known[300];
@@ -33833,11 +34042,26 @@ EITP__PRIVATE eitp_status eitp__lora_find_layers(const eitp_transformer_config *
 
 /* ---- Configurations ---- */
 
+#define EITP__LORA_SETTING(member, kind, value, min, max, flags, help)                                                 \
+    EITP__SETTING(eitp_lora_config, , member, "lora_" #member, kind, value, min, max, flags, REFUSED, NULL, help)
+
+static const eitp_setting eitp__lora_settings[] = {
+    EITP__LORA_SETTING(rank, INTEGER, 8, 0, EITP__LORA_MAX_RANK, 0, "rank of the adapters; 0: no adapters"),
+    EITP__LORA_SETTING(alpha, NUMBER, 8, 0, EITP__LORA_MAX_ALPHA, EITP_SETTING_ABOVE,
+                       "scale the adapters' output by alpha / rank"),
+    EITP__LORA_SETTING(rslora, FLAG, 0, 0, 1, 0, "scale the adapters' output by alpha / sqrt(rank)"),
+    EITP__LORA_SETTING(dropout, NUMBER, 0, 0, 0.999, 0, "dropout on the adapters' input"),
+};
+
+const eitp_setting *eitp_lora_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__lora_settings);
+    return eitp__lora_settings;
+}
+
 eitp_lora_config eitp_lora_config_default(void) {
-    eitp_lora_config config;
-    memset(&config, 0, sizeof config);
-    config.rank = 8;
-    config.alpha = 8;
+    eitp_lora_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__lora_settings, EITP__COUNT(eitp__lora_settings), &config);
     config.targets = EITP_LORA_ATTENTION_INPUT;
     return config;
 }
@@ -34073,8 +34297,8 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
                                           int64_t layer, const eitp_block_inputs *inputs) {
     eitp_tensor *qkv = eitp__slot_linear(x, config, name, layer, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
     eitp_graph *graph = eitp_tensor_graph(qkv);
-    eitp_attention_config attention = EITP__ZERO;
-    eitp_attention_inputs operands = EITP__ZERO;
+    eitp_attention_config attention = eitp_attention_config_default();
+    eitp_attention_inputs operands = eitp_attention_inputs_default();
     attention.heads = (int)config->heads;
     attention.max_length = inputs->max_length;
     attention.scale = eitp__attention_scale(config, layer);
@@ -34117,6 +34341,11 @@ static eitp_status eitp__block_check(const eitp_transformer_config *config, cons
     if (inputs && inputs->lora && inputs->lora->rank)
         status = eitp__lora_config_check(inputs->lora, error);
     return status ? status : eitp__transformer_config_check(config, error);
+}
+
+eitp_block_inputs eitp_block_inputs_default(void) {
+    eitp_block_inputs inputs = EITP__ZERO;
+    return inputs;
 }
 
 eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
@@ -34379,7 +34608,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
 
 eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t max_length) {
-    eitp_block_inputs attention = EITP__ZERO;
+    eitp_block_inputs attention = eitp_block_inputs_default();
     if (!model || !graph || !inputs)
         return NULL;
     attention.offsets = inputs->offsets;
@@ -34895,13 +35124,28 @@ struct eitp_generator {
     double *weights;
 };
 
+#define EITP__SAMPLING_SETTING(member, kind, value, min, max, help)                                                    \
+    EITP__SETTING(eitp_sampling, , member, #member, kind, value, min, max, 0, ACCEPTED, NULL, help)
+
+static const eitp_setting eitp__sampling_settings[] = {
+    EITP__SAMPLING_SETTING(temperature, NUMBER, 1, -EITP__UNBOUNDED, EITP__UNBOUNDED,
+                           "divides the logits; 0 or less: always the most likely token"),
+    EITP__SAMPLING_SETTING(top_k, INTEGER, 0, 0, INT32_MAX, "draw from the K most likely tokens; 0: from all"),
+    EITP__SAMPLING_SETTING(top_p, NUMBER, 1, 0, 1,
+                           "draw from the most likely tokens that add up to this probability; 1: from all"),
+    EITP__SAMPLING_SETTING(vocabulary, INTEGER, 0, 0, INT32_MAX, "draw token ids below this; 0: all"),
+    EITP__SAMPLING_SETTING(seed, UNSIGNED, 0, 0, EITP__UNBOUNDED, "seed of the draws"),
+};
+
+const eitp_setting *eitp_sampling_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__sampling_settings);
+    return eitp__sampling_settings;
+}
+
 eitp_sampling eitp_sampling_default(void) {
-    eitp_sampling sampling;
-    sampling.temperature = 1;
-    sampling.top_k = 0;
-    sampling.top_p = 1;
-    sampling.vocabulary = 0;
-    sampling.seed = 0;
+    eitp_sampling sampling = EITP__ZERO;
+    eitp__settings_reset(eitp__sampling_settings, EITP__COUNT(eitp__sampling_settings), &sampling);
     return sampling;
 }
 
@@ -34909,7 +35153,7 @@ eitp_sampling eitp_sampling_default(void) {
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
     eitp_model_inputs inputs = EITP__ZERO;
-    eitp_block_inputs attention = EITP__ZERO;
+    eitp_block_inputs attention = eitp_block_inputs_default();
     eitp_tensor *hidden;
     int64_t one = 1;
     generator->tokens = inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
@@ -35763,6 +36007,14 @@ eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config 
 /* >>src/optim/schedule.c */
 static double eitp__cosine_decay(double from, double to, double progress) {
     return to + (from - to) * 0.5 * (1 + cos(3.14159265358979323846 * progress));
+}
+
+eitp_schedule eitp_schedule_default(void) {
+    eitp_schedule schedule = EITP__ZERO;
+    schedule.kind = EITP_SCHEDULE_CONSTANT;
+    schedule.peak = 5e-5;
+    schedule.cycles = 1;
+    return schedule;
 }
 
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
@@ -37000,6 +37252,30 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
 /* >>src/text/sequence.c */
 /* Sequences for models: texts, cut to a length, with the special tokens of a template around them. */
 
+#define EITP__SEQUENCE_SETTING(member, kind, max, choices, help)                                                       \
+    EITP__SETTING(eitp_sequence_config, , member, #member, kind, 0, 0, max, 0, REFUSED, choices, help)
+
+static const eitp_setting eitp__sequence_settings[] = {
+    EITP__SEQUENCE_SETTING(max_length, INTEGER, INT32_MAX, NULL,
+                           "tokens of a sequence, special tokens included; 0: any length"),
+    EITP__SEQUENCE_SETTING(truncation, CHOICE, 0, "longest first second none",
+                           "which text of a pair loses tokens if a sequence is too long"),
+    EITP__SEQUENCE_SETTING(truncate_left, FLAG, 1, NULL, "cut tokens at the beginning of a text, not at its end"),
+    EITP__SEQUENCE_SETTING(omit_special_tokens, FLAG, 1, NULL, "leave out the special tokens around a text"),
+};
+
+const eitp_setting *eitp_sequence_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__sequence_settings);
+    return eitp__sequence_settings;
+}
+
+eitp_sequence_config eitp_sequence_config_default(void) {
+    eitp_sequence_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__sequence_settings, EITP__COUNT(eitp__sequence_settings), &config);
+    return config;
+}
+
 EITP__PRIVATE int eitp__template_add(eitp__template *form, int32_t id, int32_t segment) {
     if (form->count == EITP__TEMPLATE_LIMIT)
         return 0;
@@ -37234,7 +37510,7 @@ eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, cons
                                            const eitp_text *second, const eitp_sequence_config *config, int32_t *ids,
                                            int32_t *segments, size_t capacity, eitp_sequence_report *report,
                                            eitp_error *error) {
-    const eitp_sequence_config whole = EITP__ZERO;
+    const eitp_sequence_config whole = eitp_sequence_config_default();
     eitp__sequence sequence = {ids, segments, NULL, capacity, 0};
     eitp__text_ids texts[2] = EITP__ZERO;
     if (!tokenizer || !first || !report)
@@ -37261,7 +37537,7 @@ eitp_status eitp_tokenizer_encode_words(const eitp_tokenizer *tokenizer, const e
                                         const eitp_sequence_config *config, int32_t *ids, int32_t *segments,
                                         int32_t *word_of, size_t capacity, eitp_sequence_report *report,
                                         eitp_error *error) {
-    const eitp_sequence_config whole = EITP__ZERO;
+    const eitp_sequence_config whole = eitp_sequence_config_default();
     eitp__sequence sequence = {ids, segments, word_of, capacity, 0};
     eitp__text_ids texts[2] = EITP__ZERO;
     if (!tokenizer || (count && !words) || !report)
@@ -40279,6 +40555,36 @@ static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, co
     return status;
 }
 
+/* What training may use at least, and by default. */
+#define EITP__TRAIN_MEMORY_LEAST ((uint64_t)1 << 20)
+#define EITP__TRAIN_MEMORY ((uint64_t)512 << 20)
+
+#define EITP__TRAIN_SETTING(member, kind, value, min, max, choices, help)                                              \
+    EITP__SETTING(eitp_tokenizer_train_config, , member, #member, kind, value, min, max, 0, REFUSED, choices, help)
+
+static const eitp_setting eitp__tokenizer_train_settings[] = {
+    EITP__TRAIN_SETTING(vocabulary_size, INTEGER, 50257, 257, EITP__VOCABULARY_LIMIT, NULL,
+                        "tokens, including the 256 bytes and the special ones"),
+    EITP__TRAIN_SETTING(family, CHOICE, EITP_TOKENIZER_GPT2, 0, 0, "gpt2 roberta",
+                        "special tokens, and what they are put around"),
+    EITP__TRAIN_SETTING(minimum_frequency, INTEGER, 1, 1, EITP__LARGEST_COUNT, NULL,
+                        "occurrences that a pair of tokens needs to be merged"),
+    EITP__TRAIN_SETTING(memory_limit, UNSIGNED, EITP__TRAIN_MEMORY, EITP__TRAIN_MEMORY_LEAST, EITP__LARGEST_COUNT, NULL,
+                        "bytes that training may use, approximately"),
+};
+
+const eitp_setting *eitp_tokenizer_train_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__tokenizer_train_settings);
+    return eitp__tokenizer_train_settings;
+}
+
+eitp_tokenizer_train_config eitp_tokenizer_train_config_default(void) {
+    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__tokenizer_train_settings, EITP__COUNT(eitp__tokenizer_train_settings), &config);
+    return config;
+}
+
 static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *config, eitp_error *error) {
     const int is_family = (size_t)config->family < EITP__COUNT(eitp__trained_families);
     const int32_t least = is_family ? 256 + eitp__trained_families[config->family].count : 0;
@@ -40291,7 +40597,7 @@ static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *c
     if (config->minimum_frequency < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "minimum_frequency must be at least 0 (got %lld)",
                           (long long)config->minimum_frequency);
-    if (config->memory_limit && config->memory_limit < 1048576)
+    if (config->memory_limit && config->memory_limit < EITP__TRAIN_MEMORY_LEAST)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "memory_limit must be 0 (the default) or at least 1048576 bytes (got %llu)",
                           (unsigned long long)config->memory_limit);
@@ -40300,8 +40606,7 @@ static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *c
 
 eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                  const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error) {
-    const uint64_t limit_default = (uint64_t)512 << 20,
-                   limit_largest = (uint64_t)128 << 30; /* positions have 32 bits */
+    const uint64_t limit_largest = (uint64_t)128 << 30; /* positions have 32 bits */
     eitp__words words;
     eitp__trained trained;
     if (!host || !config || !source || !out)
@@ -40312,7 +40617,7 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     eitp_status status = eitp__check_train_config(config, error);
     if (status != EITP_OK)
         return status;
-    const uint64_t limit = config->memory_limit ? config->memory_limit : limit_default;
+    const uint64_t limit = config->memory_limit ? config->memory_limit : EITP__TRAIN_MEMORY;
     const eitp__trained_family *family = &eitp__trained_families[config->family];
     eitp__words_init(&words, host, limit < limit_largest ? limit : limit_largest);
     status = eitp__count_pieces(&words, family, source, error);
@@ -42589,6 +42894,23 @@ EITP__PRIVATE void eitp__path_walk_release(eitp__path_walk *walk) {
 /* <<src/data/path_walk.c */
 
 /* >>src/data/text_files.c */
+static const eitp_setting eitp__text_files_settings[] = {
+    EITP__READ_SIZE_SETTING(eitp_text_files_config, piece_size, "piece_size"),
+    EITP__READING_SETTINGS(eitp_text_files_config, "auto text lines csv tsv jsonl conll"),
+};
+
+const eitp_setting *eitp_text_files_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__text_files_settings);
+    return eitp__text_files_settings;
+}
+
+eitp_text_files_config eitp_text_files_config_default(void) {
+    eitp_text_files_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__text_files_settings, EITP__COUNT(eitp__text_files_settings), &config);
+    return config;
+}
+
 struct eitp_text_files {
     eitp_host host;
     char **paths;
@@ -42683,7 +43005,7 @@ eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_co
     status = eitp__text_files_copy_config(files, config, error);
     files->how.encoding = files->encoding;
     files->how.strict = config->strict_utf8;
-    files->how.read_size = config->piece_size ? config->piece_size : 65536;
+    files->how.read_size = config->piece_size ? config->piece_size : EITP__READ_SIZE;
     files->how.input = config->input.read ? &files->input : NULL;
     if (status == EITP_OK)
         status = eitp__text_files_measure(files, error);
@@ -42855,6 +43177,23 @@ eitp_text_source eitp_text_files_source(eitp_text_files *files) {
 /* >>src/data/pack.c */
 /* Packs texts into a token file: reads, encodes, writes. */
 
+static const eitp_setting eitp__pack_settings[] = {
+    EITP__READ_SIZE_SETTING(eitp_pack_config, read_size, "read_size"),
+    EITP__READING_SETTINGS(eitp_pack_config, "auto text lines csv tsv jsonl conll"),
+};
+
+const eitp_setting *eitp_pack_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__pack_settings);
+    return eitp__pack_settings;
+}
+
+eitp_pack_config eitp_pack_config_default(void) {
+    eitp_pack_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__pack_settings, EITP__COUNT(eitp__pack_settings), &config);
+    return config;
+}
+
 typedef struct eitp__packer {
     const eitp_host *host;
     const eitp_pack_config *config;
@@ -42919,7 +43258,7 @@ static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_to
 
 static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
     const eitp_pack_config *config = packer->config;
-    eitp_text_files_config texts = EITP__ZERO;
+    eitp_text_files_config texts = eitp_text_files_config_default();
     texts.paths = config->paths;
     texts.path_count = config->path_count;
     texts.piece_size = config->read_size;
@@ -43000,6 +43339,29 @@ eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, co
 
 /* >>src/data/table.c */
 /* Tables: files one after another, each with its format, and labels from the names of directories and files. */
+
+static const eitp_setting eitp__table_settings[] = {
+    EITP__READING_SETTINGS(eitp_table_config, "auto text lines csv tsv jsonl conll folders"),
+    EITP__TEXT_SETTING(eitp_table_config, , pair_column, "pair_column", NULL, REFUSED,
+                       "column of tables that has the second text of a pair"),
+    EITP__TEXT_SETTING(eitp_table_config, , label_column, "label_column", NULL, REFUSED,
+                       "column of tables that has the label"),
+    EITP__SETTING(eitp_table_config, , row_limit, "row_limit", UNSIGNED, EITP__ROW_LIMIT, 1, EITP__LARGEST_COUNT, 0,
+                  REFUSED, NULL, "largest row, in bytes"),
+    EITP__READ_SIZE_SETTING(eitp_table_config, read_size, "read_size"),
+};
+
+const eitp_setting *eitp_table_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__table_settings);
+    return eitp__table_settings;
+}
+
+eitp_table_config eitp_table_config_default(void) {
+    eitp_table_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__table_settings, EITP__COUNT(eitp__table_settings), &config);
+    return config;
+}
 
 struct eitp_table {
     eitp_host host;
@@ -43104,7 +43466,7 @@ eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *conf
     status = eitp__table_copy_config(table, error);
     table->how.encoding = table->config.encoding;
     table->how.strict = config->strict_utf8;
-    table->how.read_size = config->read_size ? config->read_size : 65536;
+    table->how.read_size = config->read_size ? config->read_size : EITP__READ_SIZE;
     table->how.input = config->input.read ? &table->config.input : NULL;
     if (!table->config.row_limit)
         table->config.row_limit = EITP__ROW_LIMIT;
@@ -44402,6 +44764,28 @@ EITP__PRIVATE void eitp__labelled_writer_release(eitp__labelled_writer *writer) 
 
 /* Bad examples that the log names. */
 enum { EITP__LOGGED_EXAMPLES = 10 };
+
+static const eitp_setting eitp__labelled_pack_settings[] = {
+    EITP__SETTING(eitp_labelled_pack_config, , problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, REFUSED,
+                  "auto single several numbers words", "what labels are; auto: what the examples say"),
+    EITP__SETTING(eitp_labelled_pack_config, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",
+                  "whether an example that cannot be used is an error, or is skipped"),
+    EITP__SETTING(eitp_labelled_pack_config, , dedup, "dedup", FLAG, 0, 0, 1, 0, REFUSED, NULL,
+                  "leave out examples whose texts repeat those of an earlier one"),
+};
+
+const eitp_setting *eitp_labelled_pack_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__labelled_pack_settings);
+    return eitp__labelled_pack_settings;
+}
+
+eitp_labelled_pack_config eitp_labelled_pack_config_default(void) {
+    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__labelled_pack_settings, EITP__COUNT(eitp__labelled_pack_settings), &config);
+    config.sequence = eitp_sequence_config_default();
+    return config;
+}
 
 typedef struct eitp__labelled_packer {
     const eitp_host *host;
@@ -48892,8 +49276,13 @@ eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eit
     return status;
 }
 
+eitp_load_config eitp_load_config_default(void) {
+    eitp_load_config config = EITP__ZERO;
+    return config;
+}
+
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
-    const eitp_load_config config = EITP__ZERO;
+    const eitp_load_config config = eitp_load_config_default();
     return eitp_model_load_weights_with(model, directory, &config, error);
 }
 
@@ -49061,7 +49450,7 @@ static eitp_status eitp__visit_parameter(eitp__load *load, const eitp__parameter
 EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
                                                    float *values, int64_t capacity, eitp__values_visit visit,
                                                    void *user, eitp_error *error) {
-    const eitp_load_config as_stored = EITP__ZERO;
+    const eitp_load_config as_stored = eitp_load_config_default();
     eitp__safetensors *collection = NULL;
     eitp__load load = EITP__ZERO;
     eitp_status status = eitp__open_weights(&model->host, model->source, &collection, error);
@@ -50835,6 +51224,11 @@ static void eitp__new_end(eitp__new_directory *created, eitp_status status) {
     eitp__release_text(host, parent);
 }
 
+eitp_directory_config eitp_directory_config_default(void) {
+    eitp_directory_config config = EITP__ZERO;
+    return config;
+}
+
 eitp_status eitp_directory_create(const eitp_host *host, const char *path, const eitp_directory_config *config,
                                   eitp_error *error) {
     eitp__new_directory created;
@@ -52031,6 +52425,11 @@ static eitp_status eitp__check_block_size_of(const eitp_language_config *config,
                             (long long)config->block_size, (long long)positions);
 }
 
+eitp_language_config eitp_language_config_default(void) {
+    eitp_language_config config = EITP__ZERO;
+    return config;
+}
+
 eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error) {
     if (!config || !config->model || !task)
         return eitp__fail_null(error, "eitp_language_task", "config, config.model and task");
@@ -52678,8 +53077,14 @@ static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_
     return EITP_OK;
 }
 
+eitp_masked_config eitp_masked_config_default(void) {
+    eitp_masked_config config = EITP__ZERO;
+    config.probability = 0.15;
+    config.mask_token = -1;
+    return config;
+}
+
 eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, eitp_error *error) {
-    const double usual_probability = 0.15;
     if (!config || !config->model || !task)
         return eitp__fail_null(error, "eitp_masked_task", "config, config.model and task");
     const eitp_host host = eitp_context_host(eitp_model_context(config->model));
@@ -52696,7 +53101,7 @@ eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, 
     m->tokenizer = config->tokenizer;
     m->sources[EITP_TRAINING] = config->training;
     m->sources[EITP_VALIDATION] = config->validation;
-    m->probability = config->probability > 0 ? config->probability : usual_probability;
+    m->probability = config->probability;
     m->whole_words = config->whole_words != 0;
     status = eitp__masked_set_tokens(m, config, error);
     if (status) {
@@ -53489,7 +53894,7 @@ static int eitp__has_classes(eitp_problem problem) {
 
 /* The cross-entropy of each sample, or token. */
 static eitp_tensor *eitp__class_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
-    eitp_cross_entropy_config config = EITP__ZERO;
+    eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
     config.ignored = EITP__IGNORED_TARGET;
     config.label_smoothing = c->label_smoothing;
     if (c->class_weights)
@@ -53938,6 +54343,11 @@ static void eitp__classification_fill(eitp__classification *c, eitp_task *task) 
     task->judge = eitp__classification_judge;
 }
 
+eitp_classification_config eitp_classification_config_default(void) {
+    eitp_classification_config config = EITP__ZERO;
+    return config;
+}
+
 eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task, eitp_error *error) {
     if (!config || !config->model || !task)
         return eitp__fail_null(error, "eitp_classification_task", "config, config.model and task");
@@ -54213,15 +54623,40 @@ eitp_status eitp_embedding_config_read(const eitp_host *host, const char *direct
 
 /* ---- Configuration ---- */
 
+#define EITP__PREDICTOR_SETTING(member, kind, value, min, max, choices, help)                                          \
+    EITP__SETTING(eitp_predictor_config, , member, #member, kind, value, min, max, 0, ACCEPTED, choices, help)
+
+static const eitp_setting eitp__predictor_settings[] = {
+    EITP__PREDICTOR_SETTING(prediction, CHOICE, EITP_PREDICT_SCORES, 0, 0, "scores embeddings word_scores",
+                            "what is computed for each text"),
+    EITP__PREDICTOR_SETTING(pooling, CHOICE, EITP_EMBEDDING_MEAN, 0, 0, "mean first max last mean_sqrt_length",
+                            "how the hidden states of a text become its embedding"),
+    EITP__PREDICTOR_SETTING(normalize, FLAG, 1, 0, 1, NULL, "divide embeddings by their Euclidean norm"),
+    EITP__PREDICTOR_SETTING(max_length, INTEGER, 0, 0, 1 << 24, NULL,
+                            "tokens of a sequence, longer ones are cut; 0: the model's positions"),
+    EITP__PREDICTOR_SETTING(truncation, CHOICE, EITP_TRUNCATE_LONGEST, 0, 0, "longest first second none",
+                            "which text of a pair loses tokens if a sequence is too long"),
+    EITP__PREDICTOR_SETTING(truncate_left, FLAG, 0, 0, 1, NULL,
+                            "cut tokens at the beginning of a text, not at its end"),
+    EITP__PREDICTOR_SETTING(pass_tokens, INTEGER, 0, 0, EITP__MAX_PASS_TOKENS, NULL,
+                            "tokens in a pass, at least max_length; results do not depend on it; 0: usual"),
+};
+
+const eitp_setting *eitp_predictor_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__predictor_settings);
+    return eitp__predictor_settings;
+}
+
 eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(tokenizer);
     const int64_t positions = eitp_model_positions(model);
     eitp_predictor_config config = EITP__ZERO;
     if (!model || !tokenizer)
         return config;
+    eitp__settings_reset(eitp__predictor_settings, EITP__COUNT(eitp__predictor_settings), &config);
     if (eitp_model_config(model).head == EITP_HEAD_TOKEN_CLASSIFIER)
         config.prediction = EITP_PREDICT_WORD_SCORES;
-    config.normalize = 1;
     config.max_length = defaults.max_length ? defaults.max_length : defaults.model_max_length;
     if (!config.max_length || config.max_length > positions)
         config.max_length = positions;
@@ -54508,7 +54943,7 @@ static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pai
     const eitp_text_pair *pair = &texts[text];
     int32_t *ids = p->window_ids + p->window_used;
     eitp__encoded_text *encoded = &p->window[p->window_count];
-    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report sequence;
     eitp_status status;
     config.max_length = (int32_t)p->shape.max_length;
@@ -55851,7 +56286,7 @@ static eitp_status eitp__create_plans(eitp__step_plans *plans, eitp_error *error
     if (!status)
         status = eitp__build_gradients(plans, error);
     if (!status)
-        status = eitp_plan_create_within(plans->pass.graph, &plans->config.plan, &plans->gradient_plan, error);
+        status = eitp_plan_create_with(plans->pass.graph, &plans->config.plan, &plans->gradient_plan, error);
     if (!status && !eitp__step_is_one_pass(plans))
         status = eitp__build_update(plans, error);
     if (!status && !eitp__step_is_one_pass(plans))
@@ -58821,6 +59256,20 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     return status;
 }
 
+eitp_fit eitp_fit_default(void) {
+    eitp_fit fit = EITP__ZERO;
+    fit.context = eitp_context_config_default();
+    fit.trainer = eitp_trainer_config_default();
+    return fit;
+}
+
+eitp_fit_candidate eitp_fit_candidate_default(void) {
+    eitp_fit_candidate candidate = EITP__ZERO;
+    candidate.optimizer = EITP_ADAMW;
+    candidate.plan = eitp_plan_config_default();
+    return candidate;
+}
+
 eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
     if (!fit || !candidate || !fit->create_task)
         return eitp__fail_null(error, "eitp_fit_measure", "fit, fit->create_task and candidate");
@@ -59024,11 +59473,11 @@ struct eitp_jsonl {
     double tried;          /* time of the last write that failed */
 };
 
-eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
+eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
     eitp_jsonl *created;
     eitp_status status;
     if (!host || !path || !jsonl)
-        return eitp__fail_null(error, "eitp_jsonl_create", "host, path and jsonl");
+        return eitp__fail_null(error, "eitp_jsonl_open", "host, path and jsonl");
     *jsonl = NULL;
     created = (eitp_jsonl *)eitp__allocate(host, sizeof *created);
     if (!created)
@@ -59211,7 +59660,7 @@ eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
     return sink;
 }
 
-void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
+void eitp_jsonl_close(eitp_jsonl *jsonl) {
     if (!jsonl)
         return;
     eitp__jsonl_write(jsonl, NULL);
@@ -59232,7 +59681,7 @@ EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
 
 static void eitp__close_metrics(eitp_run *run) {
     eitp__sinks *sinks = eitp__sinks_of(run);
-    eitp_jsonl_destroy(sinks->metrics);
+    eitp_jsonl_close(sinks->metrics);
     if (sinks->metrics && run->stage != EITP__RUN_STARTED && sinks->created_metrics)
         run->host.files.remove(run->host.files.user, sinks->metrics_path);
     eitp__release_text(&run->host, sinks->metrics_path);
@@ -59249,7 +59698,7 @@ static eitp_status eitp__open_metrics(eitp_run *run, eitp_error *error) {
         return eitp__fail_memory(error, strlen(run->directory), "a path");
     status = eitp__path_info(&run->host, sinks->metrics_path, &info, error);
     if (!status)
-        status = eitp_jsonl_create(&run->host, sinks->metrics_path, &sinks->metrics, error);
+        status = eitp_jsonl_open(&run->host, sinks->metrics_path, &sinks->metrics, error);
     sinks->created_metrics = !status && info.kind == EITP_PATH_MISSING;
     if (status)
         eitp__close_metrics(run);

@@ -145,7 +145,7 @@ static eitp_status judge(const eitp_task *task) {
 int main(void) {
     const eitp_host host = eitp_host_default();
     const eitp_context_config settings = eitp_context_config_default();
-    eitp_classification_config config = {0};
+    eitp_classification_config config = eitp_classification_config_default();
     eitp_context *context = NULL;
     eitp_tokenizer *tokenizer = NULL;
     eitp_task task = {0};

@@ -52,7 +52,7 @@ typedef struct run {
 static int prepare(run *r, const eitp_host *host) {
     static const char *const path = __FILE__;
     eitp_context_config settings = eitp_context_config_default();
-    eitp_pack_config texts = {0};
+    eitp_pack_config texts = eitp_pack_config_default();
     eitp_trainer_config config = eitp_trainer_config_default();
     eitp_token_file_info info;
     eitp_token_range training, validation;

@@ -21,8 +21,8 @@ int main(int count, char **arguments) {
     eitp_context_config settings = eitp_context_config_default();
     eitp_run_config config = eitp_run_config_default();
     eitp_trainer_config training = eitp_trainer_config_default();
-    eitp_pack_config pack = {0};
-    eitp_language_config data = {0};
+    eitp_pack_config pack = eitp_pack_config_default();
+    eitp_language_config data = eitp_language_config_default();
     eitp_transformer_config shape;
     eitp_context *context;
     eitp_tokenizer *bytes;

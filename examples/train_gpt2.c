@@ -35,8 +35,8 @@ static void print_log(void *user, eitp_log_level level, const char *message) {
 
 /* Loads the tokenizer of an earlier run, or trains one on the texts. */
 static eitp_status prepare_tokenizer(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
-    eitp_tokenizer_train_config config = {0};
-    eitp_text_files_config reading = {0};
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
+    eitp_text_files_config reading = eitp_text_files_config_default();
     eitp_text_files *texts = NULL;
     eitp_text_source source;
     eitp_status status;
@@ -59,7 +59,7 @@ static eitp_status prepare_tokenizer(run *r, const eitp_host *host, const char *
 
 /* Packs the texts into a token file and reserves a tenth of it for validation. */
 static eitp_status pack_texts(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
-    eitp_pack_config config = {0};
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_token_file_info info;
     eitp_status status;
     config.paths = paths;
@@ -88,8 +88,7 @@ static eitp_status create_model(run *r) {
 
 /* A sample is BLOCK tokens, and the token after each. */
 static eitp_status create_task(run *r) {
-    eitp_language_config config;
-    memset(&config, 0, sizeof config);
+    eitp_language_config config = eitp_language_config_default();
     config.model = r->model;
     config.training = eitp_token_file_source(r->tokens, r->training);
     config.validation = eitp_token_file_source(r->tokens, r->validation);

@@ -27,9 +27,9 @@
  *     const char *path = "eitp.h";
  *     eitp_context_config settings = eitp_context_config_default();
  *     eitp_trainer_config training = eitp_trainer_config_default();
- *     eitp_pack_config pack = {0};
- *     eitp_language_config language = {0};
- *     eitp_transformer_config shape = {0};
+ *     eitp_pack_config pack = eitp_pack_config_default();
+ *     eitp_language_config language = eitp_language_config_default();
+ *     eitp_transformer_config shape = eitp_transformer_config_default();
  *     eitp_token_file_info info;
  *     eitp_token_range train, held_out;
  *     eitp_context *context = NULL;
@@ -159,9 +159,24 @@
  *   chooses the optimizer, the micro-batches per pass and the plans' memory, and eitp_fit_measure reports the bytes of
  *   a configuration by component (all in src/train/planner.h below). Then set eitp_context_config.parameters from
  *   eitp_optimizer_get, .precision and .offload as chosen, and copy micro_batches_per_pass and plan to the
- *   eitp_trainer_config, and the optimizer to its optimizer_config. eitp_plan_create_within limits a single plan.
+ *   eitp_trainer_config, and the optimizer to its optimizer_config. eitp_plan_create_with limits a single plan.
  *   eitp_context_config.offload keeps variables in a file except while a plan uses them. When other programs take
  *   memory during training (eitp_memory_is_short), eitp_trainer_shrink reduces the run between two steps.
+ *
+ * CONFIGURATIONS AND NAMES
+ *   A struct of options starts from <struct>_default(), which returns the values that are used if you change nothing;
+ *   then set what differs. That holds for every eitp_*_config, eitp_sampling, eitp_schedule, eitp_fit, eitp_recipe,
+ *   eitp_host and the inputs of attention and blocks. For programs that list or parse options, eitp_trainer_settings
+ *   and other functions with that ending return tables of members with names, defaults and bounds. Other structs
+ *   (texts, ranges, arrays, and sets of callbacks such as tasks, sources and sinks) begin as {0}.
+ *   Functions come in pairs: create and destroy for an object in memory, open and close for one that keeps a file open,
+ *   load and save for an object with its values, read and write for a file or values alone. `init` fills in a struct of
+ *   the program that needs no release; `release` frees what such a struct has. eitp_directory_create and
+ *   eitp_checkpoint_create create directories on disk. A function that ends in _with is the one without the ending, and
+ *   takes a configuration too. A property is a noun (eitp_plan_statistics), after get_ where the noun is a type
+ *   (eitp_token_file_get_info).
+ *   A choice is an enum. It is a string if its values depend on the machine or the build (device, isa, products,
+ *   precision) or are names in a table or a model (shapes, optimizers in JSON, metrics, layers).
  *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 if the processor has instructions for it,

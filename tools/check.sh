@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the sources without running them: `check.sh` the generated header, line lengths and format (quick),
+# Checks the sources without running them: `check.sh` the generated header, defaults, line lengths, format (quick),
 # `check.sh analysis` cppcheck and clang-tidy.
 LC_ALL=C
 export LC_ALL
@@ -38,6 +38,21 @@ check_lines() {
             bad = 1
         }
         END { exit bad }' $sources || status=1
+}
+
+# Each public struct of options has a function with its defaults.
+check_defaults() {
+    awk '
+        /^typedef struct eitp_[a-z][a-z_]*_config \{$/ { name = $3; structs[name] = FILENAME ":" FNR }
+        /^EITP_API / && match($0, / eitp_[a-z_]*_default\(/) { functions[substr($0, RSTART + 1, RLENGTH - 10)] = 1 }
+        END {
+            for (name in structs)
+                if (!functions[name]) {
+                    printf "%s: %s has no %s_default\n", structs[name], name, name
+                    bad = 1
+                }
+            exit bad
+        }' $(echo "$sources" | grep '^src/.*\.h$') || status=1
 }
 
 # Private names of two modules that are equal, which separate modules hide.
@@ -85,6 +100,7 @@ if [ "$1" = analysis ]; then
 else
     "$BUILD/amalgamate" --check || status=1
     check_header
+    check_defaults
     check_lines
     check_format
     check_measurements

@@ -48,11 +48,11 @@ typedef enum eitp_text_format {
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/* Zero-initialise it; only `paths` and `path_count` must be set. */
+/* Start from eitp_text_files_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_text_files_config {
     const char *const *paths; /* "-" is `input` */
     size_t path_count;
-    size_t piece_size; /* largest number of bytes read at a time; 0: 65536 */
+    size_t piece_size; /* largest number of bytes read at a time; 0: the default */
     /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio or
        .iob, else TEXT. Not FOLDERS. Words of a text are joined by spaces. */
     eitp_text_format format;
@@ -62,6 +62,13 @@ typedef struct eitp_text_files_config {
     int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
     eitp_text_source input;  /* what "-" reads, up to the end of its first document; `read` NULL: nothing */
 } eitp_text_files_config;
+
+/* No paths; pieces of 65536 bytes, EITP_FORMAT_AUTO, UTF-8, the first bad row is an error. */
+EITP_API eitp_text_files_config eitp_text_files_config_default(void);
+
+/* The numbers, choices and texts of eitp_text_files_config, with their defaults and bounds. Stores their number in
+   *count, unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_text_files_settings(size_t *count);
 
 /* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (a symbolic
    link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
@@ -91,12 +98,12 @@ typedef struct eitp_pack_progress {
     uint64_t tokens;           /* encoded so far */
 } eitp_pack_progress;
 
-/* Zero-initialise it; only `paths` and `path_count` must be set. */
+/* Start from eitp_pack_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_pack_config {
     const char *const *paths; /* text files, tables and directories, see eitp_text_files */
     size_t path_count;
     int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
-    size_t read_size;        /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    size_t read_size;        /* bytes read at a time; 0: the default. The tokens do not depend on it. */
     eitp_text_format format; /* this and the next four: see eitp_text_files_config */
     const char *encoding;
     const char *text_column;
@@ -107,6 +114,14 @@ typedef struct eitp_pack_config {
     int (*progress)(void *user, const eitp_pack_progress *progress);
     void *user;
 } eitp_pack_config;
+
+/* No paths; 65536 bytes at a time, EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the first bad row is an
+   error. */
+EITP_API eitp_pack_config eitp_pack_config_default(void);
+
+/* The numbers, choices and texts of eitp_pack_config, with their defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_pack_settings(size_t *count);
 
 /*
  * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if

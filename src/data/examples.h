@@ -32,7 +32,7 @@ typedef struct eitp_example_source {
  */
 typedef struct eitp_table eitp_table;
 
-/* Zero-initialise it; only `paths` and `path_count` must be set. */
+/* Start from eitp_table_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_table_config {
     /*
      * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
@@ -52,11 +52,19 @@ typedef struct eitp_table_config {
     int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */
     int strict_utf8;  /* nonzero: bytes that are invalid in the encoding are an error; 0: they become U+FFFD, as in
                         eitp_pack */
-    size_t row_limit; /* largest row in bytes; 0: 16 MiB. A larger one is bad. */
-    size_t read_size; /* bytes read at a time; 0: 65536. The rows do not depend on it. */
+    size_t row_limit; /* largest row in bytes; 0: the default. A larger one is bad. */
+    size_t read_size; /* bytes read at a time; 0: the default. The rows do not depend on it. */
     eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read` NULL:
                                nothing */
 } eitp_table_config;
+
+/* No paths; EITP_FORMAT_AUTO, UTF-8, the usual columns, rows of up to 16 MiB, 65536 bytes at a time, the first bad row
+   is an error. */
+EITP_API eitp_table_config eitp_table_config_default(void);
+
+/* The numbers, choices and texts of eitp_table_config, with their defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_table_settings(size_t *count);
 
 /* What has been read. */
 typedef struct eitp_table_statistics {

@@ -65,7 +65,7 @@ typedef struct eitp_labelled_progress {
     uint64_t ids;      /* written so far */
 } eitp_labelled_progress;
 
-/* Zero-initialise it and set what you need. */
+/* Start from eitp_labelled_pack_config_default(). */
 typedef struct eitp_labelled_pack_config {
     /* How texts become ids. With max_length 0, max_length, truncation and truncate_left are those of the tokenizer's
        files: "truncation" in tokenizer.json, or else model_max_length in tokenizer_config.json; if they have neither,
@@ -81,6 +81,14 @@ typedef struct eitp_labelled_pack_config {
     int (*progress)(void *user, const eitp_labelled_progress *progress);
     void *user;
 } eitp_labelled_pack_config;
+
+/* Sequences as the tokenizer's files have them, problem and labels as the examples have them, the first bad example is
+   an error, repeats are kept. */
+EITP_API eitp_labelled_pack_config eitp_labelled_pack_config_default(void);
+
+/* Problem, skip_bad and dedup of eitp_labelled_pack_config, with their defaults and bounds; eitp_sequence_settings are
+   those of its `sequence`. Stores their number in *count, unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
 
 /*
  * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as

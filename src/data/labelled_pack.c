@@ -4,10 +4,33 @@
 #include "base/checksum.h"
 #include "base/little_endian.h"
 #include "base/log.h"
+#include "base/setting_table.h"
 #include "data/labelled_writer.h"
 
 /* Bad examples that the log names. */
 enum { EITP__LOGGED_EXAMPLES = 10 };
+
+static const eitp_setting eitp__labelled_pack_settings[] = {
+    EITP__SETTING(eitp_labelled_pack_config, , problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, REFUSED,
+                  "auto single several numbers words", "what labels are; auto: what the examples say"),
+    EITP__SETTING(eitp_labelled_pack_config, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",
+                  "whether an example that cannot be used is an error, or is skipped"),
+    EITP__SETTING(eitp_labelled_pack_config, , dedup, "dedup", FLAG, 0, 0, 1, 0, REFUSED, NULL,
+                  "leave out examples whose texts repeat those of an earlier one"),
+};
+
+const eitp_setting *eitp_labelled_pack_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__labelled_pack_settings);
+    return eitp__labelled_pack_settings;
+}
+
+eitp_labelled_pack_config eitp_labelled_pack_config_default(void) {
+    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__labelled_pack_settings, EITP__COUNT(eitp__labelled_pack_settings), &config);
+    config.sequence = eitp_sequence_config_default();
+    return config;
+}
 
 typedef struct eitp__labelled_packer {
     const eitp_host *host;

@@ -3,8 +3,26 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "data/data_settings.h"
 #include "data/text_files.h"
 #include "data/token_writer.h"
+
+static const eitp_setting eitp__pack_settings[] = {
+    EITP__READ_SIZE_SETTING(eitp_pack_config, read_size, "read_size"),
+    EITP__READING_SETTINGS(eitp_pack_config, "auto text lines csv tsv jsonl conll"),
+};
+
+const eitp_setting *eitp_pack_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__pack_settings);
+    return eitp__pack_settings;
+}
+
+eitp_pack_config eitp_pack_config_default(void) {
+    eitp_pack_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__pack_settings, EITP__COUNT(eitp__pack_settings), &config);
+    return config;
+}
 
 typedef struct eitp__packer {
     const eitp_host *host;
@@ -70,7 +88,7 @@ static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_to
 
 static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
     const eitp_pack_config *config = packer->config;
-    eitp_text_files_config texts = EITP__ZERO;
+    eitp_text_files_config texts = eitp_text_files_config_default();
     texts.paths = config->paths;
     texts.path_count = config->path_count;
     texts.piece_size = config->read_size;

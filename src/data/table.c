@@ -2,8 +2,32 @@
 #include "data/examples.h"
 
 #include "base/log.h"
+#include "data/data_settings.h"
 #include "data/path_walk.h"
 #include "data/row_reader.h"
+
+static const eitp_setting eitp__table_settings[] = {
+    EITP__READING_SETTINGS(eitp_table_config, "auto text lines csv tsv jsonl conll folders"),
+    EITP__TEXT_SETTING(eitp_table_config, , pair_column, "pair_column", NULL, REFUSED,
+                       "column of tables that has the second text of a pair"),
+    EITP__TEXT_SETTING(eitp_table_config, , label_column, "label_column", NULL, REFUSED,
+                       "column of tables that has the label"),
+    EITP__SETTING(eitp_table_config, , row_limit, "row_limit", UNSIGNED, EITP__ROW_LIMIT, 1, EITP__LARGEST_COUNT, 0,
+                  REFUSED, NULL, "largest row, in bytes"),
+    EITP__READ_SIZE_SETTING(eitp_table_config, read_size, "read_size"),
+};
+
+const eitp_setting *eitp_table_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__table_settings);
+    return eitp__table_settings;
+}
+
+eitp_table_config eitp_table_config_default(void) {
+    eitp_table_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__table_settings, EITP__COUNT(eitp__table_settings), &config);
+    return config;
+}
 
 struct eitp_table {
     eitp_host host;
@@ -108,7 +132,7 @@ eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *conf
     status = eitp__table_copy_config(table, error);
     table->how.encoding = table->config.encoding;
     table->how.strict = config->strict_utf8;
-    table->how.read_size = config->read_size ? config->read_size : 65536;
+    table->how.read_size = config->read_size ? config->read_size : EITP__READ_SIZE;
     table->how.input = config->input.read ? &table->config.input : NULL;
     if (!table->config.row_limit)
         table->config.row_limit = EITP__ROW_LIMIT;

@@ -1,9 +1,27 @@
 #include "data/text_files.h"
 
 #include "base/log.h"
+#include "data/data_settings.h"
 #include "data/path_walk.h"
 #include "data/row_reader.h"
 #include "data/token_header.h"
+
+static const eitp_setting eitp__text_files_settings[] = {
+    EITP__READ_SIZE_SETTING(eitp_text_files_config, piece_size, "piece_size"),
+    EITP__READING_SETTINGS(eitp_text_files_config, "auto text lines csv tsv jsonl conll"),
+};
+
+const eitp_setting *eitp_text_files_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__text_files_settings);
+    return eitp__text_files_settings;
+}
+
+eitp_text_files_config eitp_text_files_config_default(void) {
+    eitp_text_files_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__text_files_settings, EITP__COUNT(eitp__text_files_settings), &config);
+    return config;
+}
 
 struct eitp_text_files {
     eitp_host host;
@@ -99,7 +117,7 @@ eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_co
     status = eitp__text_files_copy_config(files, config, error);
     files->how.encoding = files->encoding;
     files->how.strict = config->strict_utf8;
-    files->how.read_size = config->piece_size ? config->piece_size : 65536;
+    files->how.read_size = config->piece_size ? config->piece_size : EITP__READ_SIZE;
     files->how.input = config->input.read ? &files->input : NULL;
     if (status == EITP_OK)
         status = eitp__text_files_measure(files, error);

@@ -54,13 +54,16 @@ EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *d
    read without the weights. */
 EITP_API eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error);
 
-/* How eitp_model_load_weights_with reads the head. */
+/* How eitp_model_load_weights_with reads the head. Start from eitp_load_config_default(). */
 typedef struct eitp_load_config {
     uint64_t seed;  /* of parameters that the directory lacks */
     int fresh_head; /* 1: initialize the head at random, whatever the directory has */
     /* 1: the same, without a word, for a head that is read afterwards, with adapters or a checkpoint */
     int head_is_replaced;
 } eitp_load_config;
+
+/* Seed 0; the head is the directory's, if it has one. */
+EITP_API eitp_load_config eitp_load_config_default(void);
 
 /*
  * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
@@ -126,6 +129,7 @@ EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *di
 
 /* ---- Directories that appear whole or not at all ---- */
 
+/* Start from eitp_directory_config_default(), then set `fill`. */
 typedef struct eitp_directory_config {
     /* Writes and syncs the files, as eitp_model_save and eitp_tokenizer_save do, in the directory that it is given. */
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error);
@@ -133,6 +137,9 @@ typedef struct eitp_directory_config {
     const char *const *names; /* files without which nothing loads the directory, in the order that they appear in */
     size_t name_count;
 } eitp_directory_config;
+
+/* No `fill`, and no names. */
+EITP_API eitp_directory_config eitp_directory_config_default(void);
 
 /*
  * Creates a directory whole or not at all, with its missing parents. `fill` writes to ".<name>.partial" beside `path`,

@@ -550,8 +550,13 @@ eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eit
     return status;
 }
 
+eitp_load_config eitp_load_config_default(void) {
+    eitp_load_config config = EITP__ZERO;
+    return config;
+}
+
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
-    const eitp_load_config config = EITP__ZERO;
+    const eitp_load_config config = eitp_load_config_default();
     return eitp_model_load_weights_with(model, directory, &config, error);
 }
 
@@ -719,7 +724,7 @@ static eitp_status eitp__visit_parameter(eitp__load *load, const eitp__parameter
 EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
                                                    float *values, int64_t capacity, eitp__values_visit visit,
                                                    void *user, eitp_error *error) {
-    const eitp_load_config as_stored = EITP__ZERO;
+    const eitp_load_config as_stored = eitp_load_config_default();
     eitp__safetensors *collection = NULL;
     eitp__load load = EITP__ZERO;
     eitp_status status = eitp__open_weights(&model->host, model->source, &collection, error);

@@ -326,6 +326,11 @@ static void eitp__new_end(eitp__new_directory *created, eitp_status status) {
     eitp__release_text(host, parent);
 }
 
+eitp_directory_config eitp_directory_config_default(void) {
+    eitp_directory_config config = EITP__ZERO;
+    return config;
+}
+
 eitp_status eitp_directory_create(const eitp_host *host, const char *path, const eitp_directory_config *config,
                                   eitp_error *error) {
     eitp__new_directory created;

@@ -27,8 +27,8 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
                                           int64_t layer, const eitp_block_inputs *inputs) {
     eitp_tensor *qkv = eitp__slot_linear(x, config, name, layer, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
     eitp_graph *graph = eitp_tensor_graph(qkv);
-    eitp_attention_config attention = EITP__ZERO;
-    eitp_attention_inputs operands = EITP__ZERO;
+    eitp_attention_config attention = eitp_attention_config_default();
+    eitp_attention_inputs operands = eitp_attention_inputs_default();
     attention.heads = (int)config->heads;
     attention.max_length = inputs->max_length;
     attention.scale = eitp__attention_scale(config, layer);
@@ -71,6 +71,11 @@ static eitp_status eitp__block_check(const eitp_transformer_config *config, cons
     if (inputs && inputs->lora && inputs->lora->rank)
         status = eitp__lora_config_check(inputs->lora, error);
     return status ? status : eitp__transformer_config_check(config, error);
+}
+
+eitp_block_inputs eitp_block_inputs_default(void) {
+    eitp_block_inputs inputs = EITP__ZERO;
+    return inputs;
 }
 
 eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,

@@ -1,6 +1,7 @@
 /* Generation with a key-value cache. One plan processes the prompt and the generated tokens, up to `chunk` at a
    time. */
 #include "base/random.h"
+#include "base/setting_table.h"
 #include "model/transformer.h"
 
 struct eitp_generator {
@@ -16,13 +17,28 @@ struct eitp_generator {
     double *weights;
 };
 
+#define EITP__SAMPLING_SETTING(member, kind, value, min, max, help)                                                    \
+    EITP__SETTING(eitp_sampling, , member, #member, kind, value, min, max, 0, ACCEPTED, NULL, help)
+
+static const eitp_setting eitp__sampling_settings[] = {
+    EITP__SAMPLING_SETTING(temperature, NUMBER, 1, -EITP__UNBOUNDED, EITP__UNBOUNDED,
+                           "divides the logits; 0 or less: always the most likely token"),
+    EITP__SAMPLING_SETTING(top_k, INTEGER, 0, 0, INT32_MAX, "draw from the K most likely tokens; 0: from all"),
+    EITP__SAMPLING_SETTING(top_p, NUMBER, 1, 0, 1,
+                           "draw from the most likely tokens that add up to this probability; 1: from all"),
+    EITP__SAMPLING_SETTING(vocabulary, INTEGER, 0, 0, INT32_MAX, "draw token ids below this; 0: all"),
+    EITP__SAMPLING_SETTING(seed, UNSIGNED, 0, 0, EITP__UNBOUNDED, "seed of the draws"),
+};
+
+const eitp_setting *eitp_sampling_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__sampling_settings);
+    return eitp__sampling_settings;
+}
+
 eitp_sampling eitp_sampling_default(void) {
-    eitp_sampling sampling;
-    sampling.temperature = 1;
-    sampling.top_k = 0;
-    sampling.top_p = 1;
-    sampling.vocabulary = 0;
-    sampling.seed = 0;
+    eitp_sampling sampling = EITP__ZERO;
+    eitp__settings_reset(eitp__sampling_settings, EITP__COUNT(eitp__sampling_settings), &sampling);
     return sampling;
 }
 
@@ -30,7 +46,7 @@ eitp_sampling eitp_sampling_default(void) {
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
     eitp_model_inputs inputs = EITP__ZERO;
-    eitp_block_inputs attention = EITP__ZERO;
+    eitp_block_inputs attention = eitp_block_inputs_default();
     eitp_tensor *hidden;
     int64_t one = 1;
     generator->tokens = inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);

@@ -1,3 +1,4 @@
+#include "base/setting_table.h"
 #include "model/lora.h"
 
 /* Maximum rank and alpha: far beyond use, and no product of them overflows. */
@@ -9,11 +10,26 @@
 
 /* ---- Configurations ---- */
 
+#define EITP__LORA_SETTING(member, kind, value, min, max, flags, help)                                                 \
+    EITP__SETTING(eitp_lora_config, , member, "lora_" #member, kind, value, min, max, flags, REFUSED, NULL, help)
+
+static const eitp_setting eitp__lora_settings[] = {
+    EITP__LORA_SETTING(rank, INTEGER, 8, 0, EITP__LORA_MAX_RANK, 0, "rank of the adapters; 0: no adapters"),
+    EITP__LORA_SETTING(alpha, NUMBER, 8, 0, EITP__LORA_MAX_ALPHA, EITP_SETTING_ABOVE,
+                       "scale the adapters' output by alpha / rank"),
+    EITP__LORA_SETTING(rslora, FLAG, 0, 0, 1, 0, "scale the adapters' output by alpha / sqrt(rank)"),
+    EITP__LORA_SETTING(dropout, NUMBER, 0, 0, 0.999, 0, "dropout on the adapters' input"),
+};
+
+const eitp_setting *eitp_lora_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__lora_settings);
+    return eitp__lora_settings;
+}
+
 eitp_lora_config eitp_lora_config_default(void) {
-    eitp_lora_config config;
-    memset(&config, 0, sizeof config);
-    config.rank = 8;
-    config.alpha = 8;
+    eitp_lora_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__lora_settings, EITP__COUNT(eitp__lora_settings), &config);
     config.targets = EITP_LORA_ATTENTION_INPUT;
     return config;
 }

@@ -7,6 +7,7 @@
 #ifndef EITP_MODEL_H
 #define EITP_MODEL_H
 
+#include "base/settings.h"
 #include "tensor/tensor.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -44,7 +45,8 @@ typedef enum eitp_head {
 /* True for the two heads with labels. */
 EITP_API int eitp_head_has_labels(eitp_head head);
 
-/* A Transformer (Vaswani et al., arXiv 1706.03762). */
+/* A Transformer (Vaswani et al., arXiv 1706.03762). Start from eitp_transformer_config_default(), or from what
+   eitp_transformer_config_named, eitp_transformer_config_read or eitp_model_config_read fills in. */
 typedef struct eitp_transformer_config {
     const eitp_architecture *architecture; /* NULL: GPT-2's */
     int64_t vocabulary;
@@ -73,6 +75,9 @@ typedef struct eitp_transformer_config {
        outside the vocabulary are ignored. */
     eitp_token_ids begin, end, padding;
 } eitp_transformer_config;
+
+/* That of "gpt2": 12 layers of width 768, 50257 tokens, a language head. */
+EITP_API eitp_transformer_config eitp_transformer_config_default(void);
 
 /*
  * Fills in the configuration of a named model with its language head. GPT-2: "gpt2" (124M parameters), "gpt2-medium",
@@ -205,7 +210,7 @@ typedef enum eitp_lora_target {
 /* Maximum number of blocks whose targets may differ from those of the others. */
 enum { EITP_LORA_BLOCKS = 1024 };
 
-/* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
+/* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). Start from eitp_lora_config_default(). */
 typedef struct eitp_lora_config {
     int64_t rank;     /* 1 to 65536; 0: no adapters */
     double alpha;     /* the output of adapters is scaled by alpha / rank */
@@ -217,6 +222,10 @@ typedef struct eitp_lora_config {
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
+
+/* The members of eitp_lora_config except the targets, with their defaults and bounds. Stores their number in *count,
+   unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_lora_settings(size_t *count);
 
 /* The targets that PEFT has for an architecture if none are given: q, k and v of GPT-2, otherwise q and v. NULL:
    GPT-2. */
@@ -334,7 +343,7 @@ EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hi
 
 /* ---- Blocks, for your own models ---- */
 
-/* Attention inputs of a block. Zero-initialise it, then set the members that apply. */
+/* Attention inputs of a block. Start from eitp_block_inputs_default(), then set the members that apply. */
 typedef struct eitp_block_inputs {
     int64_t max_length;   /* maximum rows of a sequence */
     eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
@@ -350,6 +359,9 @@ typedef struct eitp_block_inputs {
      * them: see eitp_variable_set_trained. */
     const eitp_lora_config *lora;
 } eitp_block_inputs;
+
+/* All NULL or 0; max_length, and offsets or position, are still to be set. */
+EITP_API eitp_block_inputs eitp_block_inputs_default(void);
 
 /*
  * One Transformer block: x [n, width] through attention and MLP, each with its residual sum, dropout and norm. Its
@@ -367,6 +379,7 @@ EITP_API eitp_status eitp_block_initialize(eitp_context *context, const eitp_tra
 
 /* ---- Generation ---- */
 
+/* How the next token is drawn. Start from eitp_sampling_default(). */
 typedef struct eitp_sampling {
     double temperature; /* 0 or less: always the most likely token */
     int top_k;          /* keep the k most likely tokens; 0: all */
@@ -377,6 +390,10 @@ typedef struct eitp_sampling {
 
 /* Temperature 1, all tokens, seed 0. */
 EITP_API eitp_sampling eitp_sampling_default(void);
+
+/* The members of eitp_sampling, with their defaults and bounds. Stores their number in *count, unless `count` is
+   NULL. */
+EITP_API const eitp_setting *eitp_sampling_settings(size_t *count);
 
 typedef struct eitp_generator eitp_generator;
 

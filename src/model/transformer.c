@@ -220,7 +220,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
 
 eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t max_length) {
-    eitp_block_inputs attention = EITP__ZERO;
+    eitp_block_inputs attention = eitp_block_inputs_default();
     if (!model || !graph || !inputs)
         return NULL;
     attention.offsets = inputs->offsets;

@@ -84,6 +84,12 @@ int64_t eitp_transformer_config_positions(const eitp_transformer_config *config)
     return config ? config->positions : 0;
 }
 
+eitp_transformer_config eitp_transformer_config_default(void) {
+    eitp_transformer_config config = EITP__ZERO;
+    eitp_transformer_config_named("gpt2", &config, NULL);
+    return config;
+}
+
 eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture;
     char known[300];

@@ -59,6 +59,7 @@ EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer)
 
 /* ---- A step ---- */
 
+/* Start from eitp_optimizer_config_default(). */
 typedef struct eitp_optimizer_config {
     eitp_optimizer optimizer;
     double beta1, beta2; /* 0 or more, below 1 */
@@ -130,7 +131,8 @@ typedef enum eitp_schedule_kind {
  * 1 - warmup) / (steps - warmup), at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
  * (peak - final) (1 + cos(pi p)) / 2; cosine with restarts, the cosine of the fractional part of cycles * p, and
  * `final` once p is 1. The rate of EITP_SCHEDULE_PLATEAU depends on evaluations, which a trainer counts: here it is
- * the peak, from which the trainer reduces it, and `final` is the lowest rate that it reduces to.
+ * the peak, from which the trainer reduces it, and `final` is the lowest rate that it reduces to. Start
+ * from eitp_schedule_default().
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;
@@ -138,6 +140,9 @@ typedef struct eitp_schedule {
     int64_t warmup, steps;
     int64_t cycles; /* of the cosine with restarts; below 1: 1 */
 } eitp_schedule;
+
+/* Constant, at 5e-5, without warm-up; one cycle. */
+EITP_API eitp_schedule eitp_schedule_default(void);
 
 /* The learning rate of a step; 0 if the schedule is NULL. */
 EITP_API double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step);

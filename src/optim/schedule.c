@@ -5,6 +5,14 @@ static double eitp__cosine_decay(double from, double to, double progress) {
     return to + (from - to) * 0.5 * (1 + cos(3.14159265358979323846 * progress));
 }
 
+eitp_schedule eitp_schedule_default(void) {
+    eitp_schedule schedule = EITP__ZERO;
+    schedule.kind = EITP_SCHEDULE_CONSTANT;
+    schedule.peak = 5e-5;
+    schedule.cycles = 1;
+    return schedule;
+}
+
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
     double progress = 0, cycles;
     if (!schedule)

@@ -21,11 +21,11 @@ struct eitp_jsonl {
     double tried;          /* time of the last write that failed */
 };
 
-eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
+eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
     eitp_jsonl *created;
     eitp_status status;
     if (!host || !path || !jsonl)
-        return eitp__fail_null(error, "eitp_jsonl_create", "host, path and jsonl");
+        return eitp__fail_null(error, "eitp_jsonl_open", "host, path and jsonl");
     *jsonl = NULL;
     created = (eitp_jsonl *)eitp__allocate(host, sizeof *created);
     if (!created)
@@ -208,7 +208,7 @@ eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
     return sink;
 }
 
-void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
+void eitp_jsonl_close(eitp_jsonl *jsonl) {
     if (!jsonl)
         return;
     eitp__jsonl_write(jsonl, NULL);

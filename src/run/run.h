@@ -70,16 +70,16 @@ typedef struct eitp_record_sink {
  * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
  * not finite are null. Each record is written at once. What cannot be written is kept, up to 1 MiB, and tried
  * again: when records are synced, and after one second, two, four and so on up to 32. A resume truncates the file after
- * the last complete record of the steps before. Destroy it after the run that uses it.
+ * the last complete record of the steps before. Close it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
-EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
+EITP_API eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
 
 /* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
 /* Closes the file. NULL is fine. */
-EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
+EITP_API void eitp_jsonl_close(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
 
@@ -176,6 +176,7 @@ typedef enum eitp_check_finite {
                                    as long: for finding the cause (see eitp_context_check_finite) */
 } eitp_check_finite;
 
+/* Start from eitp_run_config_default(). */
 typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; created if missing */
     eitp_run_resume resume;

@@ -11,7 +11,7 @@ EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
 
 static void eitp__close_metrics(eitp_run *run) {
     eitp__sinks *sinks = eitp__sinks_of(run);
-    eitp_jsonl_destroy(sinks->metrics);
+    eitp_jsonl_close(sinks->metrics);
     if (sinks->metrics && run->stage != EITP__RUN_STARTED && sinks->created_metrics)
         run->host.files.remove(run->host.files.user, sinks->metrics_path);
     eitp__release_text(&run->host, sinks->metrics_path);
@@ -28,7 +28,7 @@ static eitp_status eitp__open_metrics(eitp_run *run, eitp_error *error) {
         return eitp__fail_memory(error, strlen(run->directory), "a path");
     status = eitp__path_info(&run->host, sinks->metrics_path, &info, error);
     if (!status)
-        status = eitp_jsonl_create(&run->host, sinks->metrics_path, &sinks->metrics, error);
+        status = eitp_jsonl_open(&run->host, sinks->metrics_path, &sinks->metrics, error);
     sinks->created_metrics = !status && info.kind == EITP_PATH_MISSING;
     if (status)
         eitp__close_metrics(run);

@@ -43,7 +43,7 @@ static int eitp__has_classes(eitp_problem problem) {
 
 /* The cross-entropy of each sample, or token. */
 static eitp_tensor *eitp__class_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
-    eitp_cross_entropy_config config = EITP__ZERO;
+    eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
     config.ignored = EITP__IGNORED_TARGET;
     config.label_smoothing = c->label_smoothing;
     if (c->class_weights)
@@ -490,6 +490,11 @@ static void eitp__classification_fill(eitp__classification *c, eitp_task *task) 
     task->observation_bytes = eitp__classification_observation_bytes;
     task->observe = eitp__classification_observe;
     task->judge = eitp__classification_judge;
+}
+
+eitp_classification_config eitp_classification_config_default(void) {
+    eitp_classification_config config = EITP__ZERO;
+    return config;
 }
 
 eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task, eitp_error *error) {

@@ -87,6 +87,11 @@ static eitp_status eitp__check_block_size_of(const eitp_language_config *config,
                             (long long)config->block_size, (long long)positions);
 }
 
+eitp_language_config eitp_language_config_default(void) {
+    eitp_language_config config = EITP__ZERO;
+    return config;
+}
+
 eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error) {
     if (!config || !config->model || !task)
         return eitp__fail_null(error, "eitp_language_task", "config, config.model and task");

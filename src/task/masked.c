@@ -171,8 +171,14 @@ static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_
     return EITP_OK;
 }
 
+eitp_masked_config eitp_masked_config_default(void) {
+    eitp_masked_config config = EITP__ZERO;
+    config.probability = 0.15;
+    config.mask_token = -1;
+    return config;
+}
+
 eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, eitp_error *error) {
-    const double usual_probability = 0.15;
     if (!config || !config->model || !task)
         return eitp__fail_null(error, "eitp_masked_task", "config, config.model and task");
     const eitp_host host = eitp_context_host(eitp_model_context(config->model));
@@ -189,7 +195,7 @@ eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, 
     m->tokenizer = config->tokenizer;
     m->sources[EITP_TRAINING] = config->training;
     m->sources[EITP_VALIDATION] = config->validation;
-    m->probability = config->probability > 0 ? config->probability : usual_probability;
+    m->probability = config->probability;
     m->whole_words = config->whole_words != 0;
     status = eitp__masked_set_tokens(m, config, error);
     if (status) {

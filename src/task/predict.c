@@ -27,7 +27,7 @@ static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pai
     const eitp_text_pair *pair = &texts[text];
     int32_t *ids = p->window_ids + p->window_used;
     eitp__encoded_text *encoded = &p->window[p->window_count];
-    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report sequence;
     eitp_status status;
     config.max_length = (int32_t)p->shape.max_length;

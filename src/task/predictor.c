@@ -1,6 +1,7 @@
 #include "task/predictor_state.h"
 
 #include "base/memory.h"
+#include "base/setting_table.h"
 #include "base/status.h"
 
 /* The largest pass_tokens: rows are numbered by int32_t. */
@@ -8,15 +9,40 @@
 
 /* ---- Configuration ---- */
 
+#define EITP__PREDICTOR_SETTING(member, kind, value, min, max, choices, help)                                          \
+    EITP__SETTING(eitp_predictor_config, , member, #member, kind, value, min, max, 0, ACCEPTED, choices, help)
+
+static const eitp_setting eitp__predictor_settings[] = {
+    EITP__PREDICTOR_SETTING(prediction, CHOICE, EITP_PREDICT_SCORES, 0, 0, "scores embeddings word_scores",
+                            "what is computed for each text"),
+    EITP__PREDICTOR_SETTING(pooling, CHOICE, EITP_EMBEDDING_MEAN, 0, 0, "mean first max last mean_sqrt_length",
+                            "how the hidden states of a text become its embedding"),
+    EITP__PREDICTOR_SETTING(normalize, FLAG, 1, 0, 1, NULL, "divide embeddings by their Euclidean norm"),
+    EITP__PREDICTOR_SETTING(max_length, INTEGER, 0, 0, 1 << 24, NULL,
+                            "tokens of a sequence, longer ones are cut; 0: the model's positions"),
+    EITP__PREDICTOR_SETTING(truncation, CHOICE, EITP_TRUNCATE_LONGEST, 0, 0, "longest first second none",
+                            "which text of a pair loses tokens if a sequence is too long"),
+    EITP__PREDICTOR_SETTING(truncate_left, FLAG, 0, 0, 1, NULL,
+                            "cut tokens at the beginning of a text, not at its end"),
+    EITP__PREDICTOR_SETTING(pass_tokens, INTEGER, 0, 0, EITP__MAX_PASS_TOKENS, NULL,
+                            "tokens in a pass, at least max_length; results do not depend on it; 0: usual"),
+};
+
+const eitp_setting *eitp_predictor_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__predictor_settings);
+    return eitp__predictor_settings;
+}
+
 eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(tokenizer);
     const int64_t positions = eitp_model_positions(model);
     eitp_predictor_config config = EITP__ZERO;
     if (!model || !tokenizer)
         return config;
+    eitp__settings_reset(eitp__predictor_settings, EITP__COUNT(eitp__predictor_settings), &config);
     if (eitp_model_config(model).head == EITP_HEAD_TOKEN_CLASSIFIER)
         config.prediction = EITP_PREDICT_WORD_SCORES;
-    config.normalize = 1;
     config.max_length = defaults.max_length ? defaults.max_length : defaults.model_max_length;
     if (!config.max_length || config.max_length > positions)
         config.max_length = positions;

@@ -34,6 +34,7 @@ typedef enum eitp_embedding_pooling {
 /* The default of pass_tokens, unless max_length is more. */
 #define EITP_PASS_TOKENS 2048
 
+/* Start from eitp_predictor_config_default(). */
 typedef struct eitp_predictor_config {
     eitp_prediction prediction;
     eitp_embedding_pooling pooling; /* of embeddings */
@@ -52,6 +53,10 @@ typedef struct eitp_predictor_config {
  * never longer than the model's positions. Zeros for NULL.
  */
 EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
+
+/* The members of eitp_predictor_config, with their bounds, and the defaults where model and tokenizer say nothing else.
+   Stores their number in *count, unless `count` is NULL. */
+EITP_API const eitp_setting *eitp_predictor_settings(size_t *count);
 
 /*
  * Sets what a directory of sentence-transformers says of embeddings: `prediction`, `pooling` from the config.json of

@@ -222,13 +222,17 @@ EITP_API void eitp_task_release(eitp_task *task);
 
 /* ---- Language modelling ---- */
 
-/* Predicting the next token in windows of a token source. */
+/* Predicting the next token in windows of a token source. Start from eitp_language_config_default(), then set model,
+   training and block_size. */
 typedef struct eitp_language_config {
     eitp_model *model;
     eitp_token_source training, validation; /* validation.range.count 0: no validation */
     int64_t block_size;                     /* tokens of a sample */
     const eitp_tokenizer *tokenizer;        /* saved with checkpoints; not copied; NULL: none */
 } eitp_language_config;
+
+/* No model, no sources and no tokenizer. */
+EITP_API eitp_language_config eitp_language_config_default(void);
 
 /*
  * Creates a task whose samples are the windows of eitp_windows. Its one term is called "loss", its items are tokens.
@@ -256,17 +260,22 @@ EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const ei
 /* The windows as a source, which `windows` must outlive. NULL gives a source without samples. */
 EITP_API eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows);
 
-/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Zero-initialise it. */
+/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Start from eitp_masked_config_default(), then
+   set model and training, and the tokenizer or mask_token. */
 typedef struct eitp_masked_config {
     eitp_model *model;                         /* bidirectional, with EITP_HEAD_LANGUAGE */
     eitp_labelled_source training, validation; /* labels are ignored; validation.count 0: no validation */
     const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
-    double probability;                        /* of a token to be chosen; 0: 0.15 */
+    double probability;                        /* of a token to be chosen, 0 to 1; 0: none are */
     int whole_words;                           /* nonzero: a word's tokens are chosen together; needs WordPiece */
     /* Without a tokenizer, which otherwise gives them: */
     int32_t mask_token;
     eitp_token_ids special; /* other tokens that are never chosen */
 } eitp_masked_config;
+
+/* Probability 0.15, of single tokens; no model, no sources, no tokenizer, and mask_token -1, which is refused without a
+   tokenizer. */
+EITP_API eitp_masked_config eitp_masked_config_default(void);
 
 /*
  * Creates a task that chooses tokens of each sample, special ones excepted, with a probability. Of them 80 % become the
@@ -299,7 +308,8 @@ typedef enum eitp_label_match { EITP_LABELS_BY_NAME, EITP_LABELS_BY_NUMBER, EITP
 EITP_API eitp_status eitp_model_match_labels(const eitp_model *model, const eitp_labelled_source *source,
                                              int32_t *numbers, eitp_label_match *match, eitp_error *error);
 
-/* Labels or numbers for whole samples, or labels of tokens, by the classifier of a model. Zero-initialise it. */
+/* Labels or numbers for whole samples, or labels of tokens, by the classifier of a model. Start from
+   eitp_classification_config_default(), then set model and training. */
 typedef struct eitp_classification_config {
     eitp_model *model; /* with EITP_HEAD_CLASSIFIER, for EITP_PROBLEM_TOKENS with EITP_HEAD_TOKEN_CLASSIFIER */
     eitp_labelled_source training, validation; /* validation.count 0: no validation */
@@ -308,6 +318,9 @@ typedef struct eitp_classification_config {
     double label_smoothing;
     const float *class_weights; /* and one for each label of the model; copied; NULL: 1 each */
 } eitp_classification_config;
+
+/* No model, no sources and no tokenizer; no label smoothing, the same weight for all labels. */
+EITP_API eitp_classification_config eitp_classification_config_default(void);
 
 /*
  * Creates a task whose samples are those of the sources. Its one term is called "loss"; its unit is "samples". The loss

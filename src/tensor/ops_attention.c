@@ -27,6 +27,18 @@ EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, in
     eitp__add_rule(offsets, &rule);
 }
 
+eitp_attention_config eitp_attention_config_default(void) {
+    eitp_attention_config config = EITP__ZERO;
+    config.heads = 1;
+    config.scale = 1;
+    return config;
+}
+
+eitp_attention_inputs eitp_attention_inputs_default(void) {
+    eitp_attention_inputs inputs = EITP__ZERO;
+    return inputs;
+}
+
 eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_graph *graph = inputs ? eitp_tensor_graph(inputs->q ? inputs->q : inputs->offsets) : NULL;

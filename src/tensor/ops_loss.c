@@ -286,6 +286,12 @@ static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *smoothi
     return eitp_add(loss, smoothing_term);
 }
 
+eitp_cross_entropy_config eitp_cross_entropy_config_default(void) {
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.ignored = -1;
+    return config;
+}
+
 eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
                                      const eitp_cross_entropy_config *config) {
     int64_t classes = eitp_tensor_dimension(logits, 1);

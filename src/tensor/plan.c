@@ -219,10 +219,15 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
     return status;
 }
 
-eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                    eitp_error *error) {
+eitp_plan_config eitp_plan_config_default(void) {
+    eitp_plan_config config = EITP__ZERO;
+    return config;
+}
+
+eitp_status eitp_plan_create_with(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                  eitp_error *error) {
     if (!graph || !plan)
-        return eitp__fail_null(error, "eitp_plan_create_within", "graph and plan");
+        return eitp__fail_null(error, "eitp_plan_create_with", "graph and plan");
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
     if (!status && config && config->memory > EITP_MINIMUM_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
         !graph->context->plans_only)
@@ -259,7 +264,7 @@ EITP__PRIVATE size_t eitp__plans_max_bytes(const eitp_context *context, const ei
 }
 
 eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
-    return eitp_plan_create_within(graph, NULL, plan, error);
+    return eitp_plan_create_with(graph, NULL, plan, error);
 }
 
 eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,

@@ -48,6 +48,7 @@ typedef enum eitp_offload {
     EITP_OFFLOAD_ALL = 2     /* parameters and gradients too */
 } eitp_offload;
 
+/* Start from eitp_context_config_default(). */
 typedef struct eitp_context_config {
     eitp_host host;     /* memory, files and log, for the context and everything created from it */
     const char *device; /* "cpu", "null", or "auto" (or NULL): the environment's EITP_BACKEND, else the best */
@@ -70,7 +71,7 @@ typedef struct eitp_context_config {
     const char *offload_path;
 } eitp_context_config;
 
-/* The default host, automatic device, all processors, fp32, exact parameters, no offloading. Start from this. */
+/* The default host, automatic device, all processors, fp32, exact parameters, no offloading. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 /* Creates a context. EITP_ERROR_UNSUPPORTED if machine or build lack the device, or the device what is requested. */
@@ -442,6 +443,7 @@ EITP_API eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids
  */
 EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
 
+/* Start from eitp_attention_config_default(), then set heads, max_length and scale. */
 typedef struct eitp_attention_config {
     int heads;
     int key_value_heads; /* heads of keys and values, a divisor of `heads`; 0: as many as heads */
@@ -451,7 +453,10 @@ typedef struct eitp_attention_config {
     int bidirectional;   /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
 } eitp_attention_config;
 
-/* Zero-initialise it, then set the members that apply. All but q and offsets may be NULL. */
+/* One head, causal, scale 1, no dropout. */
+EITP_API eitp_attention_config eitp_attention_config_default(void);
+
+/* Start from eitp_attention_inputs_default(), then set the members that apply. All but q and offsets may be NULL. */
 typedef struct eitp_attention_inputs {
     eitp_tensor *q;       /* queries [n, heads d]; without k and v, q, k and v side by side: [n, 3c], c = heads d */
     eitp_tensor *k, *v;   /* keys [n, h d] and values [n, h e], both or neither; h is the number of their heads */
@@ -460,6 +465,9 @@ typedef struct eitp_attention_inputs {
     eitp_tensor *mask;    /* broadcasts to [sequences, heads, max_length, max_length] */
     eitp_tensor *key;     /* as for eitp_dropout; NULL: no dropout */
 } eitp_attention_inputs;
+
+/* All NULL. */
+EITP_API eitp_attention_inputs eitp_attention_inputs_default(void);
 
 /*
  * Self-attention over packed sequences, [n, heads e]: softmax(scale * q k^T + mask) v in each head (Vaswani et al.,
@@ -514,11 +522,15 @@ EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targe
 EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                 int32_t ignored);
 
+/* Start from eitp_cross_entropy_config_default(). */
 typedef struct eitp_cross_entropy_config {
     int32_t ignored;        /* the target of rows whose loss is 0 */
     double label_smoothing; /* s, in [0, 1] */
     eitp_tensor *weights;   /* class weights w [v], F32 (F64 if the logits are); NULL: 1 for every class */
 } eitp_cross_entropy_config;
+
+/* Ignores rows with target -1; no smoothing, no class weights. */
+EITP_API eitp_cross_entropy_config eitp_cross_entropy_config_default(void);
 
 /*
  * The same with class weights and label smoothing (Szegedy et al., arXiv 1512.00567). The loss of a row with target t
@@ -578,10 +590,14 @@ typedef enum eitp_recompute {
 /* A memory limit: the least that the plan can do with. A plan with this limit is never too large. */
 #define EITP_MINIMUM_MEMORY ((size_t)1)
 
+/* Start from eitp_plan_config_default(). */
 typedef struct eitp_plan_config {
     size_t memory; /* limit in bytes for arena and workspace together; 0: none; or EITP_MINIMUM_MEMORY */
     eitp_recompute recompute;
 } eitp_plan_config;
+
+/* No limit, EITP_RECOMPUTE_AUTO. */
+EITP_API eitp_plan_config eitp_plan_config_default(void);
 
 typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* tensors of the plan */
@@ -610,11 +626,11 @@ EITP_API void eitp_plan_destroy(eitp_plan *plan);
  * The same within a memory limit. `config` NULL: no limit. EITP_ERROR_MEMORY if the plan does not fit; the message
  * names the smallest sufficient limit. In a context with plans_only, a plan that does not fit is created anyway.
  */
-EITP_API eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                             eitp_error *error);
+EITP_API eitp_status eitp_plan_create_with(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                           eitp_error *error);
 
 /*
- * The statistics of the plan that eitp_plan_create_within would create, without allocating memory for its execution. If
+ * The statistics of the plan that eitp_plan_create_with would create, without allocating memory for its execution. If
  * no plan fits, they are those of the smallest plan found.
  */
 EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,

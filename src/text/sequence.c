@@ -1,5 +1,30 @@
 /* Sequences for models: texts, cut to a length, with the special tokens of a template around them. */
+#include "base/setting_table.h"
 #include "text/tokenizer.h"
+
+#define EITP__SEQUENCE_SETTING(member, kind, max, choices, help)                                                       \
+    EITP__SETTING(eitp_sequence_config, , member, #member, kind, 0, 0, max, 0, REFUSED, choices, help)
+
+static const eitp_setting eitp__sequence_settings[] = {
+    EITP__SEQUENCE_SETTING(max_length, INTEGER, INT32_MAX, NULL,
+                           "tokens of a sequence, special tokens included; 0: any length"),
+    EITP__SEQUENCE_SETTING(truncation, CHOICE, 0, "longest first second none",
+                           "which text of a pair loses tokens if a sequence is too long"),
+    EITP__SEQUENCE_SETTING(truncate_left, FLAG, 1, NULL, "cut tokens at the beginning of a text, not at its end"),
+    EITP__SEQUENCE_SETTING(omit_special_tokens, FLAG, 1, NULL, "leave out the special tokens around a text"),
+};
+
+const eitp_setting *eitp_sequence_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__sequence_settings);
+    return eitp__sequence_settings;
+}
+
+eitp_sequence_config eitp_sequence_config_default(void) {
+    eitp_sequence_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__sequence_settings, EITP__COUNT(eitp__sequence_settings), &config);
+    return config;
+}
 
 EITP__PRIVATE int eitp__template_add(eitp__template *form, int32_t id, int32_t segment) {
     if (form->count == EITP__TEMPLATE_LIMIT)
@@ -235,7 +260,7 @@ eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, cons
                                            const eitp_text *second, const eitp_sequence_config *config, int32_t *ids,
                                            int32_t *segments, size_t capacity, eitp_sequence_report *report,
                                            eitp_error *error) {
-    const eitp_sequence_config whole = EITP__ZERO;
+    const eitp_sequence_config whole = eitp_sequence_config_default();
     eitp__sequence sequence = {ids, segments, NULL, capacity, 0};
     eitp__text_ids texts[2] = EITP__ZERO;
     if (!tokenizer || !first || !report)
@@ -262,7 +287,7 @@ eitp_status eitp_tokenizer_encode_words(const eitp_tokenizer *tokenizer, const e
                                         const eitp_sequence_config *config, int32_t *ids, int32_t *segments,
                                         int32_t *word_of, size_t capacity, eitp_sequence_report *report,
                                         eitp_error *error) {
-    const eitp_sequence_config whole = EITP__ZERO;
+    const eitp_sequence_config whole = eitp_sequence_config_default();
     eitp__sequence sequence = {ids, segments, word_of, capacity, 0};
     eitp__text_ids texts[2] = EITP__ZERO;
     if (!tokenizer || (count && !words) || !report)

@@ -2,7 +2,7 @@
 #ifndef EITP_TEXT_H
 #define EITP_TEXT_H
 
-#include "base/base.h"
+#include "base/settings.h"
 
 EITP_BEGIN_DECLARATIONS
 
@@ -67,13 +67,20 @@ typedef enum eitp_tokenizer_family {
     EITP_TOKENIZER_ROBERTA = 1
 } eitp_tokenizer_family;
 
-/* Zero-initialise it and set what you need. */
+/* Start from eitp_tokenizer_train_config_default(). */
 typedef struct eitp_tokenizer_train_config {
     int32_t vocabulary_size; /* number of tokens, including the 256 bytes and special ones: 257 or 261 to 16,777,216 */
     eitp_tokenizer_family family;
-    int64_t minimum_frequency; /* a pair must occur at least this often to be merged; 0 and 1: any pair */
-    uint64_t memory_limit;     /* bytes that training may use, approximately, at least 1 MiB; 0: 512 MiB */
+    int64_t minimum_frequency; /* a pair must occur at least this often to be merged; 1, or 0: any pair */
+    uint64_t memory_limit;     /* bytes that training may use, approximately, at least 1 MiB; 0: the default */
 } eitp_tokenizer_train_config;
+
+/* 50257 tokens, EITP_TOKENIZER_GPT2, any pair, 512 MiB. */
+EITP_API eitp_tokenizer_train_config eitp_tokenizer_train_config_default(void);
+
+/* The members of eitp_tokenizer_train_config, with their defaults and bounds. Stores their number in *count, unless
+   `count` is NULL. */
+EITP_API const eitp_setting *eitp_tokenizer_train_settings(size_t *count);
 
 /*
  * Trains a byte-level BPE tokenizer: the most frequent pair of adjacent tokens within the matches of GPT-2's pattern
@@ -174,13 +181,20 @@ typedef struct eitp_text {
     size_t size;
 } eitp_text;
 
-/* Zero-initialise it and set what you need. */
+/* Start from eitp_sequence_config_default(). */
 typedef struct eitp_sequence_config {
     int32_t max_length;         /* of the sequence, special tokens included; 0: any length */
     eitp_truncation truncation; /* what is cut if it is longer */
     int truncate_left;          /* see eitp_sequence_defaults */
     int omit_special_tokens;
 } eitp_sequence_config;
+
+/* Any length, with special tokens; if max_length is set, EITP_TRUNCATE_LONGEST, at the end of a text. */
+EITP_API eitp_sequence_config eitp_sequence_config_default(void);
+
+/* The members of eitp_sequence_config, with their defaults and bounds. Stores their number in *count, unless `count` is
+   NULL. */
+EITP_API const eitp_setting *eitp_sequence_settings(size_t *count);
 
 typedef struct eitp_sequence_report {
     size_t count;                 /* tokens of the sequence */
@@ -192,7 +206,7 @@ typedef struct eitp_sequence_report {
  * Encodes a text, or a pair of texts if `second` is not NULL, as the sequence that a model expects: with the special
  * tokens of the tokenizer's template ("post_processor" in tokenizer.json) around them. Stores the first `capacity` ids
  * in `ids` and their segments (token_type_ids) in `segments`, either of which may be NULL, and fills in *report: if
- * report->count > capacity, the rest is missing. `config` may be NULL for all 0.
+ * report->count > capacity, the rest is missing. `config` may be NULL for the defaults.
  *
  * Both texts are encoded whole, then cut as transformers does. EITP_ERROR_ARGUMENT: max_length has no room for the
  * special tokens; the text to be cut would be left with no token, or is missing; or the sequence is too long with

@@ -1,5 +1,6 @@
 /* Training a tokenizer: counts the pieces of a text, trains merges on them, and builds the tokenizer. */
 #include "base/log.h"
+#include "base/setting_table.h"
 #include "text/bpe_train.h"
 #include "text/loader.h"
 #include "text/special_tokens.h"
@@ -111,6 +112,36 @@ static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, co
     return status;
 }
 
+/* What training may use at least, and by default. */
+#define EITP__TRAIN_MEMORY_LEAST ((uint64_t)1 << 20)
+#define EITP__TRAIN_MEMORY ((uint64_t)512 << 20)
+
+#define EITP__TRAIN_SETTING(member, kind, value, min, max, choices, help)                                              \
+    EITP__SETTING(eitp_tokenizer_train_config, , member, #member, kind, value, min, max, 0, REFUSED, choices, help)
+
+static const eitp_setting eitp__tokenizer_train_settings[] = {
+    EITP__TRAIN_SETTING(vocabulary_size, INTEGER, 50257, 257, EITP__VOCABULARY_LIMIT, NULL,
+                        "tokens, including the 256 bytes and the special ones"),
+    EITP__TRAIN_SETTING(family, CHOICE, EITP_TOKENIZER_GPT2, 0, 0, "gpt2 roberta",
+                        "special tokens, and what they are put around"),
+    EITP__TRAIN_SETTING(minimum_frequency, INTEGER, 1, 1, EITP__LARGEST_COUNT, NULL,
+                        "occurrences that a pair of tokens needs to be merged"),
+    EITP__TRAIN_SETTING(memory_limit, UNSIGNED, EITP__TRAIN_MEMORY, EITP__TRAIN_MEMORY_LEAST, EITP__LARGEST_COUNT, NULL,
+                        "bytes that training may use, approximately"),
+};
+
+const eitp_setting *eitp_tokenizer_train_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__tokenizer_train_settings);
+    return eitp__tokenizer_train_settings;
+}
+
+eitp_tokenizer_train_config eitp_tokenizer_train_config_default(void) {
+    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__tokenizer_train_settings, EITP__COUNT(eitp__tokenizer_train_settings), &config);
+    return config;
+}
+
 static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *config, eitp_error *error) {
     const int is_family = (size_t)config->family < EITP__COUNT(eitp__trained_families);
     const int32_t least = is_family ? 256 + eitp__trained_families[config->family].count : 0;
@@ -123,7 +154,7 @@ static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *c
     if (config->minimum_frequency < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "minimum_frequency must be at least 0 (got %lld)",
                           (long long)config->minimum_frequency);
-    if (config->memory_limit && config->memory_limit < 1048576)
+    if (config->memory_limit && config->memory_limit < EITP__TRAIN_MEMORY_LEAST)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "memory_limit must be 0 (the default) or at least 1048576 bytes (got %llu)",
                           (unsigned long long)config->memory_limit);
@@ -132,8 +163,7 @@ static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *c
 
 eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                  const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error) {
-    const uint64_t limit_default = (uint64_t)512 << 20,
-                   limit_largest = (uint64_t)128 << 30; /* positions have 32 bits */
+    const uint64_t limit_largest = (uint64_t)128 << 30; /* positions have 32 bits */
     eitp__words words;
     eitp__trained trained;
     if (!host || !config || !source || !out)
@@ -144,7 +174,7 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     eitp_status status = eitp__check_train_config(config, error);
     if (status != EITP_OK)
         return status;
-    const uint64_t limit = config->memory_limit ? config->memory_limit : limit_default;
+    const uint64_t limit = config->memory_limit ? config->memory_limit : EITP__TRAIN_MEMORY;
     const eitp__trained_family *family = &eitp__trained_families[config->family];
     eitp__words_init(&words, host, limit < limit_largest ? limit : limit_largest);
     status = eitp__count_pieces(&words, family, source, error);

@@ -143,6 +143,20 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     return status;
 }
 
+eitp_fit eitp_fit_default(void) {
+    eitp_fit fit = EITP__ZERO;
+    fit.context = eitp_context_config_default();
+    fit.trainer = eitp_trainer_config_default();
+    return fit;
+}
+
+eitp_fit_candidate eitp_fit_candidate_default(void) {
+    eitp_fit_candidate candidate = EITP__ZERO;
+    candidate.optimizer = EITP_ADAMW;
+    candidate.plan = eitp_plan_config_default();
+    return candidate;
+}
+
 eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
     if (!fit || !candidate || !fit->create_task)
         return eitp__fail_null(error, "eitp_fit_measure", "fit, fit->create_task and candidate");

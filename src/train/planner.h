@@ -7,7 +7,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The run to plan. */
+/* The run to plan. Start from eitp_fit_default(), then set `create_task`. */
 typedef struct eitp_fit {
     eitp_context_config context; /* `parameters`, `offload_path` and `plans_only` are ignored */
     /*
@@ -27,7 +27,11 @@ typedef struct eitp_fit {
     size_t budget;  /* resident bytes that the process may have; 0: no limit */
 } eitp_fit;
 
-/* A configuration of the run, with its memory and time. All sizes are in bytes. */
+/* The default context and trainer, its optimizer, no offloading, no limit. */
+EITP_API eitp_fit eitp_fit_default(void);
+
+/* A configuration of the run, with its memory and time. All sizes are in bytes. Start from
+   eitp_fit_candidate_default() to have one measured. */
 typedef struct eitp_fit_candidate {
     /* Set by the caller of eitp_fit_measure. */
     eitp_optimizer optimizer;
@@ -50,6 +54,9 @@ typedef struct eitp_fit_candidate {
     double file_reads, file_writes; /* bytes per step, of offloaded variables */
     int fits;                       /* 1 if total is at most the budget, or there is no budget */
 } eitp_fit_candidate;
+
+/* EITP_ADAMW, the trainer's choice of passes, no limit, no offloading; nothing is measured. */
+EITP_API eitp_fit_candidate eitp_fit_candidate_default(void);
 
 /*
  * Measures a candidate by building its plans without memory for variables and arena: needs the members that the caller

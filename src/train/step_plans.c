@@ -202,7 +202,7 @@ static eitp_status eitp__create_plans(eitp__step_plans *plans, eitp_error *error
     if (!status)
         status = eitp__build_gradients(plans, error);
     if (!status)
-        status = eitp_plan_create_within(plans->pass.graph, &plans->config.plan, &plans->gradient_plan, error);
+        status = eitp_plan_create_with(plans->pass.graph, &plans->config.plan, &plans->gradient_plan, error);
     if (!status && !eitp__step_is_one_pass(plans))
         status = eitp__build_update(plans, error);
     if (!status && !eitp__step_is_one_pass(plans))

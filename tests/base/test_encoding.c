@@ -133,8 +133,8 @@ static void check_refused(const char *name, const char *what, const char *comman
     const eitp_host host = eitp_host_default();
     const char *path = scratch_path(scratch, name);
     eitp_tokenizer *tokenizer = NULL;
-    eitp_pack_config pack = EITP__ZERO;
-    eitp_table_config config = EITP__ZERO;
+    eitp_pack_config pack = eitp_pack_config_default();
+    eitp_table_config config = eitp_table_config_default();
     eitp_table *table = NULL;
     eitp_example example;
     int is_end;

@@ -390,7 +390,7 @@ static void test_pack_round_trip(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_token_file_info info = EITP__ZERO, read;
     eitp_token_file *file = NULL;
     char text[256];
@@ -420,7 +420,7 @@ static void test_pack_round_trip(void) {
 static void test_pack_counts_entropy(void) {
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_token_file_info info = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
     CHECK(put_text("a.txt", "aabbaa"));
@@ -434,7 +434,7 @@ static void test_pack_reads_directories_in_order(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_token_file_info info = EITP__ZERO;
     char text[256];
     REQUIRE(scratch_make(scratch));
@@ -483,7 +483,7 @@ static void test_pack_separates_documents(void) {
         meter m;
         eitp_host host = meter_host(&m);
         eitp_error error = EITP__ZERO;
-        eitp_pack_config config = EITP__ZERO;
+        eitp_pack_config config = eitp_pack_config_default();
         eitp_token_file_info info = EITP__ZERO;
         eitp_tokenizer *tokenizer = NULL;
         eitp_token_file *file = NULL;
@@ -514,7 +514,7 @@ static void test_pack_refuses_loops(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     REQUIRE(scratch_make(scratch));
     CHECK(put_directory("d") && put_text("d/a", "text"));
     CHECK(!symlink(".", at("d/loop")) && !symlink("..", at("d/up")));
@@ -527,7 +527,7 @@ static void test_pack_does_not_depend_on_read_size(void) {
     static const size_t sizes[] = {1, 8, 9, 13, 64, 1000, 65536};
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     static char text[5000];
     eitp__buffer expected, packed;
     REQUIRE(scratch_make(scratch));
@@ -555,7 +555,7 @@ static void test_pack_replaces_or_refuses_invalid_bytes(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_token_file_info info = EITP__ZERO;
     char text[256];
     REQUIRE(scratch_make(scratch));
@@ -581,7 +581,7 @@ static void test_pack_errors(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     char text[64];
     REQUIRE(scratch_make(scratch));
     CHECK(put_text("a", "text") && put_text("empty", "") && put_directory("d") && put_text("keep", "old"));
@@ -619,7 +619,7 @@ static int refuse_sync(void *user, const char *path) {
 static void test_pack_into_a_directory_that_cannot_be_read(void) {
     eitp_host host = eitp_host_default();
     char text[64];
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_error error;
     host.files.sync_directory = refuse_sync;
     REQUIRE(scratch_make(scratch));
@@ -649,7 +649,7 @@ static void test_pack_reports_progress_and_stops(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     progress_seen seen = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
     CHECK(put_directory("d") && put_text("d/a", "0123456789") && put_text("d/b", "01234567890123456789"));
@@ -669,7 +669,7 @@ static void test_pack_memory_is_bounded(void) {
     static char chunk[1 << 20];
     size_t peaks[2];
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp__buffer text;
     eitp_host plain = eitp_host_default();
     REQUIRE(scratch_make(scratch));
@@ -700,7 +700,7 @@ static void test_text_files_are_a_source(void) {
     REQUIRE(scratch_make(scratch));
     CHECK(put_directory("d") && put_text("d/a", "0123456789") && put_text("d/b", "") && put_text("d/c", "x"));
     const char *path = at("d");
-    eitp_text_files_config config = EITP__ZERO;
+    eitp_text_files_config config = eitp_text_files_config_default();
     config.paths = &path;
     config.path_count = 1;
     config.piece_size = 8;
@@ -1281,7 +1281,7 @@ static void test_token_sources(void) {
 static void test_one_writer_at_a_time(void) {
     static const int32_t ids[] = {1, 2, 3};
     const eitp_host host = eitp_host_default();
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_error error = EITP__ZERO;
     eitp__token_writer writer;
     char text[128];
@@ -1336,7 +1336,7 @@ static int pack_with_fault(int64_t n, int in_memory) {
     meter m;
     eitp_host plain = eitp_host_default(), host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     CHECK(pack_one(&plain, "old", "out", config, NULL, &error) == EITP_OK);
     *(in_memory ? &m.faulty.fail_allocation : &m.faulty.fail_file_call) = (long)n;
     eitp_status status = pack_one(&host, "d", "out", config, NULL, &error);

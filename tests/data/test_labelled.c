@@ -89,7 +89,7 @@ static eitp_status pack_on(const eitp_host *on, const eitp_tokenizer *tokenizer,
 }
 
 static eitp_labelled_pack_config plain(void) {
-    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     config.sequence.max_length = 64;
     return config;
 }
@@ -190,7 +190,7 @@ static void test_ids_are_those_of_the_tokenizer(void) {
     static const int32_t lengths[] = {0, 12, 40};
     for (size_t t = 0; t < 3; t++) {
         for (size_t l = 0; l < 3; l++) {
-            eitp_labelled_pack_config config = EITP__ZERO;
+            eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
             eitp_labelled_info info;
             eitp_labelled_file *file;
             eitp_error error;
@@ -302,7 +302,7 @@ static void test_length_of_the_tokenizer(void) {
         {"null", "{}", 0, 0, EITP_TRUNCATE_LONGEST, 0},
     };
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        eitp_labelled_pack_config config = EITP__ZERO;
+        eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
         eitp_tokenizer *tokenizer = NULL;
         eitp_labelled_info info;
         eitp_error error;
@@ -640,7 +640,7 @@ static void test_long_samples(void) {
     enum { LONG = 100000 };
     char *text = (char *)malloc(LONG + 1);
     int32_t *ids = (int32_t *)calloc(LONG, sizeof *ids);
-    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp_labelled_sample sample = EITP__ZERO;
     eitp_labelled_file *file = NULL;
     eitp_labelled_info info;

@@ -228,7 +228,7 @@ static void test_input(void) {
     const eitp_host host = eitp_host_default();
     const char *path = "-";
     for (size_t size = 1; size < 200000; size = size * 3 + 1) {
-        eitp_table_config config = EITP__ZERO;
+        eitp_table_config config = eitp_table_config_default();
         eitp_table *table = NULL;
         eitp_example example = EITP__ZERO;
         eitp_error error;

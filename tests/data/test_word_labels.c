@@ -80,7 +80,7 @@ typedef struct reading {
 
 static void check_reading(const reading *r) {
     char rows[1000];
-    eitp_table_config config = EITP__ZERO;
+    eitp_table_config config = eitp_table_config_default();
     eitp_table_statistics statistics;
     eitp_error error = EITP__ZERO;
     config.text_column = r->text_column;
@@ -146,7 +146,7 @@ static void test_json_lists(void) {
 static void test_words_are_texts(void) {
     const eitp_host host = eitp_host_default();
     const char *path;
-    eitp_text_files_config config = EITP__ZERO;
+    eitp_text_files_config config = eitp_text_files_config_default();
     eitp_text_files *files;
     eitp_text_source source;
     eitp_error error;
@@ -169,7 +169,7 @@ static void test_words_are_texts(void) {
 static eitp_status pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_labelled_pack_config *config,
                         const char *name, eitp_labelled_info *info, eitp_error *error) {
     const char *path = at(name);
-    eitp_table_config table_config = EITP__ZERO;
+    eitp_table_config table_config = eitp_table_config_default();
     eitp_example_source source;
     eitp_table *table;
     table_config.paths = &path;
@@ -226,7 +226,7 @@ static const char sentence[] = "unaffable B-X\nwater O\ndon't I-X\n\nthe O\n";
 /* The first piece of a word has its label. */
 static void test_first_pieces_have_labels(void) {
     const eitp_host host = eitp_host_default();
-    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp_labelled_info info;
     eitp_error error;
     REQUIRE(scratch_make(scratch) && put("a.conll", sentence));
@@ -252,7 +252,7 @@ static void test_first_pieces_have_labels(void) {
 static void test_numbers_of_labels(void) {
     static const char *const names[] = {"10", "9"};
     const eitp_host host = eitp_host_default();
-    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp_labelled_file *file;
     eitp_labelled_source source;
     uint64_t counts[2];
@@ -296,7 +296,7 @@ static void test_bad_examples(void) {
     const eitp_host host = eitp_host_default();
     REQUIRE(scratch_make(scratch));
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        eitp_labelled_pack_config config = EITP__ZERO;
+        eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
         eitp_error error;
         config.problem = cases[i].problem;
         REQUIRE(put(cases[i].name, cases[i].content));
@@ -310,7 +310,7 @@ static void test_bad_examples(void) {
 /* Bad examples are left out, repeats dropped, and a whole text may have one label. */
 static void test_skipped_and_repeated(void) {
     const eitp_host host = eitp_host_default();
-    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp_labelled_info info;
     eitp_error error;
     REQUIRE(scratch_make(scratch) &&
@@ -333,7 +333,7 @@ static void test_skipped_and_repeated(void) {
 /* Only files with labels of tokens have version 2. */
 static void test_versions(void) {
     const eitp_host host = eitp_host_default();
-    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp_labelled_file *file;
     eitp_error error;
     REQUIRE(scratch_make(scratch) && put("a.conll", sentence) && put("b.csv", "text,label\nthe,x\nof,y\n"));
@@ -359,7 +359,7 @@ static void test_versions(void) {
 /* Each byte changed in turn is refused, or it is padding. */
 static void test_damage_is_found(void) {
     const eitp_host host = eitp_host_default();
-    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp__buffer content;
     size_t harmless = 0;
     eitp_error error;
@@ -384,7 +384,7 @@ static void test_damage_is_found(void) {
 }
 
 static void test_every_call_fails(void) {
-    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp_error error;
     faults f;
     REQUIRE(scratch_make(scratch) && put("a.conll", sentence) &&

@@ -39,7 +39,7 @@ static void encode_sequences(const eitp_tokenizer *tokenizer, const char *text, 
     second.size = first.size / 2;
     for (int32_t length = 0; length < 48; length += 5) {
         for (int truncation = 0; truncation < EITP_TRUNCATE_NONE; truncation++) {
-            eitp_sequence_config config = EITP__ZERO;
+            eitp_sequence_config config = eitp_sequence_config_default();
             eitp_sequence_report report;
             config.max_length = length;
             config.truncation = (eitp_truncation)truncation;
@@ -107,7 +107,7 @@ static eitp_status read_once(void *user, const char **text, size_t *size, eitp_e
 /* Trains a tokenizer on the text and encodes it. */
 static void use_text(const char *text, size_t size, size_t chunk) {
     const eitp_host host = eitp_host_default();
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_text_source source;
     eitp_tokenizer *tokenizer;
     one_text once;

@@ -50,11 +50,10 @@ static eitp_status fill(void *user, const char *path, eitp_error *error) {
 }
 
 static eitp_status create(const eitp_host *host, int number, eitp_error *error) {
-    eitp_directory_config config;
+    eitp_directory_config config = eitp_directory_config_default();
     version v;
     v.host = host;
     snprintf(v.content, sizeof v.content, "content %d", number);
-    memset(&config, 0, sizeof config);
     config.fill = fill;
     config.user = &v;
     config.names = files + 2;

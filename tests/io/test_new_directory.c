@@ -63,8 +63,7 @@ static eitp_status fill(void *user, const char *path, eitp_error *error) {
 }
 
 static eitp_directory_config configuration(const eitp_host *host) {
-    eitp_directory_config config;
-    memset(&config, 0, sizeof config);
+    eitp_directory_config config = eitp_directory_config_default();
     config.fill = fill;
     config.user = (void *)(uintptr_t)host;
     config.names = names;

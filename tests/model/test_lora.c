@@ -719,9 +719,8 @@ static eitp_status make_model(run *r, const eitp_host *host, const terms *w) {
 
 static eitp_status make_trainer(run *r, eitp_token_range training, eitp_token_range validation,
                                 const eitp_trainer_config *config) {
-    eitp_language_config language;
+    eitp_language_config language = eitp_language_config_default();
     eitp_status status;
-    memset(&language, 0, sizeof language);
     language.model = r->s.model;
     language.training = eitp_token_file_source(r->file, training);
     language.validation = eitp_token_file_source(r->file, validation);
@@ -736,10 +735,9 @@ static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const
     const char *path = scratch_path(directory, "text.txt");
     char packed[600];
     eitp_token_range training, validation;
-    eitp_pack_config pack;
+    eitp_pack_config pack = eitp_pack_config_default();
     eitp_status status;
     memset(r, 0, sizeof *r);
-    memset(&pack, 0, sizeof pack);
     pack.paths = &path;
     pack.path_count = 1;
     config.batch_size = 2;

@@ -205,7 +205,7 @@ static eitp_tensor *matrix(eitp_graph *graph, eitp_dtype dtype, const char *name
 static eitp_tensor *own_hidden(pass *p, const eitp_transformer_config *config, const eitp_lora_config *lora,
                                eitp_dtype dtype) {
     const int64_t width = WIDTH;
-    eitp_block_inputs inputs = EITP__ZERO;
+    eitp_block_inputs inputs = eitp_block_inputs_default();
     eitp_tensor *x, *gain, *bias;
     inputs.max_length = LONGEST;
     inputs.offsets = p->inputs.offsets;
@@ -318,7 +318,7 @@ static void embeddings_follow_the_table(void) {
     for (int kinds = 1; kinds <= 2; kinds++) {
         float hidden[2][ROWS * WIDTH];
         for (int own = 0; own < 2; own++) {
-            eitp_block_inputs attention = EITP__ZERO;
+            eitp_block_inputs attention = eitp_block_inputs_default();
             eitp_tensor *segments, *x;
             pass p;
             REQUIRE_OK(eitp_graph_create(context, &p.graph, &error_), error_);
@@ -461,7 +461,7 @@ static void check_naive(int post_norm, int bidirectional, int padded) {
     const int32_t offsets[SEQUENCES + 1] = {0, LONGEST, ROWS};
     const int32_t lengths[SEQUENCES] = {padded ? 4 : LONGEST, LONGEST};
     eitp_transformer_config config = small_gpt2();
-    eitp_block_inputs inputs = EITP__ZERO;
+    eitp_block_inputs inputs = eitp_block_inputs_default();
     naive_block n;
     float x[ROWS * WIDTH], y[ROWS * WIDTH];
     double expected[ROWS * WIDTH], worst = 0;
@@ -524,7 +524,7 @@ static void invalid_blocks_are_errors(void) {
     const int64_t shape[2] = {ROWS, WIDTH}, one = 1;
     eitp_context *context = open_context(NULL, "fp32");
     eitp_transformer_config config = small_gpt2();
-    eitp_block_inputs inputs = EITP__ZERO;
+    eitp_block_inputs inputs = eitp_block_inputs_default();
     eitp_generator *generator = NULL;
     eitp_model *model;
     eitp_graph *graph;

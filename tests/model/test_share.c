@@ -483,8 +483,8 @@ static void borrowed_weights_are_not_counted(void) {
     const eitp_host host = eitp_host_default();
     const variant v = default_variant();
     const eitp_lora_config lora = eitp_lora_config_default();
-    eitp_fit fit = EITP__ZERO;
-    eitp_fit_candidate candidate = EITP__ZERO;
+    eitp_fit fit = eitp_fit_default();
+    eitp_fit_candidate candidate = eitp_fit_candidate_default();
     eitp_predictor_config config;
     size_t bytes[2] = {0, 1}, adapters = 0;
     run r;

@@ -154,7 +154,7 @@ static int begin_place(place *p) {
     const char *path = text;
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
-    eitp_pack_config pack;
+    eitp_pack_config pack = eitp_pack_config_default();
     eitp_error error;
     eitp_status status;
     memset(p, 0, sizeof *p);
@@ -164,7 +164,6 @@ static int begin_place(place *p) {
     set_memory(p, 0);
     snprintf(text, sizeof text, "%s/text.txt", p->directory);
     snprintf(tokens, sizeof tokens, "%s/text.tokens", p->directory);
-    memset(&pack, 0, sizeof pack);
     pack.paths = &path;
     pack.path_count = 1;
     status = eitp_tokenizer_create_bytes(&host, &tokenizer, &error);

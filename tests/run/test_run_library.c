@@ -349,14 +349,14 @@ static void jsonl_values_and_truncation(void) {
     snprintf(f.output, sizeof f.output, "%s", f.directory);
     for (int round = 0; round < 2; round++) {
         eitp_record_sink sink;
-        REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+        REQUIRE_OK(eitp_jsonl_open(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
         sink = eitp_jsonl_sink(jsonl);
         if (round)
             CHECK(!sink.resume(sink.user, 2, &evaluated, &error_) && evaluated);
         for (int i = 0; i < 3 && !round; i++)
             CHECK(!sink.record(sink.user, &records[i], &error_));
         CHECK(!sink.sync(sink.user, &error_));
-        eitp_jsonl_destroy(jsonl);
+        eitp_jsonl_close(jsonl);
         read_text(&f, "j", text, sizeof text);
         CHECK_THAT(!strncmp(text, kept, strlen(kept)), "%s", text);
         CHECK((strlen(text) == strlen(kept)) == (round == 1));
@@ -374,11 +374,11 @@ static void an_event_is_no_evaluation(void) {
     eitp_record_sink sink;
     int evaluated = 0;
     REQUIRE(begin_fixture(&f));
-    REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+    REQUIRE_OK(eitp_jsonl_open(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
     sink = eitp_jsonl_sink(jsonl);
     CHECK(!sink.record(sink.user, &record, &error_));
     CHECK(!sink.resume(sink.user, 2, &evaluated, &error_) && !evaluated);
-    eitp_jsonl_destroy(jsonl);
+    eitp_jsonl_close(jsonl);
     scratch_remove(f.directory);
 }
 
@@ -416,7 +416,7 @@ static void jsonl_keeps_what_it_could_not_write(void) {
     REQUIRE(begin_fixture(&f));
     snprintf(f.output, sizeof f.output, "%s", f.directory);
     f.host.files.write = write_later;
-    REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+    REQUIRE_OK(eitp_jsonl_open(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
     sink = eitp_jsonl_sink(jsonl);
     refused_writes = 2;
     CHECK(sink.record(sink.user, &record, &error_) == EITP_ERROR_IO && sink.lost(sink.user) == 1);
@@ -430,7 +430,7 @@ static void jsonl_keeps_what_it_could_not_write(void) {
     refused_writes = 0;
     CHECK(!sink.sync(sink.user, &error_));
     lost = sink.lost(sink.user);
-    eitp_jsonl_destroy(jsonl);
+    eitp_jsonl_close(jsonl);
     REQUIRE(!eitp__path_info(&f.host, scratch_path(f.directory, "j"), &info, &error_));
     CHECK_THAT(lost > 100000 && lost < all && info.size == (uint64_t)(1 + all - lost) * 20, "%d lost, %d bytes",
                (int)lost, (int)info.size);
@@ -1534,7 +1534,7 @@ static void invalid_configurations_are_refused(void) {
     CHECK(eitp_run_train(NULL, NULL, NULL, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_run_checkpoint(NULL));
     eitp_run_destroy(NULL);
-    eitp_jsonl_destroy(NULL);
+    eitp_jsonl_close(NULL);
     f.config.resume = EITP_RESUME_NAMED;
     CHECK(eitp_run_create(&f.host, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
     f.config.resume = EITP_RESUME_NONE;

@@ -227,8 +227,8 @@ static GRAPHS_UNUSED void put(build *b, eitp_tensor *y) {
 /* Causal attention without padding. */
 static GRAPHS_UNUSED eitp_tensor *causal_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads,
                                                    int64_t max_length, double scale, eitp_tensor *key, double dropout) {
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     config.heads = heads;
     config.max_length = max_length;
     config.scale = scale;

@@ -125,6 +125,8 @@ static RUN_UNUSED eitp_status begin_model(encoder *e, const variant *v, const ch
     e->r.config.plan = v->plan;
     e->r.config.data_workers = v->data_workers;
     e->r.config.schedule.peak = 0.01;
+    e->classification = eitp_classification_config_default();
+    e->masked = eitp_masked_config_default();
     e->classification.model = e->masked.model = e->r.model;
     e->masked.mask_token = MASK_TOKEN;
     e->masked.probability = 0.3;

@@ -13,9 +13,8 @@ typedef struct language_fit {
 static __attribute__((unused)) eitp_status make_language_task(const void *user, eitp_context *context, eitp_task *task,
                                                               eitp_error *error) {
     const language_fit *l = (const language_fit *)user;
-    eitp_language_config config;
+    eitp_language_config config = eitp_language_config_default();
     eitp_status status;
-    memset(&config, 0, sizeof config);
     config.block_size = l->block_size;
     config.training.count = config.training.range.count = (uint64_t)l->block_size + 1;
     config.validation = config.training;

@@ -611,8 +611,8 @@ static void attention_case(build *b, int heads, double scale, double probability
     static const double small_lengths[4] = {2, 1, 0, 9}, large_lengths[5] = {65, 3, 0, 47, -1};
     static const double key[3] = {9, 2, 40};
     int64_t n = b->small ? 10 : 197, c = heads * (b->small ? 2 : 13);
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     config.heads = heads;
     config.max_length = b->small ? 4 : 90;
     config.scale = scale;
@@ -739,7 +739,7 @@ enum { APART, JOINED, LOGSUMEXPS };
  */
 static void put_separate(build *b, eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, int sequences, const double *ends,
                          const double *lengths, eitp_tensor *mask, const eitp_attention_config *config, int form) {
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     eitp_tensor *parts[3], *y;
     const array *expected;
     parts[0] = q;
@@ -763,7 +763,7 @@ static void batch_case(build *b, int heads, int groups, int causal, eitp_tensor 
     const int64_t t = b->small ? 3 : 37;
     eitp_tensor *q = real2(b, 2 * t, heads * 3), *k = real2(b, 2 * t, groups * 3);
     eitp_tensor *v = real2(b, 2 * t, groups * (form == JOINED ? 3 : 2));
-    eitp_attention_config config = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
     double ends[3] = {0, 0, 0};
     config.heads = heads;
     config.key_value_heads = groups;
@@ -815,7 +815,7 @@ static void case_batch_logsumexps(build *b) {
 /* One tensor as queries, keys and values. */
 static void case_batch_of_one_tensor(build *b) {
     const double ends[3] = {0, 4, 6};
-    eitp_attention_config config = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
     eitp_tensor *x = real2(b, 6, 4);
     config.heads = 2;
     config.max_length = 4;
@@ -832,7 +832,7 @@ static void separate_case(build *b, int groups, int bidirectional, int padded, i
     int64_t n = b->small ? 10 : 53, max_length = b->small ? 4 : 24, shape[4];
     const double *lengths = b->small ? small_lengths : large_lengths;
     eitp_tensor *q = real2(b, n, 4 * 3), *k = real2(b, n, groups * 3), *v = real2(b, n, groups * 2), *mask = NULL;
-    eitp_attention_config config = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
     config.heads = 4;
     config.key_value_heads = groups;
     config.max_length = max_length;
@@ -965,7 +965,7 @@ static void case_smoothed_cross_entropy(build *b) {
     product = naive_matmul(b, values_of(b, x), values_of(b, table), 0, 1);
     for (int i = 0; i < 4; i++) {
         static const double smoothings[4] = {0.1, 0, 0.3, 1};
-        eitp_cross_entropy_config config = EITP__ZERO;
+        eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
         config.ignored = 2;
         config.label_smoothing = smoothings[i];
         config.weights = i ? weights : NULL;

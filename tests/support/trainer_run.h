@@ -134,14 +134,13 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     eitp_transformer_config shape = small_model(v->dropout);
     const char *path = scratch_path(directory, "text.txt");
     char packed[600], offload[600];
-    eitp_pack_config pack;
+    eitp_pack_config pack = eitp_pack_config_default();
     eitp_status status;
     if (v->is_wide) {
         shape.width = 64;
         shape.inner = 512;
     }
     memset(r, 0, sizeof *r);
-    memset(&pack, 0, sizeof pack);
     snprintf(r->directory, sizeof r->directory, "%s", directory);
     context.host = *host;
     context.device = v->offload ? "cpu" : "auto"; /* where the host reads memory, files can take its place */

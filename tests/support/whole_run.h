@@ -250,10 +250,9 @@ static WHOLE_UNUSED void whole_add_metric(eitp_task *task) {
 }
 
 static WHOLE_UNUSED eitp_status whole_make_task(const whole *w, whole_parts *p, eitp_error *error) {
-    eitp_language_config language;
+    eitp_language_config language = eitp_language_config_default();
     eitp_token_range training, validation;
     eitp_status status = eitp_token_file_open(&w->host, whole_path(w, "text.tokens"), 0, &p->file, error);
-    memset(&language, 0, sizeof language);
     if (!status)
         status =
             eitp_split_tokens(eitp_token_file_get_info(p->file).token_count, 0.2, 8, &training, &validation, error);
@@ -667,7 +666,7 @@ static WHOLE_UNUSED int whole_begin_disk(disk *d) {
     const char *path = "/disk/text.txt";
     eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
-    eitp_pack_config pack;
+    eitp_pack_config pack = eitp_pack_config_default();
     eitp_error error;
     eitp_status status;
     disk_begin(d);
@@ -675,7 +674,6 @@ static WHOLE_UNUSED int whole_begin_disk(disk *d) {
     disk_install(d, "/proc/meminfo", whole_plenty_, sizeof whole_plenty_ - 1);
     disk_install(d, "/proc/self/status", whole_status_, sizeof whole_status_ - 1);
     disk_install(d, path, whole_text_, sizeof whole_text_ - 1);
-    memset(&pack, 0, sizeof pack);
     pack.paths = &path;
     pack.path_count = 1;
     status = eitp_tokenizer_create_bytes(&host, &tokenizer, &error);

@@ -203,13 +203,12 @@ static eitp_status read_tuning(void *user, uint64_t number, eitp_labelled_sample
 static void check_tuning(const tuning *t, const char *precision, double tolerance) {
     eitp_context_config context = eitp_context_config_default();
     eitp_trainer_config config = eitp_trainer_config_default();
-    eitp_classification_config c;
+    eitp_classification_config c = eitp_classification_config_default();
     char path[200];
     double worst = 0;
     int64_t labels;
     run r;
     memset(&r, 0, sizeof r);
-    memset(&c, 0, sizeof c);
     context.precision = precision;
     snprintf(path, sizeof path, "tests/golden/bert/%s", t->directory);
     REQUIRE_OK(eitp_context_create(&context, &r.context, &error_), error_);
@@ -584,12 +583,11 @@ static eitp_status create_with(const eitp_host *host, const naming *n, eitp_prob
     eitp_context_config config = eitp_context_config_default();
     eitp_transformer_config shape =
         small_encoder("bert-base", problem == EITP_PROBLEM_TOKENS ? EITP_HEAD_TOKEN_CLASSIFIER : EITP_HEAD_CLASSIFIER);
-    eitp_classification_config c;
+    eitp_classification_config c = eitp_classification_config_default();
     eitp_context *context = NULL;
     eitp_task task;
     renumbered samples;
     memset(&samples, 0, sizeof samples);
-    memset(&c, 0, sizeof c);
     memset(&task, 0, sizeof task);
     config.host = *host;
     eitp_status status = eitp_context_create(&config, &context, &error_);

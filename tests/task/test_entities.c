@@ -275,13 +275,12 @@ static eitp_status make_and_evaluate(const eitp_host *host) {
     static const float weights[] = {1, 2, 3};
     eitp_transformer_config shape = small_encoder("distilbert-base", EITP_HEAD_TOKEN_CLASSIFIER);
     eitp_context_config config = eitp_context_config_default();
-    eitp_classification_config c;
+    eitp_classification_config c = eitp_classification_config_default();
     eitp_evaluation evaluation;
     eitp_context *context = NULL;
     eitp_model *model = NULL;
     eitp_task task;
     made_up m;
-    memset(&c, 0, sizeof c);
     memset(&m, 0, sizeof m);
     memset(&task, 0, sizeof task);
     config.host = *host;

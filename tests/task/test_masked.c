@@ -55,7 +55,7 @@ static void tokens_are_chosen_as_in_bert(void) {
     int differs[3] = {0, 0, 0};
     encoder e;
     REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_LANGUAGE), error_);
-    e.masked.probability = 0;
+    e.masked.probability = eitp_masked_config_default().probability;
     e.masked.special.count = 1;
     e.masked.special.ids[0] = 7;
     REQUIRE_OK(make_encoder_task(&e, EITP_PROBLEM_UNKNOWN, &error_), error_);
@@ -131,7 +131,7 @@ static void whole_words_are_chosen(void) {
         REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_LANGUAGE), error_);
         eitp_tokenizer *tokenizer = make_words();
         e.masked.tokenizer = tokenizer;
-        e.masked.probability = 0;
+        e.masked.probability = eitp_masked_config_default().probability;
         e.masked.whole_words = whole;
         REQUIRE_OK(make_encoder_task(&e, EITP_PROBLEM_UNKNOWN, &error_), error_);
         for (uint64_t number = 0; number < 4000; number++)
@@ -190,7 +190,7 @@ static void nothing_chosen_is_no_loss(void) {
     eitp_evaluation evaluation;
     encoder e;
     REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_LANGUAGE), error_);
-    e.masked.probability = 1e-12;
+    e.masked.probability = 0;
     REQUIRE_OK(make_encoder_task(&e, EITP_PROBLEM_UNKNOWN, &error_), error_);
     REQUIRE_OK(eitp_trainer_create(&e.r.task, &e.r.config, &e.r.trainer, &error_), error_);
     REQUIRE_OK(eitp_trainer_step(e.r.trainer, &report, &error_), error_);

@@ -283,7 +283,7 @@ static void poolings(void) {
     for (int kind = 0; kind < 3; kind++) {
         int32_t ids[POSITIONS];
         float hidden[POSITIONS * WIDTH];
-        eitp_sequence_config cut = EITP__ZERO;
+        eitp_sequence_config cut = eitp_sequence_config_default();
         eitp_sequence_report report;
         subject s;
         if (!make_subject(&s, kind, kind ? EITP_HEAD_NONE : EITP_HEAD_LANGUAGE, "fp32"))
@@ -395,7 +395,7 @@ static void check_words(const subject *s, const eitp_text_pair *text, const floa
     float hidden[POSITIONS * WIDTH], matrix[WIDTH * LABELS], bias[LABELS];
     int32_t ids[POSITIONS], word_of[POSITIONS];
     int seen[MOST_WORDS] = {0};
-    eitp_sequence_config cut = EITP__ZERO;
+    eitp_sequence_config cut = eitp_sequence_config_default();
     eitp_sequence_report report;
     cut.max_length = (int32_t)s->config.max_length;
     CHECK(!eitp_tokenizer_encode_words(s->tokenizer, text->words, text->word_count, &cut, ids, NULL, word_of, POSITIONS,
@@ -519,7 +519,7 @@ static void probabilities(void) {
 static long encode_all(const subject *s, faults *f, size_t *peak) {
     const long before = f->allocations;
     const size_t live = f->live_bytes;
-    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_config config = eitp_sequence_config_default();
     int32_t ids[POSITIONS];
     config.max_length = (int32_t)s->config.max_length;
     f->peak_bytes = live;

@@ -63,8 +63,8 @@ static void build_labels(const model *m, eitp_pass *pass) {
 
 static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor *x) {
     static const int64_t width[] = {3 * WIDTH};
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     eitp_tensor *key = eitp_pass_key(pass), *qkv;
     config.heads = 2;
     config.max_length = eitp_pass_max_length(pass);

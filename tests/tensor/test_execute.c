@@ -339,9 +339,9 @@ enum { COMPOSED_ROWS = 11, COMPOSED_CAPACITY = 24, COMPOSED_INPUTS = 8, COMPOSED
 static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs, eitp_tensor **outputs) {
     const int64_t rows = capacity ? COMPOSED_CAPACITY : COMPOSED_ROWS, four[1] = {4}, key[1] = {3}, bias[3] = {2, 7, 7};
     int64_t x[2] = {0, 8}, projection[2] = {8, 16}, table[2] = {13, 8}, classes[1] = {13};
-    eitp_attention_config attention = EITP__ZERO;
-    eitp_attention_inputs operands = EITP__ZERO;
-    eitp_cross_entropy_config loss = EITP__ZERO;
+    eitp_attention_config attention = eitp_attention_config_default();
+    eitp_attention_inputs operands = eitp_attention_inputs_default();
+    eitp_cross_entropy_config loss = eitp_cross_entropy_config_default();
     eitp_tensor *qkv, *y, *xs[3], *logits;
     eitp_error error = EITP__ZERO;
     x[0] = rows;
@@ -908,7 +908,7 @@ static void read_stored_inputs(eitp_recompute recompute, double *result) {
     output = eitp_sum(old, 1u, 1);
     output = eitp_add(eitp_attention_cached(eitp_exp(qkv), keys, values, at, 4, 0.5), output);
     output = eitp_output(eitp_multiply(eitp_tanh(output), old));
-    REQUIRE_OK(eitp_plan_create_within(graph, &config, &plan, &error), error);
+    REQUIRE_OK(eitp_plan_create_with(graph, &config, &plan, &error), error);
     CHECK((recompute == EITP_RECOMPUTE_NONE) == !eitp_plan_statistics(plan).recomputed);
     for (int i = 0; i < 2; i++) {
         for (int j = 0; j < CACHED_ROWS * 3 * CACHED_WIDTH; j++)
@@ -953,7 +953,7 @@ static void kept_inputs_keep_their_value(void) {
         sum = eitp_add(eitp_softmax(eitp_multiply(input, mask)), eitp_transpose(mask));
         eitp_output(sum);
         view = eitp_output(eitp_reshape(shown, 2, shape));
-        REQUIRE_OK(eitp_plan_create_within(graph, &config, &plan, &error), error);
+        REQUIRE_OK(eitp_plan_create_with(graph, &config, &plan, &error), error);
         CHECK(eitp_plan_statistics(plan).kept_bytes == 2 * 256 * eitp_dtype_size(dtype));
         for (int i = 0; i < 256; i++) {
             x[i] = i % 16 == i / 16 ? 2 : 0;

@@ -160,8 +160,8 @@ REFUSED(attention_longest, causal_attention(l->wide, l->ids, 2, 0, 1, NULL, 0))
 REFUSED(attention_probability, causal_attention(l->wide, l->ids, 2, 5, 1, l->key, 1.5))
 
 static eitp_tensor *refused_attention_lengths(const leaves *l) {
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     config.heads = 2;
     config.max_length = 5;
     inputs.q = l->wide;
@@ -170,7 +170,7 @@ static eitp_tensor *refused_attention_lengths(const leaves *l) {
 }
 
 static eitp_tensor *refused_attention_config(const leaves *l) {
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     inputs.q = l->wide;
     return eitp_attention(&inputs, NULL);
 }
@@ -178,8 +178,8 @@ static eitp_tensor *refused_attention_config(const leaves *l) {
 /* Attention of two heads with queries, keys and values apart, and a mask. */
 static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask, int64_t max_length,
                              double dropout, eitp_tensor *offsets) {
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     config.heads = 2;
     config.max_length = max_length;
     config.dropout = dropout;
@@ -192,8 +192,8 @@ static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eit
 }
 
 static eitp_tensor *refused_separate_sharing(const leaves *l) {
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     config.heads = 2;
     config.key_value_heads = 4;
     config.max_length = 5;
@@ -224,7 +224,7 @@ REFUSED(cross_entropy_rows,
         eitp_cross_entropy(eitp_fill(l->matrix->graph, EITP_F32, 2, l->rows->shape, 0), l->row_ids, -1))
 
 static eitp_tensor *smoothed_loss(eitp_tensor *logits, eitp_tensor *targets, double smoothing, eitp_tensor *weights) {
-    eitp_cross_entropy_config config = EITP__ZERO;
+    eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
     config.label_smoothing = smoothing;
     config.weights = weights;
     return eitp_cross_entropy_with(logits, targets, &config);
@@ -463,7 +463,7 @@ static void ops_on_null_return_null(void) {
 /* Composed ops on tensors of a graph that has failed. */
 static void composed_ops_pass_errors_on(void) {
     eitp_context *context = open_context("ref", 1);
-    eitp_cross_entropy_config config = EITP__ZERO;
+    eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
     eitp_graph *graph = NULL;
     eitp_error error;
     leaves l;
@@ -587,7 +587,7 @@ static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
     const int64_t bounds = 2, four = 4, six = 6;
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_tensor *offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds), *weights;
-    eitp_cross_entropy_config loss = EITP__ZERO;
+    eitp_cross_entropy_config loss = eitp_cross_entropy_config_default();
     if (!composed)
         return causal_attention(x, offsets, 1, 4, 1, NULL, 0);
     weights = eitp_input(graph, "weights", EITP_F32, 1, &six);

@@ -310,8 +310,8 @@ static void check_offsets_with(int separate) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     eitp_tensor *offsets, *x;
     config.heads = 1;
     config.max_length = 4;
@@ -431,12 +431,12 @@ static void graphs_and_plans_with_null(void) {
     CHECK(names_null(eitp_graph_status(NULL, &error_), "graph"));
     CHECK(names_null(eitp_plan_create(NULL, &plan, &error_), "graph"));
     CHECK(names_null(eitp_plan_create(graph, NULL, &error_), "plan"));
-    CHECK(names_null(eitp_plan_create_within(NULL, NULL, &plan, &error_), "graph"));
+    CHECK(names_null(eitp_plan_create_with(NULL, NULL, &plan, &error_), "graph"));
     CHECK(names_null(eitp_plan_estimate(NULL, NULL, &stats, &error_), "graph"));
     CHECK(names_null(eitp_plan_estimate(graph, NULL, NULL, &error_), "stats"));
     {
         eitp_plan_config odd = {0, (eitp_recompute)9};
-        CHECK(is_refused(eitp_plan_create_within(graph, &odd, &plan, &error_), "recompute", "9") && !plan);
+        CHECK(is_refused(eitp_plan_create_with(graph, &odd, &plan, &error_), "recompute", "9") && !plan);
     }
     CHECK(names_null(eitp_plan_set_rows(NULL, 1, &error_), "plan"));
     CHECK(names_null(eitp_plan_write(NULL, p, &value, 4, &error_), "plan"));
@@ -502,7 +502,7 @@ static void files_with_null(void) {
     eitp_host host = eitp_host_default();
     eitp_lora_config lora;
     eitp_model *model = NULL;
-    eitp_directory_config created = EITP__ZERO;
+    eitp_directory_config created = eitp_directory_config_default();
     eitp_checkpoint_info info;
     eitp_memory_info memory;
     eitp_processor_info processors;
@@ -548,13 +548,13 @@ static eitp_status take_ids(void *user, const int32_t *ids, size_t count, eitp_e
 static void texts_with_null(void) {
     eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
-    eitp_tokenizer_train_config settings = EITP__ZERO;
+    eitp_tokenizer_train_config settings = eitp_tokenizer_train_config_default();
     eitp_text_source source = EITP__ZERO;
     eitp_encoder *encoder = NULL;
-    eitp_pack_config pack = EITP__ZERO;
-    eitp_text_files_config texts = EITP__ZERO;
+    eitp_pack_config pack = eitp_pack_config_default();
+    eitp_text_files_config texts = eitp_text_files_config_default();
     eitp_text_files *files = NULL;
-    eitp_table_config table = EITP__ZERO;
+    eitp_table_config table = eitp_table_config_default();
     eitp_table *rows = NULL;
     eitp_example_source examples;
     eitp_example example;

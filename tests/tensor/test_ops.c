@@ -196,7 +196,7 @@ static void golden_cross_entropy(build *b, const char *op) {
 static void golden_smoothed_cross_entropy(build *b, const char *op) {
     static const char *const names[] = {"grad_logits"};
     eitp_tensor *logits = golden_leaf(b, op, "logits"), *targets = golden_ids(b, op, "targets");
-    eitp_cross_entropy_config config = EITP__ZERO;
+    eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
     config.ignored = (int32_t)golden_number(b, op, "ignored");
     config.label_smoothing = golden_number(b, op, "label_smoothing");
     config.weights = strcmp(op, "cross_entropy_smoothed") ? golden_leaf(b, op, "weights") : NULL;
@@ -232,8 +232,8 @@ static eitp_tensor *golden_rows(eitp_tensor *x, int64_t rows) {
 static void golden_dot_product(build *b, const char *op) {
     static const char *const names[] = {"grad_q", "grad_k", "grad_v"};
     static const int order[4] = {0, 2, 1, 3};
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     eitp_tensor *xs[3], *mask = NULL, *y;
     const int64_t *extents = golden(b, op, "k")->shape, queries = golden(b, op, "q")->shape[2];
     int64_t shape[4] = {0, 0, 0, -1};
@@ -358,8 +358,8 @@ static void ops_against_pytorch(void) {
 static void put_attention(build *b, eitp_dtype dtype, int separate, int bidirectional, int padded, double dropout) {
     static const double ends[6] = {2, 67, 67, 68, 150, 190}, lengths[5] = {65, 3, 0, 47, -1}, key[3] = {9, 2, 40};
     enum { ROWS = 197, WIDTH = 24 };
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     eitp_tensor *qkv = eitp_cast(real2(b, ROWS, 3 * WIDTH), dtype), *gradient = NULL, *seed, *y;
     eitp_error error = EITP__ZERO;
     config.heads = 3;
@@ -410,12 +410,13 @@ static void dropout_of_separate_attention(void) {
     enum { ROWS = 50 };
     static const double key[3] = {3, 14, 0}, ends[2] = {0, ROWS};
     eitp_context *context = open_context("ref", 2);
-    eitp_attention_config config = EITP__ZERO;
-    eitp_attention_inputs inputs = EITP__ZERO;
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     build b;
     results r;
     int dropped = 0;
     REQUIRE(context);
+    config.scale = 0;
     config.heads = 1;
     config.max_length = ROWS;
     config.dropout = 0.25;
@@ -450,7 +451,7 @@ static void smoothed_losses_in_16_bits(void) {
     for (int i = 0; i < 2 * KERNEL_SETS; i++) {
         eitp_context *context = open_context(kernel_sets[i / 2], 2);
         eitp_tensor *xs[2], *gradients[2] = {NULL, NULL}, *targets, *weights, *wide[2];
-        eitp_cross_entropy_config config = EITP__ZERO;
+        eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
         eitp_error error = EITP__ZERO;
         build b;
         results r;

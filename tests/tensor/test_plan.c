@@ -645,7 +645,7 @@ static void gradients_of_parts_are_correct(void) {
  */
 static void plans_respect_the_memory_limit(void) {
     eitp_context *context = open_context("ref", 1);
-    eitp_plan_config config = EITP__ZERO;
+    eitp_plan_config config = eitp_plan_config_default();
     eitp_plan_stats whole, least;
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
@@ -654,16 +654,16 @@ static void plans_respect_the_memory_limit(void) {
     REQUIRE(training_begin_initialized(&s, context, &wide_transformer));
     whole = eitp_plan_statistics(s.plan);
     config.memory = EITP_MINIMUM_MEMORY;
-    REQUIRE_OK(eitp_plan_create_within(s.graph, &config, &plan, &error), error);
+    REQUIRE_OK(eitp_plan_create_with(s.graph, &config, &plan, &error), error);
     least = eitp_plan_statistics(plan);
     eitp_plan_destroy(plan);
     CHECK(least.recomputed > 0 && least.arena_bytes < whole.arena_bytes);
     config.memory = least.arena_bytes + least.workspace_bytes;
-    REQUIRE_OK(eitp_plan_create_within(s.graph, &config, &plan, &error), error);
+    REQUIRE_OK(eitp_plan_create_with(s.graph, &config, &plan, &error), error);
     CHECK(eitp_plan_statistics(plan).arena_bytes + whole.workspace_bytes <= config.memory);
     eitp_plan_destroy(plan);
     config.memory = 1000;
-    CHECK(eitp_plan_create_within(s.graph, &config, &plan, &error) == EITP_ERROR_MEMORY && !plan);
+    CHECK(eitp_plan_create_with(s.graph, &config, &plan, &error) == EITP_ERROR_MEMORY && !plan);
     snprintf(needed, sizeof needed, "%zu bytes", least.arena_bytes + least.workspace_bytes);
     CHECK_THAT(strstr(error.message, needed) && strstr(error.message, "limit is 1000"), "%s", error.message);
     training_end(&s);

@@ -45,7 +45,7 @@ static eitp_tokenizer *make_tokenizer(void) {
 static eitp_token_file *pack(const eitp_tokenizer *tokenizer) {
     const eitp_host host = eitp_host_default();
     const char *path = at("text");
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_token_file *file = NULL;
     char packed[600];
     put("text", "one and two and three and four and five and six and seven");

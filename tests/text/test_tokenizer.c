@@ -562,7 +562,7 @@ static int same_token(const eitp_tokenizer *a, int32_t a_id, const eitp_tokenize
 /* The library `tokenizers` learns the same merges from the same text; its <|endoftext|> is first, ours is last. */
 static void test_train_matches_library(void) {
     const eitp_host host = eitp_host_default();
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_tokenizer *tokenizer, *library = load_golden();
     eitp__buffer text;
     eitp_error error;
@@ -586,7 +586,7 @@ static void test_train_matches_library(void) {
 
 static void test_train_same_in_pieces(void) {
     const eitp_host host = eitp_host_default();
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp__buffer text;
     uint64_t fingerprint = 0;
     config.vocabulary_size = 600;
@@ -609,7 +609,7 @@ static void test_train_roberta(void) {
     const char *sentence = "the <mask>";
     const eitp_host host = eitp_host_default();
     const eitp_text text_of = {sentence, strlen(sentence)};
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_tokenizer *plain, *tokenizer, *again;
     eitp_sequence_report report;
     int32_t ids[16], plain_ids[16];
@@ -677,7 +677,7 @@ static void test_train_small(void) {
     };
     const eitp_host host = eitp_host_default();
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        eitp_tokenizer_train_config config = EITP__ZERO;
+        eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
         eitp_tokenizer *tokenizer;
         eitp_error error;
         char trained[200] = "";
@@ -722,7 +722,7 @@ static void test_train_refuses(void) {
         CHECK(train_on(&host, "a", 1, 1, &config, &tokenizer, &error) == EITP_ERROR_ARGUMENT && !tokenizer);
         CHECK_THAT(strstr(error.message, cases[i].words) != NULL, "%s", error.message);
     }
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     memory_source memory = EITP__ZERO;
     eitp_text_source source;
     config.vocabulary_size = 300;
@@ -743,7 +743,7 @@ static void count_warnings(void *user, eitp_log_level level, const char *message
 
 /* Many distinct pieces and little memory: frequent pieces are trained on even if they appear early. */
 static void test_train_bounded(void) {
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_tokenizer *tokenizer;
     eitp_error error;
     faults f;
@@ -808,7 +808,7 @@ static void test_save_and_load(void) {
 /* vocab.json and merges.txt give the same tokenizer as tokenizer.json if only <|endoftext|> is added. */
 static void test_load_vocab_and_merges(void) {
     const eitp_host host = eitp_host_default();
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_tokenizer *tokenizer, *again;
     eitp_error error;
     eitp__buffer text;
@@ -1467,7 +1467,7 @@ static void test_new_tokenizer_config(void) {
 
 static eitp_status use_everything(const eitp_host *host, const char *directory, eitp_error *error) {
     static const char text[] = "the cat's hat  the cat <|endoftext|> the the 12 12\n";
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_tokenizer *tokenizer = NULL, *again = NULL;
     id_list list = EITP__ZERO;
     eitp_encoder *encoder = NULL;
@@ -1540,7 +1540,7 @@ static void test_failing_files(void) {
 static void test_interrupted_save(void) {
     static const char text[] = "the cat's hat  the cat the the 12 12\n";
     const eitp_host host = eitp_host_default();
-    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
     eitp_tokenizer *tokenizer = NULL, *again = NULL;
     eitp_error error;
     int is_last = 0, loaded = 0;

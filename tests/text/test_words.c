@@ -202,7 +202,7 @@ static void check_sequence(const eitp_tokenizer *tokenizer, const char *name, co
     static int32_t ids[MOST_IDS], segments[MOST_IDS];
     const eitp__json *expected = eitp__json_member(entry, name),
                      *number = eitp__json_member(entry, "texts")->first_child;
-    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report report;
     eitp_text pair[2];
     eitp_error error;
@@ -262,7 +262,7 @@ static void check_words(const eitp_tokenizer *tokenizer, const char *name, const
     static char bytes[9][8192];
     static int32_t ids[MOST_IDS], word_of[MOST_IDS];
     const eitp__json *expected = eitp__json_member(entry, name);
-    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report report;
     eitp_text words[9];
     eitp_error error;
@@ -343,7 +343,7 @@ static void test_shared_room(void) {
 
 static void test_counts_what_was_cut(void) {
     eitp_tokenizer *tokenizer = load_named("uncased");
-    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report report;
     eitp_text first = {"the the the the the the", 23}, second = {"of of of", 8};
     int32_t ids[16], segments[16];
@@ -367,7 +367,7 @@ static void test_counts_what_was_cut(void) {
 static void test_sequence_misuse(void) {
     eitp_tokenizer *tokenizer = load_named("uncased");
     const eitp_text text = {"the", 3}, missing = {NULL, 3};
-    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report report;
     eitp_error error;
     REQUIRE(tokenizer);
@@ -699,7 +699,7 @@ static void test_warnings(void) {
     static const directory_case given = {"[UNK]\n[CLS]\n[SEP]\n[PAD]\na\n", NULL, NULL, EITP_OK, ""};
     eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer;
-    eitp_pack_config config = EITP__ZERO;
+    eitp_pack_config config = eitp_pack_config_default();
     eitp_error error;
     char directory[512], last[512] = "", text[600], packed[600];
     const char *path = text;

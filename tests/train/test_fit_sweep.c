@@ -29,8 +29,7 @@ static language_fit planned; /* by the last fit_of */
 static long combinations, refusals, fits;
 
 static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
-    eitp_fit fit;
-    memset(&fit, 0, sizeof fit);
+    eitp_fit fit = eitp_fit_default();
     fit.context = eitp_context_config_default();
     fit.context.device = "cpu";
     fit.context.isa = "ref";

@@ -47,8 +47,7 @@ static eitp_status make_task(const void *user, eitp_context *context, eitp_task 
 }
 
 static eitp_fit describe(void) {
-    eitp_fit fit;
-    memset(&fit, 0, sizeof fit);
+    eitp_fit fit = eitp_fit_default();
     fit.context = eitp_context_config_default();
     fit.context.threads = threads;
     fit.trainer = eitp_trainer_config_default();

@@ -11,8 +11,7 @@ static language_fit planned;
 
 /* A GPT-2 large enough for parameters to matter, and a process of known size. */
 static eitp_fit small_fit(const char *precision) {
-    eitp_fit fit;
-    memset(&fit, 0, sizeof fit);
+    eitp_fit fit = eitp_fit_default();
     fit.context = eitp_context_config_default();
     fit.context.device = "auto";
     fit.context.isa = "ref";
@@ -106,8 +105,7 @@ static void another_algorithm_is_chosen_only_on_request(void) {
 
 static void an_unknown_optimizer_is_refused(void) {
     eitp_fit fit = small_fit("fp32");
-    eitp_fit_candidate candidate;
-    memset(&candidate, 0, sizeof candidate);
+    eitp_fit_candidate candidate = eitp_fit_candidate_default();
     candidate.optimizer = (eitp_optimizer)99;
     CHECK(eitp_fit_measure(&fit, &candidate, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error_.message, "unknown optimizer 99"), "%s", error_.message);
@@ -127,9 +125,8 @@ static void bytes_per_parameter_are_as_documented(void) {
                  {EITP_FACTORED, "fp32", 4},   {EITP_SGD, "bf16", 8},           {EITP_SGD, "fp32", 8}};
     for (size_t i = 0; i < EITP__COUNT(forms); i++) {
         eitp_fit fit = small_fit(forms[i].precision);
-        eitp_fit_candidate candidate;
+        eitp_fit_candidate candidate = eitp_fit_candidate_default();
         double parameters = 0, lines = 0, per_parameter;
-        memset(&candidate, 0, sizeof candidate);
         candidate.optimizer = forms[i].optimizer;
         REQUIRE_OK(eitp_fit_measure(&fit, &candidate, &error_), error_);
         for (int64_t p = 0; p < eitp__parameter_count(&planned.model); p++) {
@@ -155,8 +152,7 @@ static void a_trainer_takes_the_measured_memory(void) {
         eitp_task task = EITP__ZERO;
         eitp_trainer *trainer = NULL;
         eitp_model *model;
-        eitp_fit_candidate candidate;
-        memset(&candidate, 0, sizeof candidate);
+        eitp_fit_candidate candidate = eitp_fit_candidate_default();
         candidate.micro_batches_per_pass = per_pass;
         REQUIRE_OK(eitp_fit_measure(&fit, &candidate, &error_), error_);
         candidate.plan.memory = (candidate.arena + candidate.workspace) / 10 * 8;
@@ -267,7 +263,7 @@ static void a_pass_costs_what_its_rows_cost(void) {
     double flops[3] = {0, 0, 0};
     for (int i = 0; i < 3; i++) {
         eitp_fit fit = small_fit("fp32");
-        eitp_fit_candidate candidate = EITP__ZERO;
+        eitp_fit_candidate candidate = eitp_fit_candidate_default();
         fit.trainer.grad_accum = accumulations[i];
         fit.trainer.keep_gradients = 1;
         candidate.micro_batches_per_pass = 4;
@@ -303,9 +299,8 @@ static void every_failed_allocation_is_an_error(void) {
     faults f;
     for (long n = 1;; n += 5) {
         eitp_fit fit = small_fit("fp32");
-        eitp_fit_candidate candidate;
+        eitp_fit_candidate candidate = eitp_fit_candidate_default();
         eitp_status status;
-        memset(&candidate, 0, sizeof candidate);
         planned.model.layers = 1;
         planned.model.vocabulary = 100;
         candidate.plan.recompute = EITP_RECOMPUTE_LAYER;

@@ -365,7 +365,7 @@ static void buffers_are_allocated_once(void) {
 /* The planner counts the buffers and the threads. */
 static void the_planner_counts_what_is_read_ahead(void) {
     language_fit l;
-    eitp_fit fit = EITP__ZERO;
+    eitp_fit fit = eitp_fit_default();
     eitp_fit_candidate candidates[2] = {EITP__ZERO, EITP__ZERO};
     const int64_t workers = 4, prefetch = 8;
     size_t buffers, more;

@@ -306,6 +306,49 @@ static void the_tables_are_sound(void) {
     a_table_is_sound(settings, count, &trainer, sizeof trainer);
     settings = eitp_run_settings(&count);
     a_table_is_sound(settings, count, &run_config, sizeof run_config);
+#define IS_SOUND(type, table)                                                                                          \
+    do {                                                                                                               \
+        const type defaults = type##_default();                                                                        \
+        settings = table(&count);                                                                                      \
+        CHECK(count >= 3 && table(NULL) == settings);                                                                  \
+        a_table_is_sound(settings, count, &defaults, sizeof defaults);                                                 \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            CHECK_THAT(eitp_setting_number(&settings[i], &defaults) == settings[i].value, "%s", settings[i].name);     \
+    } while (0)
+    IS_SOUND(eitp_lora_config, eitp_lora_settings);
+    IS_SOUND(eitp_sampling, eitp_sampling_settings);
+    IS_SOUND(eitp_tokenizer_train_config, eitp_tokenizer_train_settings);
+    IS_SOUND(eitp_sequence_config, eitp_sequence_settings);
+    IS_SOUND(eitp_text_files_config, eitp_text_files_settings);
+    IS_SOUND(eitp_pack_config, eitp_pack_settings);
+    IS_SOUND(eitp_table_config, eitp_table_settings);
+    IS_SOUND(eitp_labelled_pack_config, eitp_labelled_pack_settings);
+#undef IS_SOUND
+    CHECK(eitp_predictor_settings(NULL) == eitp_predictor_settings(&count) && count == 7);
+}
+
+/* What a program gets if it changes nothing. */
+static void defaults_are_real_values(void) {
+    const eitp_transformer_config model = eitp_transformer_config_default();
+    const eitp_schedule schedule = eitp_schedule_default(), of_trainer = eitp_trainer_config_default().schedule;
+    const eitp_tokenizer_train_config tokenizer = eitp_tokenizer_train_config_default();
+    const eitp_table_config table = eitp_table_config_default();
+    const eitp_fit fit = eitp_fit_default();
+    CHECK(model.layers == 12 && model.width == 768 && model.head == EITP_HEAD_LANGUAGE && !model.inner);
+    CHECK(eitp_attention_config_default().heads == 1 && eitp_attention_config_default().scale == 1);
+    CHECK(!eitp_attention_inputs_default().q && !eitp_block_inputs_default().max_length);
+    CHECK(eitp_cross_entropy_config_default().ignored == -1 && !eitp_plan_config_default().memory);
+    CHECK(schedule.kind == of_trainer.kind && schedule.peak == of_trainer.peak && schedule.final == of_trainer.final);
+    CHECK(schedule.warmup == of_trainer.warmup && schedule.steps == of_trainer.steps && schedule.cycles == 1);
+    CHECK(tokenizer.vocabulary_size == 50257 && tokenizer.minimum_frequency == 1);
+    CHECK(tokenizer.memory_limit == (uint64_t)512 << 20);
+    CHECK(table.read_size == 65536 && table.row_limit == 16 << 20);
+    CHECK(eitp_text_files_config_default().piece_size == 65536 && eitp_pack_config_default().read_size == 65536);
+    CHECK(!eitp_load_config_default().fresh_head && !eitp_directory_config_default().fill);
+    CHECK(!eitp_language_config_default().model && !eitp_classification_config_default().model);
+    CHECK(eitp_masked_config_default().probability == 0.15 && eitp_masked_config_default().mask_token == -1);
+    CHECK(fit.trainer.grad_accum == 4 && fit.context.host.allocator.allocate && !fit.budget);
+    CHECK(eitp_fit_candidate_default().optimizer == EITP_ADAMW);
 }
 
 /* Members that the table has are set to its defaults, and others are left alone. */
@@ -449,6 +492,7 @@ static void an_earlier_state_is_resumed(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(the_tables_are_sound),
+        TEST(defaults_are_real_values),
         TEST(a_reset_sets_the_defaults),
         TEST(texts_are_settings),
         TEST(bounds_are_checked),

@@ -174,7 +174,7 @@ static void an_estimate_is_what_plans_take(void) {
     REQUIRE(scratch_make(directory) && write_text(directory));
     for (size_t i = 0; i < 2 * EITP__COUNT(shrinking_); i++) {
         variant v = shrinking_variant(i / 2);
-        eitp_fit_candidate needs = EITP__ZERO;
+        eitp_fit_candidate needs = eitp_fit_candidate_default();
         eitp__step_plans trial;
         run r;
         v.offload = i % 2 ? EITP_OFFLOAD_ALL : EITP_OFFLOAD_NONE;

@@ -138,10 +138,8 @@ static eitp_status measure_products(bench *b, int64_t in, int64_t out, eitp_erro
 /* ---- Attention: sequences of `in` tokens, `m` in all ---- */
 
 static eitp_tensor *attention(kernel_bench *k, const workload *w, eitp_tensor *qkv) {
-    eitp_attention_config config;
-    eitp_attention_inputs inputs;
-    memset(&config, 0, sizeof config);
-    memset(&inputs, 0, sizeof inputs);
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
     inputs.q = qkv;
     inputs.offsets = workload_variable(k, 0, "offsets", 0, EITP_I32, w->m / w->in + 1, 0);
     config.heads = HEADS;

@@ -163,9 +163,8 @@ eitp_status adapt_read_config(const char *base, const char *adapter, eitp_transf
 
 /* Loads the weights of the base. A head that the adapters have is not looked for there. */
 static eitp_status load_base(eitp_model *model, const char *base, const char *adapter, eitp_error *error) {
-    eitp_load_config config;
+    eitp_load_config config = eitp_load_config_default();
     eitp_transformer_config adapted;
-    memset(&config, 0, sizeof config);
     config.head_is_replaced = adapter && read_classifier(adapter, &adapted);
     return eitp_model_load_weights_with(model, base, &config, error);
 }

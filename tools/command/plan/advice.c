@@ -137,8 +137,7 @@ eitp_status advice_largest_batch(option_set *o, const eitp_transformer_config *s
     eitp_status status = describe_run(o, shape, process, &run, error);
     *largest = 0;
     for (int64_t batch = 1; batch <= most && !status; batch *= 2) {
-        eitp_fit_candidate candidate;
-        memset(&candidate, 0, sizeof candidate);
+        eitp_fit_candidate candidate = eitp_fit_candidate_default();
         run.fit.trainer.batch_size = batch;
         run.fit.trainer.grad_accum = 1;
         candidate.optimizer = EITP_ADAMW;

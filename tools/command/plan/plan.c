@@ -123,8 +123,7 @@ static eitp_status measure_candidates(planning *p, eitp_error *error) {
     for (size_t i = 0; i < EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants) && !status; i++) {
         size_t variant = i % COMMAND_COUNT(variants);
         eitp_fit fit = p->fit;
-        eitp_fit_candidate candidate;
-        memset(&candidate, 0, sizeof candidate);
+        eitp_fit_candidate candidate = eitp_fit_candidate_default();
         candidate.optimizer = (eitp_optimizer)(i / COMMAND_COUNT(variants));
         candidate.micro_batches_per_pass = !variants[variant].many                 ? 1
                                            : variant && !variants[variant].offload ? most

@@ -60,8 +60,7 @@ static eitp_status open_data(evaluating *e, eitp_error *error) {
 }
 
 static eitp_status create_task(evaluating *e, eitp_error *error) {
-    eitp_classification_config config;
-    memset(&config, 0, sizeof config);
+    eitp_classification_config config = eitp_classification_config_default();
     config.model = e->trained.model;
     config.training = eitp_labelled_part_source(e->part);
     return eitp_classification_task(&config, &e->task, error);

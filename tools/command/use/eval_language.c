@@ -24,8 +24,7 @@ eitp_status evaluating_open_tokens(evaluating *e, eitp_error *error) {
 }
 
 static eitp_status create_task(evaluating *e, eitp_error *error) {
-    eitp_language_config config;
-    memset(&config, 0, sizeof config);
+    eitp_language_config config = eitp_language_config_default();
     config.model = e->trained.model;
     config.training = eitp_token_file_source(e->data.file, e->range);
     config.block_size = e->block_size;

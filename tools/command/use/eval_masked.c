@@ -31,9 +31,8 @@ static eitp_status open_data(evaluating *e, eitp_error *error) {
 }
 
 static eitp_status create_task(evaluating *e, eitp_error *error) {
-    eitp_masked_config config;
+    eitp_masked_config config = eitp_masked_config_default();
     eitp_status status = EITP_OK;
-    memset(&config, 0, sizeof config);
     config.model = e->trained.model;
     config.tokenizer = e->trained.tokenizer;
     config.training = eitp_labelled_part_source(e->part);
