@@ -363,6 +363,7 @@
  *
  *   src/io/io.h
  *  eitp_load_config                        How eitp_model_load_weights_with reads the head
+ *  eitp_save_config                        How eitp_model_save_with writes a model
  *  eitp_directory_config                   Start from eitp_directory_config_default(), then set `fill`
  *
  *   src/task/entities.h
@@ -754,7 +755,9 @@
  *  eitp_load_config_default                Seed 0; the head is the directory's, if it has one
  *  eitp_model_load_weights                 Reads the weights of a model directory into a model created with its ...
  *  eitp_model_load_weights_with
+ *  eitp_save_config_default                EITP_F32, and the model's special tokens
  *  eitp_model_save                         Writes config.json, generation_config.json and model.safetensors, ...
+ *  eitp_model_save_with
  *  eitp_lora_save                          Writes adapter_config.json and adapter_model.safetensors (F32) to a ...
  *  eitp_lora_load                          Reads adapters into a model
  *  eitp_lora_check_base                    Checks that a model has the weights that the adapters in a directory ...
@@ -3649,13 +3652,24 @@ EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *dire
 EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,
                                                   const eitp_load_config *config, eitp_error *error);
 
+/* How eitp_model_save_with writes a model. Start from eitp_save_config_default(). */
+typedef struct eitp_save_config {
+    eitp_dtype dtype;    /* of the weights in the file: EITP_F32, EITP_F16 or EITP_BF16 */
+    int32_t end_of_text; /* replaces the special tokens, as in eitp_transformer_config_write; -1: those of the model */
+} eitp_save_config;
+
+/* EITP_F32, and the model's special tokens. */
+EITP_API eitp_save_config eitp_save_config_default(void);
+
 /*
  * Writes config.json, generation_config.json and model.safetensors, without adapters, to a directory, which is created
- * if missing. `end_of_text` is as in eitp_transformer_config_write. Other members of the generation_config.json that
- * the weights were loaded with are kept.
+ * if missing. Other members of the generation_config.json that the weights were loaded with are kept. Each file is
+ * replaced as a whole or not at all; for the directory as a whole see eitp_directory_create. EITP_ERROR_ARGUMENT for
+ * another dtype.
  */
-EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
-                                     uint32_t *checksum, eitp_error *error);
+EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_error *error);
+EITP_API eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,
+                                          eitp_error *error);
 
 /* ---- Adapters, in the format of Hugging Face's PEFT ---- */
 
@@ -11085,7 +11099,8 @@ EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp
                                                    float *values, int64_t capacity, eitp__values_visit visit,
                                                    void *user, eitp_error *error);
 
-/* eitp_model_save; `output`, which may be NULL, is that of model.safetensors. */
+/* eitp_model_save for checkpoints too: `checksum` receives that of the tensors; `output` is that of model.safetensors.
+   Both may be NULL. */
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
                                            int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
                                            eitp_error *error);
@@ -49473,10 +49488,26 @@ static int eitp__is_not_adapter(const eitp_variable *variable) {
     return !eitp__lora_is_adapter(variable->name);
 }
 
-eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
-                            uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__model_save(model, directory, dtype, end_of_text, checksum, NULL, error)
-                              : eitp__fail_null(error, "eitp_model_save", "model and directory");
+eitp_save_config eitp_save_config_default(void) {
+    eitp_save_config config = EITP__ZERO;
+    config.dtype = EITP_F32;
+    config.end_of_text = -1;
+    return config;
+}
+
+eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_error *error) {
+    const eitp_save_config config = eitp_save_config_default();
+    return eitp_model_save_with(model, directory, &config, error);
+}
+
+eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,
+                                 eitp_error *error) {
+    if (!model || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_save_with", "model, directory and config");
+    if (config->dtype != EITP_F32 && config->dtype != EITP_F16 && config->dtype != EITP_BF16)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "weights cannot be saved as %s (choose from f32, f16, bf16)",
+                          eitp_dtype_name(config->dtype));
+    return eitp__model_save(model, directory, config->dtype, config->end_of_text, NULL, NULL, error);
 }
 
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,

@@ -79,13 +79,24 @@ EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *dire
 EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,
                                                   const eitp_load_config *config, eitp_error *error);
 
+/* How eitp_model_save_with writes a model. Start from eitp_save_config_default(). */
+typedef struct eitp_save_config {
+    eitp_dtype dtype;    /* of the weights in the file: EITP_F32, EITP_F16 or EITP_BF16 */
+    int32_t end_of_text; /* replaces the special tokens, as in eitp_transformer_config_write; -1: those of the model */
+} eitp_save_config;
+
+/* EITP_F32, and the model's special tokens. */
+EITP_API eitp_save_config eitp_save_config_default(void);
+
 /*
  * Writes config.json, generation_config.json and model.safetensors, without adapters, to a directory, which is created
- * if missing. `end_of_text` is as in eitp_transformer_config_write. Other members of the generation_config.json that
- * the weights were loaded with are kept.
+ * if missing. Other members of the generation_config.json that the weights were loaded with are kept. Each file is
+ * replaced as a whole or not at all; for the directory as a whole see eitp_directory_create. EITP_ERROR_ARGUMENT for
+ * another dtype.
  */
-EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
-                                     uint32_t *checksum, eitp_error *error);
+EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_error *error);
+EITP_API eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,
+                                          eitp_error *error);
 
 /* ---- Adapters, in the format of Hugging Face's PEFT ---- */
 

@@ -747,10 +747,26 @@ static int eitp__is_not_adapter(const eitp_variable *variable) {
     return !eitp__lora_is_adapter(variable->name);
 }
 
-eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
-                            uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__model_save(model, directory, dtype, end_of_text, checksum, NULL, error)
-                              : eitp__fail_null(error, "eitp_model_save", "model and directory");
+eitp_save_config eitp_save_config_default(void) {
+    eitp_save_config config = EITP__ZERO;
+    config.dtype = EITP_F32;
+    config.end_of_text = -1;
+    return config;
+}
+
+eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_error *error) {
+    const eitp_save_config config = eitp_save_config_default();
+    return eitp_model_save_with(model, directory, &config, error);
+}
+
+eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,
+                                 eitp_error *error) {
+    if (!model || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_save_with", "model, directory and config");
+    if (config->dtype != EITP_F32 && config->dtype != EITP_F16 && config->dtype != EITP_BF16)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "weights cannot be saved as %s (choose from f32, f16, bf16)",
+                          eitp_dtype_name(config->dtype));
+    return eitp__model_save(model, directory, config->dtype, config->end_of_text, NULL, NULL, error);
 }
 
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,

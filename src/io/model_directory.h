@@ -21,7 +21,8 @@ EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp
                                                    float *values, int64_t capacity, eitp__values_visit visit,
                                                    void *user, eitp_error *error);
 
-/* eitp_model_save; `output`, which may be NULL, is that of model.safetensors. */
+/* eitp_model_save for checkpoints too: `checksum` receives that of the tensors; `output` is that of model.safetensors.
+   Both may be NULL. */
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
                                            int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
                                            eitp_error *error);

@@ -399,7 +399,7 @@ static void saved_models_are_the_same(void) {
         golden g;
         REQUIRE(scratch_make(directory));
         REQUIRE(open_model(&g, golden_path(names[i]), names[i], NULL));
-        REQUIRE_OK(eitp_model_save(g.model, directory, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp_model_save(g.model, directory, &error_), error_);
         close_golden(&g);
         check_golden(directory, names[i], NULL);
         snprintf(path, sizeof path, GOLDEN "%s/model.safetensors", names[i]);
@@ -476,7 +476,7 @@ static void the_bias_of_an_untied_head_is_written_twice(void) {
         REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
         REQUIRE_OK(eitp_model_initialize(model, 1, &error_), error_);
         CHECK(!eitp_variable_fill_normal(context, cases[i].bias, 0, 1, 3, &error_));
-        REQUIRE_OK(eitp_model_save(model, directory, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp_model_save(model, directory, &error_), error_);
         REQUIRE_OK(eitp__safetensors_open(&host, whole, &file, &error_), error_);
         CHECK(
             !eitp__safetensors_read_f32(file, eitp__safetensors_find(file, cases[i].bias), 0, 23, bias, NULL, &error_));

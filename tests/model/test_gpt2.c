@@ -443,7 +443,7 @@ static void a_head_equal_to_the_embedding_stays_tied(void) {
     double worst;
     REQUIRE(scratch_make(directory));
     REQUIRE(open_golden(&g, "tanh", "tanh", NULL));
-    REQUIRE_OK(eitp_model_save(g.model, directory, EITP_F32, -1, NULL, &error_), error_);
+    REQUIRE_OK(eitp_model_save(g.model, directory, &error_), error_);
     close_golden(&g);
     /* An untied model gets a head, which is written next to the embedding. */
     copy_file(scratch_path(directory, "config.json"), scratch_path(directory, "tied.json"), "", "");
@@ -554,7 +554,7 @@ static void special_tokens_are_kept(void) {
         REQUIRE(open_model(&g, directory, "tanh", NULL));
         eitp_model_set_special_tokens(g.model, cases[i].tokens[0], cases[i].tokens[1], cases[i].tokens[2]);
         target = scratch_path(directory, "saved/below");
-        REQUIRE_OK(eitp_model_save(g.model, target, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp_model_save(g.model, target, &error_), error_);
         read_text(scratch_path(directory, "saved/below/config.json"), &text);
         CHECK_THAT(strstr(text.data, cases[i].written) != NULL, "case %zu: %s", i, text.data);
         eitp__buffer_release(&text);
@@ -592,18 +592,52 @@ static void invalid_special_tokens_are_refused(void) {
 static eitp_status load_and_save(const eitp_host *host, const char *from, const char *to) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
+    eitp_save_config save = eitp_save_config_default();
     eitp_model *model = NULL;
     eitp_status status;
+    save.end_of_text = 3;
     config.host = *host;
     config.threads = 1;
     status = eitp_context_create(&config, &context, &error_);
     if (!status)
         status = eitp_model_load(context, from, &model, &error_);
     if (!status)
-        status = eitp_model_save(model, to, EITP_F32, 3, NULL, &error_);
+        status = eitp_model_save_with(model, to, &save, &error_);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
     return status;
+}
+
+/* By default in F32 with the model's special tokens. */
+static void a_model_is_saved_as_configured(void) {
+    eitp_save_config save = eitp_save_config_default();
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    golden g;
+    REQUIRE(scratch_make(directory));
+    REQUIRE(open_golden(&g, "tanh", "tanh", NULL));
+    for (int way = 0; way < 3; way++) {
+        const int32_t end = eitp_model_config(g.model).end.ids[0];
+        eitp_transformer_config config;
+        eitp__safetensors *file;
+        save.dtype = way == 2 ? EITP_BF16 : EITP_F32;
+        save.end_of_text = way == 2 ? end - 1 : -1;
+        if (way)
+            REQUIRE_OK(eitp_model_save_with(g.model, directory, &save, &error_), error_);
+        else
+            REQUIRE_OK(eitp_model_save(g.model, directory, &error_), error_);
+        REQUIRE_OK(eitp_model_config_read(&host, directory, &config, &error_), error_);
+        CHECK_THAT(config.end.count == 1 && config.end.ids[0] == (way == 2 ? end - 1 : end), "%d", config.end.ids[0]);
+        REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "model.safetensors"), &file, &error_), error_);
+        CHECK(eitp__safetensors_at(file, 0)->dtype == (int)save.dtype);
+        eitp__safetensors_close(file);
+    }
+    save.dtype = EITP_F64;
+    CHECK(eitp_model_save_with(g.model, directory, &save, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "f64") && strstr(error_.message, "bf16"), "%s", error_.message);
+    CHECK(eitp_model_save_with(g.model, directory, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    close_golden(&g);
+    scratch_remove(directory);
 }
 
 static void loading_and_saving_survive_failures(void) {
@@ -678,6 +712,7 @@ int main(int argc, char **argv) {
         TEST(a_head_that_differs_from_the_embedding_is_used),
         TEST(a_head_equal_to_the_embedding_stays_tied),
         TEST(special_tokens_are_kept),
+        TEST(a_model_is_saved_as_configured),
         TEST(invalid_special_tokens_are_refused),
         TEST(loading_and_saving_survive_failures),
     };

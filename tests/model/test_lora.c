@@ -1081,7 +1081,7 @@ static eitp_status save_base(const eitp_host *host, uint64_t seed, const char *d
     if (!status)
         status = eitp_variable_fill(r.s.context, "transformer.wpe.weight", 1.00390625, &error_);
     if (!status)
-        status = eitp_model_save(r.s.model, directory, EITP_F32, -1, NULL, &error_);
+        status = eitp_model_save(r.s.model, directory, &error_);
     end_subject(&r.s);
     return status;
 }
@@ -1189,7 +1189,7 @@ static void the_values_of_files_are_read_in_blocks(void) {
         REQUIRE_OK(eitp_context_create(&context, &s.context, &error_), error_);
         REQUIRE_OK(eitp_model_create(s.context, &shape, &s.model, &error_), error_);
         REQUIRE_OK(eitp_model_initialize(s.model, 7, &error_), error_);
-        REQUIRE_OK(eitp_model_save(s.model, directory, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp_model_save(s.model, directory, &error_), error_);
         REQUIRE_OK(eitp_model_load_weights(s.model, directory, &error_), error_);
         for (int64_t capacity = 5; capacity <= (int64_t)EITP__COUNT(values); capacity = capacity * 7 + 1) {
             uint32_t sum = 0;
@@ -1221,7 +1221,7 @@ static void comparing_weights_needs_little_memory(void) {
     REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
     REQUIRE_OK(eitp_model_create(s.context, &shape, &s.model, &error_), error_);
     REQUIRE_OK(eitp_model_initialize(s.model, 5, &error_), error_);
-    REQUIRE_OK(eitp_model_save(s.model, base, EITP_F32, -1, NULL, &error_), error_);
+    REQUIRE_OK(eitp_model_save(s.model, base, &error_), error_);
     REQUIRE_OK(adapt(&s, &lora), error_);
     REQUIRE_OK(eitp_lora_save(s.model, directory, "base", NULL, &error_), error_);
     REQUIRE_OK(eitp__lora_base_checksum(s.model, &checksum, &error_), error_);
@@ -1336,7 +1336,7 @@ static void adapters_are_written_as_peft_does(void) {
         end_subject(&other);
     }
     /* The model itself is saved without them. */
-    REQUIRE_OK(eitp_model_save(s.model, directory, EITP_F32, -1, NULL, &error_), error_);
+    REQUIRE_OK(eitp_model_save(s.model, directory, &error_), error_);
     REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "model.safetensors"), &file, &error_), error_);
     CHECK(eitp__safetensors_count(file) == 28);
     eitp__safetensors_close(file);
@@ -1611,7 +1611,7 @@ static void save_base_and_state(const char *directory, const char *base, const e
     uint32_t checksum = 0;
     subject s;
     REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
-    REQUIRE_OK(eitp_model_save(s.model, base, EITP_F32, -1, NULL, &error_), error_);
+    REQUIRE_OK(eitp_model_save(s.model, base, &error_), error_);
     REQUIRE_OK(adapt(&s, lora), error_);
     REQUIRE_OK(eitp__lora_base_checksum(s.model, &checksum, &error_), error_);
     snprintf(state, sizeof state,

@@ -792,7 +792,7 @@ static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     REQUIRE(scratch_make(directory));
     REQUIRE_OK(eitp_model_create(a, &config, &model, &error_), error_);
     fill_all(a, 8);
-    REQUIRE_OK(eitp_model_save(model, directory, EITP_F32, -1, &written, &error_), error_);
+    REQUIRE_OK(eitp__model_save(model, directory, EITP_F32, -1, &written, NULL, &error_), error_);
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     REQUIRE_OK(eitp__safetensors_open(&a->host, path, &file, &error_), error_);
     CHECK_THAT(eitp__safetensors_count(file) == 6 + 2 * 17, "%zu", eitp__safetensors_count(file));
@@ -851,7 +851,7 @@ static void pieces_are_found_and_checked(void) {
     for (int way = 0; way < 3; way++) {
         static const char *const from[] = {"", "self.k.weight", "\"shape\":[12,20]"};
         static const char *const to[] = {"", "self.x.weight", "\"shape\":[20,12]"};
-        REQUIRE_OK(eitp_model_save(model, directory, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp_model_save(model, directory, &error_), error_);
         eitp__buffer_init(&bytes, &host);
         REQUIRE_OK(eitp__read_file(&host, path, 1 << 20, &bytes, &error_), error_);
         for (size_t at = 8; at + 16 < bytes.size && bytes.data[at]; at++) {
@@ -880,14 +880,16 @@ static void pieces_are_found_and_checked(void) {
 static eitp_status save_and_load(const eitp_host *host, const char *directory) {
     eitp_transformer_config config = other_config();
     eitp_context *context = open_context(host, "fp32");
+    eitp_save_config save = eitp_save_config_default();
     eitp_model *model = NULL;
     eitp_status status;
     config.layers = 1;
+    save.dtype = EITP_BF16;
     status = context ? eitp_model_create(context, &config, &model, &error_) : error_.status;
     if (!status)
         status = eitp_model_initialize(model, 1, &error_);
     if (!status)
-        status = eitp_model_save(model, directory, EITP_BF16, -1, NULL, &error_);
+        status = eitp_model_save_with(model, directory, &save, &error_);
     if (!status)
         status = eitp_model_load_weights(model, directory, &error_);
     eitp_model_destroy(model);

@@ -273,7 +273,7 @@ static void shared_weights_cannot_be_changed(void) {
         owner o, b = EITP__ZERO;
         REQUIRE_OK(open_owner(&o, &host, precisions[i], 0, &error_), error_);
         /* In F32 weights are read straight into their memory. */
-        REQUIRE_OK(eitp_model_save(o.model, directory, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp_model_save(o.model, directory, &error_), error_);
         REQUIRE_OK(open_context(&host, precisions[i], &b.context, &error_), error_);
         REQUIRE_OK(eitp_model_share(o.model, b.context, &b.model, &error_), error_);
         check_unchangeable(&b, "is borrowed from another context and cannot be changed");
@@ -431,8 +431,8 @@ static void adapters_are_shared_or_of_ones_own(void) {
     REQUIRE_OK(open_owner(&o, &host, "bf16", 0, &error_), error_);
     REQUIRE_OK(open_context(&host, "bf16", &b.context, &error_), error_);
     REQUIRE_OK(eitp_model_share(o.model, b.context, &b.model, &error_), error_);
-    REQUIRE_OK(eitp_model_save(o.model, directory, EITP_F32, -1, &sums[0], &error_), error_);
-    REQUIRE_OK(eitp_model_save(b.model, second, EITP_F32, -1, &sums[1], &error_), error_);
+    REQUIRE_OK(eitp__model_save(o.model, directory, EITP_F32, -1, &sums[0], NULL, &error_), error_);
+    REQUIRE_OK(eitp__model_save(b.model, second, EITP_F32, -1, &sums[1], NULL, &error_), error_);
     CHECK(sums[0] == sums[1]);
     REQUIRE_OK(eitp_model_add_lora(b.model, &lora, &error_), error_);
     REQUIRE_OK(eitp_model_initialize_lora(b.model, 3, &error_), error_);

@@ -152,7 +152,7 @@ static void a_saved_model_has_the_labels_it_was_trained_for(void) {
         REQUIRE(scratch_make(directory));
         REQUIRE_OK(begin_problem(&e, &v, "bert-base", problem), error_);
         REQUIRE_OK(eitp_trainer_step(e.r.trainer, &report, &error_), error_);
-        REQUIRE_OK(eitp_model_save(e.r.model, directory, EITP_F32, -1, NULL, &error_), error_);
+        REQUIRE_OK(eitp_model_save(e.r.model, directory, &error_), error_);
         end_run(&e.r);
         REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
         REQUIRE_OK(eitp_model_load(context, directory, &loaded, &error_), error_);

@@ -515,7 +515,7 @@ static void files_with_null(void) {
     CHECK(names_null(eitp_model_load(context, NULL, &model, &error_), "directory"));
     CHECK(names_null(eitp_model_load(context, "x", NULL, &error_), "model"));
     CHECK(names_null(eitp_model_load_weights(NULL, "x", &error_), "model"));
-    CHECK(names_null(eitp_model_save(NULL, "x", EITP_F32, -1, NULL, &error_), "model"));
+    CHECK(names_null(eitp_model_save(NULL, "x", &error_), "model"));
     CHECK(names_null(eitp_lora_save(NULL, "x", NULL, NULL, &error_), "model"));
     CHECK(names_null(eitp_lora_load(NULL, "x", NULL, &error_), "model"));
     CHECK(names_null(eitp_lora_config_read(NULL, "x", NULL, &lora, NULL, 0, &error_), "host"));

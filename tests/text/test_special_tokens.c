@@ -170,7 +170,7 @@ static void generation_settings_survive_training_and_resume(void) {
     tokenizer = make_tokenizer();
     file = pack(tokenizer);
     REQUIRE_OK(begin(&r, from, file, NULL), error_);
-    REQUIRE_OK(eitp_model_save(r.model, at("model"), EITP_F32, -1, NULL, &error_), error_);
+    REQUIRE_OK(eitp_model_save(r.model, at("model"), &error_), error_);
     end(&r);
     put("model/generation_config.json", "{\"eos_token_id\": [126, 10], \"top_k\": 7}");
     from.config = from.weights = at("model");

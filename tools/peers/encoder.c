@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
         return fail(save_adapter);
     if (!strcmp(argv[argc - 1], "--merge") && eitp_model_merge_lora(model, &error))
         return fail("merging");
-    if (save && eitp_model_save(model, save, EITP_F32, -1, NULL, &error))
+    if (save && eitp_model_save(model, save, &error))
         return fail(save);
     file = fopen(argv[3], "wb");
     failed = !file || compute(model, file);

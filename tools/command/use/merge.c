@@ -28,7 +28,7 @@ static eitp_status merging_fill(void *user, const char *directory, eitp_error *e
                                       eitp_tokenizer_special(t->tokenizer, EITP_END_OF_TEXT),
                                       eitp_tokenizer_special(t->tokenizer, EITP_PADDING));
     if (!status)
-        status = eitp_model_save(t->model, directory, EITP_F32, -1, NULL, error);
+        status = eitp_model_save(t->model, directory, error);
     return status || !t->tokenizer ? status : eitp_tokenizer_save(t->tokenizer, directory, error);
 }
 
