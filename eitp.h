@@ -132,9 +132,9 @@
  *   locks the directory and finds the checkpoint to resume from. eitp_run_train trains the trainer of step 5 to the end
  *   and reports events to a listener, or to the log. eitp_run_request_stop and eitp_run_request_save may be called from
  *   signal handlers. Destroy the run last. See examples/run.c.
- *   Generate: eitp_generator_create, then alternate eitp_generator_feed and eitp_generator_sample;
- *   eitp_tokenizer_token gives the bytes of a token. Each conversation with a model is a generator. See
- *   examples/generate.c.
+ *   Generate: eitp_generator_create, then eitp_generate_text continues a prompt, and passes the text on in pieces as it
+ *   comes. For tokens, or a conversation, alternate eitp_generator_feed and eitp_generator_sample: each conversation
+ *   with a model is a generator. See examples/generate.c.
  *   Predict: eitp_predictor_config_default, eitp_predictor_create, then eitp_predict with any number of texts gives the
  *   scores of a classifier, or embeddings. eitp_embedding_config_read reads the files of sentence-transformers.
  *   Several threads with one copy of the weights: eitp_model_share gives each a model in a context of its own. See
@@ -394,6 +394,11 @@
  *  eitp_predictor                          A predictor
  *  eitp_text_pair                          A text, or a pair of texts; or for EITP_PREDICT_WORD_SCORES the words of ...
  *  eitp_prediction_report
+ *
+ *   src/task/generate_text.h
+ *  eitp_generate_config                    How a text is generated
+ *  eitp_generate_end                       Why a generated text ended
+ *  eitp_generate_report
  *
  *   src/train/train.h
  *  eitp_term_report                        A loss term of a step
@@ -815,6 +820,11 @@
  *  eitp_predictor_problem                  What a classifier's scores stand for: EITP_PROBLEM_TOKENS for one of ...
  *  eitp_predict                            Computes values[count][width] for `count` texts, in their order; with ...
  *  eitp_predictor_probabilities            Turns scores[count][width] into probabilities, by the problem: their ...
+ *
+ *   src/task/generate_text.h
+ *  eitp_generate_config_default            Up to 64 tokens, drawn as eitp_sampling_default says; no `piece`
+ *  eitp_generate_text                      Generates the text that follows a prompt of `size` bytes, which may be ...
+ *  eitp_generate                           The same from the ids of a prompt, for programs that encode it once for ...
  *
  *   src/train/train.h
  *  eitp_trainer_config_default             Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations ...
@@ -4333,6 +4343,67 @@ EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, cons
 
 EITP_END_DECLARATIONS
 /* <<src/task/predictor.h */
+
+/* >>src/task/generate_text.h */
+/* Generation from text to text: a prompt is encoded and fed, tokens are drawn, and their text is passed on. */
+
+EITP_BEGIN_DECLARATIONS
+
+/* How a text is generated. Start from eitp_generate_config_default(), then set `piece`. */
+typedef struct eitp_generate_config {
+    eitp_sampling sampling; /* `vocabulary` 0: the tokenizer's size */
+    int64_t max_tokens;     /* number of tokens to generate at most, 0 or more */
+    /* Receives the generated text, without the prompt, in pieces of whole characters of UTF-8 as they come; `text` is
+       valid during the call, and size > 0. Any result but 0 ends the text: EITP_GENERATED_STOPPED. */
+    int (*piece)(void *user, const char *text, size_t size);
+    void *user;
+} eitp_generate_config;
+
+/* Up to 64 tokens, drawn as eitp_sampling_default says; no `piece`. */
+EITP_API eitp_generate_config eitp_generate_config_default(void);
+
+/* Why a generated text ended. */
+typedef enum eitp_generate_end {
+    EITP_GENERATED_MAX_TOKENS = 0,  /* it has max_tokens tokens */
+    EITP_GENERATED_END_OF_TEXT = 1, /* the model has drawn the tokenizer's end-of-text */
+    EITP_GENERATED_STOPPED = 2      /* `piece` has ended it */
+} eitp_generate_end;
+
+typedef struct eitp_generate_report {
+    eitp_generate_end end;
+    int64_t prompt_tokens; /* of the prompt, at least 1 */
+    int64_t prompt_cut;    /* tokens at the beginning of the prompt that the model has not seen */
+    int64_t tokens;        /* generated, without end-of-text */
+    int lost_beginning;    /* 1: the cache was full, and the end was generated without the beginning of the text */
+} eitp_generate_report;
+
+/*
+ * Generates the text that follows a prompt of `size` bytes, which may be NULL if size is 0; an empty one is the
+ * tokenizer's end-of-text. The generator is reset first, and may be used again for other texts; its capacity limits how
+ * much of the text the model sees:
+ *   - Of a prompt that is longer the last capacity - 1 tokens are fed.
+ *   - When the cache is full it begins again with the second half of its tokens, as often as necessary.
+ * Bytes that are not valid UTF-8 become U+FFFD, one for each maximal subpart of an ill-formed sequence, and so does a
+ * character that the end of the text leaves incomplete. The text of a token is what it adds after the one before, so
+ * that words of WordPiece have spaces between them. The same seed gives the same text.
+ *
+ * EITP_ERROR_ARGUMENT if an argument or `piece` is NULL, max_tokens is negative, a token is outside the model's
+ * vocabulary, or the prompt is empty and the tokenizer has no end-of-text; EITP_ERROR_INTERRUPTED if
+ * eitp_context_set_poll stops it. Fills in *report, which may be NULL, after a failure too. Allocates the ids of the
+ * prompt and of the cache, and the text of a token, through the tokenizer's host.
+ */
+EITP_API eitp_status eitp_generate_text(eitp_generator *generator, const eitp_tokenizer *tokenizer, const char *prompt,
+                                        size_t size, const eitp_generate_config *config, eitp_generate_report *report,
+                                        eitp_error *error);
+
+/* The same from the ids of a prompt, for programs that encode it once for several texts. `ids` may be NULL if count is
+   0: end-of-text. */
+EITP_API eitp_status eitp_generate(eitp_generator *generator, const eitp_tokenizer *tokenizer, const int32_t *ids,
+                                   size_t count, const eitp_generate_config *config, eitp_generate_report *report,
+                                   eitp_error *error);
+
+EITP_END_DECLARATIONS
+/* <<src/task/generate_text.h */
 
 /* >>src/train/train.h */
 /*
@@ -55183,6 +55254,171 @@ void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *
     }
 }
 /* <<src/task/predict.c */
+
+/* >>src/task/generate_text.c */
+/* Generation from text to text: what is fed, when the cache is full, and the text of each token. */
+
+typedef struct eitp__generation {
+    eitp_generator *generator;
+    const eitp_tokenizer *tokenizer;
+    const eitp_generate_config *config;
+    eitp_sampling sampling;
+    int64_t capacity; /* of the cache */
+    int32_t *ids;     /* [capacity + 1]: the tokens in the cache, and the newest one */
+    int64_t count;
+    char *text; /* of two tokens */
+    size_t text_capacity;
+    eitp__utf8_repair repair;
+    eitp_generate_report report;
+} eitp__generation;
+
+eitp_generate_config eitp_generate_config_default(void) {
+    eitp_generate_config config = EITP__ZERO;
+    config.sampling = eitp_sampling_default();
+    config.max_tokens = 64;
+    return config;
+}
+
+/* ---- Tokens ---- */
+
+/* The largest number of tokens to feed at once, so that there is room for one more. */
+static int64_t eitp__generation_most(const eitp__generation *g) {
+    return g->capacity > 1 ? g->capacity - 1 : 1;
+}
+
+/* Feeds the end of the prompt. */
+static eitp_status eitp__feed_prompt(eitp__generation *g, const int32_t *ids, size_t count, eitp_error *error) {
+    const int32_t end = eitp_tokenizer_end_of_text(g->tokenizer);
+    if (!count && end < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the prompt has no tokens, and the tokenizer no end-of-text to start from");
+    g->report.prompt_tokens = count ? (int64_t)count : 1;
+    g->count = eitp__generation_most(g);
+    if (g->count > g->report.prompt_tokens)
+        g->count = g->report.prompt_tokens;
+    g->report.prompt_cut = g->report.prompt_tokens - g->count;
+    memcpy(g->ids, count ? ids + g->report.prompt_cut : &end, (size_t)g->count * sizeof *g->ids);
+    return eitp_generator_feed(g->generator, g->ids, g->count, error);
+}
+
+/* Feeds the newest token. If the cache is full, it begins again with the last half of its tokens. */
+static eitp_status eitp__feed_newest(eitp__generation *g, eitp_error *error) {
+    int64_t kept = g->capacity / 2;
+    if (eitp_generator_remaining(g->generator) > 0)
+        return eitp_generator_feed(g->generator, g->ids + g->count - 1, 1, error);
+    g->report.lost_beginning = 1;
+    eitp_generator_reset(g->generator);
+    /* Random draws depend on the number of tokens fed, which starts again. */
+    g->sampling.seed += (uint64_t)1 << 32;
+    kept = kept > 1 ? kept : 1;
+    memmove(g->ids, g->ids + g->count - kept, (size_t)kept * sizeof *g->ids);
+    g->count = kept;
+    return eitp_generator_feed(g->generator, g->ids, kept, error);
+}
+
+/* ---- Text ---- */
+
+/* Passes whole characters on. A program that ends the text is no error: the report says so. */
+static eitp_status eitp__generation_pass(void *user, const char *text, size_t size, eitp_error *error) {
+    eitp__generation *g = (eitp__generation *)user;
+    (void)error;
+    if (g->report.end != EITP_GENERATED_STOPPED && g->config->piece(g->config->user, text, size))
+        g->report.end = EITP_GENERATED_STOPPED;
+    return EITP_OK;
+}
+
+/* Adds what a token adds to the text after the newest one: with WordPiece that depends on whether a token is first. */
+static eitp_status eitp__generation_add_text(eitp__generation *g, int32_t token, eitp_error *error) {
+    const int32_t ids[2] = {g->ids[g->count - 1], token};
+    size_t before = 0, size = 0;
+    eitp_status status = eitp_tokenizer_decode(g->tokenizer, ids, 1, NULL, 0, &before, error);
+    if (!status)
+        status = eitp_tokenizer_decode(g->tokenizer, ids, 2, NULL, 0, &size, error);
+    if (!status && !eitp__reserve(&g->tokenizer->host, (void **)&g->text, &g->text_capacity, size, 1))
+        status = eitp__fail_memory(error, size, "the text of a token");
+    if (!status)
+        status = eitp_tokenizer_decode(g->tokenizer, ids, 2, g->text, size, &size, error);
+    return status ? status : eitp__utf8_repair_add(&g->repair, g->text + before, size - before, error);
+}
+
+/* ---- Generating ---- */
+
+static eitp_status eitp__generation_run(eitp__generation *g, eitp_error *error) {
+    const int64_t max_tokens = g->config->max_tokens;
+    eitp_status status = EITP_OK;
+    while (!status && g->report.tokens < max_tokens) {
+        const int32_t token = eitp_generator_sample(g->generator, &g->sampling);
+        if (token == eitp_tokenizer_end_of_text(g->tokenizer)) {
+            g->report.end = EITP_GENERATED_END_OF_TEXT;
+            break;
+        }
+        status = eitp__generation_add_text(g, token, error);
+        if (status)
+            break;
+        g->ids[g->count++] = token;
+        g->report.tokens++;
+        if (g->report.end == EITP_GENERATED_STOPPED)
+            return EITP_OK;
+        if (g->report.tokens < max_tokens)
+            status = eitp__feed_newest(g, error);
+    }
+    return status ? status : eitp__utf8_repair_finish(&g->repair, error);
+}
+
+eitp_status eitp_generate(eitp_generator *generator, const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count,
+                          const eitp_generate_config *config, eitp_generate_report *report, eitp_error *error) {
+    eitp__generation g = EITP__ZERO;
+    eitp_status status;
+    if (report)
+        *report = g.report;
+    if (!generator || !tokenizer || !config || !config->piece || (count && !ids))
+        return eitp__fail_null(error, "eitp_generate",
+                               "generator, tokenizer, ids with a count, config and config.piece");
+    if (config->max_tokens < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_tokens must be at least 0 (got %lld)",
+                          (long long)config->max_tokens);
+    eitp_generator_reset(generator);
+    g.generator = generator;
+    g.tokenizer = tokenizer;
+    g.config = config;
+    g.sampling = config->sampling;
+    if (!g.sampling.vocabulary)
+        g.sampling.vocabulary = eitp_tokenizer_size(tokenizer);
+    g.capacity = eitp_generator_remaining(generator);
+    eitp__utf8_repair_init(&g.repair, eitp__generation_pass, &g);
+    const size_t bytes = ((size_t)g.capacity + 1) * sizeof *g.ids;
+    g.ids = (int32_t *)eitp__allocate(&tokenizer->host, bytes);
+    status = g.ids ? eitp__feed_prompt(&g, ids, count, error) : eitp__fail_memory(error, bytes, "the ids of a text");
+    if (!status)
+        status = eitp__generation_run(&g, error);
+    if (report)
+        *report = g.report;
+    eitp__release(&tokenizer->host, g.ids, bytes);
+    eitp__release(&tokenizer->host, g.text, g.text_capacity);
+    return status;
+}
+
+eitp_status eitp_generate_text(eitp_generator *generator, const eitp_tokenizer *tokenizer, const char *prompt,
+                               size_t size, const eitp_generate_config *config, eitp_generate_report *report,
+                               eitp_error *error) {
+    int32_t *ids = NULL;
+    size_t count = 0, capacity = 0;
+    eitp_status status;
+    if (report)
+        memset(report, 0, sizeof *report);
+    if (!generator || !tokenizer || !config || (size && !prompt))
+        return eitp__fail_null(error, "eitp_generate_text", "generator, tokenizer, prompt with a size, and config");
+    status = eitp_tokenizer_encode(tokenizer, prompt, size, NULL, 0, &count, error);
+    if (!status && !eitp__reserve(&tokenizer->host, (void **)&ids, &capacity, count, sizeof *ids))
+        status = eitp__fail_memory(error, count * sizeof *ids, "the ids of a prompt");
+    if (!status)
+        status = eitp_tokenizer_encode(tokenizer, prompt, size, ids, count, &count, error);
+    if (!status)
+        status = eitp_generate(generator, tokenizer, ids, count, config, report, error);
+    eitp__release(&tokenizer->host, ids, capacity * sizeof *ids);
+    return status;
+}
+/* <<src/task/generate_text.c */
 
 /* >>src/train/batch.c */
 /* The capacity in rows. */

@@ -132,9 +132,9 @@
  *   locks the directory and finds the checkpoint to resume from. eitp_run_train trains the trainer of step 5 to the end
  *   and reports events to a listener, or to the log. eitp_run_request_stop and eitp_run_request_save may be called from
  *   signal handlers. Destroy the run last. See examples/run.c.
- *   Generate: eitp_generator_create, then alternate eitp_generator_feed and eitp_generator_sample;
- *   eitp_tokenizer_token gives the bytes of a token. Each conversation with a model is a generator. See
- *   examples/generate.c.
+ *   Generate: eitp_generator_create, then eitp_generate_text continues a prompt, and passes the text on in pieces as it
+ *   comes. For tokens, or a conversation, alternate eitp_generator_feed and eitp_generator_sample: each conversation
+ *   with a model is a generator. See examples/generate.c.
  *   Predict: eitp_predictor_config_default, eitp_predictor_create, then eitp_predict with any number of texts gives the
  *   scores of a classifier, or embeddings. eitp_embedding_config_read reads the files of sentence-transformers.
  *   Several threads with one copy of the weights: eitp_model_share gives each a model in a context of its own. See

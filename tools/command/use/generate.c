@@ -13,11 +13,10 @@ typedef struct generating {
     option_set options;
     trained_model trained;
     eitp_generator *generator;
-    int32_t *tokens; /* of the prompt, then generated ones */
-    size_t prompt_count, count, capacity;
-    int has_slid; /* the model no longer sees the beginning of the sample's text */
+    int32_t *tokens; /* of the prompt */
+    size_t prompt_count;
+    eitp_generate_report report; /* of the last sample */
     text_buffer prompt;
-    text_buffer bytes;   /* of an incomplete character */
     text_buffer written; /* for --json: the text of a sample */
 } generating;
 
@@ -36,14 +35,6 @@ static eitp_status read_prompt(generating *g, eitp_error *error) {
     return EITP_OK;
 }
 
-static void add_token(generating *g, int32_t token) {
-    if (g->count == g->capacity) {
-        g->capacity = 2 * g->capacity + 64;
-        g->tokens = (int32_t *)command_resize(g->tokens, g->capacity * sizeof *g->tokens);
-    }
-    g->tokens[g->count++] = token;
-}
-
 /* The prompt's tokens; for an empty prompt, end-of-text. */
 static eitp_status encode_prompt(generating *g, eitp_error *error) {
     size_t count = 0;
@@ -55,16 +46,10 @@ static eitp_status encode_prompt(generating *g, eitp_error *error) {
     if (!count && end < 0)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--prompt is required: the tokenizer has no end-of-text to start from");
-    if (!count) {
-        add_token(g, end);
-    } else {
-        g->capacity = g->count = count;
-        g->tokens = (int32_t *)command_allocate(count * sizeof *g->tokens);
-        status = eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, g->prompt.size, g->tokens, count, &count,
-                                       error);
-    }
-    g->prompt_count = g->count;
-    return status;
+    g->prompt_count = count ? count : 1;
+    g->tokens = (int32_t *)command_allocate(g->prompt_count * sizeof *g->tokens);
+    g->tokens[0] = end;
+    return eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, g->prompt.size, g->tokens, count, &count, error);
 }
 
 static eitp_status generating_check(void *user, eitp_error *error) {
@@ -104,109 +89,49 @@ static void emit(generating *g, const char *data, size_t size) {
     output_flush();
 }
 
-/* Writes complete characters; at the end, U+FFFD for an incomplete one. */
-static void emit_characters(generating *g, const char *data, size_t size, int is_end) {
+/* The prompt, with U+FFFD for what is not a character. */
+static void emit_prompt(generating *g) {
     size_t at = 0;
-    text_add(&g->bytes, data, size);
-    while (at < g->bytes.size) {
-        int length = text_utf8_length(g->bytes.data + at, g->bytes.size - at);
-        if (!length && !is_end)
-            break;
+    while (at < g->prompt.size) {
+        const int length = text_utf8_length(g->prompt.data + at, g->prompt.size - at);
         if (length > 0)
-            emit(g, g->bytes.data + at, (size_t)length);
+            emit(g, g->prompt.data + at, (size_t)length);
         else
             emit(g, "\xEF\xBF\xBD", 3);
-        at += length > 0 ? (size_t)length : length < 0 ? (size_t)-length : g->bytes.size - at;
+        at += length > 0 ? (size_t)length : length < 0 ? (size_t)-length : g->prompt.size - at;
     }
-    memmove(g->bytes.data, g->bytes.data + at, g->bytes.size - at);
-    g->bytes.size -= at;
 }
 
 /* ---- Samples ---- */
 
-/* Feeds the last `count` tokens, or as many as leave room for one more. */
-static eitp_status feed_last(generating *g, size_t count, eitp_error *error) {
-    size_t room = (size_t)eitp_generator_remaining(g->generator), most = room > 1 ? room - 1 : 1;
-    if (count > most)
-        count = most;
-    return eitp_generator_feed(g->generator, g->tokens + g->count - count, (int64_t)count, error);
+static int emit_piece(void *user, const char *text, size_t size) {
+    emit((generating *)user, text, size);
+    return !output_flush();
 }
 
-/* Feeds the newest token. If the cache is full, it starts again with the last half of its tokens. */
-static eitp_status feed_next(generating *g, eitp_sampling *sampling, eitp_error *error) {
-    size_t half;
-    if (eitp_generator_remaining(g->generator) > 0)
-        return eitp_generator_feed(g->generator, g->tokens + g->count - 1, 1, error);
-    g->has_slid = 1;
-    eitp_generator_reset(g->generator);
-    half = (size_t)eitp_generator_remaining(g->generator) / 2;
-    /* Random draws depend on the number of tokens fed, which starts again. */
-    sampling->seed += (uint64_t)1 << 32;
-    return feed_last(g, half > 1 ? half : 1, error);
-}
-
-/* Emits what a token adds to the text after the newest one. With WordPiece that depends on whether a token is first. */
-static eitp_status emit_token(generating *g, int32_t token, eitp_error *error) {
-    const eitp_tokenizer *tokenizer = g->trained.tokenizer;
-    const int32_t tokens[] = {g->tokens[g->count - 1], token};
-    size_t before = 0, size = 0;
-    char *text = NULL;
-    eitp_status status = eitp_tokenizer_decode(tokenizer, tokens, 1, NULL, 0, &before, error);
-    if (!status)
-        status = eitp_tokenizer_decode(tokenizer, tokens, 2, NULL, 0, &size, error);
-    if (!status) {
-        text = (char *)command_allocate(size + 1);
-        status = eitp_tokenizer_decode(tokenizer, tokens, 2, text, size, &size, error);
-    }
-    if (!status)
-        emit_characters(g, text + before, size - before, 0);
-    free(text);
-    return status;
-}
-
-static eitp_status generate_sample(generating *g, int64_t number, const char **stop, eitp_error *error) {
+static eitp_status generate_sample(generating *g, int64_t number, eitp_error *error) {
     const option_set *o = &g->options;
-    int64_t most = options_integer(o, OPTION_TOKENS);
-    int32_t end = eitp_tokenizer_end_of_text(g->trained.tokenizer);
-    eitp_sampling sampling = eitp_sampling_default();
-    eitp_status status;
-    sampling.temperature = options_number(o, OPTION_TEMPERATURE);
-    sampling.top_k = (int)options_integer(o, OPTION_TOP_K);
-    sampling.top_p = options_number(o, OPTION_TOP_P);
-    sampling.vocabulary = eitp_tokenizer_size(g->trained.tokenizer);
-    sampling.seed = (uint64_t)options_integer(o, OPTION_SEED) + (uint64_t)number;
-    g->count = g->prompt_count;
-    g->has_slid = 0;
-    eitp_generator_reset(g->generator);
-    *stop = "length";
-    status = feed_last(g, g->count, error);
-    for (int64_t i = 0; i < most && !status && output_flush(); i++) {
-        int32_t token = eitp_generator_sample(g->generator, &sampling);
-        if (token == end) {
-            *stop = "end-of-text";
-            break;
-        }
-        status = emit_token(g, token, error);
-        add_token(g, token);
-        if (!status && i + 1 < most)
-            status = feed_next(g, &sampling, error);
-    }
-    if (!status)
-        emit_characters(g, "", 0, 1);
-    return status;
+    eitp_generate_config config = eitp_generate_config_default();
+    config.sampling.temperature = options_number(o, OPTION_TEMPERATURE);
+    config.sampling.top_k = (int)options_integer(o, OPTION_TOP_K);
+    config.sampling.top_p = options_number(o, OPTION_TOP_P);
+    config.sampling.seed = (uint64_t)options_integer(o, OPTION_SEED) + (uint64_t)number;
+    config.max_tokens = options_integer(o, OPTION_TOKENS);
+    config.piece = emit_piece;
+    config.user = g;
+    return eitp_generate(g->generator, g->trained.tokenizer, g->tokens, g->prompt_count, &config, &g->report, error);
 }
 
-static void print_sample_json(generating *g, int64_t number, const char *stop, double seconds) {
+static void print_sample_json(generating *g, int64_t number, double seconds) {
     text_buffer t = {NULL, 0, 0};
-    int64_t generated = (int64_t)(g->count - g->prompt_count);
     text_format(&t, number ? ", {" : "{");
     text_json_name(&t, "text");
     text_json_string(&t, g->written.data ? g->written.data : "", g->written.size);
-    text_json_member_integer(&t, "tokens", generated);
-    text_json_member_string(&t, "stop", stop);
-    text_json_member_number(&t, "tokens_per_s", seconds > 0 ? (double)generated / seconds : 0);
+    text_json_member_integer(&t, "tokens", g->report.tokens);
+    text_json_member_string(&t, "stop", g->report.end == EITP_GENERATED_END_OF_TEXT ? "end-of-text" : "length");
+    text_json_member_number(&t, "tokens_per_s", seconds > 0 ? (double)g->report.tokens / seconds : 0);
     text_json_name(&t, "lost_beginning");
-    text_format(&t, "%s", g->has_slid ? "true" : "false");
+    text_format(&t, "%s", g->report.lost_beginning ? "true" : "false");
     text_format(&t, "}");
     output_result(t.data, t.size);
     text_release(&t);
@@ -216,7 +141,7 @@ static void print_sample_json(generating *g, int64_t number, const char *stop, d
 static eitp_status generate_samples(generating *g, eitp_error *error) {
     const option_set *o = &g->options;
     int64_t samples = options_integer(o, OPTION_SAMPLES), capacity = eitp_generator_remaining(g->generator);
-    int json = (int)options_integer(o, OPTION_JSON), has_slid = 0;
+    int json = (int)options_integer(o, OPTION_JSON), lost_beginning = 0;
     eitp_status status = EITP_OK;
     if ((int64_t)g->prompt_count >= capacity)
         output_warning("the prompt has %zu tokens, and the model has %lld positions: it sees only the last %lld tokens",
@@ -231,19 +156,18 @@ static eitp_status generate_samples(generating *g, eitp_error *error) {
     }
     for (int64_t i = 0; i < samples && !status && output_flush(); i++) {
         double began = process_time();
-        const char *stop;
         if (!json && options_integer(o, OPTION_ECHO))
-            emit_characters(g, g->prompt.data, g->prompt.size, 1);
-        status = generate_sample(g, i, &stop, error);
-        has_slid |= g->has_slid;
+            emit_prompt(g);
+        status = generate_sample(g, i, error);
+        lost_beginning |= g->report.lost_beginning;
         if (!status && json)
-            print_sample_json(g, i, stop, process_time() - began);
+            print_sample_json(g, i, process_time() - began);
         else if (!status)
             output_result("\n", 1);
     }
     if (!status && json)
         output_result("]}\n", 3);
-    if (!status && has_slid)
+    if (!status && lost_beginning)
         output_warning("the text is longer than the model's %lld positions: its end was generated without its "
                        "beginning; use fewer --tokens or a shorter prompt",
                        (long long)capacity);
@@ -274,7 +198,6 @@ int command_generate(int count, char **arguments) {
     trained_model_close(&g.trained);
     free(g.tokens);
     text_release(&g.prompt);
-    text_release(&g.bytes);
     text_release(&g.written);
     options_release(&g.options);
     return code;

@@ -1,0 +1,348 @@
+/* Generation from text to text, compared with a loop of feeding and sampling. */
+#include "tests/support/faults.h"
+#include "tests/support/trainer_run.h"
+
+enum { MOST = 4096 };
+
+/* What a program gets of a text. */
+typedef struct received {
+    char text[4 * MOST];
+    size_t size;
+    int pieces, stop_after, invalid;
+} received;
+
+typedef struct setting {
+    eitp_context *context;
+    eitp_model *model;
+    eitp_tokenizer *tokenizer;
+    eitp_generator *generator;
+} setting;
+
+static int receive(void *user, const char *text, size_t size) {
+    received *r = (received *)user;
+    r->invalid += !size || eitp__utf8_valid_prefix((const unsigned char *)text, size) != size;
+    if (r->size + size <= sizeof r->text)
+        memcpy(r->text + r->size, text, size);
+    r->size += size;
+    return ++r->pieces == r->stop_after;
+}
+
+/* A small model with random weights over the tokens of the tokenizer, which the setting owns, and 5 more. */
+static eitp_status setting_begin_on(const eitp_host *host, eitp_tokenizer *tokenizer, int64_t capacity, setting *s) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_transformer_config shape = small_model(0);
+    eitp_status status;
+    memset(s, 0, sizeof *s);
+    s->tokenizer = tokenizer;
+    config.host = *host;
+    config.threads = 1;
+    shape.vocabulary = eitp_tokenizer_size(tokenizer) + 5;
+    shape.positions = 64;
+    shape.initializer_range = 0.2; /* so that tokens depend on those before them */
+    status = eitp_context_create(&config, &s->context, &error_);
+    if (!status)
+        status = eitp_model_create(s->context, &shape, &s->model, &error_);
+    if (!status)
+        status = eitp_model_initialize(s->model, 1, &error_);
+    return status ? status : eitp_generator_create(s->model, capacity, &s->generator, &error_);
+}
+
+static eitp_status setting_begin(const eitp_host *host, int64_t capacity, setting *s) {
+    eitp_tokenizer *tokenizer = NULL;
+    eitp_status status = eitp_tokenizer_create_bytes(host, &tokenizer, &error_);
+    memset(s, 0, sizeof *s);
+    return status ? status : setting_begin_on(host, tokenizer, capacity, s);
+}
+
+static void setting_end(setting *s) {
+    eitp_generator_destroy(s->generator);
+    eitp_model_destroy(s->model);
+    eitp_context_destroy(s->context);
+    eitp_tokenizer_destroy(s->tokenizer);
+}
+
+static eitp_generate_config config_of(received *r, uint64_t seed, int64_t max_tokens) {
+    eitp_generate_config config = eitp_generate_config_default();
+    memset(r, 0, sizeof *r);
+    config.sampling.seed = seed;
+    config.max_tokens = max_tokens;
+    config.piece = receive;
+    config.user = r;
+    return config;
+}
+
+/* The tokens that follow a prompt, by feeding and sampling; their number. All must fit in the cache. */
+static int draw(setting *s, const int32_t *ids, size_t count, const eitp_generate_config *config, int32_t *tokens) {
+    eitp_sampling sampling = config->sampling;
+    int drawn = 0;
+    sampling.vocabulary = eitp_tokenizer_size(s->tokenizer);
+    eitp_generator_reset(s->generator);
+    CHECK(!eitp_generator_feed(s->generator, ids, (int64_t)count, &error_));
+    while (drawn < config->max_tokens) {
+        const int32_t token = eitp_generator_sample(s->generator, &sampling);
+        if (token == eitp_tokenizer_end_of_text(s->tokenizer))
+            break;
+        tokens[drawn++] = token;
+        if (drawn < config->max_tokens)
+            CHECK(!eitp_generator_feed(s->generator, &token, 1, &error_));
+    }
+    return drawn;
+}
+
+/* The text of tokens of bytes, with U+FFFD for what is invalid. */
+static eitp_status append(void *user, const char *text, size_t size, eitp_error *error) {
+    (void)error;
+    receive(user, text, size);
+    return EITP_OK;
+}
+
+static void repair(const int32_t *tokens, int count, const eitp_tokenizer *tokenizer, received *r) {
+    eitp__utf8_repair repair;
+    memset(r, 0, sizeof *r);
+    eitp__utf8_repair_init(&repair, append, r);
+    for (int i = 0; i < count; i++) {
+        const char *bytes;
+        size_t size;
+        CHECK(!eitp_tokenizer_token(tokenizer, tokens[i], &bytes, &size, &error_));
+        CHECK(!eitp__utf8_repair_add(&repair, bytes, size, &error_));
+    }
+    CHECK(!eitp__utf8_repair_finish(&repair, &error_));
+}
+
+static int is_same(const received *a, const received *b) {
+    return a->size == b->size && !memcmp(a->text, b->text, a->size);
+}
+
+/* The text is that of the tokens that a loop draws, in whole characters, whatever bytes the model draws. */
+static void text_is_that_of_the_tokens(void) {
+    static received got, wanted;
+    const eitp_host host = eitp_host_default();
+    int replaced = 0;
+    setting s;
+    REQUIRE_OK(setting_begin(&host, 0, &s), error_);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const eitp_generate_config config = config_of(&got, seed, 50);
+        const char prompt[] = "ab";
+        int32_t tokens[50], start[8];
+        size_t start_count = 0;
+        eitp_generate_report report;
+        int count;
+        CHECK(!eitp_tokenizer_encode(s.tokenizer, prompt, 2, start, 8, &start_count, &error_) && start_count == 2);
+        count = draw(&s, start, start_count, &config, tokens);
+        repair(tokens, count, s.tokenizer, &wanted);
+        CHECK(!eitp_generate_text(s.generator, s.tokenizer, prompt, 2, &config, &report, &error_));
+        CHECK_THAT(is_same(&got, &wanted), "seed %d: %zu bytes, not %zu", (int)seed, got.size, wanted.size);
+        CHECK(!got.invalid && report.tokens == count && report.prompt_tokens == 2);
+        CHECK(!report.prompt_cut && !report.lost_beginning);
+        CHECK(report.end == (count < 50 ? EITP_GENERATED_END_OF_TEXT : EITP_GENERATED_MAX_TOKENS));
+        for (size_t i = 0; i + 2 < got.size; i++)
+            replaced += !memcmp(got.text + i, "\xEF\xBF\xBD", 3);
+    }
+    CHECK_THAT(replaced > 100, "%d", replaced);
+    setting_end(&s);
+}
+
+/* End-of-text ends a text and is not part of it; without a limit of probability it comes at some time. */
+static void end_of_text_ends_it(void) {
+    static received got;
+    const eitp_host host = eitp_host_default();
+    eitp_generate_config config = config_of(&got, 3, MOST);
+    eitp_generate_report report;
+    setting s;
+    REQUIRE_OK(setting_begin(&host, 16, &s), error_);
+    config.sampling.temperature = 1000;
+    REQUIRE_OK(eitp_generate_text(s.generator, s.tokenizer, "x", 1, &config, &report, &error_), error_);
+    CHECK_THAT(report.end == EITP_GENERATED_END_OF_TEXT && report.tokens > 16 && report.tokens < MOST, "%d",
+               (int)report.tokens);
+    CHECK(report.lost_beginning && !got.invalid);
+    config.max_tokens = 0;
+    config_of(&got, 3, 0);
+    REQUIRE_OK(eitp_generate_text(s.generator, s.tokenizer, "x", 1, &config, &report, &error_), error_);
+    CHECK(report.end == EITP_GENERATED_MAX_TOKENS && !report.tokens && !got.size);
+    setting_end(&s);
+}
+
+/* A full cache begins again with the last half of its tokens, and other draws. */
+static void a_full_cache_begins_again(void) {
+    static received got, wanted;
+    const eitp_host host = eitp_host_default();
+    enum { CAPACITY = 12, ALL = 40 };
+    const int64_t capacities[] = {CAPACITY, 1, 2, 3};
+    for (size_t c = 0; c < EITP__COUNT(capacities); c++) {
+        const int64_t capacity = capacities[c], half = capacity / 2 > 1 ? capacity / 2 : 1;
+        eitp_generate_config config = config_of(&got, 8, ALL);
+        eitp_generate_report report;
+        eitp_sampling sampling;
+        int32_t ids[ALL + 1] = {5};
+        setting s;
+        config.sampling.vocabulary = 256; /* never end-of-text */
+        sampling = config.sampling;
+        REQUIRE_OK(setting_begin(&host, capacity, &s), error_);
+        REQUIRE_OK(eitp_generator_feed(s.generator, ids, 1, &error_), error_);
+        for (int i = 1; i <= ALL; i++) {
+            ids[i] = eitp_generator_sample(s.generator, &sampling);
+            if (eitp_generator_remaining(s.generator)) {
+                CHECK(!eitp_generator_feed(s.generator, &ids[i], 1, &error_));
+                continue;
+            }
+            eitp_generator_reset(s.generator);
+            sampling.seed += (uint64_t)1 << 32;
+            CHECK(!eitp_generator_feed(s.generator, ids + i + 1 - half, half, &error_));
+        }
+        repair(ids + 1, ALL, s.tokenizer, &wanted);
+        REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, ids, 1, &config, &report, &error_), error_);
+        CHECK_THAT(is_same(&got, &wanted), "capacity %d", (int)capacity);
+        CHECK(report.lost_beginning && report.tokens == ALL);
+        setting_end(&s);
+    }
+}
+
+/* The model sees the end of a prompt that is longer than its cache, as if that were all. */
+static void a_long_prompt_is_cut(void) {
+    static received whole, end;
+    const eitp_host host = eitp_host_default();
+    char prompt[300];
+    eitp_generate_report report;
+    setting s;
+    REQUIRE_OK(setting_begin(&host, 0, &s), error_);
+    for (size_t i = 0; i < sizeof prompt; i++)
+        prompt[i] = (char)('a' + i * i % 23);
+    eitp_generate_config config = config_of(&whole, 1, 30);
+    REQUIRE_OK(eitp_generate_text(s.generator, s.tokenizer, prompt, 300, &config, &report, &error_), error_);
+    CHECK(report.prompt_tokens == 300 && report.prompt_cut == 300 - 63 && report.lost_beginning);
+    config = config_of(&end, 1, 30);
+    REQUIRE_OK(eitp_generate_text(s.generator, s.tokenizer, prompt + 237, 63, &config, &report, &error_), error_);
+    CHECK(is_same(&whole, &end) && report.prompt_tokens == 63 && !report.prompt_cut);
+    setting_end(&s);
+}
+
+/* An empty prompt is end-of-text. A program ends a text by the result of `piece`. */
+static void empty_prompts_and_stopping(void) {
+    static received got, of_end;
+    const eitp_host host = eitp_host_default();
+    const int32_t end = 256;
+    eitp_generate_report report;
+    eitp_generate_config config = config_of(&got, 6, 30);
+    setting s;
+    REQUIRE_OK(setting_begin(&host, 0, &s), error_);
+    REQUIRE_OK(eitp_generate_text(s.generator, s.tokenizer, NULL, 0, &config, &report, &error_), error_);
+    CHECK(report.prompt_tokens == 1);
+    config = config_of(&of_end, 6, 30);
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, &end, 1, &config, NULL, &error_), error_);
+    CHECK(got.size && is_same(&got, &of_end));
+    config = config_of(&of_end, 6, 30);
+    of_end.stop_after = 3;
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, NULL, 0, &config, &report, &error_), error_);
+    CHECK(report.end == EITP_GENERATED_STOPPED && of_end.pieces == 3 && report.tokens < 30);
+    CHECK(of_end.size < got.size && !memcmp(of_end.text, got.text, of_end.size));
+    setting_end(&s);
+}
+
+/* WordPiece: spaces between words, none before what goes on with one, also right after the prompt. */
+static void words_have_spaces(void) {
+    static received got;
+    const eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer = NULL;
+    char directory[512], text[2000];
+    FILE *file;
+    int spaces = 0;
+    setting s;
+    REQUIRE(scratch_make(directory));
+    REQUIRE((file = fopen(scratch_path(directory, "vocab.txt"), "wb")));
+    fputs("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nred\ngreen\n##ish\n##er\n", file);
+    CHECK(!fclose(file));
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &tokenizer, &error_), error_);
+    REQUIRE_OK(setting_begin_on(&host, tokenizer, 0, &s), error_);
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        eitp_generate_config config = config_of(&got, seed, 20);
+        int32_t ids[40];
+        size_t prompt, size;
+        int count;
+        REQUIRE_OK(eitp_tokenizer_encode(tokenizer, "red greenish", 12, ids, 10, &prompt, &error_), error_);
+        count = draw(&s, ids, prompt, &config, ids + prompt);
+        REQUIRE_OK(eitp_tokenizer_decode(tokenizer, ids, prompt + (size_t)count, text, sizeof text, &size, &error_),
+                   error_);
+        REQUIRE_OK(eitp_generate_text(s.generator, tokenizer, "red greenish", 12, &config, NULL, &error_), error_);
+        CHECK_THAT(got.size + 12 == size && !memcmp(got.text, text + 12, got.size), "%.*s: %.*s", (int)size, text,
+                   (int)got.size, got.text);
+        for (size_t i = 0; i < got.size; i++)
+            spaces += got.text[i] == ' ';
+    }
+    CHECK(spaces > 10 && spaces < 100);
+    eitp_generate_config config = config_of(&got, 0, 5);
+    CHECK(eitp_generate_text(s.generator, tokenizer, "", 0, &config, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "no end-of-text"), "%s", error_.message);
+    setting_end(&s);
+    scratch_remove(directory);
+}
+
+static int interrupt(void *user) {
+    (void)user;
+    return 1;
+}
+
+static void what_is_refused(void) {
+    static received got;
+    const eitp_host host = eitp_host_default();
+    const int32_t beyond = 5000;
+    eitp_generate_config config = config_of(&got, 0, -1);
+    eitp_generate_report report;
+    setting s;
+    REQUIRE_OK(setting_begin(&host, 0, &s), error_);
+    CHECK(eitp_generate_text(s.generator, s.tokenizer, "x", 1, &config, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "max_tokens must be at least 0 (got -1)"), "%s", error_.message);
+    config.max_tokens = 5;
+    CHECK(eitp_generate_text(NULL, s.tokenizer, "x", 1, &config, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_generate_text(s.generator, NULL, "x", 1, &config, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_generate_text(s.generator, s.tokenizer, NULL, 1, &config, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_generate_text(s.generator, s.tokenizer, "x", 1, NULL, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_generate(s.generator, s.tokenizer, NULL, 1, &config, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_generate(s.generator, s.tokenizer, &beyond, 1, &config, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "5000"), "%s", error_.message);
+    config.piece = NULL;
+    CHECK(eitp_generate(s.generator, s.tokenizer, NULL, 0, &config, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "piece"), "%s", error_.message);
+    config.piece = receive;
+    eitp_context_set_poll(s.context, interrupt, NULL);
+    CHECK(eitp_generate_text(s.generator, s.tokenizer, "x", 1, &config, &report, &error_) == EITP_ERROR_INTERRUPTED);
+    eitp_context_set_poll(s.context, NULL, NULL);
+    CHECK(report.prompt_tokens == 1 && !report.tokens && !got.pieces);
+    CHECK(!eitp_generate_text(s.generator, s.tokenizer, "x", 1, &config, &report, &error_) && got.pieces);
+    setting_end(&s);
+}
+
+/* Every allocation fails once. */
+static void allocations_fail(void) {
+    static received got;
+    for (long n = 1;; n++) {
+        const eitp_generate_config config = config_of(&got, 2, 10);
+        eitp_status status;
+        setting s;
+        faults f;
+        faults_begin(&f);
+        REQUIRE_OK(setting_begin(&f.host, 0, &s), error_);
+        f.fail_allocation = f.allocations + n;
+        status = eitp_generate_text(s.generator, s.tokenizer, "a prompt", 8, &config, NULL, &error_);
+        CHECK_THAT(status == EITP_OK || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
+        setting_end(&s);
+        if (!faults_end(&f)) {
+            CHECK(!status && n > 3);
+            break;
+        }
+        CHECK(status == EITP_ERROR_MEMORY);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(text_is_that_of_the_tokens),
+        TEST(end_of_text_ends_it),
+        TEST(a_full_cache_begins_again),
+        TEST(a_long_prompt_is_cut),
+        TEST(empty_prompts_and_stopping),
+        TEST(words_have_spaces),
+        TEST(what_is_refused),
+        TEST(allocations_fail),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
