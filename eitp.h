@@ -827,6 +827,7 @@
  *  eitp_generate                           The same from the ids of a prompt, for programs that encode it once for ...
  *
  *   src/train/train.h
+ *  eitp_plateau_config_default             PyTorch's: factor 0.1, patience 10, threshold 1e-4, no cooldown
  *  eitp_trainer_config_default             Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations ...
  *  eitp_trainer_config_set_epochs          Sets last_sample and schedule.steps so that training ends after `epochs` ...
  *  eitp_trainer_create                     Creates a trainer and allocates all memory that its steps and ...
@@ -4459,6 +4460,7 @@ typedef struct eitp_step_report {
  * below best * (1 - threshold), and is then the best. More than `patience` others in a row multiply the rate by
  * `factor`; the count then starts again. The rate never falls below schedule.final, and reductions by less than 1e-8
  * are not made. A loss that is not finite is not an improvement. Evaluations during the warm-up do not count.
+ * Start from eitp_plateau_config_default().
  */
 typedef struct eitp_plateau_config {
     double factor;    /* 0 or more, below 1 */
@@ -4466,6 +4468,9 @@ typedef struct eitp_plateau_config {
     double threshold; /* smallest relative improvement; 0 or more, below 1 */
     int64_t cooldown; /* evaluations after a reduction that are not counted as failures; 0 or more */
 } eitp_plateau_config;
+
+/* PyTorch's: factor 0.1, patience 10, threshold 1e-4, no cooldown. */
+EITP_API eitp_plateau_config eitp_plateau_config_default(void);
 
 /* Start from eitp_trainer_config_default(). The struct is copied; `user` must outlive the trainer. */
 typedef struct eitp_trainer_config {
@@ -57371,6 +57376,10 @@ const eitp_setting *eitp_trainer_settings(size_t *count) {
     if (count)
         *count = EITP__COUNT(eitp__trainer_settings);
     return eitp__trainer_settings;
+}
+
+eitp_plateau_config eitp_plateau_config_default(void) {
+    return eitp_trainer_config_default().plateau;
 }
 
 eitp_trainer_config eitp_trainer_config_default(void) {

@@ -55,6 +55,7 @@ typedef struct eitp_step_report {
  * below best * (1 - threshold), and is then the best. More than `patience` others in a row multiply the rate by
  * `factor`; the count then starts again. The rate never falls below schedule.final, and reductions by less than 1e-8
  * are not made. A loss that is not finite is not an improvement. Evaluations during the warm-up do not count.
+ * Start from eitp_plateau_config_default().
  */
 typedef struct eitp_plateau_config {
     double factor;    /* 0 or more, below 1 */
@@ -62,6 +63,9 @@ typedef struct eitp_plateau_config {
     double threshold; /* smallest relative improvement; 0 or more, below 1 */
     int64_t cooldown; /* evaluations after a reduction that are not counted as failures; 0 or more */
 } eitp_plateau_config;
+
+/* PyTorch's: factor 0.1, patience 10, threshold 1e-4, no cooldown. */
+EITP_API eitp_plateau_config eitp_plateau_config_default(void);
 
 /* Start from eitp_trainer_config_default(). The struct is copied; `user` must outlive the trainer. */
 typedef struct eitp_trainer_config {

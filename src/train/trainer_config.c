@@ -70,6 +70,10 @@ const eitp_setting *eitp_trainer_settings(size_t *count) {
     return eitp__trainer_settings;
 }
 
+eitp_plateau_config eitp_plateau_config_default(void) {
+    return eitp_trainer_config_default().plateau;
+}
+
 eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config = EITP__ZERO;
     config.optimizer_config = eitp_optimizer_config_default();
