@@ -359,7 +359,7 @@ static void every_op_of_gpt2_is_listed(void) {
     eitp_model *model = NULL;
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
-    eitp_plan_config layers = EITP__ZERO;
+    eitp_plan_config layers = eitp_plan_config_default();
     const int64_t rows = 32;
     char *text;
     REQUIRE_OK(eitp_transformer_config_named("tiny", &shape, &error_), error_);
@@ -374,7 +374,7 @@ static void every_op_of_gpt2_is_listed(void) {
     check_lines(graph, NULL);
     check_dot(graph, NULL);
     layers.recompute = EITP_RECOMPUTE_LAYER;
-    REQUIRE_OK(eitp_plan_create_within(graph, &layers, &plan, &error_), error_);
+    REQUIRE_OK(eitp_plan_create_with(graph, &layers, &plan, &error_), error_);
     check_lines(graph, plan);
     check_dot(graph, plan);
     text = listing_of(graph, plan, EITP_GRAPH_TEXT);
@@ -391,14 +391,14 @@ static void steps_add_up(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
-    eitp_plan_config layers = EITP__ZERO;
+    eitp_plan_config layers = eitp_plan_config_default();
     int steps = 0, step, is_first[400] = {0}, is_recomputation = 0;
     char *text;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     transformer t = transformer_make(graph, &tiny_transformer);
     REQUIRE_OK(eitp_accumulate_gradients(eitp_output(t.loss), NULL, &error_), error_);
     layers.recompute = EITP_RECOMPUTE_LAYER;
-    REQUIRE_OK(eitp_plan_create_within(graph, &layers, &plan, &error_), error_);
+    REQUIRE_OK(eitp_plan_create_with(graph, &layers, &plan, &error_), error_);
     const eitp_plan_stats stats = eitp_plan_statistics(plan);
     REQUIRE(stats.recomputed > 0 && stats.nodes < 400);
     text = listing_of(graph, plan, EITP_GRAPH_TEXT);
@@ -422,7 +422,7 @@ static float loss_of(int is_named, eitp_plan_stats *stats) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
-    eitp_plan_config limit = EITP__ZERO;
+    eitp_plan_config limit = eitp_plan_config_default();
     float loss = 0;
     CHECK(!eitp_graph_create(context, &graph, &error_));
     transformer t = transformer_make(graph, &tiny_transformer);
@@ -430,7 +430,7 @@ static float loss_of(int is_named, eitp_plan_stats *stats) {
     for (size_t i = 0; i < graph->tensor_count && is_named; i++)
         CHECK(eitp_tensor_set_name(graph->tensors[i], "a name"));
     limit.memory = EITP_MINIMUM_MEMORY;
-    CHECK(!eitp_plan_create_within(graph, &limit, &plan, &error_));
+    CHECK(!eitp_plan_create_with(graph, &limit, &plan, &error_));
     *stats = eitp_plan_statistics(plan);
     transformer_initialize(context);
     transformer_write(&t, plan, t.config.rows, 1);

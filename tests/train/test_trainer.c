@@ -340,7 +340,7 @@ static void a_plateau_counts_evaluations(void) {
 
 /* With PyTorch's defaults the eleventh evaluation without improvement reduces the rate. */
 static void a_plateau_has_the_defaults_of_pytorch(void) {
-    const eitp_plateau_config config = eitp_trainer_config_default().plateau;
+    const eitp_plateau_config config = eitp_plateau_config_default();
     eitp_schedule schedule = EITP__ZERO;
     eitp__plateau plateau;
     schedule.kind = EITP_SCHEDULE_PLATEAU;
