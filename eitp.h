@@ -63948,11 +63948,11 @@ static const eitp_setting eitp__model_settings[] = {
     EITP__MODEL_SETTING(lora_rank, "lora_rank", INTEGER, 0, 0, 65536, 0,
                         "train LoRA adapters of this rank instead of the weights; 0: train the weights"),
     EITP__MODEL_SETTING(lora_alpha, "lora_alpha", NUMBER, 0, 0, 1e9, EITP_SETTING_OPTIONAL,
-                        "scale the adapters' output by A / rank; 0: twice the rank"),
+                        "scale the adapters' output by A / R; 0: A = 2 R"),
     EITP__MODEL_SETTING(lora_dropout, "lora_dropout", NUMBER, 0, 0, 1, EITP_SETTING_BELOW,
                         "dropout on the adapters' input"),
     EITP__TEXT_SETTING(eitp_model_recipe, , lora_targets, "lora_targets", NULL, REFUSED, "layers that get adapters"),
-    EITP__MODEL_SETTING(lora_rslora, "lora_rslora", FLAG, 0, 0, 1, 0, "scale the adapters' output by A / sqrt(rank)"),
+    EITP__MODEL_SETTING(lora_rslora, "lora_rslora", FLAG, 0, 0, 1, 0, "scale the adapters' output by A / sqrt(R)"),
     EITP__TEXT_SETTING(eitp_model_recipe, , freeze, "freeze", NULL, REFUSED, "parameters to freeze"),
 };
 
@@ -63974,9 +63974,11 @@ static const eitp_setting eitp__data_settings[] = {
     EITP__TEXT_SETTING(eitp_data_recipe, , label_column, "label_column", NULL, REFUSED,
                        "column of tables that has the label"),
     EITP__DATA_SETTING(skip_bad, "on_bad_row", CHOICE, 0, 0, 0, "stop skip",
-                       "whether a row of a table that cannot be read is an error, or is skipped"),
-    EITP__DATA_SETTING(dedup, "dedup", FLAG, 0, 0, 1, NULL,
-                       "leave out rows whose texts repeat those of an earlier one"),
+                       "whether a row of a table that cannot be read ends the run, or is skipped and counted"),
+    EITP__DATA_SETTING(
+        dedup, "dedup", FLAG, 0, 0, 1, NULL,
+        "leave out rows whose texts repeat those of an earlier one, and all of those that occur with different "
+        "labels"),
     EITP__DATA_SETTING(strict_utf8, "strict_utf8", FLAG, 0, 0, 1, NULL,
                        "fail on bytes that are invalid in the encoding instead of replacing them"),
 };

@@ -23,18 +23,18 @@ static eitp_status set_setting(const eitp_setting *setting, const option_value *
     return eitp_setting_set_integer(setting, value->integer, config, error);
 }
 
-static eitp_status set_members(const option_set *o, option_owner owner, void *config, eitp_error *error) {
+static eitp_status set_members(const option_set *o, size_t offset, void *config, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t id = 0; id < option_count() && !status; id++) {
         const option_entry *row = option_of((option_id)id);
-        if (row->setting && row->owner == owner && o->values[id].count)
+        if (row->setting && row->offset == offset && o->values[id].count)
             status = set_setting(row->setting, &o->values[id], config, error);
     }
     return status;
 }
 
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
-    return set_members(o, OWNER_TRAINER, config, error);
+    return set_members(o, offsetof(eitp_recipe, trainer), config, error);
 }
 
 /* ---- Values ---- */
@@ -78,11 +78,12 @@ static eitp_status parse_flag(const option_entry *row, const char *value, option
 /* Compares a value with the library's bounds. */
 static eitp_status check_setting(const option_entry *row, const char *value, const option_value *parsed,
                                  const char *where, eitp_error *error) {
-    owner_config config = option_owner_default(row->owner);
+    eitp_recipe recipe = eitp_recipe_default();
+    void *config = (char *)&recipe + row->offset;
     char bounds[100];
     eitp_status status = *value == '-' && row->kind == KIND_INTEGER
-                             ? eitp_setting_set_integer(row->setting, parsed->integer, &config, error)
-                             : set_setting(row->setting, parsed, &config, error);
+                             ? eitp_setting_set_integer(row->setting, parsed->integer, config, error)
+                             : set_setting(row->setting, parsed, config, error);
     if (!status)
         return EITP_OK;
     eitp_setting_bounds(row->setting, bounds, sizeof bounds);

@@ -60,13 +60,11 @@ static const option_row rows[] = {
      "column of tables that has the second text of a pair (default: none)"},
     {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
      "column of tables that has the label, or a list of labels (default: label; of conll: the last)"},
-    {"on-bad-row", "", KIND_CHOICE, 0, 0, "stop", "stop=error=fail skip=warn", READS_TEXT, 1,
-     "whether a row of a table that cannot be read ends the command, or is skipped and counted"},
-    {"dedup", "deduplicate", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
-     "leave out rows whose texts repeat those of an earlier one, and all of those that occur with different labels"},
+    {"on-bad-row", "", KIND_SETTING, 0, 0, NULL, "stop=error=fail skip=warn", READS_TEXT, 1, ""},
+    {"dedup", "deduplicate", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
-    {"drop-last", "dataloader-drop-last", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
-     "drop the last step where the data fill only a part of it (without: its mean is over the tokens it has)"},
+    {"drop-last", "dataloader-drop-last", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1,
+     " (without: its mean is over the tokens it has)"},
     {"data-workers", "dataloader-num-workers num-workers", KIND_SETTING, 0, 0, NULL, "N|auto",
      OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "; auto: one for every four processors, 1 to 16"},
     {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N",
@@ -101,8 +99,8 @@ static const option_row rows[] = {
      "several if a label is a list or names separated by |"},
     {"mlm-probability", "", KIND_NUMBER, 0.001, 1, "0.15", "P", OPTIONS_TRAIN, 1,
      "with --task mlm, probability of a token to be hidden"},
-    {"whole-words", "whole-word-masking wwm", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
-     "with --task mlm, hide all tokens of a word or none; for tokenizers of WordPiece"},
+    {"whole-words", "whole-word-masking wwm", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1,
+     ", with --task mlm; for tokenizers of WordPiece"},
     {"label-smoothing", "label-smoothing-factor", KIND_NUMBER, 0, 0.999, "0", "X", FITS, 1,
      "with --task classify or tokens, part of each target that is spread over all labels"},
     {"class-weights", "", KIND_TEXT, 0, 0, "none", "WEIGHTS", OPTIONS_TRAIN, 1,
@@ -114,11 +112,11 @@ static const option_row rows[] = {
      "train LoRA adapters of this rank instead of the weights; 0: train the weights"},
     {"lora-alpha", "", KIND_NUMBER, 1e-9, 1e9, NULL, "A", FITS, 1,
      "scale the adapters' output by A / R (default: A = 2 R)"},
-    {"lora-dropout", "", KIND_NUMBER, 0, 0.999, "0", "P", FITS, 1, "dropout on the adapters' input"},
+    {"lora-dropout", "", KIND_SETTING, 0, 0, NULL, "P", FITS, 1, ""},
     {"lora-targets", "lora-target-modules target-modules", KIND_TEXT, 0, 0, NULL, "NAMES", FITS, 1,
      "layers that get adapters, such as c_attn,c_proj,c_fc, all-linear, or h.0.attn.c_attn of one block (default: "
      "PEFT's: c_attn, or query,value)"},
-    {"lora-rslora", "use-rslora", KIND_FLAG, 0, 1, "0", "", FITS, 1, "scale the adapters' output by A / sqrt(R)"},
+    {"lora-rslora", "use-rslora", KIND_SETTING, 0, 0, NULL, "", FITS, 1, ""},
     {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
      "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; as embeddings,layers:6"},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
@@ -293,9 +291,9 @@ static const option_row rows[] = {
 typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
 
 /* Settings that are not options: others determine them. */
-static const char *const derived[] = {"schedule_steps",    "last_sample",          "steps",
-                                      "output_dir",        "eval_every_frac",      "eval_frac",
-                                      "save_every_epochs", "memory_check_seconds", "metrics"};
+static const char *const derived[] = {"schedule_steps",       "last_sample",     "steps",     "output_dir",
+                                      "least_memory",         "eval_every_frac", "eval_frac", "save_every_epochs",
+                                      "memory_check_seconds", "metrics"};
 
 /* ---- Names ---- */
 
@@ -337,34 +335,25 @@ static void fill_from_row(option_entry *filled, const option_row *row) {
     filled->of_run = row->of_run;
 }
 
-owner_config option_owner_default(option_owner owner) {
-    owner_config config;
-    if (owner == OWNER_TRAINER)
-        config.trainer = eitp_trainer_config_default();
-    else
-        config.run = eitp_run_config_default();
-    return config;
-}
-
 /* Takes kind, bounds, choices and, where the row has none, default and help from the library. */
-static void fill_from_setting(option_entry *filled, option_owner owner, const eitp_setting *setting,
-                              const option_row *row) {
-    static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG, KIND_CHOICE, KIND_TEXT};
-    const owner_config defaults = option_owner_default(owner);
+static void fill_from_setting(option_entry *filled, size_t offset, const eitp_setting *setting, const option_row *row) {
+    static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG,
+                                        KIND_CHOICE,  KIND_TEXT,    KIND_LIST};
+    const eitp_recipe defaults = eitp_recipe_default();
     filled->setting = setting;
-    filled->owner = owner;
+    filled->offset = offset;
     filled->kind = kinds[setting->kind];
     filled->spellings = filled->kind == KIND_CHOICE ? filled->words : "";
     filled->words = filled->kind == KIND_CHOICE ? setting->choices : filled->words;
     snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, row->help);
     if (!filled->has_fallback)
-        eitp_setting_format(setting, &defaults, filled->fallback, sizeof filled->fallback);
+        eitp_setting_format(setting, (const char *)&defaults + offset, filled->fallback, sizeof filled->fallback);
     filled->has_fallback = *filled->fallback != 0;
 }
 
 /* Adds a setting without a row: an option of train under its own name, recorded in run.json. */
-static void add_option(option_owner owner, const eitp_setting *setting) {
-    static const char *const arguments[] = {"N", "N", "X", "", "", "TEXT"}; /* of the kinds of settings */
+static void add_option(size_t offset, const eitp_setting *setting) {
+    static const char *const arguments[] = {"N", "N", "X", "", "", "TEXT", "TEXT"}; /* of the kinds of settings */
     const option_row row = {
         setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], OPTIONS_TRAIN, 1, ""};
     option_entry *added = &table[table_size];
@@ -376,7 +365,7 @@ static void add_option(option_owner owner, const eitp_setting *setting) {
     fill_from_row(added, &row);
     for (char *at = added->name; *at; at++)
         *at = *at == '_' ? '-' : *at;
-    fill_from_setting(added, owner, setting, &row);
+    fill_from_setting(added, offset, setting, &row);
 }
 
 /* Adds the library's optimizers in its order, each with its aliases, to the words of the row. */
@@ -444,31 +433,32 @@ static int is_derived(const eitp_setting *setting) {
     return 0;
 }
 
-static void fill_from_owner(option_owner owner, const eitp_setting *settings, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const char *name = settings[i].name;
+/* A row of another kind describes its option by itself: what the command takes is not what the library takes. */
+static void fill_from_group(const eitp_setting_group *group) {
+    for (size_t i = 0; i < group->count; i++) {
+        const eitp_setting *setting = &group->settings[i];
+        const char *name = setting->name;
         size_t k = 0;
-        if (is_derived(&settings[i]))
+        if (is_derived(setting))
             continue;
         while (k < OPTION_COUNT && !option_names_equal(name, rows[k].name, strlen(rows[k].name)))
             k++;
-        if (k < OPTION_COUNT)
-            fill_from_setting(&table[k], owner, &settings[i], &rows[k]);
-        else
-            add_option(owner, &settings[i]);
+        if (k == OPTION_COUNT)
+            add_option(group->offset, setting);
+        else if (rows[k].kind == KIND_SETTING)
+            fill_from_setting(&table[k], group->offset, setting, &rows[k]);
     }
 }
 
 static void fill_table(void) {
-    size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
     for (size_t i = 0; i < OPTION_COUNT; i++)
         fill_from_row(&table[i], &rows[i]);
     table_size = OPTION_COUNT;
     fill_optimizers(&table[OPTION_OPTIMIZER]);
-    fill_from_owner(OWNER_TRAINER, settings, count);
-    settings = eitp_run_settings(&count);
-    fill_from_owner(OWNER_RUN, settings, count);
+    for (size_t i = 0; eitp_recipe_group(i).settings; i++) {
+        const eitp_setting_group group = eitp_recipe_group(i);
+        fill_from_group(&group);
+    }
     add_optimizer_defaults(&table[OPTION_LR], &table[OPTION_WEIGHT_DECAY]);
 }
 

@@ -17,16 +17,6 @@ typedef enum option_kind {
     KIND_SETTING /* a setting of the library: kind, bounds, choices and help are its own */
 } option_kind;
 
-/* The configuration that a setting is a member of. */
-typedef enum option_owner { OWNER_TRAINER, OWNER_RUN, OWNER_COUNT } option_owner;
-
-typedef union owner_config {
-    eitp_trainer_config trainer;
-    eitp_run_config run;
-} owner_config;
-
-owner_config option_owner_default(option_owner owner);
-
 /* An option, filled in from its row and the library's setting. */
 typedef struct option_entry {
     char name[40], fallback[40], help[400];
@@ -37,9 +27,9 @@ typedef struct option_entry {
     const char *aliases;
     unsigned commands;
     int of_run;
-    const eitp_setting *setting; /* of `owner`, or NULL */
-    option_owner owner;
-    const char *spellings; /* further spellings of a setting's choices */
+    const eitp_setting *setting; /* of the library, or NULL */
+    size_t offset;               /* in a recipe, of the struct that the setting is a member of */
+    const char *spellings;       /* further spellings of a setting's choices */
 } option_entry;
 
 /* Options are numbered as in option_id; settings without a row follow. */
