@@ -16,7 +16,7 @@
 
 typedef struct layer {
     const char *folder;
-    const char *sees[9]; /* folders or files, besides the layer itself */
+    const char *sees[10]; /* folders or files, besides the layer itself */
 } layer;
 
 static const layer layers[] = {
@@ -33,7 +33,9 @@ static const layer layers[] = {
     {"src/task/", {"src/model/", "src/optim/", "src/text/", "src/data/", "src/io/", "src/tensor/", "src/base/", NULL}},
     {"src/train/",
      {"src/base/", "src/tensor/", "src/model/", "src/optim/", "src/text/", "src/data/", "src/io/", "src/task/", NULL}},
-    {"src/run/", {"src/", NULL}},
+    {"src/run/",
+     {"src/base/", "src/tensor/", "src/model/", "src/optim/", "src/text/", "src/data/", "src/io/", "src/task/",
+      "src/train/", NULL}},
     {"src/recipe/", {"src/", NULL}},
     {"tools/", {"eitp.h", NULL}},
     {"examples/", {"eitp.h", NULL}},
