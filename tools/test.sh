@@ -88,9 +88,9 @@ scripts() { # the command eitp, prefix of the command of a test, suffix of its n
 }
 
 other_scripts() { # the command eitp
-    files=$(echo tools/*.sh $(find tools/amalgamate tools/command -name '*.[ch]' | sort) | tr ' ' ,)
+    files=$(echo README.md tools/*.sh $(find tools/amalgamate tools/command -name '*.[ch]' | sort) | tr ' ' ,)
     for script in tests/tools/test_*.sh; do
-        echo "$(basename "$script" .sh) $1,$script,$files env EITP=$1 sh $script"
+        echo "$(basename "$script" .sh) $1,$BUILD/libraries,$script,$files env EITP=$1 sh $script"
     done
 }
 
