@@ -37,7 +37,8 @@ static void eitp__list_expression(eitp__listing *out, const eitp__graph_view *vi
 }
 
 static void eitp__list_names(eitp__listing *out, const eitp__graph_view *view, eitp_tensor *first) {
-    const char *separator = ((void)view, "");
+    const char *separator = "";
+    (void)view;
     for (int i = 0; i < eitp__entry_results(first); i++) {
         const char *name = eitp_tensor_name(eitp__entry_result(first, i));
         if (!*name)
