@@ -111,6 +111,8 @@
  *     - kernels for processors other than x86-64: those run the portable C kernels
  *
  * STEP BY STEP, in the order of the calls
+ *   The short way: eitp_recipe_default, then set its members or eitp_recipe_read them from JSON; eitp_training_open,
+ *   eitp_training_run, eitp_training_close. The program at the top of README.md and examples/recipe.c do this.
  *   Train a language model:
  *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. The context owns
  *        the parameters.
@@ -168,7 +170,7 @@
  *   then set what differs. That holds for every eitp_*_config, eitp_sampling, eitp_schedule, eitp_fit, eitp_recipe,
  *   eitp_host and the inputs of attention and blocks. For programs that list or parse options, eitp_trainer_settings
  *   and other functions with that ending return tables of members with names, defaults and bounds. Other structs
- *   (texts, ranges, arrays, and sets of callbacks such as tasks, sources and sinks) begin as {0}.
+ *   (texts, ranges, arrays, and sets of callbacks such as tasks, sources and sinks) start as {0}.
  *   Functions come in pairs: create and destroy for an object in memory, open and close for one that keeps a file open,
  *   load and save for an object with its values, read and write for a file or values alone. `init` fills in a struct of
  *   the program that needs no release; `release` frees what such a struct has. eitp_directory_create and
@@ -381,7 +383,7 @@
  *  eitp_task                               A task: what is trained, and the functions that the trainer calls with ...
  *  eitp_language_config                    Predicting the next token in windows of a token source
  *  eitp_text_windows                       Windows of a token source as samples without labels, each between the ...
- *  eitp_masked_config                      Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805)
+ *  eitp_masked_config                      Predicting masked tokens (Devlin et al., arXiv 1810.04805)
  *  eitp_label_match                        How the labels of samples are those of a model: by their names, as ...
  *  eitp_classification_config              Labels or numbers for whole samples, or labels of tokens, by the ...
  *  eitp_label_result                       The results for one label
@@ -4083,7 +4085,7 @@ EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const ei
 /* The windows as a source, which `windows` must outlive. NULL gives a source without samples. */
 EITP_API eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows);
 
-/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Start from eitp_masked_config_default(), then
+/* Predicting masked tokens (Devlin et al., arXiv 1810.04805). Start from eitp_masked_config_default(), then
    set model and training, and the tokenizer or mask_token. */
 typedef struct eitp_masked_config {
     eitp_model *model;                         /* bidirectional, with EITP_HEAD_LANGUAGE */
@@ -5227,9 +5229,9 @@ EITP_BEGIN_DECLARATIONS
 
 /* What a model is trained for. */
 typedef enum eitp_task_kind {
-    EITP_TASK_AUTO = 0,           /* what the model's head is for; without one, hidden or next tokens */
+    EITP_TASK_AUTO = 0,           /* what the model's head is for; without one, masked or next tokens */
     EITP_TASK_LANGUAGE = 1,       /* the next token */
-    EITP_TASK_MASKED = 2,         /* hidden tokens */
+    EITP_TASK_MASKED = 2,         /* masked tokens */
     EITP_TASK_CLASSIFICATION = 3, /* labels of texts */
     EITP_TASK_TOKENS = 4,         /* labels of their words */
     EITP_TASK_REGRESSION = 5      /* numbers for texts */
@@ -5271,7 +5273,7 @@ typedef struct eitp_task_recipe {
     eitp_task_kind kind;
     int64_t block_size; /* tokens of a sample; 0: the model's positions; negative: 64, or what the tokenizer cuts to */
     eitp_problem problem;      /* of EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
-    double mlm_probability;    /* of EITP_TASK_MASKED: of a token to be hidden */
+    double mlm_probability;    /* with EITP_TASK_MASKED: that a token is masked */
     int whole_words;           /* of EITP_TASK_MASKED: all tokens of a word or none */
     double label_smoothing;    /* see eitp_classification_config */
     const char *class_weights; /* "none", "balanced", or numbers in the order of the labels, separated by commas */
@@ -42822,12 +42824,13 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
     const uint64_t left = held_out < token_count ? token_count - held_out : 0;
     if (left < window || (fraction > 0 && held_out < window)) {
         const double smaller = fraction > 0 && fraction < 0.5 ? fraction : 1 - fraction;
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%llu tokens, %llu of them for validation, are too few for a window of %llu tokens (block "
-                          "size %lld and one more) in each part: at least %.15g tokens are needed; use more text, a "
-                          "smaller block size or another validation fraction",
-                          (unsigned long long)token_count, (unsigned long long)held_out, (unsigned long long)window,
-                          (long long)block_size, fraction > 0 ? ceil((double)window / smaller) + 1 : (double)window);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "%llu tokens, %llu of them for validation, are too few: each part needs a window of %llu tokens "
+            "(block size %lld plus 1), which takes at least %.15g tokens in all; use more text, a "
+            "smaller block size or another validation fraction",
+            (unsigned long long)token_count, (unsigned long long)held_out, (unsigned long long)window,
+            (long long)block_size, fraction > 0 ? ceil((double)window / smaller) + 1 : (double)window);
     }
     const uint64_t trained = fraction > 0 ? (left - 1) / (uint64_t)block_size * (uint64_t)block_size + 1 : token_count;
     training->first = 0;
@@ -52529,8 +52532,8 @@ static eitp_status eitp__check_block_size_of(const eitp_language_config *config,
     return config->block_size >= 1 && config->block_size <= positions
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "block size is %lld; it must be 1 to the model's %lld positions",
-                            (long long)config->block_size, (long long)positions);
+                            "block_size must be from 1 to the model's %lld positions (got %lld)", (long long)positions,
+                            (long long)config->block_size);
 }
 
 eitp_language_config eitp_language_config_default(void) {
@@ -57360,8 +57363,8 @@ static const eitp_setting eitp__trainer_settings[] = {
     EITP__TRAINER_SETTING(max_grad_norm, "max_grad_norm", NUMBER, 0.5, 0, 1e30, 0, LOGGED, NULL,
                           "clip the gradient to this norm; 0: no clipping"),
     EITP__TRAINER_SETTING(spike_threshold, "spike_threshold", NUMBER, 10, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
-                          "deviations above the median of the last steps from which on a loss or gradient norm is a "
-                          "spike; 0: none is"),
+                          "a loss or gradient norm this many deviations above the median of the last steps is a spike; "
+                          "0: never"),
     EITP__TRAINER_SETTING(skip_spikes, "skip_spikes", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
                           "do not apply a step whose gradient norm is a spike"),
     EITP__OPTIMIZER_SETTINGS(eitp_trainer_config, optimizer_config.),
@@ -59580,8 +59583,10 @@ static eitp_status eitp__fail_budget(const char *what, size_t needed, size_t bud
     char texts[2][32];
     eitp_format_bytes(eitp__round_bytes(needed, 1), texts[0], sizeof texts[0]);
     eitp_format_bytes(eitp__round_bytes(budget, 0), texts[1], sizeof texts[1]);
-    return eitp__fail(error, EITP_ERROR_MEMORY, "%s needs %s, which exceeds the budget of %s", what, texts[0],
-                      texts[1]);
+    return eitp__fail(
+        error, EITP_ERROR_MEMORY,
+        "%s needs at least %s, which exceeds the budget of %s; raise it, or use a smaller model or shorter sequences",
+        what, texts[0], texts[1]);
 }
 
 static eitp_status eitp__measure_candidate(void *user, eitp__run_candidate *candidate, eitp_error *error) {
@@ -63987,13 +63992,13 @@ static const eitp_setting eitp__data_settings[] = {
 static const eitp_setting eitp__task_settings[] = {
     EITP__TASK_SETTING(
         kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress",
-        "what to train for: next tokens, hidden tokens, labels of texts, labels of their words, numbers"),
+        "what to train for: next tokens, masked tokens, labels of texts, labels of their words, numbers"),
     EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, NULL,
                        "tokens of a sample; 0: the model's positions; -1: 64, or what the tokenizer cuts texts to"),
     EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, "auto single several",
                        "how many labels a text has"),
     EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, NULL,
-                       "probability of a token to be hidden"),
+                       "probability that a token is masked"),
     EITP__TASK_SETTING(whole_words, "whole_words", FLAG, 0, 0, 1, 0, NULL, "hide all tokens of a word or none"),
     EITP__TASK_SETTING(label_smoothing, "label_smoothing", NUMBER, 0, 0, 1, EITP_SETTING_BELOW, NULL,
                        "part of each target that is spread over all labels"),
@@ -64206,8 +64211,14 @@ static int eitp__recipe_find(const eitp__json *value, eitp__recipe_walk *walk) {
     return 0;
 }
 
-static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expected, eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_FORMAT, "%s must be %s", setting->name, expected);
+/* "lr must be a number (got 'much')" */
+static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expected, const eitp__json *value,
+                                   eitp_error *error) {
+    const int is_list = value->kind == EITP__JSON_ARRAY, is_boolean = value->kind == EITP__JSON_BOOLEAN;
+    const char *quote = value->kind == EITP__JSON_STRING ? "'" : "";
+    const char *got = is_list ? "a list" : is_boolean ? (value->boolean ? "true" : "false") : value->text;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s must be %s (got %s%.40s%s)", setting->name, expected, quote,
+                      got ? got : "null", quote);
 }
 
 /* Settings are C strings, which a zero byte would cut. */
@@ -64225,9 +64236,9 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
         return eitp__fail_memory(error, count * sizeof *texts, "the texts of a recipe");
     for (size_t i = 0; i < count; i++, item = item->next) {
         if (item->kind != EITP__JSON_STRING)
-            return eitp__fail_type(setting, "a string or a list of strings", error);
+            return eitp__fail_type(setting, "a string or a list of strings", item, error);
         if (eitp__has_zero_byte(item))
-            return eitp__fail_type(setting, "strings without zero bytes", error);
+            return eitp__fail_type(setting, "strings without zero bytes", item, error);
         texts[i] = eitp__recipe_keep(host, recipe, item->text, item->text_size);
         if (!texts[i])
             return eitp__fail_memory(error, item->text_size, "a text of a recipe");
@@ -64240,9 +64251,9 @@ static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *se
                                    eitp_recipe *recipe, void *values, eitp_error *error) {
     const char *text;
     if (!value->text)
-        return eitp__fail_type(setting, "a string", error);
+        return eitp__fail_type(setting, "a string", value, error);
     if (eitp__has_zero_byte(value))
-        return eitp__fail_type(setting, "a string without zero bytes", error);
+        return eitp__fail_type(setting, "a string without zero bytes", value, error);
     text = eitp__recipe_keep(host, recipe, value->text, value->text_size);
     return text ? eitp_setting_set_text(setting, text, values, error)
                 : eitp__fail_memory(error, value->text_size, "a text of a recipe");
@@ -64254,7 +64265,7 @@ static eitp_status eitp__read_choice(const eitp_setting *setting, const eitp__js
     const int64_t choice = is_text ? eitp__setting_find_choice(setting, value->text) : -1;
     char bounds[200];
     eitp_setting_bounds(setting, bounds, sizeof bounds);
-    return choice < 0 ? eitp__fail_type(setting, bounds, error)
+    return choice < 0 ? eitp__fail_type(setting, bounds, value, error)
                       : eitp_setting_set_integer(setting, choice, values, error);
 }
 
@@ -64268,7 +64279,7 @@ static eitp_status eitp__read_count(const eitp_setting *setting, const eitp__jso
     errno = 0;
     number = value->kind == EITP__JSON_NUMBER ? strtoull(value->text, &end, 10) : 0;
     if (value->kind != EITP__JSON_NUMBER || *end || errno || value->text[0] == '-')
-        return eitp__fail_type(setting, "a whole number", error);
+        return eitp__fail_type(setting, "a whole number", value, error);
     return eitp_setting_set_unsigned(setting, number, values, error);
 }
 
@@ -64285,10 +64296,10 @@ static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_
         return eitp__read_choice(setting, value, values, error);
     case EITP_SETTING_FLAG:
         return value->kind == EITP__JSON_BOOLEAN ? eitp_setting_set_integer(setting, value->boolean, values, error)
-                                                 : eitp__fail_type(setting, "true or false", error);
+                                                 : eitp__fail_type(setting, "true or false", value, error);
     case EITP_SETTING_NUMBER:
         return value->kind == EITP__JSON_NUMBER ? eitp_setting_set_number(setting, value->number, values, error)
-                                                : eitp__fail_type(setting, "a number", error);
+                                                : eitp__fail_type(setting, "a number", value, error);
     default:
         return eitp__read_count(setting, value, values, error);
     }
@@ -64327,13 +64338,13 @@ eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *
         return status;
     status = eitp__recipe_copy(host, recipe, &read, error);
     if (!status && eitp__json_root(document)->kind != EITP__JSON_OBJECT)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "a recipe is a JSON object");
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "a recipe must be a JSON object");
     else if (!status)
         status = eitp__read_members(host, eitp__json_root(document), &read, error);
     eitp__json_release(document);
     if (status) {
         eitp_recipe_release(&read);
-        return eitp__fail_prefix(error, status, "'%s'", path);
+        return eitp__fail_prefix(error, status, "%s", path);
     }
     eitp_recipe_release(recipe);
     *recipe = read;
@@ -65082,11 +65093,15 @@ EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp_
     eitp_example_source source;
     eitp_example example;
     eitp_table *table = NULL;
-    int is_text, is_end = 0;
+    int is_text, is_end = 0, is_missing = 0;
     eitp_status status = eitp__is_only_text(training, &is_text, error);
     *found = config.label_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
     if (status || is_text)
         return status;
+    for (size_t i = 0; i < config.path_count; i++) {
+        eitp_path_info info = EITP__ZERO;
+        is_missing |= !eitp__path_info(&training->host, config.paths[i], &info, NULL) && info.kind == EITP_PATH_MISSING;
+    }
     status = eitp_table_open(&training->host, &config, &table, error);
     if (!status) {
         source = eitp_table_source(table);
@@ -65095,7 +65110,7 @@ EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp_
     if (!status && !is_end && example.label_count)
         *found = example.words && example.labels_are_list ? EITP__LABELS_OF_WORDS : EITP__LABELS_OF_TEXTS;
     eitp_table_close(table);
-    return eitp__is_of_machine(status) ? status : EITP_OK;
+    return is_missing || eitp__is_of_machine(status) ? status : EITP_OK;
 }
 
 /* ---- Packing ---- */
@@ -65392,8 +65407,9 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     if (size < 0 && training->is_resumed)
         training->rows = training->resumed.rows;
     if (training->rows > positions)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size is %lld; it must be 1 to the model's %lld positions",
-                          (long long)size, (long long)positions);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "block_size must be from 1 to the model's %lld positions (got %lld)", (long long)positions,
+                          (long long)size);
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)
@@ -65430,7 +65446,7 @@ EITP__PRIVATE const eitp__recipe_task *eitp__language_recipe(void) {
 static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *error) {
     if (!training->shape.bidirectional)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' is a %s model, which predicts the next token, not hidden ones; train it with task lm",
+                          "'%s' is a %s model, which cannot predict masked tokens; train it with task lm",
                           eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
     training->shape.head = EITP_HEAD_LANGUAGE;
     return EITP_OK;
@@ -65440,12 +65456,12 @@ static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *e
 static eitp_status eitp__check_mask_token(const eitp_training *training, eitp_error *error) {
     if (!training->tokenizer)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' is a %s model, which learns to predict hidden tokens (task mlm) and has no tokenizer; "
-                          "name one as tokenizer",
+                          "'%s' has no tokenizer, and task mlm, the default of a %s model for data without labels, "
+                          "needs one with a mask token; name one as tokenizer",
                           eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
     if (eitp_tokenizer_special(training->tokenizer, EITP_MASK) < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the tokenizer has no mask token, which hidden tokens become; name one as mask_token in its "
+                          "the tokenizer has no mask token, which task mlm needs; name one as mask_token in its "
                           "tokenizer_config.json");
     return EITP_OK;
 }
@@ -65903,6 +65919,22 @@ static eitp_status eitp__read_stored_config(eitp_training *training, void *user,
                                   &training->stored, error);
 }
 
+/* A resumed run keeps its model, which init must still describe, if it can be read. */
+static eitp_status eitp__compare_named_shape(eitp_training *training, eitp_error *error) {
+    const eitp_transformer_config *was = &training->stored, *is = &training->shape;
+    if (eitp__read_named_shape(training, NULL) ||
+        (is->layers == was->layers && is->heads == was->heads && is->width == was->width &&
+         !strcmp(eitp_architecture_name(is->architecture), eitp_architecture_name(was->architecture))))
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_ARGUMENT,
+        "'%s' has a %s model with %lld layers, %lld heads and width %lld, but init is a %s model with %lld, "
+        "%lld and %lld; set init as it was to resume, or choose another output_dir",
+        eitp__training_checkpoint(training), eitp_architecture_name(was->architecture), (long long)was->layers,
+        (long long)was->heads, (long long)was->width, eitp_architecture_name(is->architecture), (long long)is->layers,
+        (long long)is->heads, (long long)is->width);
+}
+
 static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const eitp_model_recipe *recipe = &training->recipe.model;
@@ -65910,6 +65942,8 @@ static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *
     eitp_status status = checkpoint ? eitp__read_stored_config(training, NULL, error)
                                     : eitp__read_directory(training, recipe->directory, &training->model_directory,
                                                            eitp__read_stored_config, NULL, error);
+    if (!status && checkpoint && recipe->shape)
+        status = eitp__compare_named_shape(training, error);
     training->shape = training->stored;
     for (size_t i = 0; i < EITP__COUNT(asked) && !status && !checkpoint; i++) {
         if (asked[i])
@@ -65963,10 +65997,14 @@ static void eitp__report_dropout(const eitp_training *training) {
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *recipe = &training->recipe.model;
     eitp_status status;
-    if (!training->is_resumed && !recipe->directory == !recipe->shape)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "a recipe needs either model, a directory to start from, or init, a shape with random weights");
+    if (!training->is_resumed && recipe->directory && recipe->shape)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "model and init exclude each other: model starts from the weights of a directory, init from "
+                          "random weights; remove one");
+    if (!training->is_resumed && !recipe->directory && !recipe->shape)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a recipe needs a model: set model to a directory, or init to a shape with random weights, "
+                          "such as tiny");
     if (recipe->lora_rank && !recipe->directory && !training->is_resumed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "lora_rank requires model: adapters are trained on top of existing weights");
@@ -66245,13 +66283,18 @@ static eitp_status eitp__create_planned(const void *user, eitp_context *context,
 }
 
 static eitp_status eitp__find_optimizer(const char *name, eitp_optimizer *optimizer, eitp_error *error) {
+    char names[200];
+    size_t used = 0;
     for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
         if (!strcmp(eitp_optimizer_get((eitp_optimizer)i)->name, name)) {
             *optimizer = (eitp_optimizer)i;
             return EITP_OK;
         }
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer '%s'", name);
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT && used < sizeof names; i++)
+        used +=
+            (size_t)snprintf(names + used, sizeof names - used, ", %s", eitp_optimizer_get((eitp_optimizer)i)->name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer '%s' (choose from auto%s)", name, names);
 }
 
 static int eitp__is_auto(const char *text) {
@@ -66453,6 +66496,9 @@ eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eit
     if (!recipe || !training)
         return eitp__fail_null(error, "eitp_training_open", "recipe and training");
     *training = NULL;
+    if (!run && !recipe->run.directory)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a recipe needs run.directory, where checkpoints are saved (output_dir in JSON)");
     status = eitp__check_recipe(recipe, error);
     if (status)
         return status;
@@ -66713,8 +66759,11 @@ eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, 
     eitp_run_report own = EITP__ZERO;
     eitp_error why;
     int64_t step;
-    eitp_status status = eitp_training_prepare(training, error);
-    while (training && status == EITP_ERROR_FORMAT && training->is_resumed) {
+    eitp_status status;
+    if (!training)
+        return eitp__fail_null(error, "eitp_training_run", "training");
+    status = eitp_training_prepare(training, error);
+    while (status == EITP_ERROR_FORMAT && training->is_resumed) {
         step = training->resumed.step;
         if (eitp_run_recover(training->run, &why) ||
             eitp_checkpoint_read_info(&training->host, eitp_run_checkpoint(training->run), &training->resumed, &why) ||

@@ -111,6 +111,8 @@
  *     - kernels for processors other than x86-64: those run the portable C kernels
  *
  * STEP BY STEP, in the order of the calls
+ *   The short way: eitp_recipe_default, then set its members or eitp_recipe_read them from JSON; eitp_training_open,
+ *   eitp_training_run, eitp_training_close. The program at the top of README.md and examples/recipe.c do this.
  *   Train a language model:
  *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. The context owns
  *        the parameters.
@@ -168,7 +170,7 @@
  *   then set what differs. That holds for every eitp_*_config, eitp_sampling, eitp_schedule, eitp_fit, eitp_recipe,
  *   eitp_host and the inputs of attention and blocks. For programs that list or parse options, eitp_trainer_settings
  *   and other functions with that ending return tables of members with names, defaults and bounds. Other structs
- *   (texts, ranges, arrays, and sets of callbacks such as tasks, sources and sinks) begin as {0}.
+ *   (texts, ranges, arrays, and sets of callbacks such as tasks, sources and sinks) start as {0}.
  *   Functions come in pairs: create and destroy for an object in memory, open and close for one that keeps a file open,
  *   load and save for an object with its values, read and write for a file or values alone. `init` fills in a struct of
  *   the program that needs no release; `release` frees what such a struct has. eitp_directory_create and

@@ -27,12 +27,13 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
     const uint64_t left = held_out < token_count ? token_count - held_out : 0;
     if (left < window || (fraction > 0 && held_out < window)) {
         const double smaller = fraction > 0 && fraction < 0.5 ? fraction : 1 - fraction;
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%llu tokens, %llu of them for validation, are too few for a window of %llu tokens (block "
-                          "size %lld and one more) in each part: at least %.15g tokens are needed; use more text, a "
-                          "smaller block size or another validation fraction",
-                          (unsigned long long)token_count, (unsigned long long)held_out, (unsigned long long)window,
-                          (long long)block_size, fraction > 0 ? ceil((double)window / smaller) + 1 : (double)window);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "%llu tokens, %llu of them for validation, are too few: each part needs a window of %llu tokens "
+            "(block size %lld plus 1), which takes at least %.15g tokens in all; use more text, a "
+            "smaller block size or another validation fraction",
+            (unsigned long long)token_count, (unsigned long long)held_out, (unsigned long long)window,
+            (long long)block_size, fraction > 0 ? ceil((double)window / smaller) + 1 : (double)window);
     }
     const uint64_t trained = fraction > 0 ? (left - 1) / (uint64_t)block_size * (uint64_t)block_size + 1 : token_count;
     training->first = 0;

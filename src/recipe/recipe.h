@@ -12,9 +12,9 @@ EITP_BEGIN_DECLARATIONS
 
 /* What a model is trained for. */
 typedef enum eitp_task_kind {
-    EITP_TASK_AUTO = 0,           /* what the model's head is for; without one, hidden or next tokens */
+    EITP_TASK_AUTO = 0,           /* what the model's head is for; without one, masked or next tokens */
     EITP_TASK_LANGUAGE = 1,       /* the next token */
-    EITP_TASK_MASKED = 2,         /* hidden tokens */
+    EITP_TASK_MASKED = 2,         /* masked tokens */
     EITP_TASK_CLASSIFICATION = 3, /* labels of texts */
     EITP_TASK_TOKENS = 4,         /* labels of their words */
     EITP_TASK_REGRESSION = 5      /* numbers for texts */
@@ -56,7 +56,7 @@ typedef struct eitp_task_recipe {
     eitp_task_kind kind;
     int64_t block_size; /* tokens of a sample; 0: the model's positions; negative: 64, or what the tokenizer cuts to */
     eitp_problem problem;      /* of EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
-    double mlm_probability;    /* of EITP_TASK_MASKED: of a token to be hidden */
+    double mlm_probability;    /* with EITP_TASK_MASKED: that a token is masked */
     int whole_words;           /* of EITP_TASK_MASKED: all tokens of a word or none */
     double label_smoothing;    /* see eitp_classification_config */
     const char *class_weights; /* "none", "balanced", or numbers in the order of the labels, separated by commas */

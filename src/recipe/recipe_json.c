@@ -28,8 +28,14 @@ static int eitp__recipe_find(const eitp__json *value, eitp__recipe_walk *walk) {
     return 0;
 }
 
-static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expected, eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_FORMAT, "%s must be %s", setting->name, expected);
+/* "lr must be a number (got 'much')" */
+static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expected, const eitp__json *value,
+                                   eitp_error *error) {
+    const int is_list = value->kind == EITP__JSON_ARRAY, is_boolean = value->kind == EITP__JSON_BOOLEAN;
+    const char *quote = value->kind == EITP__JSON_STRING ? "'" : "";
+    const char *got = is_list ? "a list" : is_boolean ? (value->boolean ? "true" : "false") : value->text;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s must be %s (got %s%.40s%s)", setting->name, expected, quote,
+                      got ? got : "null", quote);
 }
 
 /* Settings are C strings, which a zero byte would cut. */
@@ -47,9 +53,9 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
         return eitp__fail_memory(error, count * sizeof *texts, "the texts of a recipe");
     for (size_t i = 0; i < count; i++, item = item->next) {
         if (item->kind != EITP__JSON_STRING)
-            return eitp__fail_type(setting, "a string or a list of strings", error);
+            return eitp__fail_type(setting, "a string or a list of strings", item, error);
         if (eitp__has_zero_byte(item))
-            return eitp__fail_type(setting, "strings without zero bytes", error);
+            return eitp__fail_type(setting, "strings without zero bytes", item, error);
         texts[i] = eitp__recipe_keep(host, recipe, item->text, item->text_size);
         if (!texts[i])
             return eitp__fail_memory(error, item->text_size, "a text of a recipe");
@@ -62,9 +68,9 @@ static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *se
                                    eitp_recipe *recipe, void *values, eitp_error *error) {
     const char *text;
     if (!value->text)
-        return eitp__fail_type(setting, "a string", error);
+        return eitp__fail_type(setting, "a string", value, error);
     if (eitp__has_zero_byte(value))
-        return eitp__fail_type(setting, "a string without zero bytes", error);
+        return eitp__fail_type(setting, "a string without zero bytes", value, error);
     text = eitp__recipe_keep(host, recipe, value->text, value->text_size);
     return text ? eitp_setting_set_text(setting, text, values, error)
                 : eitp__fail_memory(error, value->text_size, "a text of a recipe");
@@ -76,7 +82,7 @@ static eitp_status eitp__read_choice(const eitp_setting *setting, const eitp__js
     const int64_t choice = is_text ? eitp__setting_find_choice(setting, value->text) : -1;
     char bounds[200];
     eitp_setting_bounds(setting, bounds, sizeof bounds);
-    return choice < 0 ? eitp__fail_type(setting, bounds, error)
+    return choice < 0 ? eitp__fail_type(setting, bounds, value, error)
                       : eitp_setting_set_integer(setting, choice, values, error);
 }
 
@@ -90,7 +96,7 @@ static eitp_status eitp__read_count(const eitp_setting *setting, const eitp__jso
     errno = 0;
     number = value->kind == EITP__JSON_NUMBER ? strtoull(value->text, &end, 10) : 0;
     if (value->kind != EITP__JSON_NUMBER || *end || errno || value->text[0] == '-')
-        return eitp__fail_type(setting, "a whole number", error);
+        return eitp__fail_type(setting, "a whole number", value, error);
     return eitp_setting_set_unsigned(setting, number, values, error);
 }
 
@@ -107,10 +113,10 @@ static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_
         return eitp__read_choice(setting, value, values, error);
     case EITP_SETTING_FLAG:
         return value->kind == EITP__JSON_BOOLEAN ? eitp_setting_set_integer(setting, value->boolean, values, error)
-                                                 : eitp__fail_type(setting, "true or false", error);
+                                                 : eitp__fail_type(setting, "true or false", value, error);
     case EITP_SETTING_NUMBER:
         return value->kind == EITP__JSON_NUMBER ? eitp_setting_set_number(setting, value->number, values, error)
-                                                : eitp__fail_type(setting, "a number", error);
+                                                : eitp__fail_type(setting, "a number", value, error);
     default:
         return eitp__read_count(setting, value, values, error);
     }
@@ -149,13 +155,13 @@ eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *
         return status;
     status = eitp__recipe_copy(host, recipe, &read, error);
     if (!status && eitp__json_root(document)->kind != EITP__JSON_OBJECT)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "a recipe is a JSON object");
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "a recipe must be a JSON object");
     else if (!status)
         status = eitp__read_members(host, eitp__json_root(document), &read, error);
     eitp__json_release(document);
     if (status) {
         eitp_recipe_release(&read);
-        return eitp__fail_prefix(error, status, "'%s'", path);
+        return eitp__fail_prefix(error, status, "%s", path);
     }
     eitp_recipe_release(recipe);
     *recipe = read;

@@ -82,8 +82,9 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     if (size < 0 && training->is_resumed)
         training->rows = training->resumed.rows;
     if (training->rows > positions)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size is %lld; it must be 1 to the model's %lld positions",
-                          (long long)size, (long long)positions);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "block_size must be from 1 to the model's %lld positions (got %lld)", (long long)positions,
+                          (long long)size);
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)
@@ -120,7 +121,7 @@ EITP__PRIVATE const eitp__recipe_task *eitp__language_recipe(void) {
 static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *error) {
     if (!training->shape.bidirectional)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' is a %s model, which predicts the next token, not hidden ones; train it with task lm",
+                          "'%s' is a %s model, which cannot predict masked tokens; train it with task lm",
                           eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
     training->shape.head = EITP_HEAD_LANGUAGE;
     return EITP_OK;
@@ -130,12 +131,12 @@ static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *e
 static eitp_status eitp__check_mask_token(const eitp_training *training, eitp_error *error) {
     if (!training->tokenizer)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' is a %s model, which learns to predict hidden tokens (task mlm) and has no tokenizer; "
-                          "name one as tokenizer",
+                          "'%s' has no tokenizer, and task mlm, the default of a %s model for data without labels, "
+                          "needs one with a mask token; name one as tokenizer",
                           eitp__training_source(training), eitp_architecture_name(training->shape.architecture));
     if (eitp_tokenizer_special(training->tokenizer, EITP_MASK) < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the tokenizer has no mask token, which hidden tokens become; name one as mask_token in its "
+                          "the tokenizer has no mask token, which task mlm needs; name one as mask_token in its "
                           "tokenizer_config.json");
     return EITP_OK;
 }

@@ -34,6 +34,22 @@ static eitp_status eitp__read_stored_config(eitp_training *training, void *user,
                                   &training->stored, error);
 }
 
+/* A resumed run keeps its model, which init must still describe, if it can be read. */
+static eitp_status eitp__compare_named_shape(eitp_training *training, eitp_error *error) {
+    const eitp_transformer_config *was = &training->stored, *is = &training->shape;
+    if (eitp__read_named_shape(training, NULL) ||
+        (is->layers == was->layers && is->heads == was->heads && is->width == was->width &&
+         !strcmp(eitp_architecture_name(is->architecture), eitp_architecture_name(was->architecture))))
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_ARGUMENT,
+        "'%s' has a %s model with %lld layers, %lld heads and width %lld, but init is a %s model with %lld, "
+        "%lld and %lld; set init as it was to resume, or choose another output_dir",
+        eitp__training_checkpoint(training), eitp_architecture_name(was->architecture), (long long)was->layers,
+        (long long)was->heads, (long long)was->width, eitp_architecture_name(is->architecture), (long long)is->layers,
+        (long long)is->heads, (long long)is->width);
+}
+
 static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const eitp_model_recipe *recipe = &training->recipe.model;
@@ -41,6 +57,8 @@ static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *
     eitp_status status = checkpoint ? eitp__read_stored_config(training, NULL, error)
                                     : eitp__read_directory(training, recipe->directory, &training->model_directory,
                                                            eitp__read_stored_config, NULL, error);
+    if (!status && checkpoint && recipe->shape)
+        status = eitp__compare_named_shape(training, error);
     training->shape = training->stored;
     for (size_t i = 0; i < EITP__COUNT(asked) && !status && !checkpoint; i++) {
         if (asked[i])
@@ -94,10 +112,14 @@ static void eitp__report_dropout(const eitp_training *training) {
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *recipe = &training->recipe.model;
     eitp_status status;
-    if (!training->is_resumed && !recipe->directory == !recipe->shape)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "a recipe needs either model, a directory to start from, or init, a shape with random weights");
+    if (!training->is_resumed && recipe->directory && recipe->shape)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "model and init exclude each other: model starts from the weights of a directory, init from "
+                          "random weights; remove one");
+    if (!training->is_resumed && !recipe->directory && !recipe->shape)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a recipe needs a model: set model to a directory, or init to a shape with random weights, "
+                          "such as tiny");
     if (recipe->lora_rank && !recipe->directory && !training->is_resumed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "lora_rank requires model: adapters are trained on top of existing weights");

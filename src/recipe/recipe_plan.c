@@ -52,13 +52,18 @@ static eitp_status eitp__create_planned(const void *user, eitp_context *context,
 }
 
 static eitp_status eitp__find_optimizer(const char *name, eitp_optimizer *optimizer, eitp_error *error) {
+    char names[200];
+    size_t used = 0;
     for (int i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
         if (!strcmp(eitp_optimizer_get((eitp_optimizer)i)->name, name)) {
             *optimizer = (eitp_optimizer)i;
             return EITP_OK;
         }
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer '%s'", name);
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT && used < sizeof names; i++)
+        used +=
+            (size_t)snprintf(names + used, sizeof names - used, ", %s", eitp_optimizer_get((eitp_optimizer)i)->name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer '%s' (choose from auto%s)", name, names);
 }
 
 static int eitp__is_auto(const char *text) {

@@ -87,11 +87,15 @@ EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp_
     eitp_example_source source;
     eitp_example example;
     eitp_table *table = NULL;
-    int is_text, is_end = 0;
+    int is_text, is_end = 0, is_missing = 0;
     eitp_status status = eitp__is_only_text(training, &is_text, error);
     *found = config.label_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
     if (status || is_text)
         return status;
+    for (size_t i = 0; i < config.path_count; i++) {
+        eitp_path_info info = EITP__ZERO;
+        is_missing |= !eitp__path_info(&training->host, config.paths[i], &info, NULL) && info.kind == EITP_PATH_MISSING;
+    }
     status = eitp_table_open(&training->host, &config, &table, error);
     if (!status) {
         source = eitp_table_source(table);
@@ -100,7 +104,7 @@ EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp_
     if (!status && !is_end && example.label_count)
         *found = example.words && example.labels_are_list ? EITP__LABELS_OF_WORDS : EITP__LABELS_OF_TEXTS;
     eitp_table_close(table);
-    return eitp__is_of_machine(status) ? status : EITP_OK;
+    return is_missing || eitp__is_of_machine(status) ? status : EITP_OK;
 }
 
 /* ---- Packing ---- */

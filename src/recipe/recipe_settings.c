@@ -80,13 +80,13 @@ static const eitp_setting eitp__data_settings[] = {
 static const eitp_setting eitp__task_settings[] = {
     EITP__TASK_SETTING(
         kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress",
-        "what to train for: next tokens, hidden tokens, labels of texts, labels of their words, numbers"),
+        "what to train for: next tokens, masked tokens, labels of texts, labels of their words, numbers"),
     EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, NULL,
                        "tokens of a sample; 0: the model's positions; -1: 64, or what the tokenizer cuts texts to"),
     EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, "auto single several",
                        "how many labels a text has"),
     EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, NULL,
-                       "probability of a token to be hidden"),
+                       "probability that a token is masked"),
     EITP__TASK_SETTING(whole_words, "whole_words", FLAG, 0, 0, 1, 0, NULL, "hide all tokens of a word or none"),
     EITP__TASK_SETTING(label_smoothing, "label_smoothing", NUMBER, 0, 0, 1, EITP_SETTING_BELOW, NULL,
                        "part of each target that is spread over all labels"),

@@ -105,6 +105,9 @@ eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eit
     if (!recipe || !training)
         return eitp__fail_null(error, "eitp_training_open", "recipe and training");
     *training = NULL;
+    if (!run && !recipe->run.directory)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a recipe needs run.directory, where checkpoints are saved (output_dir in JSON)");
     status = eitp__check_recipe(recipe, error);
     if (status)
         return status;
@@ -365,8 +368,11 @@ eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, 
     eitp_run_report own = EITP__ZERO;
     eitp_error why;
     int64_t step;
-    eitp_status status = eitp_training_prepare(training, error);
-    while (training && status == EITP_ERROR_FORMAT && training->is_resumed) {
+    eitp_status status;
+    if (!training)
+        return eitp__fail_null(error, "eitp_training_run", "training");
+    status = eitp_training_prepare(training, error);
+    while (status == EITP_ERROR_FORMAT && training->is_resumed) {
         step = training->resumed.step;
         if (eitp_run_recover(training->run, &why) ||
             eitp_checkpoint_read_info(&training->host, eitp_run_checkpoint(training->run), &training->resumed, &why) ||

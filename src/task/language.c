@@ -83,8 +83,8 @@ static eitp_status eitp__check_block_size_of(const eitp_language_config *config,
     return config->block_size >= 1 && config->block_size <= positions
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "block size is %lld; it must be 1 to the model's %lld positions",
-                            (long long)config->block_size, (long long)positions);
+                            "block_size must be from 1 to the model's %lld positions (got %lld)", (long long)positions,
+                            (long long)config->block_size);
 }
 
 eitp_language_config eitp_language_config_default(void) {

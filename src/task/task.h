@@ -260,7 +260,7 @@ EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const ei
 /* The windows as a source, which `windows` must outlive. NULL gives a source without samples. */
 EITP_API eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows);
 
-/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Start from eitp_masked_config_default(), then
+/* Predicting masked tokens (Devlin et al., arXiv 1810.04805). Start from eitp_masked_config_default(), then
    set model and training, and the tokenizer or mask_token. */
 typedef struct eitp_masked_config {
     eitp_model *model;                         /* bidirectional, with EITP_HEAD_LANGUAGE */

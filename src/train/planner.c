@@ -190,8 +190,10 @@ static eitp_status eitp__fail_budget(const char *what, size_t needed, size_t bud
     char texts[2][32];
     eitp_format_bytes(eitp__round_bytes(needed, 1), texts[0], sizeof texts[0]);
     eitp_format_bytes(eitp__round_bytes(budget, 0), texts[1], sizeof texts[1]);
-    return eitp__fail(error, EITP_ERROR_MEMORY, "%s needs %s, which exceeds the budget of %s", what, texts[0],
-                      texts[1]);
+    return eitp__fail(
+        error, EITP_ERROR_MEMORY,
+        "%s needs at least %s, which exceeds the budget of %s; raise it, or use a smaller model or shorter sequences",
+        what, texts[0], texts[1]);
 }
 
 static eitp_status eitp__measure_candidate(void *user, eitp__run_candidate *candidate, eitp_error *error) {

@@ -51,8 +51,8 @@ static const eitp_setting eitp__trainer_settings[] = {
     EITP__TRAINER_SETTING(max_grad_norm, "max_grad_norm", NUMBER, 0.5, 0, 1e30, 0, LOGGED, NULL,
                           "clip the gradient to this norm; 0: no clipping"),
     EITP__TRAINER_SETTING(spike_threshold, "spike_threshold", NUMBER, 10, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
-                          "deviations above the median of the last steps from which on a loss or gradient norm is a "
-                          "spike; 0: none is"),
+                          "a loss or gradient norm this many deviations above the median of the last steps is a spike; "
+                          "0: never"),
     EITP__TRAINER_SETTING(skip_spikes, "skip_spikes", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
                           "do not apply a step whose gradient norm is a spike"),
     EITP__OPTIMIZER_SETTINGS(eitp_trainer_config, optimizer_config.),

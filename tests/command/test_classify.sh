@@ -282,9 +282,9 @@ lowered "block-size 32 instead of 100" eval --model lowered_mlm --data long.csv 
 lowered "block-size 32 instead of 100" predict --model lowered --data long.csv --block-size 100
 lowered "block-size 32 instead of 100" embed --model lowered --data long.csv --block-size 100
 lowered "block-size 32 instead of 100" plan --init shape.json --task classify --block-size 100
-refuses 1 "block-size is 100; it must be 1 to the model's 32 positions" train $long --task mlm --data text.txt --block-size 100 --output-dir gone $options
-refuses 1 "block-size is 100; it must be 1 to the model's 32 positions" eval --model lowered_mlm --data text.txt --block-size 100 $options
-refuses 1 "block-size is 100; it must be 1 to the model's 32 positions" bench step --model shape.json --task classify --block-size 100 $options
+refuses 1 "block-size must be from 1 to the model's 32 positions (got 100)" train $long --task mlm --data text.txt --block-size 100 --output-dir gone $options
+refuses 1 "block-size must be from 1 to the model's 32 positions (got 100)" eval --model lowered_mlm --data text.txt --block-size 100 $options
+refuses 1 "block-size must be from 1 to the model's 32 positions (got 100)" bench step --model shape.json --task classify --block-size 100 $options
 sed 's/"max_position_embeddings": 32/"max_position_embeddings": 128/' shape.json >wide.json
 printed() { # expected values of block-size, batch-size and grad-accum, arguments
     wanted=$1
@@ -311,8 +311,8 @@ rm -f plain/manifest.json plain/trainer_state.json plain/run.json
 exits 0 "eval of a model directory" eval --model plain --data train.csv --json $options
 check "does not cut texts that fit" grep -q '"block_size": 128' out
 exits 0 "help train" help train
-check "has both batch sizes" grep -q 'sequences per micro-batch (default: 1; of --task classify, tokens and regress: 16)$' out
-check "and accumulations" grep -q 'micro-batches per step (default: 4; of --task classify, tokens and regress: 1)$' out
+check "has both batch sizes" grep -q 'sequences per micro-batch (default: 1; 16 with --task classify, tokens or regress)$' out
+check "and accumulations" grep -q 'micro-batches per step (default: 4; 1 with --task classify, tokens or regress)$' out
 
 # ---- What is refused ----
 

@@ -18,7 +18,7 @@ exits 0 "help of a command" help train
 check "help: learning rates" grep -q \
     '(default: 5e-5 with --model, 3e-4 with --init or --lora-rank; sgd: 0.02 and 0.1)$' out
 check "help: weight decay" grep -q '(default: 0.01; sgd: 0)$' out
-check "help: optimizers" grep -q -- '^ *--optimizer auto|adamw|adamw8|adamw8-sr|factored|sgd ' out
+check "help: optimizers" grep -q -- '^ *--optimizer auto|adamw|adamw8|adamw8-sr|factored|sgd *$' out
 check "help: --log-every leaves the records alone" sh -c 'tr "\n" " " <out | tr -s " " | grep -q -e "--log-every [^-]*; metrics.jsonl has every step"'
 tr '\n' ' ' <out | tr -s ' ' >words
 refuses 1 "no model shape named 'gpt5'" plan --init gpt5
@@ -126,7 +126,7 @@ echo '{"memory_budget": "much"}' >size.json
 refuses 1 "size.json:1: memory-budget must be a number of bytes, .* (got 'much')" train --config size.json
 for size in '' ' ' B M iB 1i 1m 1g 1b 1MBB 1MiM 1kB1 1KIB 1E 1P 1e9 1.5 1.5B 1. 1.M .5G 1.5.5G 1,5G 0x10 -1 -1G +1G ' 1G' \
     '1 G' '1G ' 0.0001k inf nan auto 90%; do
-    refuses 1 "--memory-budget must .* unit, as 900M, 1.5G or 512Mi (got '$size')\|--memory-budget must not be empty" train --memory-budget "$size" \
+    refuses 1 "--memory-budget must .* unit, such as 900M, 1.5G or 512Mi (got '$size')\|--memory-budget must not be empty" train --memory-budget "$size" \
         --data text.txt --init tiny.json --output-dir gone
 done
 for size in 9007199254740993000 99999T 18446744073709551616 1"$(printf '%0400d' 0)"; do

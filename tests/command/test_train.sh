@@ -101,9 +101,9 @@ on_terminal() { # options: what a terminal shows, in the file screen, of a run t
 }
 if script -qec true /dev/null >/dev/null 2>&1; then
     on_terminal
-    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: --block-size is 65" screen
+    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: --block-size must be from 1" screen
     on_terminal -q
-    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: --block-size is 65" screen'
+    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: --block-size must be from 1" screen'
     rm -rf gone
     for columns in 50 60 80; do
         script -qec "stty cols $columns; '$eitp' $train --steps 3 --output-dir shown" /dev/null >screen 2>&1 </dev/null

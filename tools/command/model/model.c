@@ -228,6 +228,7 @@ int64_t model_block_size(const option_set *o, const char *directory, int64_t pos
 eitp_status model_check_block_size(const option_set *o, int64_t positions, eitp_error *error) {
     if (options_integer(o, OPTION_BLOCK_SIZE) <= positions)
         return EITP_OK;
-    return command_fail(error, EITP_ERROR_ARGUMENT, "--block-size is %lld; it must be 1 to the model's %lld positions",
-                        (long long)options_integer(o, OPTION_BLOCK_SIZE), (long long)positions);
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "--block-size must be from 1 to the model's %lld positions (got %lld)", (long long)positions,
+                        (long long)options_integer(o, OPTION_BLOCK_SIZE));
 }

@@ -393,13 +393,13 @@ static void indent_line(help_column *h) {
     h->used = h->indent;
 }
 
-/* Begins with the left column, which on a narrow terminal has a line of its own. */
+/* Begins with the left column, which has a line of its own on a narrow terminal, or if it is too long. */
 static void begin_help(help_column *h, const char *left) {
     const size_t before = h->t->size;
     h->indent = h->columns && h->columns < 70 ? 6 : 35;
     text_format(h->t, "  %-*s", (int)h->indent - 3, left);
     h->used = h->t->size - before;
-    if (*left && h->indent == 6)
+    if (*left && (h->indent == 6 || strlen(left) > h->indent - 3))
         indent_line(h);
 }
 

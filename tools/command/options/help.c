@@ -15,7 +15,7 @@ static const struct {
     {OPTION_DATA, OPTIONS_EVAL,
      "text files, tables, directories of them, - for standard input, or one token file; may be repeated (required "
      "without --split)"},
-    {OPTION_DATA, OPTIONS_PLAN, "data of the run, whose tokenizer decides on the vocabulary of an --init model"},
+    {OPTION_DATA, OPTIONS_PLAN, "data of the run, whose tokenizer determines the vocabulary of an --init model"},
     {OPTION_DATA, OPTIONS_CHECK_SYSTEM, "data of the command that is printed (default: a text of this directory)"},
     {OPTION_MODEL, OPTIONS_CHECK_SYSTEM,
      "check this model directory, output directory or shape, and print its command"},
@@ -37,7 +37,7 @@ static const struct {
      "config.json (default: gpt2)"},
     {OPTION_MODEL, OPTIONS_MERGE, "directory of the base model (default: the one that the adapters name)"},
     {OPTION_VOCAB_SIZE, TRAINS,
-     "tokens in the vocabulary of an --init model (default: the tokenizer's; of a config.json its own)"},
+     "tokens in the vocabulary of an --init model (default: the tokenizer's; with a config.json its own)"},
     {OPTION_VOCAB_SIZE, OPTIONS_TOKENIZER_TRAIN, "tokens in the vocabulary (default: 50257)"},
     {OPTION_TOKENIZER, TRAINS | OPTIONS_EVAL, "tokenizer.json, or its directory (default: the model's, else bytes)"},
     {OPTION_TOKENIZER, OPTIONS_GENERATE | PREDICTS, "tokenizer.json, or its directory (default: the model's)"},
@@ -54,20 +54,19 @@ static const struct {
     {OPTION_OUTPUT_DIR, OPTIONS_MERGE, "directory of the merged model (required)"},
     {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},
     {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
-    {OPTION_BATCH_SIZE, TRAINS, "sequences per micro-batch (default: 1; of --task classify, tokens and regress: 16)"},
+    {OPTION_BATCH_SIZE, TRAINS, "sequences per micro-batch (default: 1; 16 with --task classify, tokens or regress)"},
     {OPTION_BATCH_SIZE, OPTIONS_EVAL, "sequences to evaluate at a time"},
-    {OPTION_GRAD_ACCUM, TRAINS, "micro-batches per step (default: 4; of --task classify, tokens and regress: 1)"},
+    {OPTION_GRAD_ACCUM, TRAINS, "micro-batches per step (default: 4; 1 with --task classify, tokens or regress)"},
     {OPTION_BLOCK_SIZE, OPTIONS_TOKENIZER_ENCODE,
      "with --special-tokens: cut the sequence to N tokens; 0: do not cut (default: the tokenizer's)"},
     {OPTION_BLOCK_SIZE, TRAINS,
-     "tokens in a sequence (default: 64, or the model's positions if fewer; of rows and labelled texts, which are cut "
-     "there, the tokenizer's, else the positions); 0: the model's positions"},
+     "tokens in a sequence (default: 64, or the model's positions if fewer; rows and labelled texts are cut to it: "
+     "default the tokenizer's longest sequence, else the positions); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_BENCH_STEP,
      "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_EVAL,
-     "tokens in a sequence (default: the checkpoint's; else 64, or of rows and labelled texts the tokenizer's, else "
-     "the "
-     "model's positions); 0: the model's positions"},
+     "tokens in a sequence (default: the checkpoint's; else 64; for rows and labelled texts the tokenizer's longest "
+     "sequence, else the model's positions); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, PREDICTS,
      "tokens at which a sequence is cut (default: the tokenizer's); 0: the model's positions"},
     {OPTION_TEXT, PREDICTS, "one text, instead of --data"},
@@ -77,7 +76,8 @@ static const struct {
     {OPTION_OUTPUT, OPTIONS_PACK, "token file to write (required)"},
     {OPTION_COMPARE, OPTIONS_BENCH_KERNELS, "output of an earlier --json, to compare with"},
     {OPTION_COMPARE, OPTIONS_BENCH_STEP,
-     "output of an earlier --json, to compare with; or several files of options, to measure in turn: --compare A B, or "
+     "output of an earlier --json, to compare with; or several files of options, to measure alternately: --compare A "
+     "B, or "
      "--compare A --compare B"},
     {OPTION_COMPARE, OPTIONS_PLAN,
      "two or more files of options, whose plans are printed: --compare A B, or --compare A --compare B"},

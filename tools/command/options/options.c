@@ -142,7 +142,7 @@ static eitp_status parse_size(const option_entry *row, const char *value, option
         (parsed->number > 0 && parsed->number < 1))
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
-            "%s%s must be a number of bytes, or a number with a unit, as 900M, 1.5G or 512Mi (got '%s')", where,
+            "%s%s must be a number of bytes, or a number with a unit, such as 900M, 1.5G or 512Mi (got '%s')", where,
             row->name, value);
     if (!(parsed->number >= row->low && parsed->number <= row->high))
         return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g bytes",

@@ -52,14 +52,14 @@ static const option_row rows[] = {
      "what a file is: one text; a text on each line; a table with a text in each row; or conll, a word and its label "
      "on each line, in columns. auto: by .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio and .iob"},
     {"encoding", "file-encoding", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
-     "encoding of the text, as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
+     "encoding of the text, such as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
     {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
      "column of tables that has the text, or a list of its words: its name, or its number from 1 if no line has names "
-     "(default: text; of conll: 1)"},
+     "(default: text; conll: 1)"},
     {"pair-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
      "column of tables that has the second text of a pair (default: none)"},
     {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
-     "column of tables that has the label, or a list of labels (default: label; of conll: the last)"},
+     "column of tables that has the label, or a list of labels (default: label; conll: the last)"},
     {"on-bad-row", "", KIND_SETTING, 0, 0, NULL, "stop=error=fail skip=warn", READS_TEXT, 1, ""},
     {"dedup", "deduplicate", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
@@ -91,14 +91,14 @@ static const option_row rows[] = {
     {"task", "", KIND_CHOICE, 0, 0, "auto",
      "auto lm=clm=causal-lm mlm=masked-lm classify=classification tokens=token-classification regress=regression",
      FITS | OPTIONS_BENCH_STEP, 1,
-     "what to train for: next tokens, hidden tokens, labels of texts, labels of their words, numbers for texts; auto: "
-     "what model and data say"},
+     "what to predict: next tokens (lm), masked tokens (mlm), labels of texts, labels of their words (tokens), numbers "
+     "for texts (regress); auto: inferred from model and data"},
     {"labels", "problem-type", KIND_CHOICE, 0, 0, "auto",
      "auto single=single-label-classification several=multi-label-classification", OPTIONS_TRAIN, 1,
      "with --task classify, how many labels a text has: one, or any number, and a row without a label has none; auto: "
      "several if a label is a list or names separated by |"},
     {"mlm-probability", "", KIND_NUMBER, 0.001, 1, "0.15", "P", OPTIONS_TRAIN, 1,
-     "with --task mlm, probability of a token to be hidden"},
+     "with --task mlm, probability that a token is masked"},
     {"whole-words", "whole-word-masking wwm", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1,
      ", with --task mlm; for tokenizers of WordPiece"},
     {"label-smoothing", "label-smoothing-factor", KIND_NUMBER, 0, 0.999, "0", "X", FITS, 1,
@@ -118,7 +118,8 @@ static const option_row rows[] = {
      "PEFT's: c_attn, or query,value)"},
     {"lora-rslora", "use-rslora", KIND_SETTING, 0, 0, NULL, "", FITS, 1, ""},
     {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
-     "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; as embeddings,layers:6"},
+     "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; such as "
+     "embeddings,layers:6"},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
      OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS | OPTIONS_MERGE, 0,
      "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
@@ -170,7 +171,7 @@ static const option_row rows[] = {
      "validate before step 1, after each such fraction of an epoch and at the end (default with --eval epoch: 1)"},
     {"eval-windows", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"eval-frac", "limit-val-batches", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
-     "the same as a fraction of the windows"},
+     "--eval-windows as a fraction of all windows"},
     {"save-strategy", "", KIND_CHOICE, 0, 0, NULL, "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to write checkpoints: only the last; every --save-steps; or at each epoch's end (default: steps)"},
     {"save-steps", "save-every checkpoint-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
@@ -205,7 +206,7 @@ static const option_row rows[] = {
     {"offload", "stream", KIND_CHOICE, 0, 0, "none", "none=no=false auto states=optimizer all", FITS, 1,
      "variables to keep in a file, which wears out a disk; auto: as few as needed where nothing else fits"},
     {"offload-file", "stream-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
-     "that file, removed after the run (default: in the output directory)"},
+     "file for --offload, removed after the run (default: in the output directory)"},
     {"profile", "preset", KIND_CHOICE, 0, 0, "none",
      "none=no auto low-memory safe full tiny quick max=maximum low-ram=memory-limited debug", FITS, 0,
      "defaults for batch x length x accumulation: auto is the largest of full (8 x 512 x 1), safe (4 x 256 x 4) and "
@@ -214,7 +215,7 @@ static const option_row rows[] = {
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
     {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE",
      FITS | OPTIONS_BENCH_STEP | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
-     "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},
+     "memory limit of the process, such as 900M or 1.5Gi (default, and 0: the memory that is free)"},
     {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
      " (default: only with --profile low-memory, safe, tiny or low-ram)"},
     {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
@@ -238,7 +239,7 @@ static const option_row rows[] = {
     {"pair", "text-pair", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
      "second text of a sequence; needs --special-tokens"},
     {"special-tokens", "add-special-tokens", KIND_FLAG, 0, 1, "0", "", OPTIONS_TOKENIZER_ENCODE, 0,
-     "encode a sequence for a model: with special tokens around the text, and cut where the tokenizer says so"},
+     "encode a sequence for a model: with special tokens around the text, cut to the tokenizer's longest sequence"},
     {"truncation", "", KIND_CHOICE, 0, 0, NULL,
      "longest-first=longest only-first=first only-second=second none=no=false", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
      "the text that is cut; none: a sequence that is too long is an error (default: the tokenizer's)"},
@@ -263,7 +264,7 @@ static const option_row rows[] = {
     {"compare", "", KIND_LIST, 0, 0, NULL, "FILE", BENCHES | OPTIONS_PLAN, 0,
      "bench: an earlier --json result; bench step and plan: files of options, side by side"},
     {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
-     "measure each value of an option, as batch-size=1,2,4; without values the usual ones, or doubling up to the "
+     "measure each value of an option, such as batch-size=1,2,4; without values the usual ones, or doubling up to the "
      "memory "
      "budget"},
     {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,

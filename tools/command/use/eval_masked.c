@@ -24,7 +24,7 @@ static eitp_status open_rows(evaluating *e, eitp_error *error) {
 static eitp_status open_data(evaluating *e, eitp_error *error) {
     if (!e->trained.tokenizer)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' predicts hidden tokens and has no tokenizer, which has the mask token; name one with "
+                            "'%s' predicts masked tokens and has no tokenizer, which has the mask token; name one with "
                             "--tokenizer",
                             e->trained.base);
     return data_is_table(&e->options, OPTION_DATA) ? open_rows(e, error) : evaluating_open_tokens(e, error);

@@ -304,7 +304,7 @@ static void report(const predicting *p) {
     const double seconds = process_time() - p->began;
     const int64_t longest = eitp_predictor_get_config(p->predictor).max_length;
     if (p->done.cut)
-        output_warning("%lld of %lld texts had more than %lld tokens and were cut; --max-length allows up to %lld",
+        output_warning("%lld of %lld texts had more than %lld tokens and were cut; --block-size allows up to %lld",
                        (long long)p->done.cut, (long long)p->texts_done, (long long)longest,
                        (long long)eitp_model_positions(p->trained.model));
     if (p->done.cut_words)
