@@ -373,6 +373,16 @@ static void weights_are_trained_further(void) {
     end(&f);
 }
 
+static void a_resumed_run_keeps_its_shape(void) {
+    fixture f;
+    REQUIRE(begin(&f) && train_base(&f));
+    describe(&f);
+    use_output(&f, "base");
+    f.recipe.model.width = 32;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "set init as it was to resume");
+    end(&f);
+}
+
 static void adapters_are_trained(void) {
     fixture f;
     REQUIRE(begin(&f) && train_base(&f));
@@ -659,9 +669,14 @@ static void a_model_and_data_are_needed(void) {
     check_refused(&f, EITP_ERROR_ARGUMENT, "a recipe needs data: ");
     use_data(&f, "none.txt", NULL);
     check_refused(&f, EITP_ERROR_ARGUMENT, "none.txt: no such file");
+    f.recipe.model.shape = "minilm";
+    check_refused(&f, EITP_ERROR_ARGUMENT, "none.txt: no such file");
+    f.recipe.model.shape = "tiny";
     use_data(&f, "text.txt", "none.txt");
     check_refused(&f, EITP_ERROR_ARGUMENT, "none.txt: no such file");
     CHECK(!exists(f.output, "run.json"));
+    f.recipe.run.directory = NULL;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "a recipe needs run.directory");
     end(&f);
 }
 
@@ -975,6 +990,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(a_stopped_training_goes_on),
         TEST(weights_are_trained_further),
+        TEST(a_resumed_run_keeps_its_shape),
         TEST(adapters_are_trained),
         TEST(a_language_model_becomes_a_classifier),
         TEST(a_complete_training_does_no_step),
