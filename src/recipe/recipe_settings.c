@@ -87,7 +87,7 @@ static const eitp_setting eitp__task_settings[] = {
                        "how many labels a text has"),
     EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, NULL,
                        "probability that a token is masked"),
-    EITP__TASK_SETTING(whole_words, "whole_words", FLAG, 0, 0, 1, 0, NULL, "hide all tokens of a word or none"),
+    EITP__TASK_SETTING(whole_words, "whole_words", FLAG, 0, 0, 1, 0, NULL, "mask all tokens of a word or none"),
     EITP__TASK_SETTING(label_smoothing, "label_smoothing", NUMBER, 0, 0, 1, EITP_SETTING_BELOW, NULL,
                        "part of each target that is spread over all labels"),
     EITP__TEXT_SETTING(eitp_task_recipe, , class_weights, "class_weights", "none", REFUSED,

@@ -64,7 +64,7 @@ static const option_row rows[] = {
     {"dedup", "deduplicate", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
     {"drop-last", "dataloader-drop-last", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1,
-     " (without: its mean is over the tokens it has)"},
+     " (otherwise its mean is over the tokens it has)"},
     {"data-workers", "dataloader-num-workers num-workers", KIND_SETTING, 0, 0, NULL, "N|auto",
      OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "; auto: one for every four processors, 1 to 16"},
     {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N",
