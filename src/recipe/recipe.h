@@ -24,10 +24,11 @@ typedef enum eitp_task_kind {
 typedef struct eitp_model_recipe {
     const char *directory; /* a model, or an output directory: its best checkpoint, or the newest; NULL: `shape` */
     const char *shape;     /* random weights: a name of eitp_transformer_config_named, or a path of a config.json */
-    int64_t vocabulary, layers, heads, width, positions; /* of `shape`; 0: its own, of the vocabulary the tokenizer's */
+    int64_t vocabulary, layers, heads, width,
+        positions;         /* replace sizes of `shape`; 0: keep it; vocabulary 0: the tokenizer's */
     const char *tokenizer; /* tokenizer.json or its directory; NULL: the model's, else bytes */
-    double dropout;        /* all three of the model; negative: the configuration's */
-    int64_t lora_rank;     /* of adapters to train; 0: the weights are trained */
+    double dropout;        /* replaces all three dropouts; negative: keeps the configuration's */
+    int64_t lora_rank;     /* rank of the adapters to train; 0: train the weights */
     double lora_alpha;     /* 0: twice the rank */
     double lora_dropout;
     const char *lora_targets; /* see eitp_lora_targets_parse; NULL: the architecture's default */
@@ -46,8 +47,8 @@ typedef struct eitp_data_recipe {
     int skip_bad;    /* bad rows of tables are skipped; 0: the first is an error */
     int dedup;       /* see eitp_labelled_pack_config */
     int strict_utf8; /* see eitp_pack_config */
-    /* 1: a resumed run reads the texts again where they have changed, and is refused if the training data then differ.
-       0: it goes on with what they were packed into. Of training and validation data. */
+    /* For training and validation data. 0: a resumed run goes on with what the texts were packed into, even if they
+       have changed. 1: it reads them again, and is refused if the training data differ. */
     int rereads[2];
     eitp_text_source input; /* what the path "-" reads; `read` NULL: nothing */
 } eitp_data_recipe;
@@ -55,11 +56,11 @@ typedef struct eitp_data_recipe {
 typedef struct eitp_task_recipe {
     eitp_task_kind kind;
     int64_t block_size; /* tokens of a sample; 0: the model's positions; negative: 64, or what the tokenizer cuts to */
-    eitp_problem problem;      /* of EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
-    double mlm_probability;    /* with EITP_TASK_MASKED: that a token is masked */
-    int whole_words;           /* of EITP_TASK_MASKED: all tokens of a word or none */
+    eitp_problem problem;      /* for EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
+    double mlm_probability;    /* for EITP_TASK_MASKED: that a token is masked */
+    int whole_words;           /* for EITP_TASK_MASKED: mask all tokens of a word or none */
     double label_smoothing;    /* see eitp_classification_config */
-    const char *class_weights; /* "none", "balanced", or numbers in the order of the labels, separated by commas */
+    const char *class_weights; /* "none", "balanced", or numbers separated by commas, in the order of the labels */
 } eitp_task_recipe;
 
 /* Whether checkpoints are written beside the next steps. */
@@ -83,9 +84,9 @@ typedef struct eitp_memory_recipe {
 /* What a training is doing before its first step. */
 typedef struct eitp_training_progress {
     const char *stage;         /* "reading the data", "packing", "planning memory", ... */
-    uint64_t bytes, all_bytes; /* of texts, while they are packed; else 0 */
-    uint64_t count;            /* of tokens or texts packed so far */
-    const char *unit;          /* "tokens" or "texts" */
+    uint64_t bytes, all_bytes; /* read, and in all, while texts are packed; else 0 */
+    uint64_t count;            /* tokens or texts packed so far */
+    const char *unit;          /* "tokens" or "texts"; NULL unless texts are packed */
 } eitp_training_progress;
 
 typedef struct eitp_recipe {
@@ -115,8 +116,8 @@ EITP_API eitp_recipe eitp_recipe_default(void);
 
 /* A table of settings that are members of a recipe. */
 typedef struct eitp_setting_group {
-    const char *name; /* of the member: "model", "trainer", ...; "length" of those that are in none */
-    size_t offset;    /* of the struct that the settings are members of */
+    const char *name; /* of the member: "model", "trainer", ...; "length" for those of the recipe itself */
+    size_t offset;    /* of that member in the recipe */
     const eitp_setting *settings;
     size_t count;
 } eitp_setting_group;
