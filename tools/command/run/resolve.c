@@ -4,6 +4,7 @@
 #include "output.h"
 #include "plan/fit.h"
 #include "run/resume.h"
+#include "run/resume_changes.h"
 #include "run/run.h"
 
 int run_starts_from_model(const training_run *r) {
@@ -89,7 +90,7 @@ eitp_status run_check_options(const training_run *r, eitp_error *error) {
     eitp_status status = adapt_check(o, r->checkpoint || run_starts_from_model(r), error);
     if (status)
         return status;
-    status = r->checkpoint ? resume_check(r, error) : check_start(r, error);
+    status = r->checkpoint ? changes_check(r, error) : check_start(r, error);
     if (!status && options_integer(o, OPTION_PATIENCE) && !evaluates_between_steps(o))
         status =
             command_fail(error, EITP_ERROR_ARGUMENT, "--patience requires evaluations between steps; set --eval-steps");

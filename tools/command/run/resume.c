@@ -182,10 +182,6 @@ static eitp_status check_init(const training_run *r, const option_set *recorded,
                         r->checkpoint, options_text(recorded, OPTION_INIT), given);
 }
 
-static void report_change(const training_run *r, const char *name, const char *is, const char *was) {
-    output_info("%s is %s, as set in '%s' (run.json: %s)", name, is, r->checkpoint, was);
-}
-
 /* Says which values of the checkpoint are not those of its run.json: eitp set has changed them. */
 static void report_changes(const training_run *r, const option_set *recorded) {
     static const option_id shape[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MICRO_BATCHES_PER_PASS};
@@ -207,7 +203,7 @@ static void report_changes(const training_run *r, const option_set *recorded) {
         eitp_setting_format(&settings[i], &r->resumed.config, is, sizeof is);
         eitp_setting_format(&settings[i], &before, was, sizeof was);
         if (strcmp(is, was))
-            report_change(r, options_name(id), is, was);
+            output_info("%s is %s, as set in '%s' (run.json: %s)", options_name(id), is, r->checkpoint, was);
     }
 }
 
@@ -246,45 +242,5 @@ eitp_status resume_take_options(training_run *r, eitp_error *error) {
         follow_shrinking(r);
         changes_keep_samples(r);
     }
-    return status;
-}
-
-/* ---- What may differ ---- */
-
-/* `was` and `is` are the values of a setting that a resumed run keeps. */
-static eitp_status refuse_setting(const training_run *r, const eitp_setting *setting, const char *was, const char *is,
-                                  eitp_error *error) {
-    const option_id id = options_setting(setting);
-    return command_fail(error, EITP_ERROR_ARGUMENT,
-                        "'%s' was trained with %s %s, and a resumed run keeps it (got %s); leave --%s out, or start "
-                        "from the weights with --model",
-                        r->checkpoint, setting->name, was, is, options_name(id));
-}
-
-static eitp_status check_settings(const training_run *r, eitp_error *error) {
-    size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
-    eitp_trainer_config requested = r->resumed.config;
-    char is[64], was[64];
-    eitp_status status = options_to_config(&r->options, &requested, error);
-    if (!status)
-        status = changes_check_samples(r, &requested, error);
-    for (size_t i = 0; i < count && !status; i++) {
-        const option_id id = options_setting(&settings[i]);
-        if (settings[i].difference != EITP_DIFFERENCE_REFUSED || id == OPTION_BATCH_SIZE || id == OPTION_GRAD_ACCUM)
-            continue;
-        eitp_setting_format(&settings[i], &r->resumed.config, was, sizeof was);
-        eitp_setting_format(&settings[i], &requested, is, sizeof is);
-        if (strcmp(was, is))
-            status = refuse_setting(r, &settings[i], was, is, error);
-    }
-    return status;
-}
-
-eitp_status resume_check(const training_run *r, eitp_error *error) {
-    eitp_status status = check_settings(r, error);
-    if (!status && !options_has(&r->options, OPTION_DATA))
-        status = command_fail(error, EITP_ERROR_ARGUMENT,
-                              "--data is required: no run.json in or next to '%s' names the data", r->checkpoint);
     return status;
 }

@@ -21,9 +21,6 @@ int resume_starts_over(training_run *r, eitp_error *error);
 /* Completes the options from the checkpoint and the run.json next to it. */
 eitp_status resume_take_options(training_run *r, eitp_error *error);
 
-/* Refuses what a resumed run cannot change, by the option's name. What remains is compared by eitp_trainer_resume. */
-eitp_status resume_check(const training_run *r, eitp_error *error);
-
 EITP_END_DECLARATIONS
 
 #endif

@@ -56,7 +56,7 @@ void changes_keep_samples(training_run *r) {
         options_set_integer(o, OPTION_MICRO_BATCHES_PER_PASS, 0, o->values[OPTION_BATCH_SIZE].source);
 }
 
-eitp_status changes_check_samples(const training_run *r, const eitp_trainer_config *requested, eitp_error *error) {
+static eitp_status check_samples(const training_run *r, const eitp_trainer_config *requested, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
     if (requested->batch_size * requested->grad_accum == samples_of(r))
         return EITP_OK;
@@ -66,6 +66,46 @@ eitp_status changes_check_samples(const training_run *r, const eitp_trainer_conf
                         "weights with --model and another --output-dir",
                         r->checkpoint, (long long)samples_of(r), (long long)c->batch_size, (long long)c->grad_accum,
                         (long long)requested->batch_size, (long long)requested->grad_accum);
+}
+
+/* ---- Settings ---- */
+
+/* `was` and `is` are the values of a setting that a resumed run keeps. */
+static eitp_status refuse_setting(const training_run *r, const eitp_setting *setting, const char *was, const char *is,
+                                  eitp_error *error) {
+    const option_id id = options_setting(setting);
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "'%s' was trained with %s %s, and a resumed run keeps it (got %s); leave --%s out, or start "
+                        "from the weights with --model",
+                        r->checkpoint, setting->name, was, is, options_name(id));
+}
+
+static eitp_status check_settings(const training_run *r, eitp_error *error) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    eitp_trainer_config requested = r->resumed.config;
+    char is[64], was[64];
+    eitp_status status = options_to_config(&r->options, &requested, error);
+    if (!status)
+        status = check_samples(r, &requested, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const option_id id = options_setting(&settings[i]);
+        if (settings[i].difference != EITP_DIFFERENCE_REFUSED || id == OPTION_BATCH_SIZE || id == OPTION_GRAD_ACCUM)
+            continue;
+        eitp_setting_format(&settings[i], &r->resumed.config, was, sizeof was);
+        eitp_setting_format(&settings[i], &requested, is, sizeof is);
+        if (strcmp(was, is))
+            status = refuse_setting(r, &settings[i], was, is, error);
+    }
+    return status;
+}
+
+eitp_status changes_check(const training_run *r, eitp_error *error) {
+    eitp_status status = check_settings(r, error);
+    if (!status && !options_has(&r->options, OPTION_DATA))
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "--data is required: no run.json in or next to '%s' names the data", r->checkpoint);
+    return status;
 }
 
 /* ---- Kernels ---- */
@@ -92,22 +132,22 @@ static int machine_has(const eitp_context_config *kernels) {
     return 1;
 }
 
-eitp_status changes_find_numerics(const training_run *r, const char **numerics, eitp_error *error) {
+eitp_status changes_find_numerics(training_run *r, eitp_error *error) {
     char isa[MODEL_ISA_SIZE];
     const eitp_context_config config = model_context_config(&r->options, r->resumed.numerics, isa);
     const char *const kept[][3] = {{"EITP_ISA", config.isa, "ref, avx2, avx512, avx512bf16, amx"},
                                    {"EITP_PRODUCTS", config.products, "own, openblas"}};
-    *numerics = r->resumed.numerics;
-    for (size_t i = 0; i < COMMAND_COUNT(kept); i++) {
+    r->numerics = r->checkpoint ? r->resumed.numerics : NULL;
+    for (size_t i = 0; i < COMMAND_COUNT(kept) && r->checkpoint; i++) {
         const char *requested = getenv(kept[i][0]);
         if (!requested || !*requested || !kept[i][1] || !strcmp(requested, kept[i][1]))
             continue;
         if (!has_word(kept[i][2], requested))
             return command_fail(error, EITP_ERROR_ARGUMENT, "unknown %s '%s' (choose from %s)", kept[i][0], requested,
                                 kept[i][2]);
-        *numerics = NULL;
+        r->numerics = NULL;
     }
-    if (*numerics && !machine_has(&config))
-        *numerics = NULL;
+    if (r->numerics && !machine_has(&config))
+        r->numerics = NULL;
     return EITP_OK;
 }

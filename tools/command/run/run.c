@@ -113,11 +113,6 @@ void run_complete_options(training_run *r) {
 
 /* ---- Stages ---- */
 
-/* A resumed run keeps its kernels, unless the environment names others. */
-static eitp_status find_numerics(training_run *r, eitp_error *error) {
-    return r->checkpoint ? changes_find_numerics(r, &r->numerics, error) : EITP_OK;
-}
-
 static eitp_status prepare_directory(training_run *r, eitp_error *error) {
     return r->run ? EITP_OK : directory_open(r, r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE, error);
 }
@@ -216,7 +211,7 @@ static void name_removed(const training_run *r, eitp_error *error) {
 
 eitp_status run_prepare(training_run *r, eitp_error *error) {
     static eitp_status (*const stages[])(training_run *, eitp_error *) = {
-        find_numerics, prepare_directory, read_shape, open_training, plan, create_trainer};
+        changes_find_numerics, prepare_directory, read_shape, open_training, plan, create_trainer};
     eitp_status status = run_check_options(r, error);
     process_cancel_on_stop(PROCESS_CANCEL_READING);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {

@@ -1,0 +1,193 @@
+/* The end of a run: its result, what ended it, and how to go on. */
+#include "output.h"
+#include "plan/suggestion.h"
+#include "process.h"
+#include "run/training.h"
+
+/* The metrics that the last line has. */
+#define SHOWN_METRICS 2
+
+/* What ended the run before its last step, as in the result of --json, or NULL. */
+static const char *stop_name(const eitp_run_report *report) {
+    switch (report->end) {
+    case EITP_RUN_STOPPED:
+        return process_stop_name();
+    case EITP_RUN_NOT_FINITE:
+        return "nonfinite";
+    case EITP_RUN_DIVERGED:
+        return "diverged";
+    case EITP_RUN_MEMORY_PRESSURE:
+        return "pressure";
+    case EITP_RUN_EARLY_STOP:
+        return "patience";
+    default:
+        return NULL;
+    }
+}
+
+/* The path of the last good checkpoint, or NULL; the caller frees it. */
+static char *last_checkpoint(const training *t) {
+    const eitp_run_report *report = &t->report;
+    if (report->saved_step < 0)
+        return NULL;
+    if (t->r->checkpoint && report->saved_step == report->start_step)
+        return command_copy(t->r->checkpoint);
+    return command_format("%s/checkpoint-%lld", t->r->directory, (long long)report->saved_step);
+}
+
+static void add_text(text_buffer *result, const char *name, const char *text) {
+    text_json_name(result, name);
+    if (text)
+        text_json_string(result, text, strlen(text));
+    else
+        text_format(result, "null");
+}
+
+/* Metrics that are not loss terms, as in metrics.jsonl. */
+static void add_json_metrics(const eitp_evaluation *evaluation, text_buffer *result) {
+    char name[EITP_QUANTITY_NAME_SIZE + 8];
+    for (int i = evaluation->term_count; i < evaluation->metric_count; i++) {
+        snprintf(name, sizeof name, "val_%s", evaluation->metrics[i].name);
+        text_json_member_number(result, name, evaluation->metrics[i].mean);
+    }
+}
+
+void training_print_json(const training *t) {
+    const eitp_run_report *report = &t->report;
+    const char *stopped = stop_name(report);
+    char rate[64];
+    text_buffer result = {NULL, 0, 0};
+    char *checkpoint = last_checkpoint(t);
+    text_format(&result, "{");
+    text_json_member_integer(&result, "step", report->steps_done);
+    text_json_member_integer(&result, "steps", report->steps);
+    text_json_member_number(&result, "loss", report->step.step ? report->step.loss : (double)NAN);
+    if (report->evaluations) {
+        text_json_member_number(&result, "val_loss", report->evaluation.loss);
+        text_json_member_number(&result, "val_loss_error", report->evaluation.error);
+        if (training_has_perplexity(t))
+            text_json_member_number(&result, "val_perplexity", exp(report->evaluation.loss));
+        add_json_metrics(&report->evaluation, &result);
+        text_json_member_integer(&result, "val_step", report->evaluated_step);
+    }
+    if (report->best_step >= 0) {
+        text_json_member_integer(&result, "best_step", report->best_step);
+        text_json_member_number(&result, "best_value", report->best_value);
+    }
+    text_json_member_integer(&result, training_unit(t), report->items);
+    text_json_member_number(&result, "seconds", report->seconds);
+    snprintf(rate, sizeof rate, "%s_per_s", training_unit(t));
+    text_json_member_number(&result, rate, report->seconds > 0 ? (double)report->items / report->seconds : 0);
+    text_json_member_integer(&result, "spikes_skipped", report->step.spikes_skipped);
+    text_json_member_integer(&result, "planned_bytes", (int64_t)(t->r->choice.total + run_copy_bytes(t->r)));
+    text_json_member_integer(&result, "peak_rss_bytes", (int64_t)process_peak_memory());
+    if (report->lost_records)
+        text_json_member_integer(&result, "lost_records", report->lost_records);
+    add_text(&result, "checkpoint", checkpoint);
+    add_text(&result, "stopped", stopped);
+    text_format(&result, "}\n");
+    output_result(result.data, result.size);
+    free(checkpoint);
+    text_release(&result);
+}
+
+static void add_evaluation(const training *t, text_buffer *line) {
+    const eitp_run_report *report = &t->report;
+    const eitp_evaluation *evaluation = &report->evaluation;
+    double loss = evaluation->loss;
+    char text[32];
+    training_format_loss(loss, text, sizeof text);
+    text_format(line, ", validation loss %s", text);
+    if (isfinite(exp(loss)) && training_has_perplexity(t))
+        text_format(line, loss < 15 ? " (perplexity %.2f)" : " (perplexity %.3g)", exp(loss));
+    for (int i = evaluation->term_count; i < evaluation->metric_count && i < evaluation->term_count + SHOWN_METRICS;
+         i++)
+        text_format(line, ", %s %.4f", evaluation->metrics[i].name, evaluation->metrics[i].mean);
+    text_format(line, " after step %lld", (long long)report->evaluated_step);
+    if (report->best_step >= 0)
+        text_format(line, ", best %.4f after step %lld", report->best_value, (long long)report->best_step);
+}
+
+/* The end of a run in words, unless a signal stopped it. */
+static const char *describe_end(const eitp_run_report *report) {
+    switch (report->end) {
+    case EITP_RUN_NOT_FINITE:
+        return "stopped (gradients not finite)";
+    case EITP_RUN_DIVERGED:
+        return "stopped (the loss diverged)";
+    case EITP_RUN_MEMORY_PRESSURE:
+        return "stopped (short of memory)";
+    case EITP_RUN_EARLY_STOP:
+        return "stopped early";
+    default:
+        return "finished";
+    }
+}
+
+void training_print_summary(const training *t) {
+    const eitp_run_report *report = &t->report;
+    text_buffer line = {NULL, 0, 0};
+    char loss[32], *checkpoint = last_checkpoint(t);
+    if (report->end == EITP_RUN_STOPPED)
+        text_format(&line, "stopped by %s", process_stop_name());
+    else
+        text_format(&line, "%s", describe_end(report));
+    text_format(&line, ": step %lld", (long long)report->steps_done);
+    text_format(&line, report->steps_done > report->steps ? " (requested: %lld)" : " of %lld",
+                (long long)report->steps);
+    training_format_loss(report->step.loss, loss, sizeof loss);
+    if (report->step.step)
+        text_format(&line, ", loss %s", loss);
+    if (report->evaluations)
+        add_evaluation(t, &line);
+    if (report->items)
+        text_format(&line, ", %lld %s at %.0f per second", (long long)report->items, training_unit(t),
+                    (double)report->items / report->seconds);
+    text_format(&line, ", peak memory %s; %s\n", output_bytes((double)process_peak_memory()),
+                checkpoint ? checkpoint : "no checkpoint");
+    output_result(line.data, line.size);
+    free(checkpoint);
+    text_release(&line);
+}
+
+/* How to continue a run that a signal stopped. */
+void training_suggest_resume(const training *t) {
+    char *command;
+    if (t->report.end != EITP_RUN_STOPPED || t->report.saved_step < 0)
+        return;
+    command = suggest_resume(t->r->directory);
+    output_info("to continue: %s", command);
+    free(command);
+}
+
+/* Says where to resume after a step that failed halfway, after which nothing can be saved. */
+static void explain_torn(const training *t) {
+    const training_run *r = t->r;
+    const eitp_run_report *report = &t->report;
+    if (r->checkpoint && report->saved_step == report->start_step)
+        output_error("nothing was saved after the failure; resume with --resume %s", r->checkpoint);
+    else if (report->saved_step >= 0)
+        output_error("nothing was saved after the failure; resume with --resume %s/checkpoint-%lld", r->directory,
+                     (long long)report->saved_step);
+    else
+        output_error("nothing was saved, and there is no checkpoint to resume from; start the run again");
+}
+
+int training_fail(const training *t, const eitp_error *error) {
+    if (error->status == EITP_ERROR_PRESSURE)
+        output_error("%s; resume with --resume auto when more memory is free", error->message);
+    else if (error->status == EITP_ERROR_NOT_FINITE)
+        output_error("%s (--lr, --warmup-steps)", error->message);
+    else
+        output_error("%s", error->message);
+    if (eitp_trainer_is_torn(eitp_training_get_trainer(t->r->training)))
+        explain_torn(t);
+    return command_exit_code(error->status);
+}
+
+/* A run that was stopped before it did or saved anything new. What the command created for it is removed. */
+int training_end_before_step(training *t) {
+    output_error("stopped by %s before the first step", process_stop_name());
+    t->r->started = t->report.start_step > 0;
+    return 128 + t->report.stop_reason;
+}

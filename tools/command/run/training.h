@@ -1,0 +1,48 @@
+/* A run that trains: the lines of its log, and its end. */
+#ifndef COMMAND_RUN_TRAINING_H
+#define COMMAND_RUN_TRAINING_H
+
+#include "run/post_save.h"
+#include "run/run.h"
+
+EITP_BEGIN_DECLARATIONS
+
+typedef struct training {
+    training_run *r;
+    eitp_run_report report;
+    post_save post_save;
+    int64_t logged_items; /* since the last line */
+    double logged_seconds;
+    double shown; /* time of the last line */
+} training;
+
+/* ---- Lines ---- */
+
+/* The listener of the run, whose user is the training: prints an event, and adds options where they help. */
+void training_notice(void *user, const eitp_run_event *event);
+
+/* "1.2345", or "not finite". */
+void training_format_loss(double loss, char *text, size_t size);
+
+/* The name of what the loss is a mean over, and whether its exponential is a perplexity. */
+const char *training_unit(const training *t);
+int training_has_perplexity(const training *t);
+
+/* ---- The end ---- */
+
+/* The result, as one JSON object or as a line. */
+void training_print_json(const training *t);
+void training_print_summary(const training *t);
+
+/* Says how to continue a run that a signal stopped. */
+void training_suggest_resume(const training *t);
+
+/* Prints why the run failed, and returns the exit code. */
+int training_fail(const training *t, const eitp_error *error);
+
+/* For a run that was stopped before it did or saved anything: returns the exit code. */
+int training_end_before_step(training *t);
+
+EITP_END_DECLARATIONS
+
+#endif
