@@ -5473,6 +5473,7 @@ EITP_END_DECLARATIONS
 #endif
 struct stat;
 struct timespec;
+struct tm;
 EITP_BEGIN_DECLARATIONS
 extern long int syscall(long int number, ...);
 extern int clock_gettime(int clock, struct timespec *time);
@@ -5486,6 +5487,8 @@ extern int posix_memalign(void **memory, size_t alignment, size_t size);
 extern long int pread(int descriptor, void *data, size_t size, long int offset);
 extern long int pwrite(int descriptor, const void *data, size_t size, long int offset);
 extern int symlink(const char *target, const char *path);
+extern char *realpath(const char *path, char *resolved);
+extern struct tm *gmtime_r(const long int *seconds, struct tm *utc);
 EITP_END_DECLARATIONS
 #elif defined(__linux__) && !defined(__GLIBC__) && defined(__STRICT_ANSI__) && !defined(_BSD_SOURCE) &&                \
     !defined(_GNU_SOURCE)
@@ -13861,7 +13864,7 @@ EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count) 
 /* >>src/base/clock.c */
 #include <time.h>
 
-static double eitp__read_clock(clockid_t clock) {
+static double eitp__read_clock(int clock) {
     struct timespec now;
     clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -15458,7 +15461,7 @@ static int eitp__system_link(void *user, const char *target, const char *path) {
 }
 
 static int eitp__system_absolute(void *user, const char *path, char *absolute, size_t size) {
-    char resolved[PATH_MAX];
+    char resolved[4096]; /* PATH_MAX, which a strict mode hides */
     (void)user;
     if (!realpath(path, resolved))
         return errno;

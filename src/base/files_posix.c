@@ -355,7 +355,7 @@ static int eitp__system_link(void *user, const char *target, const char *path) {
 }
 
 static int eitp__system_absolute(void *user, const char *path, char *absolute, size_t size) {
-    char resolved[PATH_MAX];
+    char resolved[4096]; /* PATH_MAX, which a strict mode hides */
     (void)user;
     if (!realpath(path, resolved))
         return errno;

@@ -18,6 +18,7 @@
 #endif
 struct stat;
 struct timespec;
+struct tm;
 EITP_BEGIN_DECLARATIONS
 extern long int syscall(long int number, ...);
 extern int clock_gettime(int clock, struct timespec *time);
@@ -31,6 +32,8 @@ extern int posix_memalign(void **memory, size_t alignment, size_t size);
 extern long int pread(int descriptor, void *data, size_t size, long int offset);
 extern long int pwrite(int descriptor, const void *data, size_t size, long int offset);
 extern int symlink(const char *target, const char *path);
+extern char *realpath(const char *path, char *resolved);
+extern struct tm *gmtime_r(const long int *seconds, struct tm *utc);
 EITP_END_DECLARATIONS
 #elif defined(__linux__) && !defined(__GLIBC__) && defined(__STRICT_ANSI__) && !defined(_BSD_SOURCE) &&                \
     !defined(_GNU_SOURCE)
