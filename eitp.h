@@ -474,7 +474,7 @@
  *  eitp_setting_set_integer                Set a value, except of a TEXT or TEXTS
  *  eitp_setting_set_unsigned
  *  eitp_setting_set_number
- *  eitp_setting_set_text                   Sets a TEXT, which is not copied; NULL is fine
+ *  eitp_setting_set_text                   Sets a TEXT to `value`, which is not copied and may be NULL
  *  eitp_setting_set_texts                  Sets a TEXTS; neither the list nor its texts are copied
  *  eitp_setting_format                     Formats the value into text[size]: a decimal number that reads back as ...
  *  eitp_setting_bounds                     Formats what a value must be into text[size]: "at least 0 and below 1", ...
@@ -1321,8 +1321,8 @@ EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint
 EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, void *config,
                                              eitp_error *error);
 
-/* Sets a TEXT, which is not copied; NULL is fine. EITP_ERROR_ARGUMENT for another kind, and if it is none of the
-   choices. */
+/* Sets a TEXT to `value`, which is not copied and may be NULL. EITP_ERROR_ARGUMENT if the setting is of another kind,
+   or if `value` is not one of its choices. */
 EITP_API eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config,
                                            eitp_error *error);
 
@@ -5256,7 +5256,7 @@ typedef struct eitp_model_recipe {
 /* The data: token files, or texts and tables, which are packed into the output directory. See docs/data.md. */
 typedef struct eitp_data_recipe {
     eitp_text_list training, validation; /* paths; without validation a part of the training data is held out */
-    double validation_fraction;          /* of the training data; 0: there is no validation */
+    double validation_fraction;          /* of the training data, held out; 0: no validation */
     int holds_out_only;                  /* what is held out is not used */
     eitp_text_format format;
     const char *encoding; /* NULL: UTF-8 */
@@ -6521,7 +6521,7 @@ EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a
 EITP__PRIVATE const char *eitp__setting_text(const eitp_setting *setting, const void *config);
 EITP__PRIVATE eitp_text_list eitp__setting_texts(const eitp_setting *setting, const void *config);
 
-/* The value of a CHOICE by its name; -1: there is none. */
+/* The value of a CHOICE with this name, or -1. */
 EITP__PRIVATE int64_t eitp__setting_find_choice(const eitp_setting *setting, const char *name);
 EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *config, eitp__buffer *text);
 
@@ -13189,7 +13189,7 @@ typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP
 EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp__labels_found *found,
                                             eitp_error *error);
 
-/* Reports the stage; EITP_ERROR_INTERRUPTED if the program says so. */
+/* Reports the current stage. EITP_ERROR_INTERRUPTED if the recipe's progress callback returns nonzero. */
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error);
 
 /* The same as a callback of files and contexts, whose user is the training. */
@@ -13232,7 +13232,7 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
 /* Loads the tokenizer that the recipe names or the model has. */
 EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error);
 
-/* The tokenizer of bytes, where there is none. */
+/* Creates the byte tokenizer, for a training without a tokenizer. */
 EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp_error *error);
 
 /* Gives random weights the vocabulary of the tokenizer, or of a token file, unless the recipe has one; fails if the
@@ -13292,6 +13292,10 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
  */
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error);
+
+/* Logs that the packed file of a part is reused, or, if reading it has failed, why the texts are packed again. */
+EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
+                                   const eitp_error *why);
 
 /* True if "-" is among the paths of a part. It is another text each time: what it was packed into before is that of an
    earlier run, unless a checkpoint knows it. */
@@ -44937,7 +44941,8 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
         sequence->max_length = defaults.model_max_length;
     }
     if (sequence->max_length)
-        eitp__log_line(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
+        eitp__log_line(packer->host, EITP_LOG_INFO,
+                       "sequences have at most %ld tokens, the limit in the tokenizer's files",
                        (long)sequence->max_length);
     return eitp__labelled_check_length(packer, error);
 }
@@ -64753,6 +64758,14 @@ static int eitp__lacks_text(const eitp_training *training, eitp_split split) {
     return found;
 }
 
+EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
+                                   const eitp_error *why) {
+    if (status)
+        eitp__log_line(&training->host, EITP_LOG_WARNING, "%s; packing the texts again", why->message);
+    else
+        eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", part->path);
+}
+
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
@@ -64763,7 +64776,7 @@ EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_s
         part->path = eitp__copy_text(&training->host, expected);
         if (!part->path)
             return eitp__fail_memory(error, strlen(expected), "the path of packed data");
-        eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", expected);
+        eitp__log_reuse(training, part, EITP_OK, NULL);
     } else {
         part->path = eitp__search_packed(training, split);
         if (part->path)
@@ -64926,17 +64939,15 @@ EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split
 /* True if the packed file exists and is whole. A damaged one is packed again. */
 static int eitp__reuses_tokens(const eitp_training *training, const eitp__data_part *part) {
     eitp_token_file *file;
-    eitp_path_info info = EITP__ZERO;
     eitp_error why;
     eitp_status status;
-    if (eitp__path_info(&training->host, part->path, &info, NULL) || info.kind != EITP_PATH_FILE)
+    if (!eitp__recipe_is_file(&training->host, part->path))
         return 0;
     status = eitp_token_file_open(&training->host, part->path, 0, &file, &why);
     if (!status)
         status = eitp_token_file_verify(file, &why);
     eitp_token_file_close(file);
-    eitp__log_line(&training->host, status ? EITP_LOG_WARNING : EITP_LOG_INFO, "%s%s",
-                   status ? why.message : "reusing packed data: ", status ? "; packing the texts again" : part->path);
+    eitp__log_reuse(training, part, status, &why);
     return !status;
 }
 
@@ -65204,17 +65215,15 @@ static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_spl
 /* True if the packed file exists and is whole. A damaged one is packed again. */
 static int eitp__reuses_samples(const eitp_training *training, const eitp__data_part *part) {
     eitp_labelled_file *file;
-    eitp_path_info info = EITP__ZERO;
     eitp_error why;
     eitp_status status;
-    if (eitp__path_info(&training->host, part->path, &info, NULL) || info.kind != EITP_PATH_FILE)
+    if (!eitp__recipe_is_file(&training->host, part->path))
         return 0;
     status = eitp_labelled_file_open(&training->host, part->path, 0, &file, &why);
     if (!status)
         status = eitp_labelled_file_verify(file, &why);
     eitp_labelled_file_close(file);
-    eitp__log_line(&training->host, status ? EITP_LOG_WARNING : EITP_LOG_INFO, "%s%s",
-                   status ? why.message : "reusing packed data: ", status ? "; packing the texts again" : part->path);
+    eitp__log_reuse(training, part, status, &why);
     return !status;
 }
 

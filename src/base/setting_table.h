@@ -47,7 +47,7 @@ EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a
 EITP__PRIVATE const char *eitp__setting_text(const eitp_setting *setting, const void *config);
 EITP__PRIVATE eitp_text_list eitp__setting_texts(const eitp_setting *setting, const void *config);
 
-/* The value of a CHOICE by its name; -1: there is none. */
+/* The value of a CHOICE with this name, or -1. */
 EITP__PRIVATE int64_t eitp__setting_find_choice(const eitp_setting *setting, const char *name);
 EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *config, eitp__buffer *text);
 

@@ -70,8 +70,8 @@ EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint
 EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, void *config,
                                              eitp_error *error);
 
-/* Sets a TEXT, which is not copied; NULL is fine. EITP_ERROR_ARGUMENT for another kind, and if it is none of the
-   choices. */
+/* Sets a TEXT to `value`, which is not copied and may be NULL. EITP_ERROR_ARGUMENT if the setting is of another kind,
+   or if `value` is not one of its choices. */
 EITP_API eitp_status eitp_setting_set_text(const eitp_setting *setting, const char *value, void *config,
                                            eitp_error *error);
 

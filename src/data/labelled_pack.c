@@ -83,7 +83,8 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
         sequence->max_length = defaults.model_max_length;
     }
     if (sequence->max_length)
-        eitp__log_line(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
+        eitp__log_line(packer->host, EITP_LOG_INFO,
+                       "sequences have at most %ld tokens, the limit in the tokenizer's files",
                        (long)sequence->max_length);
     return eitp__labelled_check_length(packer, error);
 }

@@ -39,7 +39,7 @@ typedef struct eitp_model_recipe {
 /* The data: token files, or texts and tables, which are packed into the output directory. See docs/data.md. */
 typedef struct eitp_data_recipe {
     eitp_text_list training, validation; /* paths; without validation a part of the training data is held out */
-    double validation_fraction;          /* of the training data; 0: there is no validation */
+    double validation_fraction;          /* of the training data, held out; 0: no validation */
     int holds_out_only;                  /* what is held out is not used */
     eitp_text_format format;
     const char *encoding; /* NULL: UTF-8 */

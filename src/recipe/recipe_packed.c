@@ -84,6 +84,14 @@ static int eitp__lacks_text(const eitp_training *training, eitp_split split) {
     return found;
 }
 
+EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
+                                   const eitp_error *why) {
+    if (status)
+        eitp__log_line(&training->host, EITP_LOG_WARNING, "%s; packing the texts again", why->message);
+    else
+        eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", part->path);
+}
+
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
@@ -94,7 +102,7 @@ EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_s
         part->path = eitp__copy_text(&training->host, expected);
         if (!part->path)
             return eitp__fail_memory(error, strlen(expected), "the path of packed data");
-        eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", expected);
+        eitp__log_reuse(training, part, EITP_OK, NULL);
     } else {
         part->path = eitp__search_packed(training, split);
         if (part->path)

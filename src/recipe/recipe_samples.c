@@ -194,17 +194,15 @@ static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_spl
 /* True if the packed file exists and is whole. A damaged one is packed again. */
 static int eitp__reuses_samples(const eitp_training *training, const eitp__data_part *part) {
     eitp_labelled_file *file;
-    eitp_path_info info = EITP__ZERO;
     eitp_error why;
     eitp_status status;
-    if (eitp__path_info(&training->host, part->path, &info, NULL) || info.kind != EITP_PATH_FILE)
+    if (!eitp__recipe_is_file(&training->host, part->path))
         return 0;
     status = eitp_labelled_file_open(&training->host, part->path, 0, &file, &why);
     if (!status)
         status = eitp_labelled_file_verify(file, &why);
     eitp_labelled_file_close(file);
-    eitp__log_line(&training->host, status ? EITP_LOG_WARNING : EITP_LOG_INFO, "%s%s",
-                   status ? why.message : "reusing packed data: ", status ? "; packing the texts again" : part->path);
+    eitp__log_reuse(training, part, status, &why);
     return !status;
 }
 

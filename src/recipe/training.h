@@ -81,7 +81,7 @@ typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP
 EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp__labels_found *found,
                                             eitp_error *error);
 
-/* Reports the stage; EITP_ERROR_INTERRUPTED if the program says so. */
+/* Reports the current stage. EITP_ERROR_INTERRUPTED if the recipe's progress callback returns nonzero. */
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error);
 
 /* The same as a callback of files and contexts, whose user is the training. */
@@ -124,7 +124,7 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
 /* Loads the tokenizer that the recipe names or the model has. */
 EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error);
 
-/* The tokenizer of bytes, where there is none. */
+/* Creates the byte tokenizer, for a training without a tokenizer. */
 EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp_error *error);
 
 /* Gives random weights the vocabulary of the tokenizer, or of a token file, unless the recipe has one; fails if the
@@ -184,6 +184,10 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
  */
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error);
+
+/* Logs that the packed file of a part is reused, or, if reading it has failed, why the texts are packed again. */
+EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
+                                   const eitp_error *why);
 
 /* True if "-" is among the paths of a part. It is another text each time: what it was packed into before is that of an
    earlier run, unless a checkpoint knows it. */
