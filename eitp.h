@@ -449,7 +449,9 @@
  *  eitp_recipe
  *  eitp_setting_group                      A table of settings that are members of a recipe
  *  eitp_training                           A recipe that is opened
- *  eitp_training_data                      The data of a split, once the training is planned: the file, NULL if the ...
+ *  eitp_trained_samples                    The samples that a trained model is opened with
+ *  eitp_training_source                    The directories that the model comes from
+ *  eitp_training_data                      The data of a split, once the training is planned, or opened if the ...
  *
  * FUNCTIONS
  *
@@ -892,6 +894,7 @@
  *  eitp_training_plan                      Divides the data, and chooses the configuration that fits in memory ...
  *  eitp_training_prepare                   Creates context, model, task and trainer, with the weights that the ...
  *  eitp_training_run                       Trains (eitp_run_train)
+ *  eitp_training_open_trained              Opens the model that a recipe has trained, with samples to evaluate it ...
  *  eitp_training_close                     Destroys all that was opened and created, and unlocks the directory
  *  eitp_training_get_run                   What a training has opened and created; it keeps them
  *  eitp_training_get_tokenizer
@@ -901,7 +904,8 @@
  *  eitp_training_get_trainer
  *  eitp_training_get_shape                 The configuration of the model, and the run that the planner measured
  *  eitp_training_get_fit
- *  eitp_training_get_data
+ *  eitp_training_get_source                NULLs for NULL
+ *  eitp_training_get_data                  Zeros for NULL
  *  eitp_recipe_read_shape                  Reads the configuration of a recipe's model, and chooses the kind of ...
  */
 
@@ -5268,6 +5272,7 @@ typedef struct eitp_data_recipe {
        have changed. 1: it reads them again, and is refused if the training data differ. */
     int rereads[2];
     eitp_text_source input; /* what the path "-" reads; `read` NULL: nothing */
+    const char *packed;     /* for eitp_training_open_trained: the file that texts are packed into */
 } eitp_data_recipe;
 
 typedef struct eitp_task_recipe {
@@ -5394,6 +5399,32 @@ EITP_API eitp_status eitp_training_prepare(eitp_training *training, eitp_error *
    status is EITP_OK. Call it once. */
 EITP_API eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, eitp_error *error);
 
+/* ---- Trained models ---- */
+
+/* The samples that a trained model is opened with. */
+typedef enum eitp_trained_samples {
+    EITP_SAMPLES_NONE = 0,      /* none: it predicts, embeds or generates */
+    EITP_SAMPLES_ALL = 1,       /* all of data.training */
+    EITP_SAMPLES_TRAINING = 2,  /* those of data.training that it was trained on */
+    EITP_SAMPLES_VALIDATION = 3 /* data.validation; without it those of data.training that its run held out */
+} eitp_trained_samples;
+
+/*
+ * Opens the model that a recipe has trained, with samples to evaluate it on. Nothing is locked. The model is that of
+ * run.directory: the best checkpoint of an output directory or its newest, or a directory with a model. If it has
+ * adapters, their weights are those of model.directory, or NULL: of the directory that they name. The samples are
+ * those of its own kind of task; a run divides its data by trainer.seed and data.validation_fraction.
+ *
+ * No memory is used for weights yet. Then eitp_training_prepare creates context and model, in memory.precision; and
+ * the task, whose training samples are the ones that were asked for:
+ *     eitp_evaluate(eitp_training_get_task(training), EITP_TRAINING, 8, 0, &evaluation, &error);
+ *
+ * Texts that the run has packed are not read again, unless `rereads` says so. Others are packed into the file
+ * data.packed; NULL: into the directory of the run. A trained model is neither planned nor run.
+ */
+EITP_API eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_trained_samples samples,
+                                                eitp_training **training, eitp_error *error);
+
 /* Destroys all that was opened and created, and unlocks the directory. Before the first step of a new run, files that
    it created are removed, except for packed data. NULL is harmless. */
 EITP_API void eitp_training_close(eitp_training *training);
@@ -5411,13 +5442,26 @@ EITP_API eitp_trainer *eitp_training_get_trainer(eitp_training *training);
 EITP_API const eitp_transformer_config *eitp_training_get_shape(const eitp_training *training);
 EITP_API const eitp_fit *eitp_training_get_fit(const eitp_training *training);
 
-/* The data of a split, once the training is planned: the file, NULL if the split has none; the tokens of a token file;
-   the number of samples, once it is prepared. Zeros for NULL. */
+/* The directories that the model comes from. */
+typedef struct eitp_training_source {
+    const char *checkpoint; /* that is resumed, or has the trained model; NULL: the training starts anew */
+    const char *weights;    /* that a training starts from, or that the adapters belong to; NULL: none */
+} eitp_training_source;
+
+/* NULLs for NULL. What they point to is valid until the next call with the training. */
+EITP_API eitp_training_source eitp_training_get_source(const eitp_training *training);
+
+/* The data of a split, once the training is planned, or opened if the model is trained. */
 typedef struct eitp_training_data {
-    const char *path;
-    int is_labelled;
-    uint64_t tokens, samples;
+    const char *path;        /* of the file; NULL: the split has none */
+    int is_labelled;         /* it has samples; 0: tokens */
+    eitp_token_range tokens; /* of a token file */
+    double bytes_per_token;  /* of the text of a token file, on the average; 0: unknown */
+    uint64_t samples;        /* once the training is prepared */
+    double trained;          /* of a trained model: the fraction of the file that it was trained on */
 } eitp_training_data;
+
+/* Zeros for NULL. */
 EITP_API eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_split split);
 
 /* Reads the configuration of a recipe's model, and chooses the kind of task, as opening does, without a directory to
@@ -13138,8 +13182,13 @@ struct eitp_training {
     eitp_run *run;      /* owns the directory */
     int is_resumed;
     eitp_checkpoint_info resumed;
-    char *model_directory; /* of the weights that it starts from; NULL: random ones, or a checkpoint's */
-    char *base;            /* of the weights that the adapters of the checkpoint belong to */
+    char *model_directory;        /* of the weights that it starts from; NULL: random ones, or a checkpoint's */
+    char *base;                   /* of the weights that the adapters of the checkpoint belong to */
+    char *trained;                /* the checkpoint or model that is only used or evaluated; NULL: this is a training */
+    eitp_trained_samples samples; /* of it */
+    eitp_split packed_as;         /* what its training data were in the run: eitp__run_split */
+    double trained_fraction;      /* of its data */
+    int has_own_head;             /* its adapters have a classifier, which the weights lack */
     eitp_transformer_config shape, stored; /* of the model; as its files have it, if it has any */
     const eitp__recipe_task *kind;
     eitp_tokenizer *tokenizer; /* NULL: unknown */
@@ -13189,6 +13238,16 @@ typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP
 EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp__labels_found *found,
                                             eitp_error *error);
 
+/* Work that is done in stages. */
+typedef struct eitp__stage {
+    const char *name; /* of what it does, in progress; NULL: it is short */
+    eitp_status (*run)(eitp_training *training, eitp_error *error);
+} eitp__stage;
+
+/* Runs stages up to the first that fails, or until the program stops the training. */
+EITP__PRIVATE eitp_status eitp__run_stages(eitp_training *training, const eitp__stage *stages, size_t count,
+                                           eitp_error *error);
+
 /* Reports the current stage. EITP_ERROR_INTERRUPTED if the recipe's progress callback returns nonzero. */
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error);
 
@@ -13197,6 +13256,24 @@ EITP__PRIVATE int eitp__training_is_stopped(void *user);
 
 /* The checkpoint that is resumed, or NULL. */
 EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *training);
+
+/* Creates a training with a copy of the recipe, of which nothing is opened; destroys what was prepared, in the order of
+   its dependencies; and that and what was opened, but not the run. */
+EITP__PRIVATE eitp_status eitp__training_create(const eitp_recipe *recipe, eitp_training **training, eitp_error *error);
+EITP__PRIVATE void eitp__training_release_prepared(eitp_training *training);
+EITP__PRIVATE void eitp__training_release_stages(eitp_training *training);
+
+/* ---- Trained models ---- */
+
+/* Opens a trained model, and with `prepares` also creates what a prepared one has. If a run removes the checkpoint
+   meanwhile, all is read anew from the one that has taken its place. */
+EITP__PRIVATE eitp_status eitp__trained_read(eitp_training *training, int prepares, eitp_error *error);
+
+/* True if only the part is evaluated that the run was trained on, or has held out. */
+EITP__PRIVATE int eitp__trained_divides(const eitp_training *training);
+
+/* Sets the range or the part of the data that is evaluated. */
+EITP__PRIVATE eitp_status eitp__trained_select(eitp_training *training, eitp_error *error);
 
 /* ---- Paths ---- */
 
@@ -13215,6 +13292,9 @@ EITP__PRIVATE eitp_status eitp__find_tokenizer(const eitp_host *host, const char
 EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
                                                eitp_error *error);
 
+/* The error of a path that names what a run has removed. */
+EITP__PRIVATE eitp_status eitp__fail_removed(const char *directory, eitp_error *error);
+
 /* Calls `read`, which reads from *directory, what `path` means and is found first. If a run that trains there removes
    it meanwhile, finds and reads another one. */
 typedef eitp_status (*eitp__directory_reader)(eitp_training *training, void *user, eitp_error *error);
@@ -13225,6 +13305,9 @@ EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const ch
 EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape);
 
 /* ---- Model ---- */
+
+/* The kind of task that a model's head is for. */
+EITP__PRIVATE const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_config *shape);
 
 /* Reads the configuration of the model, chooses the task, and lets it complete the shape. */
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error);
@@ -13265,6 +13348,9 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
                                                   const eitp__sample_config *config, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, eitp_error *error);
 EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training);
+
+/* The tokens of a window of text, by the recipe and the model's positions. */
+EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error);
 
 /* How the recipe's texts are read as rows. */
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split);
@@ -64449,9 +64535,14 @@ EITP__PRIVATE int eitp__training_is_stopped(void *user) {
 }
 
 EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *training) {
-    if (!training->is_resumed)
-        return NULL;
+    if (!training->is_resumed || training->trained)
+        return training->trained;
     return training->run ? eitp_run_checkpoint(training->run) : training->recipe.run.checkpoint;
+}
+
+EITP__PRIVATE int eitp__trained_divides(const eitp_training *training) {
+    return training->packed_as == EITP_TRAINING &&
+           (training->samples == EITP_SAMPLES_TRAINING || training->samples == EITP_SAMPLES_VALIDATION);
 }
 /* <<src/recipe/training_state.c */
 
@@ -64496,7 +64587,7 @@ EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char
     return status || *directory ? status : eitp__fail_memory(error, strlen(found), "the path of a model");
 }
 
-static eitp_status eitp__fail_removed(const char *directory, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__fail_removed(const char *directory, eitp_error *error) {
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "'%s' was removed while it was read: a run that trains there keeps its newest checkpoints; name "
                       "the output directory, or best_model or latest_model in it",
@@ -64532,6 +64623,8 @@ EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape) 
 EITP__PRIVATE char *eitp__packed_path(const eitp_training *training, uint64_t hash, const char *ending) {
     eitp__buffer path;
     char *copy;
+    if (training->trained && training->recipe.data.packed)
+        return eitp__copy_text(&training->host, training->recipe.data.packed);
     eitp__buffer_init(&path, &training->host);
     eitp__buffer_format(&path, "%s/data/%016llx.%s", training->recipe.run.directory, (unsigned long long)hash, ending);
     copy = path.failed ? NULL : eitp__copy_text(&training->host, path.data);
@@ -64540,9 +64633,18 @@ EITP__PRIVATE char *eitp__packed_path(const eitp_training *training, uint64_t ha
 }
 
 EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *training, eitp_error *error) {
-    char *path = eitp__join_path(&training->host, training->recipe.run.directory, "data");
-    const eitp_status status = path ? eitp__make_directories(&training->host, path, error)
-                                    : eitp__fail_memory(error, strlen(training->recipe.run.directory), "a path");
+    char *path;
+    eitp_status status;
+    if (training->trained && training->recipe.data.packed)
+        return EITP_OK;
+    if (training->trained && !training->resumed.data.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' has no run whose directory texts could be packed into; set data.packed to a file for "
+                          "them, or name a token file",
+                          training->trained);
+    path = eitp__join_path(&training->host, training->recipe.run.directory, "data");
+    status = path ? eitp__make_directories(&training->host, path, error)
+                  : eitp__fail_memory(error, strlen(training->recipe.run.directory), "a path");
     eitp__release_text(&training->host, path);
     return status;
 }
@@ -64606,12 +64708,16 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
 
 static eitp_status eitp__load_stored_tokenizer(eitp_training *training, void *user, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
-    const char *directory = checkpoint ? checkpoint : training->model_directory;
-    int has_tokenizer;
-    const eitp_status status = eitp__find_tokenizer(&training->host, directory, &has_tokenizer, error);
+    const char *const directories[] = {checkpoint ? checkpoint : training->model_directory, training->base};
+    eitp_status status = EITP_OK;
     (void)user;
-    return status || !has_tokenizer ? status
-                                    : eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error);
+    for (size_t i = 0; i < EITP__COUNT(directories) && directories[i] && !training->tokenizer && !status; i++) {
+        int has_tokenizer;
+        status = eitp__find_tokenizer(&training->host, directories[i], &has_tokenizer, error);
+        if (!status && has_tokenizer)
+            status = eitp_tokenizer_load(&training->host, directories[i], &training->tokenizer, error);
+    }
+    return status;
 }
 
 /* One that is named comes before the model's; to a resumed run it may have gone missing. */
@@ -64620,7 +64726,7 @@ EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training,
     eitp_path_kind kind = EITP_PATH_MISSING;
     const eitp_status status =
         model->tokenizer ? eitp__recipe_path_kind(&training->host, model->tokenizer, NULL, &kind, error) : EITP_OK;
-    if (status || (model->tokenizer && !(training->is_resumed && kind == EITP_PATH_MISSING)))
+    if (status || (model->tokenizer && !(training->is_resumed && !training->trained && kind == EITP_PATH_MISSING)))
         return status ? status : eitp__load_named_tokenizer(training, error);
     if (training->is_resumed)
         return eitp__load_stored_tokenizer(training, NULL, error);
@@ -64679,6 +64785,11 @@ static int eitp__has_its_tokenizer(const eitp_training *training, uint64_t finge
     return !training->tokenizer || eitp_tokenizer_fingerprint(training->tokenizer) == fingerprint;
 }
 
+/* What a part is in the run: the data that a trained model is evaluated on may be the validation data. */
+static eitp_split eitp__run_split(const eitp_training *training, eitp_split split) {
+    return split == EITP_TRAINING ? training->packed_as : split;
+}
+
 static int eitp__has_its_tokens(const eitp_training *training, eitp_split split, const char *path) {
     eitp_token_file *file;
     eitp_token_file_info info;
@@ -64686,8 +64797,9 @@ static int eitp__has_its_tokens(const eitp_training *training, eitp_split split,
     if (eitp_token_file_open(&training->host, path, 0, &file, NULL))
         return 0;
     info = eitp_token_file_get_info(file);
-    is_it = split == EITP_TRAINING ? info.content_hash == training->resumed.data.hash
-                                   : eitp__has_its_tokenizer(training, info.tokenizer_fingerprint);
+    is_it = eitp__run_split(training, split) == EITP_TRAINING
+                ? info.content_hash == training->resumed.data.hash
+                : eitp__has_its_tokenizer(training, info.tokenizer_fingerprint);
     is_it = is_it && !eitp_token_file_verify(file, NULL);
     eitp_token_file_close(file);
     return is_it;
@@ -64709,7 +64821,7 @@ static int eitp__has_its_samples(const eitp_training *training, eitp_split split
     int is_it;
     if (eitp_labelled_file_open(&training->host, path, 0, &file, NULL))
         return 0;
-    is_it = split == EITP_TRAINING
+    is_it = eitp__run_split(training, split) == EITP_TRAINING
                 ? eitp__has_training_part(training, file)
                 : eitp__has_its_tokenizer(training, eitp_labelled_file_get_info(file).tokenizer_fingerprint);
     is_it = is_it && !eitp_labelled_file_verify(file, NULL);
@@ -64720,14 +64832,12 @@ static int eitp__has_its_samples(const eitp_training *training, eitp_split split
 /* The checkpoint names the training data by their hash, and not the validation data: any other file of the same
    tokenizer is theirs. */
 static int eitp__has_its_data(const eitp_training *training, eitp_split split, const char *path) {
-    const char *training_path = training->parts[EITP_TRAINING].path;
-    if (split == EITP_VALIDATION && training_path && !strcmp(training_path, path))
-        return 0;
     return eitp__has_its_tokens(training, split, path) || eitp__has_its_samples(training, split, path);
 }
 
-/* The path of a file in the directory of packed data that has the data of the run, in a new text; NULL: none. */
-static char *eitp__search_packed(const eitp_training *training, eitp_split split) {
+/* The path of a file in the directory of packed data that has the data of the run, in a new text; NULL: none. `except`
+   is not one; it may be NULL. */
+static char *eitp__search_packed(const eitp_training *training, eitp_split split, const char *except) {
     const eitp_host *host = &training->host;
     char *directory = eitp__join_path(host, training->recipe.run.directory, "data"), *found = NULL;
     eitp__buffer names;
@@ -64737,7 +64847,7 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
         count = 0;
     for (size_t i = 0; i < count && !found; i++, at += strlen(names.data + at) + 1) {
         found = eitp__join_path(host, directory, names.data + at);
-        if (found && !eitp__has_its_data(training, split, found)) {
+        if (found && ((except && !strcmp(except, found)) || !eitp__has_its_data(training, split, found))) {
             eitp__release_text(host, found);
             found = NULL;
         }
@@ -64745,6 +64855,28 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
     eitp__buffer_release(&names);
     eitp__release_text(host, directory);
     return found;
+}
+
+/* The file of a part, or NULL. That of the validation data is another one than that of the training data, of which a
+   trained model that is evaluated on the validation data has none open. */
+static char *eitp__find_packed(eitp_training *training, eitp_split split) {
+    char *found, *trained;
+    if (split == EITP_VALIDATION || training->packed_as == EITP_TRAINING)
+        return eitp__search_packed(training, split,
+                                   split == EITP_VALIDATION ? training->parts[EITP_TRAINING].path : NULL);
+    training->packed_as = EITP_TRAINING;
+    trained = eitp__search_packed(training, split, NULL);
+    training->packed_as = EITP_VALIDATION;
+    found = eitp__search_packed(training, split, trained);
+    eitp__release_text(&training->host, trained);
+    return found;
+}
+
+/* True if the file that the texts would be packed into now has the data of the run. */
+static int eitp__is_expected(const eitp_training *training, eitp_split split, const char *path) {
+    const char *trained = training->parts[EITP_TRAINING].path;
+    return !(split == EITP_VALIDATION && trained && !strcmp(trained, path)) &&
+           eitp__has_its_data(training, split, path);
 }
 
 /* True if a file or directory of the part is missing. */
@@ -64758,6 +64890,14 @@ static int eitp__lacks_text(const eitp_training *training, eitp_split split) {
     return found;
 }
 
+EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split split) {
+    const eitp_text_list *paths = training->parts[split].paths;
+    size_t i = 0;
+    while (i < paths->count && strcmp(paths->texts[i], "-"))
+        i++;
+    return i < paths->count;
+}
+
 EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
                                    const eitp_error *why) {
     if (status)
@@ -64766,28 +64906,46 @@ EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__da
         eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", part->path);
 }
 
+/* Says what a run that is resumed goes on with, or what a trained model is evaluated on. */
+static void eitp__log_found(const eitp_training *training, eitp_split split, const char *path) {
+    const char *checkpoint = eitp__training_checkpoint(training);
+    const int lacks_text = eitp__lacks_text(training, split) && !eitp__part_has_input(training, split);
+    if (!training->trained)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "the text of %s %s since '%s' was written; the run continues with what it was packed into, "
+                       "'%s'; to train on other text, start a new run from the weights of '%s'",
+                       split == EITP_TRAINING ? "data" : "val_data",
+                       eitp__lacks_text(training, split) ? "has gone missing" : "has changed or moved", checkpoint,
+                       path, checkpoint);
+    else if (lacks_text)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "the text of the run has gone missing since '%s' was written; what it was packed into is "
+                       "evaluated: '%s'",
+                       checkpoint, path);
+    else
+        eitp__log_line(&training->host, EITP_LOG_INFO, "evaluating what the text of the run was packed into: '%s'",
+                       path);
+}
+
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
-    const char *checkpoint = eitp__training_checkpoint(training);
     if (!training->is_resumed || !training->resumed.data.hash || training->recipe.data.rereads[split])
         return EITP_OK;
-    if (eitp__has_its_data(training, split, expected)) {
+    if (!training->trained && eitp__is_expected(training, split, expected)) {
         part->path = eitp__copy_text(&training->host, expected);
         if (!part->path)
             return eitp__fail_memory(error, strlen(expected), "the path of packed data");
         eitp__log_reuse(training, part, EITP_OK, NULL);
     } else {
-        part->path = eitp__search_packed(training, split);
+        part->path = eitp__find_packed(training, split);
         if (part->path)
-            eitp__log_line(&training->host, EITP_LOG_WARNING,
-                           "the text of %s %s since '%s' was written; the run continues with what it was packed into, "
-                           "'%s'; to train on other text, start a new run from the weights of '%s'",
-                           split == EITP_TRAINING ? "data" : "val_data",
-                           eitp__lacks_text(training, split) ? "has gone missing" : "has changed or moved", checkpoint,
-                           part->path, checkpoint);
+            eitp__log_found(training, split, part->path);
     }
     part->is_verified = part->path != NULL;
+    if (!part->path && training->trained && eitp__part_has_input(training, split))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the data of the run came from standard input, which cannot be read again; name it as data");
     return EITP_OK;
 }
 /* <<src/recipe/recipe_packed.c */
@@ -64928,14 +65086,6 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     return status;
 }
 
-EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split split) {
-    const eitp_text_list *paths = training->parts[split].paths;
-    size_t i = 0;
-    while (i < paths->count && strcmp(paths->texts[i], "-"))
-        i++;
-    return i < paths->count;
-}
-
 /* True if the packed file exists and is whole. A damaged one is packed again. */
 static int eitp__reuses_tokens(const eitp_training *training, const eitp__data_part *part) {
     eitp_token_file *file;
@@ -64962,7 +65112,8 @@ static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split 
         return status;
     }
     part->path = path;
-    part->is_verified = !eitp__part_has_input(training, split) && eitp__reuses_tokens(training, part);
+    part->is_verified = !eitp__part_has_input(training, split) &&
+                        !(training->trained && training->recipe.data.packed) && eitp__reuses_tokens(training, part);
     return part->is_verified ? EITP_OK : eitp__pack_tokens(training, split, error);
 }
 
@@ -65277,7 +65428,9 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
     if (!status && !part->path) {
         part->path = path;
         path = NULL;
-        part->is_verified = !eitp__part_has_input(training, split) && eitp__reuses_samples(training, part);
+        part->is_verified = !eitp__part_has_input(training, split) &&
+                            !(training->trained && training->recipe.data.packed) &&
+                            eitp__reuses_samples(training, part);
         if (!part->is_verified)
             status = eitp__pack_samples(training, split, config, error);
     }
@@ -65381,10 +65534,12 @@ static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error)
     const eitp_token_file_info info = eitp_token_file_get_info(file);
     const uint64_t hash = training->resumed.data.hash;
     eitp_status status;
-    if (!training->is_resumed || !hash || info.content_hash == hash)
+    training->kept_tokens = 0;
+    if (!training->is_resumed || !hash || info.content_hash == hash ||
+        (training->trained && !eitp__trained_divides(training)))
         return EITP_OK;
     status = eitp_token_file_find_prefix(file, hash, &training->kept_tokens, error);
-    if (!status && training->kept_tokens)
+    if (!status && training->kept_tokens && !training->trained)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
                        "the data has grown from %llu to %llu tokens since '%s' was written; the run continues with the "
                        "first %llu; to train on all of them start a new run from the weights",
@@ -65407,22 +65562,27 @@ static eitp_status eitp__open_windows(eitp_training *training, eitp_error *error
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    const int64_t asked = training->recipe.task.block_size;
+    *size = asked > 0 ? asked : !asked ? positions : positions < 64 ? positions : 64;
+    if (asked < 0 && training->resumed.rows)
+        *size = training->resumed.rows;
+    if (*size <= positions)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size must be from 1 to the model's %lld positions (got %lld)",
+                      (long long)positions, (long long)asked);
+}
+
 static eitp_status eitp__split_windows(eitp_training *training, eitp_error *error) {
     eitp__data_part *parts = training->parts;
-    const int64_t size = training->recipe.task.block_size;
-    const int64_t positions = eitp_transformer_config_positions(&training->shape);
     const int has_file = parts[EITP_VALIDATION].tokens != NULL;
     const uint64_t count = training->kept_tokens ? training->kept_tokens
                                                  : eitp_token_file_get_info(parts[EITP_TRAINING].tokens).token_count;
     eitp_token_range nothing;
-    eitp_status status;
-    training->rows = size > 0 ? size : !size ? positions : positions < 64 ? positions : 64;
-    if (size < 0 && training->is_resumed)
-        training->rows = training->resumed.rows;
-    if (training->rows > positions)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "block_size must be from 1 to the model's %lld positions (got %lld)", (long long)positions,
-                          (long long)size);
+    eitp_status status = eitp__training_window_size(training, &training->rows, error);
+    if (status)
+        return status;
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)
@@ -65467,6 +65627,11 @@ static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *e
 
 /* Hidden tokens become the tokenizer's mask token. */
 static eitp_status eitp__check_mask_token(const eitp_training *training, eitp_error *error) {
+    if (!training->tokenizer && training->trained)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' predicts masked tokens and has no tokenizer, which has the mask token; name one as "
+                          "tokenizer",
+                          training->trained);
     if (!training->tokenizer)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' has no tokenizer, and task mlm, the default of a %s model for data without labels, "
@@ -65622,8 +65787,8 @@ static eitp_status eitp__set_labels_shape(eitp_training *training, eitp_error *e
 static eitp_status eitp__check_problem(const eitp_training *training, eitp_problem problem, eitp_error *error) {
     const char *path = training->parts[EITP_TRAINING].paths->texts[0];
     if (problem == EITP_PROBLEM_UNKNOWN)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' has no labels; name their column as label_column, or set task to lm or mlm", path);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no labels; name their column as label_column%s", path,
+                          training->trained ? ", or predict them with eitp_predict" : ", or set task to lm or mlm");
     if (problem == EITP_PROBLEM_REGRESSION && training->kind->kind == EITP_TASK_CLASSIFICATION)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the labels of '%s' are numbers that are not whole; set task to regress to predict them",
@@ -65730,7 +65895,7 @@ static eitp_status eitp__follow_labels(eitp_training *training, const eitp__labe
                                        eitp_error *error) {
     const eitp_labelled_info info = eitp_labelled_file_get_info(training->parts[EITP_TRAINING].labelled);
     eitp_status status = eitp__check_problem(training, info.problem, error);
-    if (!status)
+    if (!status && !training->trained)
         eitp__report_labels(training);
     if (!status && names->model)
         status = eitp__match_part(training, names, EITP_TRAINING, lacks_some, error);
@@ -65970,7 +66135,7 @@ static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *
 
 /* ---- Task ---- */
 
-static const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_config *shape) {
+EITP__PRIVATE const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_config *shape) {
     if (shape->head == EITP_HEAD_TOKEN_CLASSIFIER)
         return eitp__tokens_recipe();
     if (shape->head == EITP_HEAD_CLASSIFIER)
@@ -66403,19 +66568,41 @@ EITP__PRIVATE eitp_run_config eitp__training_run_config(eitp_training *training)
 }
 /* <<src/recipe/recipe_plan.c */
 
-/* >>src/recipe/training.c */
-/* Opening a recipe, planning, training and closing it. */
+/* >>src/recipe/training_stages.c */
+/* Trainings: created, opened and prepared in stages, released and closed. */
 
-/* ---- Stages ---- */
+/* Checks what the recipe itself has; settings of trainer and run are checked when these are created. */
+static eitp_status eitp__check_recipe(const eitp_recipe *recipe, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
+        const eitp_setting_group group = eitp_recipe_group(i);
+        if (group.offset != offsetof(eitp_recipe, trainer) && group.offset != offsetof(eitp_recipe, run))
+            status = eitp__settings_check(group.settings, group.count, (const char *)recipe + group.offset, error);
+    }
+    return status;
+}
 
-typedef struct eitp__stage {
-    const char *name; /* of what it does, in progress; NULL: it is short */
-    eitp_status (*run)(eitp_training *training, eitp_error *error);
-} eitp__stage;
+EITP__PRIVATE eitp_status eitp__training_create(const eitp_recipe *recipe, eitp_training **training,
+                                                eitp_error *error) {
+    eitp_training *created;
+    eitp_status status = eitp__check_recipe(recipe, error);
+    if (status)
+        return status;
+    created = (eitp_training *)eitp__allocate(&recipe->context.host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a training");
+    created->host = recipe->context.host;
+    eitp__buffer_init(&created->record, &created->host);
+    status = eitp__recipe_copy(&created->host, recipe, &created->recipe, error);
+    if (status)
+        eitp__release(&created->host, created, sizeof *created);
+    else
+        *training = created;
+    return status;
+}
 
-/* Runs stages up to the first that fails, or until the program stops the training. */
-static eitp_status eitp__run_stages(eitp_training *training, const eitp__stage *stages, size_t count,
-                                    eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_stages(eitp_training *training, const eitp__stage *stages, size_t count,
+                                           eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < count && !status; i++) {
         training->stage = stages[i].name ? stages[i].name : training->stage;
@@ -66428,6 +66615,390 @@ static eitp_status eitp__run_stages(eitp_training *training, const eitp__stage *
     training->discards_data = status && status != EITP_ERROR_MEMORY && status != EITP_ERROR_INTERRUPTED;
     return status;
 }
+
+/* Destroys what was prepared, in the order of its dependencies. */
+EITP__PRIVATE void eitp__training_release_prepared(eitp_training *training) {
+    eitp_trainer_destroy(training->trainer);
+    eitp_task_release(&training->task);
+    eitp_model_destroy(training->model);
+    eitp_context_destroy(training->context);
+    if (!training->trained) {
+        eitp__release_text(&training->host, training->base);
+        training->base = NULL;
+    }
+    eitp__buffer_release(&training->record);
+    training->trainer = NULL;
+    training->model = NULL;
+    training->context = NULL;
+    training->is_prepared = 0;
+}
+
+/* The same, and what was opened, but not the run. */
+EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
+    eitp__training_release_prepared(training);
+    for (int split = 0; split < 2; split++)
+        eitp__part_close(&training->host, &training->parts[split]);
+    memset(training->parts, 0, sizeof training->parts);
+    eitp_tokenizer_destroy(training->tokenizer);
+    eitp__release_text(&training->host, training->model_directory);
+    eitp__release_text(&training->host, training->trained);
+    eitp__release_text(&training->host, training->base);
+    training->tokenizer = NULL;
+    training->model_directory = training->trained = training->base = NULL;
+    training->is_planned = 0;
+}
+
+/* Removes what was created for a run without a step. */
+static void eitp__remove_created(eitp_training *training) {
+    const eitp_host *host = &training->host;
+    char *data = training->recipe.run.directory ? eitp__join_path(host, training->recipe.run.directory, "data") : NULL;
+    if (training->made_record)
+        eitp__remove_tree(host, training->made_record, NULL);
+    for (int split = 0; split < 2; split++) {
+        const eitp__data_part *part = &training->parts[split];
+        if (part->is_made && part->path && training->discards_data)
+            eitp__remove_tree(host, part->path, NULL);
+    }
+    if (data)
+        eitp__remove_directories(host, data, 1); /* if it is empty */
+    eitp__release_text(host, data);
+}
+
+void eitp_training_close(eitp_training *training) {
+    eitp_host host;
+    if (!training)
+        return;
+    host = training->host;
+    if (!training->has_begun)
+        eitp__remove_created(training);
+    eitp__training_release_stages(training);
+    eitp_run_destroy(training->run);
+    eitp__release_text(&host, training->made_record);
+    eitp__buffer_release(&training->record);
+    eitp_recipe_release(&training->recipe);
+    eitp__release(&host, training, sizeof *training);
+}
+/* <<src/recipe/training_stages.c */
+
+/* >>src/recipe/trained_samples.c */
+/* The part of the data that a trained model is evaluated on: what its run was trained on, what it held out, or all. */
+
+static eitp_status eitp__fail_division(const eitp_training *training, const char *why, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s ('%s'); evaluate all samples (EITP_SAMPLES_ALL)", why,
+                      training->trained);
+}
+
+static eitp_status eitp__check_division(const eitp_training *training, int is_same, int holds_out, eitp_error *error) {
+    if (!eitp__trained_divides(training))
+        return EITP_OK;
+    if (!training->resumed.data.count)
+        return eitp__fail_division(training, "a model is not a checkpoint, which knows its data", error);
+    if (!is_same)
+        return eitp__fail_division(training, "the run was trained on other data", error);
+    return holds_out || training->samples == EITP_SAMPLES_TRAINING
+               ? EITP_OK
+               : eitp__fail_division(training, "the run held out no part of this data", error);
+}
+
+/* ---- Tokens ---- */
+
+static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *error) {
+    eitp__data_part *part = &training->parts[EITP_TRAINING];
+    const eitp_token_file_info info = eitp_token_file_get_info(part->tokens);
+    const eitp_task_identity *was = &training->resumed.data;
+    const uint64_t count = training->kept_tokens ? training->kept_tokens : info.token_count;
+    const uint64_t hash = training->kept_tokens ? was->hash : info.content_hash, end = was->first + was->count;
+    const int is_same = was->count && hash == was->hash && end <= count;
+    eitp_status status = eitp__training_window_size(training, &training->rows, error);
+    if (!status)
+        status = eitp__check_division(training, is_same, end < count, error);
+    training->recipe.task.block_size = training->rows;
+    training->trained_fraction = is_same && hash ? (double)was->count / (double)count : 0;
+    part->range.first = 0;
+    part->range.count = count;
+    if (!eitp__trained_divides(training))
+        return status;
+    part->range.first = training->samples == EITP_SAMPLES_VALIDATION ? end : was->first;
+    part->range.count = training->samples == EITP_SAMPLES_VALIDATION ? count - end : was->count;
+    return status;
+}
+
+/* ---- Samples ---- */
+
+static eitp_status eitp__select_samples(eitp_training *training, eitp_error *error) {
+    eitp__data_part *part = &training->parts[EITP_TRAINING];
+    const eitp_task_identity *was = &training->resumed.data;
+    const eitp_recipe *recipe = &training->recipe;
+    eitp_labelled_part *kept = NULL, *held = NULL;
+    int is_same = 0;
+    eitp_status status = eitp_labelled_part_create(part->labelled, NULL, 0, &part->samples, error);
+    const uint64_t count = status ? 0 : eitp_labelled_part_source(part->samples).count;
+    /* A fraction that leaves no sample for a part is not that of the run. */
+    if (!status && was->count &&
+        !eitp_labelled_split(part->labelled, recipe->data.validation_fraction, recipe->trainer.seed, &kept, &held,
+                             NULL))
+        is_same = eitp_labelled_part_source(kept).hash == was->hash;
+    if (is_same)
+        training->trained_fraction = (double)eitp_labelled_part_source(kept).count / (double)count;
+    if (!status)
+        status = eitp__check_division(training, is_same, is_same && training->trained_fraction < 1, error);
+    if (!status && eitp__trained_divides(training)) {
+        eitp_labelled_part **chosen = training->samples == EITP_SAMPLES_VALIDATION ? &held : &kept;
+        eitp_labelled_part_destroy(part->samples);
+        part->samples = *chosen;
+        *chosen = NULL;
+    }
+    eitp_labelled_part_destroy(kept);
+    eitp_labelled_part_destroy(held);
+    training->rows = status ? 0 : eitp_labelled_part_source(part->samples).max_length;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__trained_select(eitp_training *training, eitp_error *error) {
+    return training->parts[EITP_TRAINING].labelled ? eitp__select_samples(training, error)
+                                                   : eitp__select_tokens(training, error);
+}
+/* <<src/recipe/trained_samples.c */
+
+/* >>src/recipe/trained.c */
+/* Trained models: opened from the output directory of their run, or their own, to be used or evaluated. */
+
+/* ---- Directories ---- */
+
+static int eitp__has_file(const eitp_host *host, const char *directory, const char *name) {
+    eitp_path_kind kind;
+    return !eitp__recipe_path_kind(host, directory, name, &kind, NULL) && kind == EITP_PATH_FILE;
+}
+
+static int eitp__has_weights(const eitp_host *host, const char *directory) {
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                                        "pytorch_model.bin.index.json"};
+    size_t i = 0;
+    while (i < EITP__COUNT(names) && !eitp__has_file(host, directory, names[i]))
+        i++;
+    return i < EITP__COUNT(names);
+}
+
+/* Finds the weights of adapters: in model.directory, or in the directory that the adapters name. */
+static eitp_status eitp__find_base(eitp_training *training, eitp_error *error) {
+    const eitp_host *host = &training->host;
+    const char *path = training->recipe.model.directory;
+    char named[4096], *directory = NULL;
+    eitp_lora_config lora;
+    eitp_path_kind kind = EITP_PATH_DIRECTORY;
+    eitp_status status = EITP_OK;
+    if (!path) {
+        status = eitp_lora_config_read(host, training->trained, NULL, &lora, named, sizeof named, error);
+        path = named;
+        if (!status)
+            status = eitp__recipe_path_kind(host, path, NULL, &kind, error);
+    }
+    if (!status && kind != EITP_PATH_DIRECTORY)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the base model '%s' of the adapters in '%s' is not a directory here; name its directory as "
+                          "model",
+                          path, training->trained);
+    if (!status)
+        status = eitp__find_directory(host, path, &directory, error);
+    training->base = status ? NULL : eitp__absolute_path(host, directory);
+    eitp__release_text(host, directory);
+    return status || training->base ? status : eitp__fail_memory(error, strlen(path), "the path of a model");
+}
+
+/* What the checkpoint knows of its run, if it is one. */
+static eitp_status eitp__read_trained_state(eitp_training *training, eitp_error *error) {
+    const eitp_host *host = &training->host;
+    char *parent;
+    eitp_status status;
+    if (!eitp__has_file(host, training->trained, "trainer_state.json"))
+        return EITP_OK;
+    parent = eitp__parent_directory(host, training->trained);
+    status = parent ? eitp_checkpoint_read_info(host, training->trained, &training->resumed, error)
+                    : eitp__fail_memory(error, strlen(training->trained), "the path of a run");
+    if (!status)
+        status = eitp__recipe_set_text(host, &training->recipe, &training->recipe.run.directory, parent, error);
+    eitp__release_text(host, parent);
+    return status;
+}
+
+static eitp_status eitp__find_trained(eitp_training *training, eitp_error *error) {
+    const eitp_host *host = &training->host;
+    eitp_status status = eitp__find_directory(host, training->recipe.run.checkpoint, &training->trained, error);
+    if (status)
+        return status;
+    training->is_resumed = 1;
+    memset(&training->resumed, 0, sizeof training->resumed);
+    if (eitp__has_file(host, training->trained, "adapter_config.json") &&
+        (training->recipe.model.directory || !eitp__has_weights(host, training->trained)))
+        status = eitp__find_base(training, error);
+    return status ? status : eitp__read_trained_state(training, error);
+}
+
+/* ---- Shape ---- */
+
+/* The classifier that adapters were trained with, which their directory has. */
+static void eitp__take_own_head(eitp_training *training) {
+    char *path = eitp__join_path(&training->host, training->trained, "config.json");
+    eitp_transformer_config own, *shape = &training->stored;
+    training->has_own_head = path && eitp__recipe_is_file(&training->host, path) &&
+                             !eitp_transformer_config_read(&training->host, path, &own, NULL) &&
+                             eitp_head_has_labels(own.head);
+    eitp__release_text(&training->host, path);
+    if (!training->has_own_head)
+        return;
+    shape->head = own.head;
+    shape->labels = own.labels;
+    shape->problem = own.problem;
+    shape->classifier_dropout = own.classifier_dropout;
+}
+
+static eitp_status eitp__read_trained_shape(eitp_training *training, eitp_error *error) {
+    const eitp_status status = eitp_model_config_read(
+        &training->host, training->base ? training->base : training->trained, &training->stored, error);
+    if (status)
+        return status;
+    if (training->base)
+        eitp__take_own_head(training);
+    training->shape = training->stored;
+    training->kind = eitp__task_of_shape(&training->shape);
+    return EITP_OK;
+}
+
+/* ---- Data ---- */
+
+static eitp_status eitp__open_trained_data(eitp_training *training, eitp_error *error) {
+    const eitp_transformer_config *shape = &training->shape;
+    eitp_status status;
+    if (!training->samples)
+        return EITP_OK;
+    if (!training->recipe.data.training.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a recipe needs data to evaluate a model on: set data, or open it without samples");
+    training->parts[EITP_TRAINING].paths = &training->recipe.data.training;
+    training->parts[EITP_VALIDATION].paths = &training->recipe.data.validation;
+    /* Without a head for masked tokens there is nothing that could be evaluated: the next token is refused. */
+    if (shape->bidirectional && shape->head != EITP_HEAD_LANGUAGE && !eitp_head_has_labels(shape->head))
+        training->kind = eitp__language_recipe();
+    training->recipe.task.kind = training->kind->kind;
+    if (training->recipe.task.block_size < 0 && training->resumed.rows)
+        training->recipe.task.block_size = training->resumed.rows;
+    status = training->kind->set_shape(training, error);
+    if (!status)
+        status = training->kind->open(training, error);
+    if (!status && training->parts[EITP_TRAINING].labelled)
+        training->recipe.task.block_size = eitp__training_max_length(training);
+    return status ? status : eitp__trained_select(training, error);
+}
+
+/* ---- Preparing ---- */
+
+static eitp_status eitp__create_trained_context(eitp_training *training, eitp_error *error) {
+    eitp_context_config config = training->recipe.context;
+    eitp_status status;
+    config.precision = training->recipe.memory.precision;
+    config.parameters = EITP_PARAMETERS_ROUNDED;
+    status = eitp_context_create(&config, &training->context, error);
+    eitp_context_set_poll(training->context, eitp__training_is_stopped, training);
+    return status;
+}
+
+static eitp_status eitp__load_trained(eitp_training *training, eitp_error *error) {
+    eitp_load_config config = eitp_load_config_default();
+    eitp_status status = eitp_model_create(training->context, &training->shape, &training->model, error);
+    config.head_is_replaced = training->has_own_head;
+    if (!status)
+        status = eitp_model_load_weights_with(training->model, training->base ? training->base : training->trained,
+                                              &config, error);
+    if (!status && training->base)
+        status = eitp_lora_load(training->model, training->trained, NULL, error);
+    if (!status && training->base && eitp_head_has_labels(training->shape.head))
+        status = eitp_model_read_labels(training->model, training->trained, error);
+    return status;
+}
+
+static eitp_status eitp__create_trained_task(eitp_training *training, eitp_error *error) {
+    return training->samples ? training->kind->create(training, training->model, 0, &training->task, error) : EITP_OK;
+}
+
+/* ---- Both ---- */
+
+static int eitp__is_missing(const eitp_host *host, const char *path) {
+    eitp_path_kind kind;
+    return path && !eitp__recipe_path_kind(host, path, NULL, &kind, NULL) && kind == EITP_PATH_MISSING;
+}
+
+/* True if a run has removed a directory that was found as `path`. Sets *removed to the path if it is missing too: it
+   cannot mean another directory. */
+static int eitp__is_removed(const eitp_training *training, const char *directory, const char *path,
+                            const char **removed) {
+    if (!eitp__is_missing(&training->host, directory))
+        return 0;
+    *removed = eitp__is_missing(&training->host, path) ? path : NULL;
+    return 1;
+}
+
+EITP__PRIVATE eitp_status eitp__trained_read(eitp_training *training, int prepares, eitp_error *error) {
+    static const eitp__stage opening[] = {{"reading the model's configuration", eitp__find_trained},
+                                          {NULL, eitp__read_trained_shape},
+                                          {"loading the tokenizer", eitp__training_load_tokenizer},
+                                          {"reading the data", eitp__open_trained_data}};
+    static const eitp__stage preparing[] = {{"loading the model", eitp__create_trained_context},
+                                            {NULL, eitp__load_trained},
+                                            {NULL, eitp__create_trained_task}};
+    enum { ATTEMPTS = 200 };
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        const char *removed;
+        status = training->trained ? EITP_OK : eitp__run_stages(training, opening, EITP__COUNT(opening), error);
+        if (!status && prepares)
+            status = eitp__run_stages(training, preparing, EITP__COUNT(preparing), error);
+        if (!status || (!eitp__is_removed(training, training->trained, training->recipe.run.checkpoint, &removed) &&
+                        !eitp__is_removed(training, training->base, training->recipe.model.directory, &removed)))
+            break;
+        if (removed)
+            return eitp__fail_removed(removed, error);
+        eitp__training_release_stages(training);
+    }
+    return status;
+}
+
+eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_trained_samples samples,
+                                       eitp_training **training, eitp_error *error) {
+    eitp_training *opened;
+    eitp_data_recipe *data;
+    eitp_status status;
+    if (!recipe || !training)
+        return eitp__fail_null(error, "eitp_training_open_trained", "recipe and training");
+    *training = NULL;
+    if (!recipe->run.directory)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a recipe needs run.directory, where the trained model is (output_dir in JSON)");
+    status = eitp__training_create(recipe, &opened, error);
+    if (status)
+        return status;
+    opened->samples = samples;
+    opened->has_begun = 1; /* so that closing removes nothing */
+    opened->recipe.run.checkpoint = opened->recipe.run.directory;
+    opened->recipe.task.kind = EITP_TASK_AUTO;
+    data = &opened->recipe.data;
+    if (samples == EITP_SAMPLES_VALIDATION && data->validation.count) {
+        opened->packed_as = EITP_VALIDATION;
+        data->training = data->validation;
+        data->rereads[EITP_TRAINING] = data->rereads[EITP_VALIDATION];
+        data->validation_fraction = 0;
+    }
+    data->validation.count = 0;
+    status = eitp__trained_read(opened, 0, error);
+    if (!status)
+        *training = opened;
+    else
+        eitp_training_close(opened);
+    return status;
+}
+/* <<src/recipe/trained.c */
+
+/* >>src/recipe/training.c */
+/* Opening a recipe, planning, training and closing it. */
 
 /* ---- Opening ---- */
 
@@ -66491,17 +67062,6 @@ static eitp_status eitp__open_stages(eitp_training *training, eitp_error *error)
     return eitp__run_stages(training, stages, EITP__COUNT(stages), error);
 }
 
-/* Checks what the recipe itself has; settings of trainer and run are checked when these are created. */
-static eitp_status eitp__check_recipe(const eitp_recipe *recipe, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
-        const eitp_setting_group group = eitp_recipe_group(i);
-        if (group.offset != offsetof(eitp_recipe, trainer) && group.offset != offsetof(eitp_recipe, run))
-            status = eitp__settings_check(group.settings, group.count, (const char *)recipe + group.offset, error);
-    }
-    return status;
-}
-
 eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eitp_training **training,
                                    eitp_error *error) {
     eitp_training *opened;
@@ -66512,18 +67072,11 @@ eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eit
     if (!run && !recipe->run.directory)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a recipe needs run.directory, where checkpoints are saved (output_dir in JSON)");
-    status = eitp__check_recipe(recipe, error);
+    status = eitp__training_create(recipe, &opened, error);
     if (status)
         return status;
-    opened = (eitp_training *)eitp__allocate(&recipe->context.host, sizeof *opened);
-    if (!opened)
-        return eitp__fail_memory(error, sizeof *opened, "a training");
-    opened->host = recipe->context.host;
     opened->run = run;
-    eitp__buffer_init(&opened->record, &opened->host);
-    status = eitp__recipe_copy(&opened->host, recipe, &opened->recipe, error);
-    if (!status)
-        status = eitp__open_stages(opened, error);
+    status = eitp__open_stages(opened, error);
     if (!status) {
         *training = opened;
         return EITP_OK;
@@ -66576,6 +67129,10 @@ eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chos
     eitp_status status = EITP_OK;
     if (!training)
         return eitp__fail_null(error, "eitp_training_plan", "training");
+    if (training->trained)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a trained model is neither planned nor run; open its recipe with eitp_training_open to "
+                          "train");
     if (!training->is_planned)
         status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
     training->is_planned |= !status;
@@ -66701,32 +67258,12 @@ static eitp_status eitp__clean_data(eitp_training *training, eitp_error *error) 
     return EITP_OK;
 }
 
-/* Destroys what was prepared, in the order of its dependencies. */
-static void eitp__release_prepared(eitp_training *training) {
-    eitp_trainer_destroy(training->trainer);
-    eitp_task_release(&training->task);
-    eitp_model_destroy(training->model);
-    eitp_context_destroy(training->context);
-    eitp__release_text(&training->host, training->base);
-    eitp__buffer_release(&training->record);
-    training->trainer = NULL;
-    training->model = NULL;
-    training->context = NULL;
-    training->base = NULL;
-    training->is_prepared = 0;
-}
-
-/* The same, and what was opened, but not the run. */
-static void eitp__release_stages(eitp_training *training) {
-    eitp__release_prepared(training);
-    for (int split = 0; split < 2; split++)
-        eitp__part_close(&training->host, &training->parts[split]);
-    memset(training->parts, 0, sizeof training->parts);
-    eitp_tokenizer_destroy(training->tokenizer);
-    eitp__release_text(&training->host, training->model_directory);
-    training->tokenizer = NULL;
-    training->model_directory = NULL;
-    training->is_planned = 0;
+static eitp_status eitp__prepare_trained(eitp_training *training, eitp_error *error) {
+    const eitp_status status = training->is_prepared ? EITP_OK : eitp__trained_read(training, 1, error);
+    training->is_prepared = !status;
+    if (status)
+        eitp__training_release_prepared(training);
+    return status;
 }
 
 eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
@@ -66740,9 +67277,12 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
                                          {NULL, eitp__training_write_record},
                                          {NULL, eitp__log_data},
                                          {NULL, eitp__clean_data}};
-    eitp_status status = eitp_training_plan(training, NULL, error);
+    eitp_status status;
     int64_t steps;
     double warmup_ratio;
+    if (training && training->trained)
+        return eitp__prepare_trained(training, error);
+    status = eitp_training_plan(training, NULL, error);
     if (status || training->is_prepared)
         return status;
     steps = training->recipe.run.steps;
@@ -66754,7 +67294,7 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
     /* The length is open again, for a second attempt. */
     training->recipe.run.steps = steps;
     training->recipe.warmup_ratio = warmup_ratio;
-    eitp__release_prepared(training);
+    eitp__training_release_prepared(training);
     return status;
 }
 
@@ -66763,7 +67303,7 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
 /* A damaged checkpoint was set aside, and the run resumes from an older one: all that was read from it is read anew. */
 static eitp_status eitp__start_over(eitp_training *training, eitp_error *error) {
     eitp_status status;
-    eitp__release_stages(training);
+    eitp__training_release_stages(training);
     status = eitp__open_stages(training, error);
     return status ? status : eitp_training_prepare(training, error);
 }
@@ -66792,37 +67332,6 @@ eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, 
     if (report)
         *report = own;
     return status;
-}
-
-/* Removes what was created for a run without a step. */
-static void eitp__remove_created(eitp_training *training) {
-    const eitp_host *host = &training->host;
-    char *data = training->recipe.run.directory ? eitp__join_path(host, training->recipe.run.directory, "data") : NULL;
-    if (training->made_record)
-        eitp__remove_tree(host, training->made_record, NULL);
-    for (int split = 0; split < 2; split++) {
-        const eitp__data_part *part = &training->parts[split];
-        if (part->is_made && part->path && training->discards_data)
-            eitp__remove_tree(host, part->path, NULL);
-    }
-    if (data)
-        eitp__remove_directories(host, data, 1); /* if it is empty */
-    eitp__release_text(host, data);
-}
-
-void eitp_training_close(eitp_training *training) {
-    eitp_host host;
-    if (!training)
-        return;
-    host = training->host;
-    if (!training->has_begun)
-        eitp__remove_created(training);
-    eitp__release_stages(training);
-    eitp_run_destroy(training->run);
-    eitp__release_text(&host, training->made_record);
-    eitp__buffer_release(&training->record);
-    eitp_recipe_release(&training->recipe);
-    eitp__release(&host, training, sizeof *training);
 }
 
 /* ---- What it has ---- */
@@ -66863,14 +67372,27 @@ const eitp_transformer_config *eitp_training_get_shape(const eitp_training *trai
     return training ? &training->shape : NULL;
 }
 
+eitp_training_source eitp_training_get_source(const eitp_training *training) {
+    eitp_training_source source = EITP__ZERO;
+    if (!training)
+        return source;
+    source.checkpoint = eitp__training_checkpoint(training);
+    source.weights = training->base ? training->base : training->model_directory;
+    return source;
+}
+
 eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_split split) {
     eitp_training_data data = EITP__ZERO;
+    eitp_token_file_info info;
     if (!training || (unsigned)split > EITP_VALIDATION)
         return data;
+    info = eitp_token_file_get_info(training->parts[split].tokens);
     data.path = training->parts[split].path;
     data.is_labelled = training->parts[EITP_TRAINING].labelled != NULL;
-    data.tokens = training->parts[split].range.count;
+    data.tokens = training->parts[split].range;
+    data.bytes_per_token = info.token_count ? (double)info.text_bytes / (double)info.token_count : 0;
     data.samples = data.is_labelled ? eitp__part_samples(training, split).count : training->task.samples[split];
+    data.trained = training->trained_fraction;
     return data;
 }
 /* <<src/recipe/training.c */

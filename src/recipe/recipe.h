@@ -51,6 +51,7 @@ typedef struct eitp_data_recipe {
        have changed. 1: it reads them again, and is refused if the training data differ. */
     int rereads[2];
     eitp_text_source input; /* what the path "-" reads; `read` NULL: nothing */
+    const char *packed;     /* for eitp_training_open_trained: the file that texts are packed into */
 } eitp_data_recipe;
 
 typedef struct eitp_task_recipe {
@@ -177,6 +178,32 @@ EITP_API eitp_status eitp_training_prepare(eitp_training *training, eitp_error *
    status is EITP_OK. Call it once. */
 EITP_API eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, eitp_error *error);
 
+/* ---- Trained models ---- */
+
+/* The samples that a trained model is opened with. */
+typedef enum eitp_trained_samples {
+    EITP_SAMPLES_NONE = 0,      /* none: it predicts, embeds or generates */
+    EITP_SAMPLES_ALL = 1,       /* all of data.training */
+    EITP_SAMPLES_TRAINING = 2,  /* those of data.training that it was trained on */
+    EITP_SAMPLES_VALIDATION = 3 /* data.validation; without it those of data.training that its run held out */
+} eitp_trained_samples;
+
+/*
+ * Opens the model that a recipe has trained, with samples to evaluate it on. Nothing is locked. The model is that of
+ * run.directory: the best checkpoint of an output directory or its newest, or a directory with a model. If it has
+ * adapters, their weights are those of model.directory, or NULL: of the directory that they name. The samples are
+ * those of its own kind of task; a run divides its data by trainer.seed and data.validation_fraction.
+ *
+ * No memory is used for weights yet. Then eitp_training_prepare creates context and model, in memory.precision; and
+ * the task, whose training samples are the ones that were asked for:
+ *     eitp_evaluate(eitp_training_get_task(training), EITP_TRAINING, 8, 0, &evaluation, &error);
+ *
+ * Texts that the run has packed are not read again, unless `rereads` says so. Others are packed into the file
+ * data.packed; NULL: into the directory of the run. A trained model is neither planned nor run.
+ */
+EITP_API eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_trained_samples samples,
+                                                eitp_training **training, eitp_error *error);
+
 /* Destroys all that was opened and created, and unlocks the directory. Before the first step of a new run, files that
    it created are removed, except for packed data. NULL is harmless. */
 EITP_API void eitp_training_close(eitp_training *training);
@@ -194,13 +221,26 @@ EITP_API eitp_trainer *eitp_training_get_trainer(eitp_training *training);
 EITP_API const eitp_transformer_config *eitp_training_get_shape(const eitp_training *training);
 EITP_API const eitp_fit *eitp_training_get_fit(const eitp_training *training);
 
-/* The data of a split, once the training is planned: the file, NULL if the split has none; the tokens of a token file;
-   the number of samples, once it is prepared. Zeros for NULL. */
+/* The directories that the model comes from. */
+typedef struct eitp_training_source {
+    const char *checkpoint; /* that is resumed, or has the trained model; NULL: the training starts anew */
+    const char *weights;    /* that a training starts from, or that the adapters belong to; NULL: none */
+} eitp_training_source;
+
+/* NULLs for NULL. What they point to is valid until the next call with the training. */
+EITP_API eitp_training_source eitp_training_get_source(const eitp_training *training);
+
+/* The data of a split, once the training is planned, or opened if the model is trained. */
 typedef struct eitp_training_data {
-    const char *path;
-    int is_labelled;
-    uint64_t tokens, samples;
+    const char *path;        /* of the file; NULL: the split has none */
+    int is_labelled;         /* it has samples; 0: tokens */
+    eitp_token_range tokens; /* of a token file */
+    double bytes_per_token;  /* of the text of a token file, on the average; 0: unknown */
+    uint64_t samples;        /* once the training is prepared */
+    double trained;          /* of a trained model: the fraction of the file that it was trained on */
 } eitp_training_data;
+
+/* Zeros for NULL. */
 EITP_API eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_split split);
 
 /* Reads the configuration of a recipe's model, and chooses the kind of task, as opening does, without a directory to

@@ -138,14 +138,6 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     return status;
 }
 
-EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split split) {
-    const eitp_text_list *paths = training->parts[split].paths;
-    size_t i = 0;
-    while (i < paths->count && strcmp(paths->texts[i], "-"))
-        i++;
-    return i < paths->count;
-}
-
 /* True if the packed file exists and is whole. A damaged one is packed again. */
 static int eitp__reuses_tokens(const eitp_training *training, const eitp__data_part *part) {
     eitp_token_file *file;
@@ -172,7 +164,8 @@ static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split 
         return status;
     }
     part->path = path;
-    part->is_verified = !eitp__part_has_input(training, split) && eitp__reuses_tokens(training, part);
+    part->is_verified = !eitp__part_has_input(training, split) &&
+                        !(training->trained && training->recipe.data.packed) && eitp__reuses_tokens(training, part);
     return part->is_verified ? EITP_OK : eitp__pack_tokens(training, split, error);
 }
 

@@ -77,8 +77,8 @@ static eitp_status eitp__set_labels_shape(eitp_training *training, eitp_error *e
 static eitp_status eitp__check_problem(const eitp_training *training, eitp_problem problem, eitp_error *error) {
     const char *path = training->parts[EITP_TRAINING].paths->texts[0];
     if (problem == EITP_PROBLEM_UNKNOWN)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' has no labels; name their column as label_column, or set task to lm or mlm", path);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no labels; name their column as label_column%s", path,
+                          training->trained ? ", or predict them with eitp_predict" : ", or set task to lm or mlm");
     if (problem == EITP_PROBLEM_REGRESSION && training->kind->kind == EITP_TASK_CLASSIFICATION)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the labels of '%s' are numbers that are not whole; set task to regress to predict them",
@@ -185,7 +185,7 @@ static eitp_status eitp__follow_labels(eitp_training *training, const eitp__labe
                                        eitp_error *error) {
     const eitp_labelled_info info = eitp_labelled_file_get_info(training->parts[EITP_TRAINING].labelled);
     eitp_status status = eitp__check_problem(training, info.problem, error);
-    if (!status)
+    if (!status && !training->trained)
         eitp__report_labels(training);
     if (!status && names->model)
         status = eitp__match_part(training, names, EITP_TRAINING, lacks_some, error);

@@ -43,10 +43,12 @@ static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error)
     const eitp_token_file_info info = eitp_token_file_get_info(file);
     const uint64_t hash = training->resumed.data.hash;
     eitp_status status;
-    if (!training->is_resumed || !hash || info.content_hash == hash)
+    training->kept_tokens = 0;
+    if (!training->is_resumed || !hash || info.content_hash == hash ||
+        (training->trained && !eitp__trained_divides(training)))
         return EITP_OK;
     status = eitp_token_file_find_prefix(file, hash, &training->kept_tokens, error);
-    if (!status && training->kept_tokens)
+    if (!status && training->kept_tokens && !training->trained)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
                        "the data has grown from %llu to %llu tokens since '%s' was written; the run continues with the "
                        "first %llu; to train on all of them start a new run from the weights",
@@ -69,22 +71,27 @@ static eitp_status eitp__open_windows(eitp_training *training, eitp_error *error
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    const int64_t asked = training->recipe.task.block_size;
+    *size = asked > 0 ? asked : !asked ? positions : positions < 64 ? positions : 64;
+    if (asked < 0 && training->resumed.rows)
+        *size = training->resumed.rows;
+    if (*size <= positions)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size must be from 1 to the model's %lld positions (got %lld)",
+                      (long long)positions, (long long)asked);
+}
+
 static eitp_status eitp__split_windows(eitp_training *training, eitp_error *error) {
     eitp__data_part *parts = training->parts;
-    const int64_t size = training->recipe.task.block_size;
-    const int64_t positions = eitp_transformer_config_positions(&training->shape);
     const int has_file = parts[EITP_VALIDATION].tokens != NULL;
     const uint64_t count = training->kept_tokens ? training->kept_tokens
                                                  : eitp_token_file_get_info(parts[EITP_TRAINING].tokens).token_count;
     eitp_token_range nothing;
-    eitp_status status;
-    training->rows = size > 0 ? size : !size ? positions : positions < 64 ? positions : 64;
-    if (size < 0 && training->is_resumed)
-        training->rows = training->resumed.rows;
-    if (training->rows > positions)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "block_size must be from 1 to the model's %lld positions (got %lld)", (long long)positions,
-                          (long long)size);
+    eitp_status status = eitp__training_window_size(training, &training->rows, error);
+    if (status)
+        return status;
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)
@@ -129,6 +136,11 @@ static eitp_status eitp__set_masked_shape(eitp_training *training, eitp_error *e
 
 /* Hidden tokens become the tokenizer's mask token. */
 static eitp_status eitp__check_mask_token(const eitp_training *training, eitp_error *error) {
+    if (!training->tokenizer && training->trained)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' predicts masked tokens and has no tokenizer, which has the mask token; name one as "
+                          "tokenizer",
+                          training->trained);
     if (!training->tokenizer)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' has no tokenizer, and task mlm, the default of a %s model for data without labels, "

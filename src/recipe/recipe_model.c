@@ -72,7 +72,7 @@ static eitp_status eitp__read_stored_shape(eitp_training *training, eitp_error *
 
 /* ---- Task ---- */
 
-static const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_config *shape) {
+EITP__PRIVATE const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_config *shape) {
     if (shape->head == EITP_HEAD_TOKEN_CLASSIFIER)
         return eitp__tokens_recipe();
     if (shape->head == EITP_HEAD_CLASSIFIER)

@@ -5,6 +5,11 @@ static int eitp__has_its_tokenizer(const eitp_training *training, uint64_t finge
     return !training->tokenizer || eitp_tokenizer_fingerprint(training->tokenizer) == fingerprint;
 }
 
+/* What a part is in the run: the data that a trained model is evaluated on may be the validation data. */
+static eitp_split eitp__run_split(const eitp_training *training, eitp_split split) {
+    return split == EITP_TRAINING ? training->packed_as : split;
+}
+
 static int eitp__has_its_tokens(const eitp_training *training, eitp_split split, const char *path) {
     eitp_token_file *file;
     eitp_token_file_info info;
@@ -12,8 +17,9 @@ static int eitp__has_its_tokens(const eitp_training *training, eitp_split split,
     if (eitp_token_file_open(&training->host, path, 0, &file, NULL))
         return 0;
     info = eitp_token_file_get_info(file);
-    is_it = split == EITP_TRAINING ? info.content_hash == training->resumed.data.hash
-                                   : eitp__has_its_tokenizer(training, info.tokenizer_fingerprint);
+    is_it = eitp__run_split(training, split) == EITP_TRAINING
+                ? info.content_hash == training->resumed.data.hash
+                : eitp__has_its_tokenizer(training, info.tokenizer_fingerprint);
     is_it = is_it && !eitp_token_file_verify(file, NULL);
     eitp_token_file_close(file);
     return is_it;
@@ -35,7 +41,7 @@ static int eitp__has_its_samples(const eitp_training *training, eitp_split split
     int is_it;
     if (eitp_labelled_file_open(&training->host, path, 0, &file, NULL))
         return 0;
-    is_it = split == EITP_TRAINING
+    is_it = eitp__run_split(training, split) == EITP_TRAINING
                 ? eitp__has_training_part(training, file)
                 : eitp__has_its_tokenizer(training, eitp_labelled_file_get_info(file).tokenizer_fingerprint);
     is_it = is_it && !eitp_labelled_file_verify(file, NULL);
@@ -46,14 +52,12 @@ static int eitp__has_its_samples(const eitp_training *training, eitp_split split
 /* The checkpoint names the training data by their hash, and not the validation data: any other file of the same
    tokenizer is theirs. */
 static int eitp__has_its_data(const eitp_training *training, eitp_split split, const char *path) {
-    const char *training_path = training->parts[EITP_TRAINING].path;
-    if (split == EITP_VALIDATION && training_path && !strcmp(training_path, path))
-        return 0;
     return eitp__has_its_tokens(training, split, path) || eitp__has_its_samples(training, split, path);
 }
 
-/* The path of a file in the directory of packed data that has the data of the run, in a new text; NULL: none. */
-static char *eitp__search_packed(const eitp_training *training, eitp_split split) {
+/* The path of a file in the directory of packed data that has the data of the run, in a new text; NULL: none. `except`
+   is not one; it may be NULL. */
+static char *eitp__search_packed(const eitp_training *training, eitp_split split, const char *except) {
     const eitp_host *host = &training->host;
     char *directory = eitp__join_path(host, training->recipe.run.directory, "data"), *found = NULL;
     eitp__buffer names;
@@ -63,7 +67,7 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
         count = 0;
     for (size_t i = 0; i < count && !found; i++, at += strlen(names.data + at) + 1) {
         found = eitp__join_path(host, directory, names.data + at);
-        if (found && !eitp__has_its_data(training, split, found)) {
+        if (found && ((except && !strcmp(except, found)) || !eitp__has_its_data(training, split, found))) {
             eitp__release_text(host, found);
             found = NULL;
         }
@@ -71,6 +75,28 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
     eitp__buffer_release(&names);
     eitp__release_text(host, directory);
     return found;
+}
+
+/* The file of a part, or NULL. That of the validation data is another one than that of the training data, of which a
+   trained model that is evaluated on the validation data has none open. */
+static char *eitp__find_packed(eitp_training *training, eitp_split split) {
+    char *found, *trained;
+    if (split == EITP_VALIDATION || training->packed_as == EITP_TRAINING)
+        return eitp__search_packed(training, split,
+                                   split == EITP_VALIDATION ? training->parts[EITP_TRAINING].path : NULL);
+    training->packed_as = EITP_TRAINING;
+    trained = eitp__search_packed(training, split, NULL);
+    training->packed_as = EITP_VALIDATION;
+    found = eitp__search_packed(training, split, trained);
+    eitp__release_text(&training->host, trained);
+    return found;
+}
+
+/* True if the file that the texts would be packed into now has the data of the run. */
+static int eitp__is_expected(const eitp_training *training, eitp_split split, const char *path) {
+    const char *trained = training->parts[EITP_TRAINING].path;
+    return !(split == EITP_VALIDATION && trained && !strcmp(trained, path)) &&
+           eitp__has_its_data(training, split, path);
 }
 
 /* True if a file or directory of the part is missing. */
@@ -84,6 +110,14 @@ static int eitp__lacks_text(const eitp_training *training, eitp_split split) {
     return found;
 }
 
+EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split split) {
+    const eitp_text_list *paths = training->parts[split].paths;
+    size_t i = 0;
+    while (i < paths->count && strcmp(paths->texts[i], "-"))
+        i++;
+    return i < paths->count;
+}
+
 EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
                                    const eitp_error *why) {
     if (status)
@@ -92,27 +126,45 @@ EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__da
         eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", part->path);
 }
 
+/* Says what a run that is resumed goes on with, or what a trained model is evaluated on. */
+static void eitp__log_found(const eitp_training *training, eitp_split split, const char *path) {
+    const char *checkpoint = eitp__training_checkpoint(training);
+    const int lacks_text = eitp__lacks_text(training, split) && !eitp__part_has_input(training, split);
+    if (!training->trained)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "the text of %s %s since '%s' was written; the run continues with what it was packed into, "
+                       "'%s'; to train on other text, start a new run from the weights of '%s'",
+                       split == EITP_TRAINING ? "data" : "val_data",
+                       eitp__lacks_text(training, split) ? "has gone missing" : "has changed or moved", checkpoint,
+                       path, checkpoint);
+    else if (lacks_text)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "the text of the run has gone missing since '%s' was written; what it was packed into is "
+                       "evaluated: '%s'",
+                       checkpoint, path);
+    else
+        eitp__log_line(&training->host, EITP_LOG_INFO, "evaluating what the text of the run was packed into: '%s'",
+                       path);
+}
+
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
                                                  eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
-    const char *checkpoint = eitp__training_checkpoint(training);
     if (!training->is_resumed || !training->resumed.data.hash || training->recipe.data.rereads[split])
         return EITP_OK;
-    if (eitp__has_its_data(training, split, expected)) {
+    if (!training->trained && eitp__is_expected(training, split, expected)) {
         part->path = eitp__copy_text(&training->host, expected);
         if (!part->path)
             return eitp__fail_memory(error, strlen(expected), "the path of packed data");
         eitp__log_reuse(training, part, EITP_OK, NULL);
     } else {
-        part->path = eitp__search_packed(training, split);
+        part->path = eitp__find_packed(training, split);
         if (part->path)
-            eitp__log_line(&training->host, EITP_LOG_WARNING,
-                           "the text of %s %s since '%s' was written; the run continues with what it was packed into, "
-                           "'%s'; to train on other text, start a new run from the weights of '%s'",
-                           split == EITP_TRAINING ? "data" : "val_data",
-                           eitp__lacks_text(training, split) ? "has gone missing" : "has changed or moved", checkpoint,
-                           part->path, checkpoint);
+            eitp__log_found(training, split, part->path);
     }
     part->is_verified = part->path != NULL;
+    if (!part->path && training->trained && eitp__part_has_input(training, split))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the data of the run came from standard input, which cannot be read again; name it as data");
     return EITP_OK;
 }

@@ -39,7 +39,7 @@ EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char
     return status || *directory ? status : eitp__fail_memory(error, strlen(found), "the path of a model");
 }
 
-static eitp_status eitp__fail_removed(const char *directory, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__fail_removed(const char *directory, eitp_error *error) {
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "'%s' was removed while it was read: a run that trains there keeps its newest checkpoints; name "
                       "the output directory, or best_model or latest_model in it",
@@ -75,6 +75,8 @@ EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape) 
 EITP__PRIVATE char *eitp__packed_path(const eitp_training *training, uint64_t hash, const char *ending) {
     eitp__buffer path;
     char *copy;
+    if (training->trained && training->recipe.data.packed)
+        return eitp__copy_text(&training->host, training->recipe.data.packed);
     eitp__buffer_init(&path, &training->host);
     eitp__buffer_format(&path, "%s/data/%016llx.%s", training->recipe.run.directory, (unsigned long long)hash, ending);
     copy = path.failed ? NULL : eitp__copy_text(&training->host, path.data);
@@ -83,9 +85,18 @@ EITP__PRIVATE char *eitp__packed_path(const eitp_training *training, uint64_t ha
 }
 
 EITP__PRIVATE eitp_status eitp__make_packed_directory(const eitp_training *training, eitp_error *error) {
-    char *path = eitp__join_path(&training->host, training->recipe.run.directory, "data");
-    const eitp_status status = path ? eitp__make_directories(&training->host, path, error)
-                                    : eitp__fail_memory(error, strlen(training->recipe.run.directory), "a path");
+    char *path;
+    eitp_status status;
+    if (training->trained && training->recipe.data.packed)
+        return EITP_OK;
+    if (training->trained && !training->resumed.data.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' has no run whose directory texts could be packed into; set data.packed to a file for "
+                          "them, or name a token file",
+                          training->trained);
+    path = eitp__join_path(&training->host, training->recipe.run.directory, "data");
+    status = path ? eitp__make_directories(&training->host, path, error)
+                  : eitp__fail_memory(error, strlen(training->recipe.run.directory), "a path");
     eitp__release_text(&training->host, path);
     return status;
 }

@@ -256,7 +256,9 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
     if (!status && !part->path) {
         part->path = path;
         path = NULL;
-        part->is_verified = !eitp__part_has_input(training, split) && eitp__reuses_samples(training, part);
+        part->is_verified = !eitp__part_has_input(training, split) &&
+                            !(training->trained && training->recipe.data.packed) &&
+                            eitp__reuses_samples(training, part);
         if (!part->is_verified)
             status = eitp__pack_samples(training, split, config, error);
     }

@@ -24,12 +24,16 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
 
 static eitp_status eitp__load_stored_tokenizer(eitp_training *training, void *user, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
-    const char *directory = checkpoint ? checkpoint : training->model_directory;
-    int has_tokenizer;
-    const eitp_status status = eitp__find_tokenizer(&training->host, directory, &has_tokenizer, error);
+    const char *const directories[] = {checkpoint ? checkpoint : training->model_directory, training->base};
+    eitp_status status = EITP_OK;
     (void)user;
-    return status || !has_tokenizer ? status
-                                    : eitp_tokenizer_load(&training->host, directory, &training->tokenizer, error);
+    for (size_t i = 0; i < EITP__COUNT(directories) && directories[i] && !training->tokenizer && !status; i++) {
+        int has_tokenizer;
+        status = eitp__find_tokenizer(&training->host, directories[i], &has_tokenizer, error);
+        if (!status && has_tokenizer)
+            status = eitp_tokenizer_load(&training->host, directories[i], &training->tokenizer, error);
+    }
+    return status;
 }
 
 /* One that is named comes before the model's; to a resumed run it may have gone missing. */
@@ -38,7 +42,7 @@ EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training,
     eitp_path_kind kind = EITP_PATH_MISSING;
     const eitp_status status =
         model->tokenizer ? eitp__recipe_path_kind(&training->host, model->tokenizer, NULL, &kind, error) : EITP_OK;
-    if (status || (model->tokenizer && !(training->is_resumed && kind == EITP_PATH_MISSING)))
+    if (status || (model->tokenizer && !(training->is_resumed && !training->trained && kind == EITP_PATH_MISSING)))
         return status ? status : eitp__load_named_tokenizer(training, error);
     if (training->is_resumed)
         return eitp__load_stored_tokenizer(training, NULL, error);

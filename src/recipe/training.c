@@ -2,29 +2,6 @@
 #include "base/setting_table.h"
 #include "recipe/training.h"
 
-/* ---- Stages ---- */
-
-typedef struct eitp__stage {
-    const char *name; /* of what it does, in progress; NULL: it is short */
-    eitp_status (*run)(eitp_training *training, eitp_error *error);
-} eitp__stage;
-
-/* Runs stages up to the first that fails, or until the program stops the training. */
-static eitp_status eitp__run_stages(eitp_training *training, const eitp__stage *stages, size_t count,
-                                    eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        training->stage = stages[i].name ? stages[i].name : training->stage;
-        status = eitp__training_poll(training, error);
-        if (!status)
-            status = stages[i].run(training, error);
-        if (status && eitp__training_poll(training, NULL))
-            status = eitp__training_poll(training, error); /* it failed because of that */
-    }
-    training->discards_data = status && status != EITP_ERROR_MEMORY && status != EITP_ERROR_INTERRUPTED;
-    return status;
-}
-
 /* ---- Opening ---- */
 
 static eitp_status eitp__check_data(eitp_training *training, eitp_error *error) {
@@ -87,17 +64,6 @@ static eitp_status eitp__open_stages(eitp_training *training, eitp_error *error)
     return eitp__run_stages(training, stages, EITP__COUNT(stages), error);
 }
 
-/* Checks what the recipe itself has; settings of trainer and run are checked when these are created. */
-static eitp_status eitp__check_recipe(const eitp_recipe *recipe, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
-        const eitp_setting_group group = eitp_recipe_group(i);
-        if (group.offset != offsetof(eitp_recipe, trainer) && group.offset != offsetof(eitp_recipe, run))
-            status = eitp__settings_check(group.settings, group.count, (const char *)recipe + group.offset, error);
-    }
-    return status;
-}
-
 eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eitp_training **training,
                                    eitp_error *error) {
     eitp_training *opened;
@@ -108,18 +74,11 @@ eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eit
     if (!run && !recipe->run.directory)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a recipe needs run.directory, where checkpoints are saved (output_dir in JSON)");
-    status = eitp__check_recipe(recipe, error);
+    status = eitp__training_create(recipe, &opened, error);
     if (status)
         return status;
-    opened = (eitp_training *)eitp__allocate(&recipe->context.host, sizeof *opened);
-    if (!opened)
-        return eitp__fail_memory(error, sizeof *opened, "a training");
-    opened->host = recipe->context.host;
     opened->run = run;
-    eitp__buffer_init(&opened->record, &opened->host);
-    status = eitp__recipe_copy(&opened->host, recipe, &opened->recipe, error);
-    if (!status)
-        status = eitp__open_stages(opened, error);
+    status = eitp__open_stages(opened, error);
     if (!status) {
         *training = opened;
         return EITP_OK;
@@ -172,6 +131,10 @@ eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chos
     eitp_status status = EITP_OK;
     if (!training)
         return eitp__fail_null(error, "eitp_training_plan", "training");
+    if (training->trained)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a trained model is neither planned nor run; open its recipe with eitp_training_open to "
+                          "train");
     if (!training->is_planned)
         status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
     training->is_planned |= !status;
@@ -297,32 +260,12 @@ static eitp_status eitp__clean_data(eitp_training *training, eitp_error *error) 
     return EITP_OK;
 }
 
-/* Destroys what was prepared, in the order of its dependencies. */
-static void eitp__release_prepared(eitp_training *training) {
-    eitp_trainer_destroy(training->trainer);
-    eitp_task_release(&training->task);
-    eitp_model_destroy(training->model);
-    eitp_context_destroy(training->context);
-    eitp__release_text(&training->host, training->base);
-    eitp__buffer_release(&training->record);
-    training->trainer = NULL;
-    training->model = NULL;
-    training->context = NULL;
-    training->base = NULL;
-    training->is_prepared = 0;
-}
-
-/* The same, and what was opened, but not the run. */
-static void eitp__release_stages(eitp_training *training) {
-    eitp__release_prepared(training);
-    for (int split = 0; split < 2; split++)
-        eitp__part_close(&training->host, &training->parts[split]);
-    memset(training->parts, 0, sizeof training->parts);
-    eitp_tokenizer_destroy(training->tokenizer);
-    eitp__release_text(&training->host, training->model_directory);
-    training->tokenizer = NULL;
-    training->model_directory = NULL;
-    training->is_planned = 0;
+static eitp_status eitp__prepare_trained(eitp_training *training, eitp_error *error) {
+    const eitp_status status = training->is_prepared ? EITP_OK : eitp__trained_read(training, 1, error);
+    training->is_prepared = !status;
+    if (status)
+        eitp__training_release_prepared(training);
+    return status;
 }
 
 eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
@@ -336,9 +279,12 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
                                          {NULL, eitp__training_write_record},
                                          {NULL, eitp__log_data},
                                          {NULL, eitp__clean_data}};
-    eitp_status status = eitp_training_plan(training, NULL, error);
+    eitp_status status;
     int64_t steps;
     double warmup_ratio;
+    if (training && training->trained)
+        return eitp__prepare_trained(training, error);
+    status = eitp_training_plan(training, NULL, error);
     if (status || training->is_prepared)
         return status;
     steps = training->recipe.run.steps;
@@ -350,7 +296,7 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
     /* The length is open again, for a second attempt. */
     training->recipe.run.steps = steps;
     training->recipe.warmup_ratio = warmup_ratio;
-    eitp__release_prepared(training);
+    eitp__training_release_prepared(training);
     return status;
 }
 
@@ -359,7 +305,7 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
 /* A damaged checkpoint was set aside, and the run resumes from an older one: all that was read from it is read anew. */
 static eitp_status eitp__start_over(eitp_training *training, eitp_error *error) {
     eitp_status status;
-    eitp__release_stages(training);
+    eitp__training_release_stages(training);
     status = eitp__open_stages(training, error);
     return status ? status : eitp_training_prepare(training, error);
 }
@@ -388,37 +334,6 @@ eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, 
     if (report)
         *report = own;
     return status;
-}
-
-/* Removes what was created for a run without a step. */
-static void eitp__remove_created(eitp_training *training) {
-    const eitp_host *host = &training->host;
-    char *data = training->recipe.run.directory ? eitp__join_path(host, training->recipe.run.directory, "data") : NULL;
-    if (training->made_record)
-        eitp__remove_tree(host, training->made_record, NULL);
-    for (int split = 0; split < 2; split++) {
-        const eitp__data_part *part = &training->parts[split];
-        if (part->is_made && part->path && training->discards_data)
-            eitp__remove_tree(host, part->path, NULL);
-    }
-    if (data)
-        eitp__remove_directories(host, data, 1); /* if it is empty */
-    eitp__release_text(host, data);
-}
-
-void eitp_training_close(eitp_training *training) {
-    eitp_host host;
-    if (!training)
-        return;
-    host = training->host;
-    if (!training->has_begun)
-        eitp__remove_created(training);
-    eitp__release_stages(training);
-    eitp_run_destroy(training->run);
-    eitp__release_text(&host, training->made_record);
-    eitp__buffer_release(&training->record);
-    eitp_recipe_release(&training->recipe);
-    eitp__release(&host, training, sizeof *training);
 }
 
 /* ---- What it has ---- */
@@ -459,13 +374,26 @@ const eitp_transformer_config *eitp_training_get_shape(const eitp_training *trai
     return training ? &training->shape : NULL;
 }
 
+eitp_training_source eitp_training_get_source(const eitp_training *training) {
+    eitp_training_source source = EITP__ZERO;
+    if (!training)
+        return source;
+    source.checkpoint = eitp__training_checkpoint(training);
+    source.weights = training->base ? training->base : training->model_directory;
+    return source;
+}
+
 eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_split split) {
     eitp_training_data data = EITP__ZERO;
+    eitp_token_file_info info;
     if (!training || (unsigned)split > EITP_VALIDATION)
         return data;
+    info = eitp_token_file_get_info(training->parts[split].tokens);
     data.path = training->parts[split].path;
     data.is_labelled = training->parts[EITP_TRAINING].labelled != NULL;
-    data.tokens = training->parts[split].range.count;
+    data.tokens = training->parts[split].range;
+    data.bytes_per_token = info.token_count ? (double)info.text_bytes / (double)info.token_count : 0;
     data.samples = data.is_labelled ? eitp__part_samples(training, split).count : training->task.samples[split];
+    data.trained = training->trained_fraction;
     return data;
 }

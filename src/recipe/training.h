@@ -30,8 +30,13 @@ struct eitp_training {
     eitp_run *run;      /* owns the directory */
     int is_resumed;
     eitp_checkpoint_info resumed;
-    char *model_directory; /* of the weights that it starts from; NULL: random ones, or a checkpoint's */
-    char *base;            /* of the weights that the adapters of the checkpoint belong to */
+    char *model_directory;        /* of the weights that it starts from; NULL: random ones, or a checkpoint's */
+    char *base;                   /* of the weights that the adapters of the checkpoint belong to */
+    char *trained;                /* the checkpoint or model that is only used or evaluated; NULL: this is a training */
+    eitp_trained_samples samples; /* of it */
+    eitp_split packed_as;         /* what its training data were in the run: eitp__run_split */
+    double trained_fraction;      /* of its data */
+    int has_own_head;             /* its adapters have a classifier, which the weights lack */
     eitp_transformer_config shape, stored; /* of the model; as its files have it, if it has any */
     const eitp__recipe_task *kind;
     eitp_tokenizer *tokenizer; /* NULL: unknown */
@@ -81,6 +86,16 @@ typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP
 EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp__labels_found *found,
                                             eitp_error *error);
 
+/* Work that is done in stages. */
+typedef struct eitp__stage {
+    const char *name; /* of what it does, in progress; NULL: it is short */
+    eitp_status (*run)(eitp_training *training, eitp_error *error);
+} eitp__stage;
+
+/* Runs stages up to the first that fails, or until the program stops the training. */
+EITP__PRIVATE eitp_status eitp__run_stages(eitp_training *training, const eitp__stage *stages, size_t count,
+                                           eitp_error *error);
+
 /* Reports the current stage. EITP_ERROR_INTERRUPTED if the recipe's progress callback returns nonzero. */
 EITP__PRIVATE eitp_status eitp__training_poll(const eitp_training *training, eitp_error *error);
 
@@ -89,6 +104,24 @@ EITP__PRIVATE int eitp__training_is_stopped(void *user);
 
 /* The checkpoint that is resumed, or NULL. */
 EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *training);
+
+/* Creates a training with a copy of the recipe, of which nothing is opened; destroys what was prepared, in the order of
+   its dependencies; and that and what was opened, but not the run. */
+EITP__PRIVATE eitp_status eitp__training_create(const eitp_recipe *recipe, eitp_training **training, eitp_error *error);
+EITP__PRIVATE void eitp__training_release_prepared(eitp_training *training);
+EITP__PRIVATE void eitp__training_release_stages(eitp_training *training);
+
+/* ---- Trained models ---- */
+
+/* Opens a trained model, and with `prepares` also creates what a prepared one has. If a run removes the checkpoint
+   meanwhile, all is read anew from the one that has taken its place. */
+EITP__PRIVATE eitp_status eitp__trained_read(eitp_training *training, int prepares, eitp_error *error);
+
+/* True if only the part is evaluated that the run was trained on, or has held out. */
+EITP__PRIVATE int eitp__trained_divides(const eitp_training *training);
+
+/* Sets the range or the part of the data that is evaluated. */
+EITP__PRIVATE eitp_status eitp__trained_select(eitp_training *training, eitp_error *error);
 
 /* ---- Paths ---- */
 
@@ -107,6 +140,9 @@ EITP__PRIVATE eitp_status eitp__find_tokenizer(const eitp_host *host, const char
 EITP__PRIVATE eitp_status eitp__find_directory(const eitp_host *host, const char *path, char **directory,
                                                eitp_error *error);
 
+/* The error of a path that names what a run has removed. */
+EITP__PRIVATE eitp_status eitp__fail_removed(const char *directory, eitp_error *error);
+
 /* Calls `read`, which reads from *directory, what `path` means and is found first. If a run that trains there removes
    it meanwhile, finds and reads another one. */
 typedef eitp_status (*eitp__directory_reader)(eitp_training *training, void *user, eitp_error *error);
@@ -117,6 +153,9 @@ EITP__PRIVATE eitp_status eitp__read_directory(eitp_training *training, const ch
 EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape);
 
 /* ---- Model ---- */
+
+/* The kind of task that a model's head is for. */
+EITP__PRIVATE const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_config *shape);
 
 /* Reads the configuration of the model, chooses the task, and lets it complete the shape. */
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error);
@@ -157,6 +196,9 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
                                                   const eitp__sample_config *config, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, eitp_error *error);
 EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training);
+
+/* The tokens of a window of text, by the recipe and the model's positions. */
+EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error);
 
 /* How the recipe's texts are read as rows. */
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split);

@@ -15,7 +15,12 @@ EITP__PRIVATE int eitp__training_is_stopped(void *user) {
 }
 
 EITP__PRIVATE const char *eitp__training_checkpoint(const eitp_training *training) {
-    if (!training->is_resumed)
-        return NULL;
+    if (!training->is_resumed || training->trained)
+        return training->trained;
     return training->run ? eitp_run_checkpoint(training->run) : training->recipe.run.checkpoint;
+}
+
+EITP__PRIVATE int eitp__trained_divides(const eitp_training *training) {
+    return training->packed_as == EITP_TRAINING &&
+           (training->samples == EITP_SAMPLES_TRAINING || training->samples == EITP_SAMPLES_VALIDATION);
 }

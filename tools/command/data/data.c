@@ -143,38 +143,6 @@ eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, 
     return data_explain(status, error);
 }
 
-eitp_status data_create_temporary(data_file *data, eitp_error *error) {
-    eitp_status status;
-    data->temporary = (temporary_file *)command_allocate(sizeof *data->temporary);
-    status = temporary_create(data->temporary, error);
-    if (!status)
-        data->path = command_copy(data->temporary->path);
-    return status;
-}
-
-eitp_host data_host(const data_file *data) {
-    return data->temporary ? temporary_host(data->temporary) : command_host();
-}
-
-static eitp_status pack_temporary(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, data_file *data,
-                                  eitp_error *error) {
-    eitp_token_file_info info;
-    eitp_status status = data_create_temporary(data, error);
-    eitp_host host;
-    if (status)
-        return status;
-    host = data_host(data);
-    return data_pack(&host, o, id, tokenizer, data->path, &info, error);
-}
-
-int data_has_input(const option_set *o, option_id id) {
-    const option_value *paths = &o->values[id];
-    int has_input = 0;
-    for (size_t i = 0; i < paths->count; i++)
-        has_input |= is_input(paths->texts[i]);
-    return has_input;
-}
-
 int data_is_table(const option_set *o, option_id id) {
     static const char *const endings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".conll", ".bio", ".iob"};
     const option_value *paths = &o->values[id];
@@ -187,32 +155,4 @@ int data_is_table(const option_set *o, option_id id) {
         }
     }
     return format > 1;
-}
-
-eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
-                      data_file *data, eitp_error *error) {
-    int is_token_file = 0;
-    eitp_status status = data->path ? EITP_OK : data_is_token_file(o, id, &is_token_file, error);
-    if (!status && is_token_file)
-        data->path = command_copy(o->values[id].texts[0]);
-    else if (!status && !data->path)
-        status = pack_temporary(o, id, tokenizer, data, error);
-    if (!status) {
-        const eitp_host host = data_host(data);
-        status = eitp_token_file_open(&host, data->path, (int32_t)vocabulary, &data->file, error);
-    }
-    /* The whole file is read now, so that a damaged one does not end the run halfway. */
-    if (!status && !data->temporary && !data->verified)
-        status = eitp_token_file_verify(data->file, error);
-    return status;
-}
-
-void data_close(data_file *data) {
-    eitp_token_file_close(data->file);
-    eitp_labelled_file_close(data->labelled);
-    if (data->temporary)
-        temporary_release(data->temporary);
-    free(data->temporary);
-    free(data->path);
-    memset(data, 0, sizeof *data);
 }

@@ -18,23 +18,6 @@ void adapt_take_options(option_set *o, const eitp_checkpoint_info *info);
 /* Adds adapters to a model without values, or freezes parts of it, as the options say. */
 eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error);
 
-/*
- * Finds the weights in `directory` and the adapters of --adapter. If `directory` is NULL or has only adapters, the
- * weights are those of the base model that they name. *base and *adapter are new texts; *adapter is NULL without
- * adapters.
- */
-eitp_status adapt_find_model(const option_set *o, const char *directory, char **base, char **adapter,
-                             eitp_error *error);
-
-/* The configuration of the model in `base`, with the classifier of the adapters in `adapter` if their own config.json
-   has one; `adapter` may be NULL. */
-eitp_status adapt_read_config(const char *base, const char *adapter, eitp_transformer_config *config,
-                              eitp_error *error);
-
-/* Loads that model, with its adapters and the names of its labels. */
-eitp_status adapt_load(eitp_context *context, const char *base, const char *adapter, eitp_model **model,
-                       eitp_error *error);
-
 /* Logs what is trained, unless it is the whole model. */
 void adapt_log(const eitp_model *model);
 

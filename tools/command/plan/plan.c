@@ -1,6 +1,5 @@
 /* eitp plan: the memory of a run, the configurations that use less, and the one that train would choose. */
 #include "data/data.h"
-#include "data/labelled.h"
 #include "files.h"
 #include "model/model.h"
 #include "options/json.h"
@@ -74,7 +73,7 @@ static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_
     if (!status && eitp_head_has_labels(shape->head))
         task_set_classifier_batch(o);
     if (!status && task_has_rows(o, shape))
-        labelled_max_length(o, p->tokenizer, shape);
+        model_max_length(o, p->tokenizer, shape);
     if (!status && options_has(o, OPTION_DROPOUT))
         shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
             options_number(o, OPTION_DROPOUT);

@@ -92,9 +92,9 @@ static void add_data(const training_run *r, text_buffer *t) {
     const eitp_training_data validation = eitp_training_get_data(r->training, EITP_VALIDATION);
     text_json_member_string(t, training.is_labelled ? "labelled_file" : "token_file", training.path);
     text_json_member_integer(t, training.is_labelled ? "training_samples" : "training_tokens",
-                             (int64_t)(training.is_labelled ? training.samples : training.tokens));
+                             (int64_t)(training.is_labelled ? training.samples : training.tokens.count));
     text_json_member_integer(t, training.is_labelled ? "validation_samples" : "validation_tokens",
-                             (int64_t)(training.is_labelled ? validation.samples : validation.tokens));
+                             (int64_t)(training.is_labelled ? validation.samples : validation.tokens.count));
 }
 
 void run_write_record(training_run *r) {

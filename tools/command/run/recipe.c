@@ -50,11 +50,12 @@ static eitp_status set_group(const option_set *o, const eitp_setting_group *grou
     return status;
 }
 
-static eitp_status from_options(const option_set *o, eitp_recipe *recipe, eitp_error *error) {
+eitp_status recipe_set_group(const option_set *o, const char *name, eitp_recipe *recipe, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
         const eitp_setting_group group = eitp_recipe_group(i);
-        status = set_group(o, &group, recipe, error);
+        if (!name || !strcmp(name, group.name))
+            status = set_group(o, &group, recipe, error);
     }
     return status;
 }
@@ -109,13 +110,8 @@ eitp_status recipe_follow_options(training_run *r, eitp_recipe *recipe, eitp_err
     const option_set *o = &r->options;
     static const char *const names[] = {"memory", "trainer", "run", "length"};
     eitp_status status = EITP_OK;
-    for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
-        const eitp_setting_group group = eitp_recipe_group(i);
-        for (size_t j = 0; j < COMMAND_COUNT(names) && !status; j++) {
-            if (!strcmp(names[j], group.name))
-                status = set_group(o, &group, recipe, error);
-        }
-    }
+    for (size_t i = 0; i < COMMAND_COUNT(names) && !status; i++)
+        status = recipe_set_group(o, names[i], recipe, error);
     if (options_has(o, OPTION_BLOCK_SIZE))
         recipe->task.block_size = options_integer(o, OPTION_BLOCK_SIZE);
     recipe->memory.least = profile_takes_least(o);
@@ -124,19 +120,19 @@ eitp_status recipe_follow_options(training_run *r, eitp_recipe *recipe, eitp_err
     return status;
 }
 
-eitp_status recipe_describe(training_run *r, eitp_recipe *recipe,
-                            int (*progress)(void *user, const eitp_training_progress *progress), eitp_error *error) {
+eitp_status recipe_describe(training_run *r, eitp_recipe *recipe, eitp_error *error) {
     eitp_status status;
     *recipe = eitp_recipe_default();
-    status = from_options(&r->options, recipe, error);
+    status = recipe_set_group(&r->options, NULL, recipe, error);
     recipe->context.host = command_host();
     recipe->memory.least = profile_takes_least(&r->options);
     recipe->data.input = files_input();
     recipe->data.holds_out_only = options_choice(&r->options, OPTION_EVAL) == 0;
     recipe->data.rereads[EITP_TRAINING] = options_is_explicit(&r->options, OPTION_DATA);
     recipe->data.rereads[EITP_VALIDATION] = options_is_explicit(&r->options, OPTION_VAL_DATA);
-    recipe->progress = progress;
-    recipe->progress_user = r;
+    r->opening.data = options_text(&r->options, OPTION_DATA);
+    recipe->progress = opening_show;
+    recipe->progress_user = &r->opening;
     set_model(r, &recipe->model);
     set_run(r, &recipe->run);
     set_length(r, recipe);

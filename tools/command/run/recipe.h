@@ -6,9 +6,12 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The recipe of the options, which its texts belong to. `progress` is called with the run. */
-eitp_status recipe_describe(training_run *r, eitp_recipe *recipe,
-                            int (*progress)(void *user, const eitp_training_progress *progress), eitp_error *error);
+/* Sets the settings of a group of the recipe (eitp_recipe_group), NULL: of all, for which there are options. The texts
+   stay those of the options. */
+eitp_status recipe_set_group(const option_set *o, const char *name, eitp_recipe *recipe, eitp_error *error);
+
+/* The recipe of the options, which its texts belong to. */
+eitp_status recipe_describe(training_run *r, eitp_recipe *recipe, eitp_error *error);
 
 /* Sets what may change after a training was opened: memory, trainer, run, lengths and the block size. */
 eitp_status recipe_follow_options(training_run *r, eitp_recipe *recipe, eitp_error *error);

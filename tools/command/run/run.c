@@ -1,7 +1,6 @@
 #include "run/run.h"
 
 #include "data/data.h"
-#include "data/labelled.h"
 #include "data/permissions.h"
 #include "files.h"
 #include "model/adapt.h"
@@ -14,39 +13,6 @@
 #include "run/recipe.h"
 #include "run/resume_changes.h"
 #include "task/task.h"
-
-/* ---- Progress ---- */
-
-/* The line about packing, on a terminal. */
-static void show_packing(training_run *r, const eitp_training_progress *progress) {
-    const double now = process_time();
-    char line[200];
-    if (now - r->packing_shown < 0.2)
-        return;
-    r->packing_shown = now;
-    /* Packing takes long, so it is no longer a command that is refused at once. */
-    if (now - r->packing_started > 2)
-        output_start();
-    snprintf(line, sizeof line, "packing: %.1f%% of %s, %llu %s",
-             progress->all_bytes ? 100.0 * (double)progress->bytes / (double)progress->all_bytes : 100,
-             output_bytes((double)progress->all_bytes), (unsigned long long)progress->count, progress->unit);
-    output_progress(line);
-}
-
-static int show_progress(void *user, const eitp_training_progress *progress) {
-    training_run *r = (training_run *)user;
-    char line[200];
-    if (progress->unit) {
-        show_packing(r, progress);
-    } else {
-        const int reads = !strcmp(progress->stage, "reading the data");
-        snprintf(line, sizeof line, "%s%.120s%s ...", reads ? "reading '" : progress->stage,
-                 reads ? options_text(&r->options, OPTION_DATA) : "", reads ? "'" : "");
-        output_progress(line);
-        r->packing_started = process_time();
-    }
-    return process_stop_signal();
-}
 
 /* ---- Model ---- */
 
@@ -75,7 +41,7 @@ static eitp_status read_shape(training_run *r, eitp_error *error) {
     eitp_recipe recipe;
     eitp_status status = find_model(r, error);
     if (!status)
-        status = recipe_describe(r, &recipe, show_progress, error);
+        status = recipe_describe(r, &recipe, error);
     if (!status)
         status = eitp_recipe_read_shape(&recipe, &r->shape, &r->kind, error);
     if (!status && !recipe.model.shape)
@@ -95,7 +61,7 @@ static void complete_block_size(training_run *r) {
     eitp_tokenizer *tokenizer;
     eitp_error ignored;
     if (!model_load_tokenizer(options_text(o, OPTION_TOKENIZER), directory, &tokenizer, &ignored))
-        labelled_max_length(&r->options, tokenizer, &r->shape);
+        model_max_length(&r->options, tokenizer, &r->shape);
     eitp_tokenizer_destroy(tokenizer);
 }
 
@@ -120,7 +86,7 @@ static eitp_status prepare_directory(training_run *r, eitp_error *error) {
 /* Packed texts are for those who may read the texts. */
 static eitp_status open_training(training_run *r, eitp_error *error) {
     eitp_recipe recipe;
-    eitp_status status = recipe_describe(r, &recipe, show_progress, error);
+    eitp_status status = recipe_describe(r, &recipe, error);
     const mode_t before = permissions_lower(&r->options, OPTION_DATA, r->directory);
     if (options_has(&r->options, OPTION_VAL_DATA))
         permissions_lower(&r->options, OPTION_VAL_DATA, r->directory);
@@ -145,7 +111,7 @@ static eitp_status advise(training_run *r, eitp_error *error) {
     eitp_error other;
     eitp_status status = fit_from_options(&r->options, &r->shape, r->numerics, isa, &plan, &fit, &other);
     plan.block_size = eitp_training_get_recipe(r->training)->task.block_size;
-    plan.validates = eitp_training_get_data(r->training, EITP_VALIDATION).tokens > 0;
+    plan.validates = eitp_training_get_data(r->training, EITP_VALIDATION).tokens.count > 0;
     if (!status)
         status = fit_choose(&fit, &ignored, &other);
     if (status)

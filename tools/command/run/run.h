@@ -2,6 +2,7 @@
 #ifndef COMMAND_RUN_H
 #define COMMAND_RUN_H
 
+#include "data/opening.h"
 #include "options/options.h"
 #include "run/replace.h"
 
@@ -22,8 +23,8 @@ typedef struct training_run {
     eitp_fit_candidate choice;     /* the configuration that fits */
     int64_t steps;                 /* in all */
     eitp_run_listener listener;
-    double packing_started, packing_shown; /* times of the line about packing */
-    text_buffer record;                    /* the content of run.json */
+    opening opening;
+    text_buffer record; /* the content of run.json */
     int started;
 } training_run;
 

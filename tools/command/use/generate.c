@@ -52,9 +52,8 @@ static eitp_status encode_prompt(generating *g, eitp_error *error) {
     return eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, g->prompt.size, g->tokens, count, &count, error);
 }
 
-static eitp_status generating_check(void *user, eitp_error *error) {
-    const trained_model *m = &((const generating *)user)->trained;
-    eitp_status status = trained_model_check_language(m, error);
+static eitp_status generating_check(const trained_model *m, eitp_error *error) {
+    const eitp_status status = trained_model_check_language(m, error);
     if (status)
         return status;
     if (!m->tokenizer)
@@ -68,7 +67,9 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
     if (!options_has(&g->options, OPTION_MODEL))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--model is required: a model directory or an output directory");
-    status = trained_model_open(&g->options, &g->trained, generating_check, g, error);
+    status = trained_model_read(&g->options, &g->trained, error);
+    if (!status)
+        status = generating_check(&g->trained, error);
     if (!status)
         status = read_prompt(g, error);
     if (!status)

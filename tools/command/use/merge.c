@@ -20,7 +20,7 @@ static eitp_status merging_fill(void *user, const char *directory, eitp_error *e
     eitp_status status;
     /* Merging in 16 bits would round the weights once more. */
     options_set_text(&m->options, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
-    status = trained_model_open(&m->options, t, NULL, NULL, error);
+    status = trained_model_read(&m->options, t, error);
     if (!status)
         status = eitp_model_merge_lora(t->model, error);
     if (!status && t->tokenizer)

@@ -1,4 +1,3 @@
-#include "model/adapt.h"
 #include "use/predictor.h"
 
 #include "data/data.h"
@@ -30,23 +29,22 @@ typedef struct planned_model {
     eitp_model *model;
 } planned_model;
 
-static eitp_status planned_open(const option_set *o, const char *base, const char *adapter, planned_model *planned,
-                                eitp_error *error) {
+static eitp_status planned_open(const predicting *p, planned_model *planned, eitp_error *error) {
+    const trained_model *m = &p->trained;
+    const eitp_transformer_config *shape = eitp_training_get_shape(m->training);
     const eitp_host host = command_host();
     char isa[MODEL_ISA_SIZE];
-    eitp_context_config context = model_context_config(o, NULL, isa);
-    eitp_transformer_config config;
+    eitp_context_config context = model_context_config(&p->options, NULL, isa);
     eitp_lora_config lora;
-    eitp_status status = adapt_read_config(base, adapter, &config, error);
+    eitp_status status;
     memset(planned, 0, sizeof *planned);
     context.plans_only = 1;
+    status = eitp_context_create(&context, &planned->context, error);
     if (!status)
-        status = eitp_context_create(&context, &planned->context, error);
-    if (!status)
-        status = eitp_model_create(planned->context, &config, &planned->model, error);
-    if (!status && adapter)
-        status = eitp_lora_config_read(&host, adapter, config.architecture, &lora, NULL, 0, error);
-    if (!status && adapter)
+        status = eitp_model_create(planned->context, shape, &planned->model, error);
+    if (!status && m->adapter)
+        status = eitp_lora_config_read(&host, m->adapter, shape->architecture, &lora, NULL, 0, error);
+    if (!status && m->adapter)
         status = eitp_model_add_lora(planned->model, &lora, error);
     return status;
 }
@@ -68,14 +66,14 @@ static double planned_bytes(const predicting *p, const planned_model *planned) {
 }
 
 /* What files and options say. */
-static eitp_status configure(predicting *p, const eitp_model *model, const char *base, eitp_error *error) {
+static eitp_status configure(predicting *p, const eitp_model *model, eitp_error *error) {
     option_set *o = &p->options;
     const eitp_host host = command_host();
-    const char *directory = p->trained.directory ? p->trained.directory : base;
     eitp_status status = EITP_OK;
     p->config = eitp_predictor_config_default(model, p->trained.tokenizer);
     if (p->kind->embeds)
-        status = eitp_embedding_config_read(&host, directory, eitp_model_positions(model), &p->config, error);
+        status =
+            eitp_embedding_config_read(&host, p->trained.directory, eitp_model_positions(model), &p->config, error);
     if (options_has(o, OPTION_POOLING)) /* in the order of eitp_embedding_pooling */
         p->config.pooling = (eitp_embedding_pooling)options_choice(o, OPTION_POOLING);
     if (options_has(o, OPTION_NORMALIZE))
@@ -123,30 +121,29 @@ static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *
 
 /* Opens the data, whose columns the model's run may name. */
 static eitp_status open_examples(predicting *p, eitp_error *error) {
-    if (p->examples)
-        return EITP_OK;
+    eitp_status status;
     split_copy_columns(&p->options, trained_model_checkpoint(&p->trained));
-    return examples_open(&p->options, &p->examples, error);
+    status = examples_open(&p->options, &p->examples, error);
+    if (!status && !p->trained.tokenizer)
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer",
+                              p->trained.directory);
+    return status;
 }
 
 /* Fails before the weights are read if the data cannot be read, or the model is of the wrong kind or does not fit. */
-static eitp_status admit(void *user, const char *base, const char *adapter, eitp_error *error) {
-    predicting *p = (predicting *)user;
+static eitp_status admit(predicting *p, eitp_error *error) {
     planned_model planned;
     eitp_status status = open_examples(p, error);
     if (status)
         return status;
-    if (!p->trained.tokenizer)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer",
-                            p->trained.directory ? p->trained.directory : base);
-    status = planned_open(&p->options, base, adapter, &planned, error);
+    status = planned_open(p, &planned, error);
     if (!status && !p->kind->embeds && !eitp_head_has_labels(eitp_model_config(planned.model).head))
         status = command_fail(error, EITP_ERROR_UNSUPPORTED,
                               "'%s' is a %s model without a classifier, which predict needs: train one on labelled "
                               "texts first; embed takes any model",
-                              base, eitp_architecture_name(eitp_model_config(planned.model).architecture));
+                              p->trained.base, eitp_architecture_name(eitp_model_config(planned.model).architecture));
     if (!status)
-        status = configure(p, planned.model, base, error);
+        status = configure(p, planned.model, error);
     if (!status)
         status = fit(p, &planned, error);
     planned_close(&planned);
@@ -154,11 +151,18 @@ static eitp_status admit(void *user, const char *base, const char *adapter, eitp
 }
 
 static eitp_status predicting_open(predicting *p, eitp_error *error) {
+    eitp_recipe recipe;
     eitp_status status;
     if (!options_has(&p->options, OPTION_MODEL) && !options_has(&p->options, OPTION_ADAPTER))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--model is required: a model directory or an output directory");
-    status = trained_model_open_if(&p->options, &p->trained, admit, NULL, p, error);
+    status = trained_model_describe(&p->options, &p->trained, &recipe, error);
+    if (!status)
+        status = trained_model_open(&p->trained, &recipe, EITP_SAMPLES_NONE, error);
+    if (!status)
+        status = admit(p, error);
+    if (!status)
+        status = trained_model_load(&p->trained, error);
     if (!status)
         status = eitp_predictor_create(p->trained.model, p->trained.tokenizer, &p->config, &p->predictor, error);
     if (status)

@@ -1,72 +1,122 @@
 #include "use/trained_model.h"
 
-#include "model/adapt.h"
+#include "files.h"
 #include "model/model.h"
 #include "output.h"
+
+/* ---- Directories ---- */
+
+/* The checkpoint with adapters that a path is or means, in a new text. */
+static eitp_status find_adapter(const char *path, char **checkpoint, eitp_error *error) {
+    const eitp_status status = model_find_directory(path, checkpoint, error);
+    const int has_adapters = !status && files_is_file(*checkpoint, "adapter_config.json");
+    if (has_adapters || (status && status != EITP_ERROR_ARGUMENT))
+        return status;
+    if (files_info(path).kind != EITP_PATH_DIRECTORY)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name one with adapters", path);
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "no adapters in '%s': it has neither an adapter_config.json nor a checkpoint with one", path);
+}
+
+/* The directory that --model means, and its path, in new texts: as it was given, since a run may replace the checkpoint
+   that it means, or the place of a model in the hub's cache. */
+static eitp_status find_model(const option_set *o, char **directory, char **path, eitp_error *error) {
+    const char *given = options_text(o, OPTION_MODEL);
+    eitp_status status;
+    if (!given)
+        return EITP_OK;
+    status = model_find_directory(given, directory, error);
+    if (!status)
+        *path = command_copy(files_info(given).kind == EITP_PATH_MISSING ? *directory : given);
+    return status;
+}
+
+static int show_stage(void *user, const eitp_training_progress *progress) {
+    char line[200];
+    (void)user;
+    snprintf(line, sizeof line, "%s ...", progress->stage);
+    output_progress(line);
+    return 0;
+}
+
+/* ---- Opening ---- */
+
+eitp_status trained_model_describe(const option_set *o, trained_model *m, eitp_recipe *recipe, eitp_error *error) {
+    const char *adapter = options_text(o, OPTION_ADAPTER);
+    char *directory = NULL, *path = NULL;
+    eitp_status status = find_model(o, &directory, &path, error);
+    if (!status && adapter)
+        status = find_adapter(adapter, &m->found, error);
+    m->path = adapter ? command_copy(adapter) : path;
+    m->weights = adapter ? path : NULL;
+    if (adapter)
+        free(directory);
+    else
+        m->found = directory;
+    *recipe = eitp_recipe_default();
+    recipe->context = model_context_config(o, NULL, m->isa);
+    recipe->memory.precision = recipe->context.precision;
+    recipe->model.directory = m->weights;
+    recipe->model.tokenizer = options_text(o, OPTION_TOKENIZER);
+    recipe->run.directory = m->path;
+    recipe->progress = show_stage;
+    return status;
+}
+
+/* Takes the directories that were found. */
+static void take_source(trained_model *m) {
+    const eitp_training_source source = eitp_training_get_source(m->training);
+    m->base = source.weights ? source.weights : source.checkpoint;
+    m->adapter = source.weights ? source.checkpoint : NULL;
+    m->directory = m->weights ? m->base : source.checkpoint;
+    m->tokenizer = eitp_training_get_tokenizer(m->training);
+}
+
+eitp_status trained_model_open(trained_model *m, const eitp_recipe *recipe, eitp_trained_samples samples,
+                               eitp_error *error) {
+    const eitp_status status = eitp_training_open_trained(recipe, samples, &m->training, error);
+    if (!status)
+        take_source(m);
+    return status;
+}
+
+eitp_status trained_model_load(trained_model *m, eitp_error *error) {
+    const eitp_status status = eitp_training_prepare(m->training, error);
+    /* The weights may be those of an older checkpoint that replaced a damaged one: the warnings tell which. */
+    if (status == EITP_ERROR_ARGUMENT)
+        output_warnings();
+    if (status)
+        return model_add_hint(status, error);
+    take_source(m);
+    m->context = eitp_training_get_context(m->training);
+    m->model = eitp_training_get_model(m->training);
+    model_warn_null(m->context);
+    return EITP_OK;
+}
+
+eitp_status trained_model_read(const option_set *o, trained_model *m, eitp_error *error) {
+    eitp_recipe recipe;
+    eitp_status status = trained_model_describe(o, m, &recipe, error);
+    if (!status)
+        status = trained_model_open(m, &recipe, EITP_SAMPLES_NONE, error);
+    return status ? status : trained_model_load(m, error);
+}
+
+void trained_model_close(trained_model *m) {
+    eitp_training_close(m->training);
+    free(m->found);
+    free(m->path);
+    free(m->weights);
+    memset(m, 0, sizeof *m);
+}
+
+/* ---- What it is ---- */
 
 const char *trained_model_checkpoint(const trained_model *m) {
     return m->adapter ? m->adapter : m->directory;
 }
 
-/* That of --tokenizer, else of --model, of the weights, or of the adapters. */
-static eitp_status load_tokenizer(const option_set *o, trained_model *m, eitp_error *error) {
-    const char *const directories[] = {m->directory, m->base, m->adapter};
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < COMMAND_COUNT(directories) && !status && !m->tokenizer; i++)
-        status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), directories[i], &m->tokenizer, error);
-    return status;
-}
-
-typedef eitp_status (*admission)(void *user, const char *base, const char *adapter, eitp_error *error);
-
-static eitp_status open_once(const option_set *o, trained_model *m, admission admit, void *user, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (options_has(o, OPTION_MODEL))
-        status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
-    if (!status)
-        status = adapt_find_model(o, m->directory, &m->base, &m->adapter, error);
-    if (!status)
-        status = load_tokenizer(o, m, error);
-    if (!status)
-        status = model_create_context(o, &m->context, error);
-    if (!status && admit)
-        status = admit(user, m->base, m->adapter, error);
-    return status ? status : adapt_load(m->context, m->base, m->adapter, &m->model, error);
-}
-
 eitp_status trained_model_check_language(const trained_model *m, eitp_error *error) {
     const eitp_transformer_config config = eitp_model_config(m->model);
     return model_check_language(&config, m->base, error);
-}
-
-eitp_status trained_model_open_if(const option_set *o, trained_model *m, admission admit,
-                                  eitp_status (*read)(void *user, eitp_error *error), void *user, eitp_error *error) {
-    const char *model = options_text(o, OPTION_MODEL), *adapter = options_text(o, OPTION_ADAPTER);
-    int attempts = 0;
-    for (;;) {
-        eitp_status status;
-        output_progress("loading the model ...");
-        status = open_once(o, m, admit, user, error);
-        if (!status && read)
-            status = read(user, error);
-        if (!status || !(model_read_again(model, m->directory, &attempts, error) ||
-                         model_read_again(adapter, m->adapter, &attempts, error)))
-            return status ? error->status : EITP_OK;
-        trained_model_close(m);
-    }
-}
-
-eitp_status trained_model_open(const option_set *o, trained_model *m,
-                               eitp_status (*read)(void *user, eitp_error *error), void *user, eitp_error *error) {
-    return trained_model_open_if(o, m, NULL, read, user, error);
-}
-
-void trained_model_close(trained_model *m) {
-    eitp_model_destroy(m->model);
-    eitp_tokenizer_destroy(m->tokenizer);
-    eitp_context_destroy(m->context);
-    free(m->directory);
-    free(m->base);
-    free(m->adapter);
-    memset(m, 0, sizeof *m);
 }

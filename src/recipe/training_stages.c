@@ -1,0 +1,111 @@
+/* Trainings: created, opened and prepared in stages, released and closed. */
+#include "base/setting_table.h"
+#include "recipe/training.h"
+
+/* Checks what the recipe itself has; settings of trainer and run are checked when these are created. */
+static eitp_status eitp__check_recipe(const eitp_recipe *recipe, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; eitp_recipe_group(i).settings && !status; i++) {
+        const eitp_setting_group group = eitp_recipe_group(i);
+        if (group.offset != offsetof(eitp_recipe, trainer) && group.offset != offsetof(eitp_recipe, run))
+            status = eitp__settings_check(group.settings, group.count, (const char *)recipe + group.offset, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__training_create(const eitp_recipe *recipe, eitp_training **training,
+                                                eitp_error *error) {
+    eitp_training *created;
+    eitp_status status = eitp__check_recipe(recipe, error);
+    if (status)
+        return status;
+    created = (eitp_training *)eitp__allocate(&recipe->context.host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a training");
+    created->host = recipe->context.host;
+    eitp__buffer_init(&created->record, &created->host);
+    status = eitp__recipe_copy(&created->host, recipe, &created->recipe, error);
+    if (status)
+        eitp__release(&created->host, created, sizeof *created);
+    else
+        *training = created;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_stages(eitp_training *training, const eitp__stage *stages, size_t count,
+                                           eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        training->stage = stages[i].name ? stages[i].name : training->stage;
+        status = eitp__training_poll(training, error);
+        if (!status)
+            status = stages[i].run(training, error);
+        if (status && eitp__training_poll(training, NULL))
+            status = eitp__training_poll(training, error); /* it failed because of that */
+    }
+    training->discards_data = status && status != EITP_ERROR_MEMORY && status != EITP_ERROR_INTERRUPTED;
+    return status;
+}
+
+/* Destroys what was prepared, in the order of its dependencies. */
+EITP__PRIVATE void eitp__training_release_prepared(eitp_training *training) {
+    eitp_trainer_destroy(training->trainer);
+    eitp_task_release(&training->task);
+    eitp_model_destroy(training->model);
+    eitp_context_destroy(training->context);
+    if (!training->trained) {
+        eitp__release_text(&training->host, training->base);
+        training->base = NULL;
+    }
+    eitp__buffer_release(&training->record);
+    training->trainer = NULL;
+    training->model = NULL;
+    training->context = NULL;
+    training->is_prepared = 0;
+}
+
+/* The same, and what was opened, but not the run. */
+EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
+    eitp__training_release_prepared(training);
+    for (int split = 0; split < 2; split++)
+        eitp__part_close(&training->host, &training->parts[split]);
+    memset(training->parts, 0, sizeof training->parts);
+    eitp_tokenizer_destroy(training->tokenizer);
+    eitp__release_text(&training->host, training->model_directory);
+    eitp__release_text(&training->host, training->trained);
+    eitp__release_text(&training->host, training->base);
+    training->tokenizer = NULL;
+    training->model_directory = training->trained = training->base = NULL;
+    training->is_planned = 0;
+}
+
+/* Removes what was created for a run without a step. */
+static void eitp__remove_created(eitp_training *training) {
+    const eitp_host *host = &training->host;
+    char *data = training->recipe.run.directory ? eitp__join_path(host, training->recipe.run.directory, "data") : NULL;
+    if (training->made_record)
+        eitp__remove_tree(host, training->made_record, NULL);
+    for (int split = 0; split < 2; split++) {
+        const eitp__data_part *part = &training->parts[split];
+        if (part->is_made && part->path && training->discards_data)
+            eitp__remove_tree(host, part->path, NULL);
+    }
+    if (data)
+        eitp__remove_directories(host, data, 1); /* if it is empty */
+    eitp__release_text(host, data);
+}
+
+void eitp_training_close(eitp_training *training) {
+    eitp_host host;
+    if (!training)
+        return;
+    host = training->host;
+    if (!training->has_begun)
+        eitp__remove_created(training);
+    eitp__training_release_stages(training);
+    eitp_run_destroy(training->run);
+    eitp__release_text(&host, training->made_record);
+    eitp__buffer_release(&training->record);
+    eitp_recipe_release(&training->recipe);
+    eitp__release(&host, training, sizeof *training);
+}
