@@ -66922,18 +66922,16 @@ static eitp_status eitp__create_trained_task(eitp_training *training, eitp_error
 
 /* ---- Both ---- */
 
-static int eitp__is_missing(const eitp_host *host, const char *path) {
-    eitp_path_kind kind;
-    return path && !eitp__recipe_path_kind(host, path, NULL, &kind, NULL) && kind == EITP_PATH_MISSING;
-}
-
-/* True if a run has removed a directory that was found as `path`. Sets *removed to the path if it is missing too: it
-   cannot mean another directory. */
+/* True if a run has removed a directory that `path` meant. Sets *removed to the path if it means no other one now. */
 static int eitp__is_removed(const eitp_training *training, const char *directory, const char *path,
                             const char **removed) {
-    if (!eitp__is_missing(&training->host, directory))
+    const eitp_host *host = &training->host;
+    eitp_path_kind kind;
+    char *other = NULL;
+    if (!directory || eitp__recipe_path_kind(host, directory, NULL, &kind, NULL) || kind != EITP_PATH_MISSING)
         return 0;
-    *removed = eitp__is_missing(&training->host, path) ? path : NULL;
+    *removed = path && eitp__find_directory(host, path, &other, NULL) ? path : NULL;
+    eitp__release_text(host, other);
     return 1;
 }
 

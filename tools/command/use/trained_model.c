@@ -1,6 +1,7 @@
 #include "use/trained_model.h"
 
 #include "files.h"
+#include "model/hub.h"
 #include "model/model.h"
 #include "output.h"
 
@@ -26,8 +27,9 @@ static eitp_status find_model(const option_set *o, char **directory, char **path
     if (!given)
         return EITP_OK;
     status = model_find_directory(given, directory, error);
-    if (!status)
-        *path = command_copy(files_info(given).kind == EITP_PATH_MISSING ? *directory : given);
+    *path = files_info(given).kind == EITP_PATH_MISSING ? hub_find(given) : NULL;
+    if (!*path)
+        *path = command_copy(given);
     return status;
 }
 
