@@ -860,6 +860,7 @@
  *  eitp_fit_default                        The default context and trainer, its optimizer, no offloading, no limit
  *  eitp_fit_candidate_default              EITP_ADAMW, the trainer's choice of passes, no limit, no offloading; ...
  *  eitp_fit_measure                        Measures a candidate by building its plans without memory for variables ...
+ *  eitp_fit_candidate_keeps                True if the candidate gives up nothing for memory that the other one ...
  *  eitp_fit_choose                         Chooses the fastest candidate of the most faithful optimizer that fits ...
  *  eitp_fit_predictor                      Chooses config->pass_tokens if it is 0: EITP_PASS_TOKENS, halved as ...
  *
@@ -4836,6 +4837,10 @@ EITP_API eitp_fit_candidate eitp_fit_candidate_default(void);
  */
 EITP_API eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error);
 
+/* True if the candidate gives up nothing for memory that the other one keeps: its optimizer, variables in memory, and
+   values that are not recomputed. 0 for NULL. */
+EITP_API int eitp_fit_candidate_keeps(const eitp_fit_candidate *candidate, const eitp_fit_candidate *other);
+
 /*
  * Chooses the fastest candidate of the most faithful optimizer that fits the budget, without offloading if possible.
  * EITP_ERROR_MEMORY, naming the budget that would suffice, if none fits. *smallest, which may be NULL, is the candidate
@@ -5277,7 +5282,10 @@ typedef struct eitp_data_recipe {
 
 typedef struct eitp_task_recipe {
     eitp_task_kind kind;
-    int64_t block_size; /* tokens of a sample; 0: the model's positions; negative: 64, or what the tokenizer cuts to */
+    /* Tokens of a sample; 0: the model's positions. Negative: of labelled texts the longest that the tokenizer allows;
+       of other texts the longest windows, from 64 tokens to the positions, of which an epoch has 64 steps, and with
+       which memory requires neither recomputation, offloading nor another optimizer, unless 64 tokens do, too. */
+    int64_t block_size;
     eitp_problem problem;      /* for EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
     double mlm_probability;    /* for EITP_TASK_MASKED: that a token is masked */
     int whole_words;           /* for EITP_TASK_MASKED: mask all tokens of a word or none */
@@ -13196,7 +13204,8 @@ struct eitp_training {
     uint64_t kept_tokens;      /* of training data that has grown since the checkpoint; 0: all */
     const char *stage;         /* what is being done */
     int validates;
-    int64_t rows; /* of a sample, at most */
+    int64_t rows;          /* of a sample, at most */
+    int64_t chosen_window; /* the size of windows that planning has chosen; 0: none */
     char isa[EITP__ISA_SIZE];
     eitp_fit fit;
     int is_planned, is_prepared, has_begun;
@@ -59645,6 +59654,11 @@ eitp_fit_candidate eitp_fit_candidate_default(void) {
     return candidate;
 }
 
+int eitp_fit_candidate_keeps(const eitp_fit_candidate *candidate, const eitp_fit_candidate *other) {
+    return candidate && other && candidate->optimizer == other->optimizer && candidate->offload <= other->offload &&
+           (!candidate->recomputed || other->recomputed);
+}
+
 eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
     if (!fit || !candidate || !fit->create_task)
         return eitp__fail_null(error, "eitp_fit_measure", "fit, fit->create_task and candidate");
@@ -64089,7 +64103,7 @@ static const eitp_setting eitp__task_settings[] = {
         kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress",
         "what to train for: next tokens, masked tokens, labels of texts, labels of their words, numbers"),
     EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, NULL,
-                       "tokens of a sample; 0: the model's positions; -1: 64, or what the tokenizer cuts texts to"),
+                       "tokens of a sample; 0: the model's positions; -1: what data and memory have room for"),
     EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, "auto single several",
                        "how many labels a text has"),
     EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, NULL,
@@ -66497,11 +66511,12 @@ static eitp_status eitp__describe_numbers(eitp_training *training, eitp_error *e
                : eitp__find_optimizer(memory->optimizer, &fit->trainer.optimizer_config.optimizer, error);
 }
 
-static eitp_status eitp__find_budget(const eitp_training *training, size_t *budget, eitp_error *error) {
+/* The recipe's budget, or the free memory; `known`, if it is not 0, is what was found before. */
+static eitp_status eitp__find_budget(const eitp_training *training, size_t known, size_t *budget, eitp_error *error) {
     char text[16];
     eitp_memory_info info;
     eitp_status status;
-    *budget = (size_t)training->recipe.memory.budget;
+    *budget = training->recipe.memory.budget ? (size_t)training->recipe.memory.budget : known;
     if (*budget)
         return EITP_OK;
     status = eitp_memory_info_read(&training->host, &info, error);
@@ -66526,6 +66541,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     const eitp_memory_recipe *memory = &training->recipe.memory;
     const char *offload = memory->offload ? memory->offload : "none";
     eitp_fit *fit = &training->fit;
+    const size_t known = fit->budget;
     eitp_status status;
     memset(fit, 0, sizeof *fit);
     fit->context = training->recipe.context;
@@ -66540,7 +66556,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     eitp__keep_kernels(training, &fit->context);
     status = eitp__describe_numbers(training, error);
     eitp__training_set_rates(training, &fit->trainer);
-    return status ? status : eitp__find_budget(training, &fit->budget, error);
+    return status ? status : eitp__find_budget(training, known, &fit->budget, error);
 }
 
 /* ---- The run ---- */
@@ -66702,6 +66718,16 @@ static eitp_status eitp__check_division(const eitp_training *training, int is_sa
 
 /* ---- Tokens ---- */
 
+/* Of a model that is no checkpoint: its positions, or as many halves of them as the data have a window of. */
+static eitp_status eitp__find_window_size(eitp_training *training, uint64_t count, eitp_error *error) {
+    if (training->recipe.task.block_size >= 0 || training->resumed.rows)
+        return eitp__training_window_size(training, &training->rows, error);
+    training->rows = eitp_transformer_config_positions(&training->shape);
+    while (training->rows > 1 && count <= (uint64_t)training->rows)
+        training->rows /= 2;
+    return EITP_OK;
+}
+
 static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *error) {
     eitp__data_part *part = &training->parts[EITP_TRAINING];
     const eitp_token_file_info info = eitp_token_file_get_info(part->tokens);
@@ -66709,7 +66735,7 @@ static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *erro
     const uint64_t count = training->kept_tokens ? training->kept_tokens : info.token_count;
     const uint64_t hash = training->kept_tokens ? was->hash : info.content_hash, end = was->first + was->count;
     const int is_same = was->count && hash == was->hash && end <= count;
-    eitp_status status = eitp__training_window_size(training, &training->rows, error);
+    eitp_status status = eitp__find_window_size(training, count, error);
     if (!status)
         status = eitp__check_division(training, is_same, end < count, error);
     training->recipe.task.block_size = training->rows;
@@ -67121,9 +67147,82 @@ static eitp_status eitp__choose(eitp_training *training, eitp_error *error) {
                                          : eitp_fit_choose(&training->fit, &training->choice, NULL, error);
 }
 
-eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error) {
+static eitp_status eitp__plan_stages(eitp_training *training, eitp_error *error) {
     static const eitp__stage stages[] = {
         {NULL, eitp__split_data}, {"planning memory", eitp__training_describe_fit}, {NULL, eitp__choose}};
+    return eitp__run_stages(training, stages, EITP__COUNT(stages), error);
+}
+
+/* ---- The size of windows ---- */
+
+/* Windows of text are at least SHORTEST long, if the model has the positions, and an epoch has at least EPOCH_STEPS. */
+enum { EITP__SHORTEST_WINDOW = 64, EITP__EPOCH_STEPS = 64 };
+
+static int eitp__has_enough_windows(const eitp_training *training) {
+    const eitp_trainer_config *trainer = &training->recipe.trainer;
+    const uint64_t step = (uint64_t)trainer->batch_size * (uint64_t)trainer->grad_accum;
+    return training->parts[EITP_TRAINING].range.count / (uint64_t)training->rows / step >= EITP__EPOCH_STEPS;
+}
+
+static void eitp__log_window(const eitp_training *training, const char *reason) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    if (training->rows == positions)
+        eitp__log_line(&training->host, EITP_LOG_INFO,
+                       "block size: %lld tokens, all positions of the model; block_size sets another",
+                       (long long)positions);
+    else
+        eitp__log_line(&training->host, EITP_LOG_INFO,
+                       "block size: %lld tokens of the model's %lld positions, since %s; block_size sets another",
+                       (long long)training->rows, (long long)positions, reason);
+}
+
+/* True if neither the recipe nor a checkpoint sets the size of windows. */
+static int eitp__is_window_open(const eitp_training *training) {
+    return training->recipe.task.block_size < 0 && !training->parts[EITP_TRAINING].labelled && !training->resumed.rows;
+}
+
+/* Plans with windows of this size. *suits: data and memory have room for them. `reason` tells what has not. */
+static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, const eitp_fit_candidate *shortest,
+                                     int *suits, const char **reason, eitp_error *error) {
+    eitp_status status;
+    training->recipe.task.block_size = size;
+    *suits = !eitp__split_data(training, NULL) && eitp__has_enough_windows(training);
+    *reason = "longer windows are too few for an epoch of 64 steps";
+    if (!*suits)
+        return EITP_OK;
+    status = eitp__plan_stages(training, error);
+    *suits = !status && eitp_fit_candidate_keeps(&training->choice, shortest);
+    *reason = "longer ones would need recomputation, offloading or another optimizer to fit in memory";
+    return status == EITP_ERROR_MEMORY ? EITP_OK : status;
+}
+
+/* Plans with the longest windows that data and memory have room for: the model's positions, or a half, a quarter, ... */
+static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    const int64_t shortest = positions < EITP__SHORTEST_WINDOW ? positions : EITP__SHORTEST_WINDOW;
+    const char *reason = NULL, *next = NULL;
+    eitp_fit_candidate least;
+    eitp_status status;
+    int suits = 0;
+    training->recipe.task.block_size = shortest;
+    status = eitp__plan_stages(training, error);
+    least = training->choice;
+    for (int64_t size = positions; !status && !suits && size > shortest; size /= 2) {
+        reason = next;
+        status = eitp__plan_longer(training, size, &least, &suits, &next, error);
+    }
+    if (!status && !suits && positions > shortest) {
+        reason = next;
+        training->recipe.task.block_size = shortest;
+        status = eitp__plan_stages(training, error);
+    }
+    training->chosen_window = training->recipe.task.block_size;
+    if (!status)
+        eitp__log_window(training, reason);
+    return status;
+}
+
+eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!training)
         return eitp__fail_null(error, "eitp_training_plan", "training");
@@ -67132,7 +67231,10 @@ eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chos
                           "a trained model is neither planned nor run; open its recipe with eitp_training_open to "
                           "train");
     if (!training->is_planned)
-        status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
+        training->fit.budget = 0; /* as it is now */
+    if (!training->is_planned)
+        status =
+            eitp__is_window_open(training) ? eitp__plan_window(training, error) : eitp__plan_stages(training, error);
     training->is_planned |= !status;
     if (!status && chosen)
         *chosen = training->choice;

@@ -56,7 +56,10 @@ typedef struct eitp_data_recipe {
 
 typedef struct eitp_task_recipe {
     eitp_task_kind kind;
-    int64_t block_size; /* tokens of a sample; 0: the model's positions; negative: 64, or what the tokenizer cuts to */
+    /* Tokens of a sample; 0: the model's positions. Negative: of labelled texts the longest that the tokenizer allows;
+       of other texts the longest windows, from 64 tokens to the positions, of which an epoch has 64 steps, and with
+       which memory requires neither recomputation, offloading nor another optimizer, unless 64 tokens do, too. */
+    int64_t block_size;
     eitp_problem problem;      /* for EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
     double mlm_probability;    /* for EITP_TASK_MASKED: that a token is masked */
     int whole_words;           /* for EITP_TASK_MASKED: mask all tokens of a word or none */

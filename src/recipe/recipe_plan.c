@@ -88,11 +88,12 @@ static eitp_status eitp__describe_numbers(eitp_training *training, eitp_error *e
                : eitp__find_optimizer(memory->optimizer, &fit->trainer.optimizer_config.optimizer, error);
 }
 
-static eitp_status eitp__find_budget(const eitp_training *training, size_t *budget, eitp_error *error) {
+/* The recipe's budget, or the free memory; `known`, if it is not 0, is what was found before. */
+static eitp_status eitp__find_budget(const eitp_training *training, size_t known, size_t *budget, eitp_error *error) {
     char text[16];
     eitp_memory_info info;
     eitp_status status;
-    *budget = (size_t)training->recipe.memory.budget;
+    *budget = training->recipe.memory.budget ? (size_t)training->recipe.memory.budget : known;
     if (*budget)
         return EITP_OK;
     status = eitp_memory_info_read(&training->host, &info, error);
@@ -117,6 +118,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     const eitp_memory_recipe *memory = &training->recipe.memory;
     const char *offload = memory->offload ? memory->offload : "none";
     eitp_fit *fit = &training->fit;
+    const size_t known = fit->budget;
     eitp_status status;
     memset(fit, 0, sizeof *fit);
     fit->context = training->recipe.context;
@@ -131,7 +133,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
     eitp__keep_kernels(training, &fit->context);
     status = eitp__describe_numbers(training, error);
     eitp__training_set_rates(training, &fit->trainer);
-    return status ? status : eitp__find_budget(training, &fit->budget, error);
+    return status ? status : eitp__find_budget(training, known, &fit->budget, error);
 }
 
 /* ---- The run ---- */

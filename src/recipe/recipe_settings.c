@@ -82,7 +82,7 @@ static const eitp_setting eitp__task_settings[] = {
         kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress",
         "what to train for: next tokens, masked tokens, labels of texts, labels of their words, numbers"),
     EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, NULL,
-                       "tokens of a sample; 0: the model's positions; -1: 64, or what the tokenizer cuts texts to"),
+                       "tokens of a sample; 0: the model's positions; -1: what data and memory have room for"),
     EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, "auto single several",
                        "how many labels a text has"),
     EITP__TASK_SETTING(mlm_probability, "mlm_probability", NUMBER, 0.15, 0, 1, EITP_SETTING_ABOVE, NULL,

@@ -20,6 +20,16 @@ static eitp_status eitp__check_division(const eitp_training *training, int is_sa
 
 /* ---- Tokens ---- */
 
+/* Of a model that is no checkpoint: its positions, or as many halves of them as the data have a window of. */
+static eitp_status eitp__find_window_size(eitp_training *training, uint64_t count, eitp_error *error) {
+    if (training->recipe.task.block_size >= 0 || training->resumed.rows)
+        return eitp__training_window_size(training, &training->rows, error);
+    training->rows = eitp_transformer_config_positions(&training->shape);
+    while (training->rows > 1 && count <= (uint64_t)training->rows)
+        training->rows /= 2;
+    return EITP_OK;
+}
+
 static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *error) {
     eitp__data_part *part = &training->parts[EITP_TRAINING];
     const eitp_token_file_info info = eitp_token_file_get_info(part->tokens);
@@ -27,7 +37,7 @@ static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *erro
     const uint64_t count = training->kept_tokens ? training->kept_tokens : info.token_count;
     const uint64_t hash = training->kept_tokens ? was->hash : info.content_hash, end = was->first + was->count;
     const int is_same = was->count && hash == was->hash && end <= count;
-    eitp_status status = eitp__training_window_size(training, &training->rows, error);
+    eitp_status status = eitp__find_window_size(training, count, error);
     if (!status)
         status = eitp__check_division(training, is_same, end < count, error);
     training->recipe.task.block_size = training->rows;

@@ -125,9 +125,82 @@ static eitp_status eitp__choose(eitp_training *training, eitp_error *error) {
                                          : eitp_fit_choose(&training->fit, &training->choice, NULL, error);
 }
 
-eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error) {
+static eitp_status eitp__plan_stages(eitp_training *training, eitp_error *error) {
     static const eitp__stage stages[] = {
         {NULL, eitp__split_data}, {"planning memory", eitp__training_describe_fit}, {NULL, eitp__choose}};
+    return eitp__run_stages(training, stages, EITP__COUNT(stages), error);
+}
+
+/* ---- The size of windows ---- */
+
+/* Windows of text are at least SHORTEST long, if the model has the positions, and an epoch has at least EPOCH_STEPS. */
+enum { EITP__SHORTEST_WINDOW = 64, EITP__EPOCH_STEPS = 64 };
+
+static int eitp__has_enough_windows(const eitp_training *training) {
+    const eitp_trainer_config *trainer = &training->recipe.trainer;
+    const uint64_t step = (uint64_t)trainer->batch_size * (uint64_t)trainer->grad_accum;
+    return training->parts[EITP_TRAINING].range.count / (uint64_t)training->rows / step >= EITP__EPOCH_STEPS;
+}
+
+static void eitp__log_window(const eitp_training *training, const char *reason) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    if (training->rows == positions)
+        eitp__log_line(&training->host, EITP_LOG_INFO,
+                       "block size: %lld tokens, all positions of the model; block_size sets another",
+                       (long long)positions);
+    else
+        eitp__log_line(&training->host, EITP_LOG_INFO,
+                       "block size: %lld tokens of the model's %lld positions, since %s; block_size sets another",
+                       (long long)training->rows, (long long)positions, reason);
+}
+
+/* True if neither the recipe nor a checkpoint sets the size of windows. */
+static int eitp__is_window_open(const eitp_training *training) {
+    return training->recipe.task.block_size < 0 && !training->parts[EITP_TRAINING].labelled && !training->resumed.rows;
+}
+
+/* Plans with windows of this size. *suits: data and memory have room for them. `reason` tells what has not. */
+static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, const eitp_fit_candidate *shortest,
+                                     int *suits, const char **reason, eitp_error *error) {
+    eitp_status status;
+    training->recipe.task.block_size = size;
+    *suits = !eitp__split_data(training, NULL) && eitp__has_enough_windows(training);
+    *reason = "longer windows are too few for an epoch of 64 steps";
+    if (!*suits)
+        return EITP_OK;
+    status = eitp__plan_stages(training, error);
+    *suits = !status && eitp_fit_candidate_keeps(&training->choice, shortest);
+    *reason = "longer ones would need recomputation, offloading or another optimizer to fit in memory";
+    return status == EITP_ERROR_MEMORY ? EITP_OK : status;
+}
+
+/* Plans with the longest windows that data and memory have room for: the model's positions, or a half, a quarter, ... */
+static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    const int64_t shortest = positions < EITP__SHORTEST_WINDOW ? positions : EITP__SHORTEST_WINDOW;
+    const char *reason = NULL, *next = NULL;
+    eitp_fit_candidate least;
+    eitp_status status;
+    int suits = 0;
+    training->recipe.task.block_size = shortest;
+    status = eitp__plan_stages(training, error);
+    least = training->choice;
+    for (int64_t size = positions; !status && !suits && size > shortest; size /= 2) {
+        reason = next;
+        status = eitp__plan_longer(training, size, &least, &suits, &next, error);
+    }
+    if (!status && !suits && positions > shortest) {
+        reason = next;
+        training->recipe.task.block_size = shortest;
+        status = eitp__plan_stages(training, error);
+    }
+    training->chosen_window = training->recipe.task.block_size;
+    if (!status)
+        eitp__log_window(training, reason);
+    return status;
+}
+
+eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!training)
         return eitp__fail_null(error, "eitp_training_plan", "training");
@@ -136,7 +209,10 @@ eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chos
                           "a trained model is neither planned nor run; open its recipe with eitp_training_open to "
                           "train");
     if (!training->is_planned)
-        status = eitp__run_stages(training, stages, EITP__COUNT(stages), error);
+        training->fit.budget = 0; /* as it is now */
+    if (!training->is_planned)
+        status =
+            eitp__is_window_open(training) ? eitp__plan_window(training, error) : eitp__plan_stages(training, error);
     training->is_planned |= !status;
     if (!status && chosen)
         *chosen = training->choice;

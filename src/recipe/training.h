@@ -44,7 +44,8 @@ struct eitp_training {
     uint64_t kept_tokens;      /* of training data that has grown since the checkpoint; 0: all */
     const char *stage;         /* what is being done */
     int validates;
-    int64_t rows; /* of a sample, at most */
+    int64_t rows;          /* of a sample, at most */
+    int64_t chosen_window; /* the size of windows that planning has chosen; 0: none */
     char isa[EITP__ISA_SIZE];
     eitp_fit fit;
     int is_planned, is_prepared, has_begun;

@@ -157,6 +157,11 @@ eitp_fit_candidate eitp_fit_candidate_default(void) {
     return candidate;
 }
 
+int eitp_fit_candidate_keeps(const eitp_fit_candidate *candidate, const eitp_fit_candidate *other) {
+    return candidate && other && candidate->optimizer == other->optimizer && candidate->offload <= other->offload &&
+           (!candidate->recomputed || other->recomputed);
+}
+
 eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
     if (!fit || !candidate || !fit->create_task)
         return eitp__fail_null(error, "eitp_fit_measure", "fit, fit->create_task and candidate");

@@ -64,6 +64,10 @@ EITP_API eitp_fit_candidate eitp_fit_candidate_default(void);
  */
 EITP_API eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error);
 
+/* True if the candidate gives up nothing for memory that the other one keeps: its optimizer, variables in memory, and
+   values that are not recomputed. 0 for NULL. */
+EITP_API int eitp_fit_candidate_keeps(const eitp_fit_candidate *candidate, const eitp_fit_candidate *other);
+
 /*
  * Chooses the fastest candidate of the most faithful optimizer that fits the budget, without offloading if possible.
  * EITP_ERROR_MEMORY, naming the budget that would suffice, if none fits. *smallest, which may be NULL, is the candidate

@@ -298,12 +298,12 @@ printed "128 16 1" train $wide --data train.csv
 printed "128 16 1" train $wide --task tokens
 printed "128 16 1" train $wide --task regress
 printed "128 1 4" train $wide --task mlm --data train.csv
-printed "64 1 4" train $wide --task mlm --data text.txt
-printed "64 1 4" train --init tiny --data text.txt
+printed "- 1 4" train $wide --task mlm --data text.txt
+printed "- 1 4" train --init tiny --data text.txt
 printed "128 4 4" train $wide --data train.csv --profile safe
 printed "100 16 1" train $wide --data train.csv --block-size 100
 printed "128 16 1" plan $wide --task classify
-printed "64 1 4" plan --init tiny
+printed "- 1 4" plan --init tiny
 exits 0 "what is printed" train $wide --data train.csv --steps 1 --output-dir printed
 check "is used" grep -q '"block-size": 128' printed/run.json
 cp -r printed/latest_model/ plain

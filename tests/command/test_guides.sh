@@ -119,7 +119,7 @@ explains "no padding is computed" --use_dynamic_padding
 refuses 1 "--devices 2 is not supported: eitp trains in one process on one device" train --devices 2
 refuses 1 "--num_nodes 4 is not supported" train --num_nodes=4
 refuses 1 "--strategy ddp is not supported" train --strategy ddp
-shows 'block-size 64  (default)' --devices 1 --local_rank=-1
+shows 'block-size -  (not set)' --devices 1 --local_rank=-1
 shows 'epochs 3  (command line)' --max_epochs 3
 shows 'warmup-steps 7  (command line)' --warmup_num_steps 7
 shows 'precision "fp32"  (command line)' --mixed_precision no
@@ -150,10 +150,10 @@ workers=$(($(usable_processors) / 4))
 shows "data-workers $workers  (command line)" --data-workers auto
 refuses 1 "--data-workers must be a whole number (got 'many')" train --data-workers many
 refuses 1 "--steps must be a whole number (got 'auto')" train --steps auto
-shows 'block-size 64  (default)'
-shows 'block-size 64  (default)' --init gpt2
+shows 'block-size -  (not set)'
+shows 'block-size -  (not set)' --init gpt2
 sed 's/"n_positions": 64/"n_positions": 48/' tiny.json >short.json
-shows 'block-size 48  (default)' --init short.json
+shows 'block-size -  (not set)' --init short.json
 shows 'lora-alpha 16  (default)' --lora-rank 8
 shows 'dropout 0.1  (default)' --init tiny.json
 shows 'layers 6  (default)' --init distilgpt2

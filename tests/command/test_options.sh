@@ -85,7 +85,7 @@ END
 exits 0 "--config" train --config config.json --batch-size 5 --print-config
 check "the command line beats the file" grep -q '^batch-size  *5  (command line)' out
 check "the file beats the default" grep -q '^grad-accum  *3  (config.json:1)' out
-check "defaults that follow from the model" grep -q '^block-size  *64  (default)' out
+check "defaults that follow from the data" grep -q "^block-size  *-  (not set)" out
 check "lists" grep -q '^data  *\["text.txt"\]  (config.json:3)' out
 exits 0 "--print-config --json" train --config config.json --print-config --json
 check "json" grep -q '"epochs": {"value": 2, "source": "config", "place": "config.json:1"}' out

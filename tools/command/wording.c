@@ -28,6 +28,7 @@ static const struct {
     {"minimum_frequency must", "--min-frequency must"},
     {"class_weights[", "--class-weights ["},
     {"class_weights must", "--class-weights must"},
+    {"block_size sets another", "--block-size sets another"},
     {"block_size sets the length", "--block-size sets the length"},
     {"class_weights:", "--class-weights:"},
     {"and task mlm", "and --task mlm"},

@@ -138,7 +138,7 @@ static const option_row rows[] = {
      FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, ""},
     {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
      NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1,
-     "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
+     "tokens in a sequence (default: by the data and memory; eval: the checkpoint's); 0: the model's positions"},
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
      NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
     {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},

@@ -97,9 +97,6 @@ eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config,
 void fit_set_defaults(option_set *o, const eitp_transformer_config *shape) {
     eitp_transformer_config copy;
     shape_size sizes[SHAPE_SIZES];
-    const int64_t positions = shape ? eitp_transformer_config_positions(shape) : INT64_MAX;
-    if (!options_has(o, OPTION_BLOCK_SIZE))
-        options_set_integer(o, OPTION_BLOCK_SIZE, model_block_size(o, NULL, positions), SOURCE_DEFAULT);
     if (options_integer(o, OPTION_LORA_RANK))
         options_set_integer(o, OPTION_LORA_ALPHA, 2 * options_integer(o, OPTION_LORA_RANK), SOURCE_DEFAULT);
     if (!shape)
@@ -194,6 +191,19 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
         return status;
     status = options_to_config(o, &fit->trainer, error);
     return status ? status : read_budget(o, fit, error);
+}
+
+void fit_choose_window(fit_plan *plan, const eitp_fit *fit) {
+    const int64_t positions = eitp_transformer_config_positions(&plan->model), shortest = plan->block_size;
+    eitp_fit_candidate least, longer;
+    eitp_error ignored;
+    const int is_open = !eitp_fit_choose(fit, &least, NULL, &ignored);
+    for (int64_t size = positions; is_open && size > shortest; size /= 2) {
+        plan->block_size = size;
+        if (!eitp_fit_choose(fit, &longer, NULL, &ignored) && eitp_fit_candidate_keeps(&longer, &least))
+            return;
+    }
+    plan->block_size = shortest;
 }
 
 const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size) {

@@ -51,6 +51,10 @@ struct fit_plan {
 eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
                              fit_plan *plan, eitp_fit *fit, eitp_error *error);
 
+/* Sets the size of windows of text to what train chooses for data that have enough of them: the longest with which
+   memory requires nothing more than with the shortest, which plan->block_size is. */
+void fit_choose_window(fit_plan *plan, const eitp_fit *fit);
+
 /*
  * The configuration to use. If none fits, the error names the smallest budget that is enough, and up to three changes,
  * the cheapest first, with the memory that each needs.

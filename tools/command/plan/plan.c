@@ -100,7 +100,11 @@ static eitp_status prepare(planning *p, eitp_error *error) {
     if (!status)
         status = fit_from_options(&p->options, &shape, NULL, p->isa, &p->plan, &p->fit, error);
     p->plan.validates = 1;
-    return status ? status : measure_process(p, error);
+    if (!status)
+        status = measure_process(p, error);
+    if (!status && !options_has(&p->options, OPTION_BLOCK_SIZE))
+        fit_choose_window(&p->plan, &p->fit);
+    return status;
 }
 
 /* ---- The configurations ---- */

@@ -1,0 +1,57 @@
+#!/bin/sh
+# The command: how long windows of text are where no option says: as long as data and memory have room for.
+. tests/command/command.sh
+
+# A model with 256 positions; an epoch of 64 steps of 4 windows needs 65536 tokens of 256, 32768 of 128.
+awk 'BEGIN { for (i = 0; i < 16384; i++) printf "%c%c%c%c\n", 97 + i % 26, 97 + i * 7 % 26, 97 + i * i % 26, 97 + i * 3 % 25 }' >long.txt
+head -c 40000 long.txt >half.txt
+head -c 4000 long.txt >line.txt
+train="train --init tiny --threads 1 --precision $precision --eval no --steps 1"
+trained() { # name, tokens of a window, words of the reason, options
+    name=$1 size=$2 reason=$3
+    shift 3
+    exits 0 "$name" $train --output-dir "$name" "$@"
+    check "$name: the size" grep -q "^model: .* step: [0-9]* sequences of $size tokens" err
+    check "$name: it is said" test "$(grep -c "^block size: $size tokens.*$reason.*; --block-size sets another$" err)" -eq 1
+}
+trained all 256 'all positions of the model' --data long.txt
+trained too_short 128 'of the model.s 256 positions, since longer windows are too few' --data half.txt
+trained a_line 64 'since longer windows are too few' --data line.txt
+trained larger_steps 64 'since longer windows are too few' --data long.txt --batch-size 4
+
+# ---- memory ----
+
+# Between what windows of 64 take and what those of 256 take there is a budget for the former only.
+exits 0 "short windows" $train --data long.txt --block-size 64 --output-dir short
+check "with an option nothing is said" sh -c '! grep -q "^block size" err'
+total_of() { # of the line about memory, in kB
+    sed -n 's/.*total with the process \([0-9.]*\) MB.*/\1/p' err | awk '{ print int($1 * 1000) }'
+}
+short=$(total_of)
+exits 0 "long windows" $train --data long.txt --block-size 256 --output-dir long
+long=$(total_of)
+check "longer windows take more memory" test "$long" -gt $((short + 1000))
+exits 0 "a budget for short windows" $train --data long.txt --memory-budget $(((short + long) / 2 * 1000)) --output-dir budget
+check "a budget for short windows: shorter ones" grep -q \
+    '^block size: \(64\|128\) tokens of the model.s 256 positions, since longer ones would need recomputation, offloading or another optimizer' err
+check "a budget for short windows: nothing else is given up" sh -c '! grep -q "^configuration: .*recomputed" err'
+refuses 2 "the smallest --memory-budget that is enough is" $train --data long.txt --memory-budget 1M --output-dir none
+
+# ---- what follows ----
+
+exits 0 "resume" train --resume auto --output-dir too_short --steps 2 --threads 1
+check "resume: the size of the checkpoint" grep -q "^model: .* sequences of 128 tokens" err
+check "resume: nothing is said" sh -c '! grep -q "^block size" err'
+exits 0 "eval" eval --model too_short --data half.txt --threads 1 --json
+check "eval: that of the checkpoint" grep -q '"block_size": 128' out
+cp -r too_short/latest_model/ plain
+rm -f plain/trainer_state.json plain/manifest.json plain/run.json
+exits 0 "eval of a model" eval --model plain --data half.txt --threads 1 --json
+check "eval of a model: its positions" grep -q '"block_size": 256' out
+head -c 100 long.txt >tiny.txt
+exits 0 "eval of few tokens" eval --model plain --data tiny.txt --threads 1 --json
+check "eval of few tokens: a window of them" grep -q '"block_size": 64' out
+exits 0 "plan" plan --init tiny --threads 1
+check "plan: as for data that are long enough" grep -q "^step: .* sequences of 256 tokens" out
+
+finish
