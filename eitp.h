@@ -67196,7 +67196,8 @@ static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, cons
     return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }
 
-/* Plans with the longest windows that data and memory have room for: the model's positions, or a half, a quarter, ... */
+/* Plans with the longest windows that data and memory have room for: the model's positions, or a half, a quarter, ...
+   of them. */
 static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
     const int64_t shortest = positions < EITP__SHORTEST_WINDOW ? positions : EITP__SHORTEST_WINDOW;
