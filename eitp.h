@@ -137,8 +137,9 @@
  *   Generate: eitp_generator_create, then eitp_generate_text continues a prompt, and passes the text on in pieces as it
  *   comes. For tokens, or a conversation, alternate eitp_generator_feed and eitp_generator_sample: each conversation
  *   with a model is a generator. See examples/generate.c.
- *   Predict: eitp_predictor_config_default, eitp_predictor_create, then eitp_predict with any number of texts gives the
- *   scores of a classifier, or embeddings. eitp_embedding_config_read reads the files of sentence-transformers.
+ *   Predict: eitp_classify_text gives the likeliest label of one text. For many texts, other scores or embeddings:
+ *   eitp_predictor_config_default, eitp_predictor_create, then eitp_predict. eitp_embedding_config_read reads the files
+ *   of sentence-transformers.
  *   Several threads with one copy of the weights: eitp_model_share gives each a model in a context of its own. See
  *   examples/threads.c.
  *   Models and tasks of your own: fill in an eitp_task. Its `build` adds inputs (eitp_pass_row_input), parameters
@@ -824,6 +825,7 @@
  *  eitp_predictor_problem                  What a classifier's scores stand for: EITP_PROBLEM_TOKENS for one of ...
  *  eitp_predict                            Computes values[count][width] for `count` texts, in their order; with ...
  *  eitp_predictor_probabilities            Turns scores[count][width] into probabilities, by the problem: their ...
+ *  eitp_classify_text                      Stores the likeliest label of a text of `size` bytes, and its ...
  *
  *   src/task/generate_text.h
  *  eitp_generate_config_default            Up to 64 tokens, drawn as eitp_sampling_default says; no `piece`
@@ -4348,6 +4350,19 @@ EITP_API eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pai
    numbers stay, and so do words without a token. Both may be the same array. */
 EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
                                            float *probabilities);
+
+/*
+ * Stores the likeliest label of a text of `size` bytes, and its probability, which may be NULL. The text may be NULL if
+ * size is 0. The name of the label belongs to the model: see eitp_model_label. A text is cut as
+ * eitp_predictor_config_default says. Each call creates and destroys a predictor: for many texts keep one, and call
+ * eitp_predict.
+ *
+ * EITP_ERROR_UNSUPPORTED if the model does not choose one label for a text: it labels words, predicts numbers, gives
+ * several labels at a time, or has no classifier; the message names the function to use instead.
+ * EITP_ERROR_NOT_FINITE if a score is not finite. Outputs are unchanged after an error.
+ */
+EITP_API eitp_status eitp_classify_text(const eitp_model *model, const eitp_tokenizer *tokenizer, const char *text,
+                                        size_t size, const char **label, double *probability, eitp_error *error);
 
 EITP_END_DECLARATIONS
 /* <<src/task/predictor.h */
@@ -55367,6 +55382,92 @@ void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *
     }
 }
 /* <<src/task/predict.c */
+
+/* >>src/task/classify_text.c */
+/* The likeliest label of one text, by a predictor for this text alone. */
+
+/* Refuses models that do not choose one label for a text. */
+static eitp_status eitp__check_classifies_texts(const eitp_model *model, eitp_error *error) {
+    const eitp_transformer_config config = eitp_model_config(model);
+    if (config.head == EITP_HEAD_TOKEN_CLASSIFIER)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the model labels words, not whole texts; use eitp_predict with EITP_PREDICT_WORD_SCORES");
+    if (config.head != EITP_HEAD_CLASSIFIER)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the model has no classifier of texts; train one, or use eitp_predict with "
+                          "EITP_PREDICT_EMBEDDINGS");
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_one_label(const eitp_predictor *predictor, eitp_error *error) {
+    const eitp_problem problem = eitp_predictor_problem(predictor);
+    if (problem == EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the model predicts numbers, not labels; eitp_predict computes them");
+    if (problem == EITP_PROBLEM_MULTI_LABEL)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the model judges each label by itself, and a text may have several or none; use "
+                          "eitp_predict and eitp_predictor_probabilities");
+    return EITP_OK;
+}
+
+/* Replaces the scores by probabilities and stores the index of the largest. */
+static eitp_status eitp__choose_label(const eitp_predictor *predictor, float *scores, int64_t *best,
+                                      eitp_error *error) {
+    const int64_t count = eitp_predictor_width(predictor);
+    *best = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(scores[i]))
+            return eitp__fail(error, EITP_ERROR_NOT_FINITE,
+                              "the score of label %lld is not finite; use precision fp32 or an earlier checkpoint",
+                              (long long)i);
+        *best = scores[i] > scores[*best] ? i : *best;
+    }
+    eitp_predictor_probabilities(predictor, scores, 1, scores);
+    return EITP_OK;
+}
+
+static eitp_status eitp__predict_label(eitp_predictor *predictor, const eitp_host *host, const eitp_text *text,
+                                       int64_t *best, double *probability, eitp_error *error) {
+    const size_t bytes = (size_t)eitp_predictor_width(predictor) * sizeof(float);
+    const eitp_text_pair pair = {*text, {NULL, 0}, NULL, 0};
+    float *scores = (float *)eitp__allocate(host, bytes);
+    eitp_status status = scores ? eitp_predict(predictor, &pair, 1, scores, NULL, error)
+                                : eitp__fail_memory(error, bytes, "the scores of a text");
+    if (!status)
+        status = eitp__choose_label(predictor, scores, best, error);
+    if (!status && probability)
+        *probability = (double)scores[*best];
+    eitp__release(host, scores, bytes);
+    return status;
+}
+
+eitp_status eitp_classify_text(const eitp_model *model, const eitp_tokenizer *tokenizer, const char *text, size_t size,
+                               const char **label, double *probability, eitp_error *error) {
+    const eitp_host host = eitp_context_host(eitp_model_context(model));
+    const eitp_text whole = {size ? text : "", size};
+    eitp_predictor_config config;
+    eitp_predictor *predictor = NULL;
+    int64_t best = 0;
+    eitp_status status;
+    if (!model || !tokenizer || !label || (size && !text))
+        return eitp__fail_null(error, "eitp_classify_text", "model, tokenizer, text with a size, and label");
+    status = eitp__check_classifies_texts(model, error);
+    if (status)
+        return status;
+    config = eitp_predictor_config_default(model, tokenizer);
+    config.pass_tokens = config.max_length; /* there is one text */
+    status = eitp_predictor_create(model, tokenizer, &config, &predictor, error);
+    if (!status)
+        status = eitp__check_one_label(predictor, error);
+    if (!status)
+        status = eitp__predict_label(predictor, &host, &whole, &best, probability, error);
+    if (!status)
+        *label = eitp_model_label(model, best);
+    eitp_predictor_destroy(predictor);
+    return status;
+}
+/* <<src/task/classify_text.c */
 
 /* >>src/task/generate_text.c */
 /* Generation from text to text: what is fed, when the cache is full, and the text of each token. */

@@ -137,8 +137,9 @@
  *   Generate: eitp_generator_create, then eitp_generate_text continues a prompt, and passes the text on in pieces as it
  *   comes. For tokens, or a conversation, alternate eitp_generator_feed and eitp_generator_sample: each conversation
  *   with a model is a generator. See examples/generate.c.
- *   Predict: eitp_predictor_config_default, eitp_predictor_create, then eitp_predict with any number of texts gives the
- *   scores of a classifier, or embeddings. eitp_embedding_config_read reads the files of sentence-transformers.
+ *   Predict: eitp_classify_text gives the likeliest label of one text. For many texts, other scores or embeddings:
+ *   eitp_predictor_config_default, eitp_predictor_create, then eitp_predict. eitp_embedding_config_read reads the files
+ *   of sentence-transformers.
  *   Several threads with one copy of the weights: eitp_model_share gives each a model in a context of its own. See
  *   examples/threads.c.
  *   Models and tasks of your own: fill in an eitp_task. Its `build` adds inputs (eitp_pass_row_input), parameters

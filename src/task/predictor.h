@@ -135,6 +135,19 @@ EITP_API eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pai
 EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
                                            float *probabilities);
 
+/*
+ * Stores the likeliest label of a text of `size` bytes, and its probability, which may be NULL. The text may be NULL if
+ * size is 0. The name of the label belongs to the model: see eitp_model_label. A text is cut as
+ * eitp_predictor_config_default says. Each call creates and destroys a predictor: for many texts keep one, and call
+ * eitp_predict.
+ *
+ * EITP_ERROR_UNSUPPORTED if the model does not choose one label for a text: it labels words, predicts numbers, gives
+ * several labels at a time, or has no classifier; the message names the function to use instead.
+ * EITP_ERROR_NOT_FINITE if a score is not finite. Outputs are unchanged after an error.
+ */
+EITP_API eitp_status eitp_classify_text(const eitp_model *model, const eitp_tokenizer *tokenizer, const char *text,
+                                        size_t size, const char **label, double *probability, eitp_error *error);
+
 EITP_END_DECLARATIONS
 
 #endif

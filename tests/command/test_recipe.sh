@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs that a program begins with a recipe and the command resumes, and the other way round (examples/recipe.c).
+source=$PWD/examples/recipe.c
 . tests/command/command.sh
 program=$(dirname "$eitp")/examples/recipe
 
@@ -17,12 +18,18 @@ recipe() { # file, members
     sed "s/^{/{$2, \"precision\": \"$precision\", /" settings.json >"$1"
 }
 
-runs_program() { # name, recipe
-    if "$program" "$2" >out 2>err </dev/null; then pass; else
-        fail "$1"
+runs_program() { # name, recipe, texts...
+    name=$1
+    shift
+    if "$program" "$@" >out 2>err </dev/null; then pass; else
+        fail "$name"
         sed 's/^/    /' err
     fi
 }
+
+# The whole program is short; its first comment and the lines of /* */ do not count.
+lines=$(sed '/^\/\*/,/\*\/$/d' "$source" | grep -cvE '^[[:space:]]*(/\*.*\*/)?$')
+check "the program has fewer than 40 lines (it has $lines)" test "$lines" -lt 40
 
 exits 0 "by the command" train $options --steps 8 --output-dir command
 recipe recipe.json '"output_dir": "program", "steps": 8'
@@ -54,7 +61,12 @@ awk 'BEGIN { print "text,label"; for (i = 0; i < 60; i++) print (i % 2 ? "one an
 echo '{"init": "minilm", "layers": 1, "width": 16, "heads": 2, "positions": 32, "data": "sums.csv", "threads": 1, "lr": 1e-3,
  "optimizer": "adamw", "batch_size": 4, "grad_accum": 1, "lr_schedule": "constant", "warmup_steps": 0}' >settings.json
 recipe recipe.json '"output_dir": "labels", "steps": 8'
-runs_program "labels" recipe.json
+runs_program "labels" recipe.json "one and 3" "one less 4"
+check "labels: the plan" grep -qE '^adamw in [a-z0-9]+, [0-9]+ MB$' out
+check "labels: of a text" grep -qE '^one and 3: (plus|minus) \((0\.[5-9][0-9]|1\.00)\)$' out
+check "labels: of the next" grep -qE '^one less 4: (plus|minus) \((0\.[5-9][0-9]|1\.00)\)$' out
+"$eitp" predict --model labels --threads 1 --precision "$precision" --text "one and 3" >predicted 2>/dev/null
+check "labels: that of the command" grep -q "^one and 3: $(cut -f 1 predicted) (" out
 recipe recipe.json '"output_dir": "labels_resumed", "steps": 4'
 runs_program "labels, begun by the program" recipe.json
 exits 0 "labels, resumed by the command" train --resume labels_resumed --steps 8

@@ -513,6 +513,122 @@ static void probabilities(void) {
     }
 }
 
+/* ---- The likeliest label ---- */
+
+enum { MANY_LABELS = 70 };
+
+/* Compares the label of each text with the scores of a predictor for all of them. */
+static void check_likeliest(const subject *s) {
+    const int64_t labels = eitp_model_config(s->model).labels;
+    eitp_predictor *predictor = NULL;
+    float values[TEXTS * MANY_LABELS];
+    REQUIRE_OK(eitp_predictor_create(s->model, s->tokenizer, &s->config, &predictor, &error_), error_);
+    REQUIRE_OK(eitp_predict(predictor, texts, TEXTS, values, NULL, &error_), error_);
+    eitp_predictor_probabilities(predictor, values, TEXTS, values);
+    eitp_predictor_destroy(predictor);
+    for (int i = 0; i < TEXTS; i++) {
+        const float *row = values + i * labels;
+        const eitp_text *text = &texts[i].first;
+        const char *label = NULL;
+        double probability = -1;
+        int64_t best = 0;
+        for (int64_t k = 1; k < labels; k++)
+            best = row[k] > row[best] ? k : best;
+        REQUIRE_OK(eitp_classify_text(s->model, s->tokenizer, text->bytes, text->size, &label, &probability, &error_),
+                   error_);
+        CHECK_THAT(!strcmp(label, eitp_model_label(s->model, best)), "text %d: %s", i, label);
+        CHECK_THAT((float)probability == row[best], "text %d: %g, not %g", i, probability, (double)row[best]);
+    }
+}
+
+static void likeliest_labels(void) {
+    static const char *const names[LABELS] = {"bad", "good", "neither"};
+    const eitp_host host = eitp_host_default();
+    const char *label = NULL, *again = NULL;
+    make_texts(0);
+    for (int i = 0; i < 4; i++) {
+        eitp_transformer_config config = shape(i & 1, EITP_HEAD_CLASSIFIER);
+        subject s;
+        config.labels = i < 2 ? LABELS : MANY_LABELS;
+        REQUIRE_OK(open_subject(&s, &host, &config, "fp32", &error_), error_);
+        if (i < 2)
+            CHECK(!eitp_model_set_labels(s.model, names, LABELS, &error_));
+        check_likeliest(&s);
+        CHECK(!eitp_classify_text(s.model, s.tokenizer, "", 0, &label, NULL, &error_));
+        CHECK(!eitp_classify_text(s.model, s.tokenizer, NULL, 0, &again, NULL, &error_) && !strcmp(label, again));
+        close_subject(&s);
+    }
+}
+
+/* Models that give a text no single label: the message names what does. */
+static void no_likeliest_label(void) {
+    static const struct {
+        eitp_head head;
+        eitp_problem problem;
+        int64_t labels;
+        const char *words;
+    } cases[] = {
+        {EITP_HEAD_TOKEN_CLASSIFIER, EITP_PROBLEM_UNKNOWN, LABELS, "eitp_predict with EITP_PREDICT_WORD_SCORES"},
+        {EITP_HEAD_LANGUAGE, EITP_PROBLEM_UNKNOWN, LABELS, "no classifier of texts"},
+        {EITP_HEAD_NONE, EITP_PROBLEM_UNKNOWN, LABELS, "eitp_predict with EITP_PREDICT_EMBEDDINGS"},
+        {EITP_HEAD_CLASSIFIER, EITP_PROBLEM_REGRESSION, LABELS, "numbers, not labels; eitp_predict"},
+        {EITP_HEAD_CLASSIFIER, EITP_PROBLEM_MULTI_LABEL, LABELS, "eitp_predict and eitp_predictor_probabilities"},
+        {EITP_HEAD_CLASSIFIER, EITP_PROBLEM_UNKNOWN, 1, "eitp_predict and eitp_predictor_probabilities"},
+    };
+    const eitp_host host = eitp_host_default();
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_transformer_config config = shape(1, cases[i].head);
+        const char *label = "unchanged";
+        double probability = -1;
+        subject s;
+        config.problem = cases[i].problem;
+        config.labels = cases[i].labels;
+        REQUIRE_OK(open_subject(&s, &host, &config, "fp32", &error_), error_);
+        CHECK(eitp_classify_text(s.model, s.tokenizer, "one", 3, &label, &probability, &error_) ==
+              EITP_ERROR_UNSUPPORTED);
+        CHECK_THAT(strstr(error_.message, cases[i].words), "%s", error_.message);
+        CHECK(!strcmp(label, "unchanged") && probability < 0);
+        close_subject(&s);
+    }
+}
+
+static void label_misuse(void) {
+    const float bias[LABELS] = {0, NAN, 0};
+    const char *label = "unchanged";
+    double probability = -1;
+    subject s;
+    if (!make_subject(&s, 1, EITP_HEAD_CLASSIFIER, "fp32"))
+        return;
+    CHECK(eitp_classify_text(NULL, s.tokenizer, "one", 3, &label, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_classify_text(s.model, NULL, "one", 3, &label, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_classify_text(s.model, s.tokenizer, NULL, 3, &label, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_classify_text(s.model, s.tokenizer, "one", 3, NULL, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(!eitp_variable_write_f32(s.context, "classifier.bias", 0, bias, LABELS, &error_));
+    CHECK(eitp_classify_text(s.model, s.tokenizer, "one", 3, &label, &probability, &error_) == EITP_ERROR_NOT_FINITE);
+    CHECK(!strcmp(label, "unchanged") && probability < 0);
+    close_subject(&s);
+}
+
+/* Any allocation fails once. */
+static void labels_without_memory(void) {
+    const eitp_transformer_config config = shape(1, EITP_HEAD_CLASSIFIER);
+    int has_failed = 1;
+    for (long n = 1; has_failed; n++) {
+        const char *label = NULL;
+        double probability = -1;
+        eitp_status status;
+        subject s;
+        faults f;
+        faults_begin(&f);
+        REQUIRE_OK(open_subject(&s, &f.host, &config, "fp32", &error_), error_);
+        f.fail_allocation = f.allocations + n;
+        status = eitp_classify_text(s.model, s.tokenizer, "one two", 7, &label, &probability, &error_);
+        CHECK(status ? status == EITP_ERROR_MEMORY && !label && probability < 0 : label && probability > 0);
+        close_subject(&s);
+        has_failed = faults_end(&f);
+    }
+}
+
 /* ---- Memory and failures ---- */
 
 /* The allocations of encoding alone, and the largest amount of memory meanwhile. */
@@ -814,6 +930,10 @@ int main(int argc, char **argv) {
         TEST(texts_without_tokens),
         TEST(words_have_scores),
         TEST(probabilities),
+        TEST(likeliest_labels),
+        TEST(no_likeliest_label),
+        TEST(label_misuse),
+        TEST(labels_without_memory),
         TEST(memory_as_said),
         TEST(passes_fit_a_budget),
         TEST(allocations_fail),
