@@ -271,6 +271,7 @@
  *  eitp_text_list                          A list of texts, which it does not own
  *  eitp_difference                         What a resume does if the value differs from the checkpoint's
  *  eitp_setting                            A member of a configuration struct
+ *  eitp_suggestion                         The name to suggest for one that is unknown: "did you mean ...?"
  *
  *   src/tensor/tensor.h
  *  eitp_context
@@ -481,6 +482,7 @@
  *  eitp_setting_set_texts                  Sets a TEXTS; neither the list nor its texts are copied
  *  eitp_setting_format                     Formats the value into text[size]: a decimal number that reads back as ...
  *  eitp_setting_bounds                     Formats what a value must be into text[size]: "at least 0 and below 1", ...
+ *  eitp_suggest_name                       Suggests name[size] for the unknown name `wanted` if it is near, and ...
  *
  *   src/tensor/tensor.h
  *  eitp_context_config_default             The default host, automatic device, all processors, fp32, exact ...
@@ -1349,6 +1351,17 @@ EITP_API void eitp_setting_format(const eitp_setting *setting, const void *confi
  * to fit, and empty if setting is NULL; NULL or size 0 is harmless.
  */
 EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
+
+/* The name to suggest for one that is unknown: "did you mean ...?". Starts as {0}. */
+typedef struct eitp_suggestion {
+    const char *name; /* [size], which need not end in a zero byte; NULL: none is near enough */
+    size_t size;
+    size_t distance; /* Levenshtein's, with '-' and '_' equal */
+} eitp_suggestion;
+
+/* Suggests name[size] for the unknown name `wanted` if it is near, and nearer than the suggestion so far. Call it for
+   each known name. */
+EITP_API void eitp_suggest_name(const char *wanted, const char *name, size_t size, eitp_suggestion *suggestion);
 
 EITP_END_DECLARATIONS
 /* <<src/base/settings.h */
@@ -18709,6 +18722,53 @@ EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json
     }
 }
 /* <<src/base/json_write.c */
+
+/* >>src/base/suggest.c */
+/* Suggestions for names that are misspelt. */
+
+/* Longer names have no suggestion. */
+enum { EITP__COMPARED_NAME = 63 };
+
+static char eitp__name_letter(char letter) {
+    return letter == '-' ? '_' : letter;
+}
+
+/* The Levenshtein distance: how many letters are inserted, removed or replaced. */
+static size_t eitp__name_distance(const char *a, size_t a_size, const char *b, size_t b_size) {
+    size_t row[EITP__COMPARED_NAME + 1]; /* from the first i letters of a to the first j of b */
+    for (size_t j = 0; j <= b_size; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_size; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_size; j++) {
+            size_t best = diagonal + (eitp__name_letter(a[i - 1]) != eitp__name_letter(b[j - 1]));
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[b_size];
+}
+
+void eitp_suggest_name(const char *wanted, const char *name, size_t size, eitp_suggestion *suggestion) {
+    size_t wanted_size, distance;
+    if (!wanted || !name || !suggestion)
+        return;
+    wanted_size = strlen(wanted);
+    if (wanted_size > EITP__COMPARED_NAME || size > EITP__COMPARED_NAME)
+        return;
+    distance = eitp__name_distance(wanted, wanted_size, name, size);
+    if (distance >= (suggestion->name ? suggestion->distance : wanted_size / 3 + 2))
+        return;
+    suggestion->name = name;
+    suggestion->size = size;
+    suggestion->distance = distance;
+}
+/* <<src/base/suggest.c */
 
 /* >>src/base/settings.c */
 /* ---- Values ---- */
@@ -64431,6 +64491,16 @@ static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expe
                       got ? got : "null", quote);
 }
 
+static eitp_status eitp__fail_unknown_setting(const char *name, eitp_error *error) {
+    eitp_suggestion near = EITP__ZERO;
+    eitp__recipe_walk walk = EITP__ZERO;
+    while (eitp__recipe_next(&walk))
+        eitp_suggest_name(name, walk.setting->name, strlen(walk.setting->name), &near);
+    if (near.name)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'; did you mean '%s'?", name, near.name);
+    return eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'; eitp_recipe_group lists the settings", name);
+}
+
 /* Settings are C strings, which a zero byte would cut. */
 static int eitp__has_zero_byte(const eitp__json *value) {
     return memchr(value->text, 0, value->text_size) != NULL;
@@ -64528,7 +64598,7 @@ static eitp_status eitp__read_members(const eitp_host *host, const eitp__json *o
         else if (eitp__recipe_find(value, &walk))
             status = eitp__read_setting(host, &walk, value, recipe, error);
         else
-            status = eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'", value->name);
+            status = eitp__fail_unknown_setting(value->name, error);
         if (status && status != EITP_ERROR_MEMORY && value->kind != EITP__JSON_OBJECT)
             status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu", (unsigned long long)value->line);
     }

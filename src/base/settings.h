@@ -92,6 +92,17 @@ EITP_API void eitp_setting_format(const eitp_setting *setting, const void *confi
  */
 EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
 
+/* The name to suggest for one that is unknown: "did you mean ...?". Starts as {0}. */
+typedef struct eitp_suggestion {
+    const char *name; /* [size], which need not end in a zero byte; NULL: none is near enough */
+    size_t size;
+    size_t distance; /* Levenshtein's, with '-' and '_' equal */
+} eitp_suggestion;
+
+/* Suggests name[size] for the unknown name `wanted` if it is near, and nearer than the suggestion so far. Call it for
+   each known name. */
+EITP_API void eitp_suggest_name(const char *wanted, const char *name, size_t size, eitp_suggestion *suggestion);
+
 EITP_END_DECLARATIONS
 
 #endif

@@ -38,6 +38,16 @@ static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expe
                       got ? got : "null", quote);
 }
 
+static eitp_status eitp__fail_unknown_setting(const char *name, eitp_error *error) {
+    eitp_suggestion near = EITP__ZERO;
+    eitp__recipe_walk walk = EITP__ZERO;
+    while (eitp__recipe_next(&walk))
+        eitp_suggest_name(name, walk.setting->name, strlen(walk.setting->name), &near);
+    if (near.name)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'; did you mean '%s'?", name, near.name);
+    return eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'; eitp_recipe_group lists the settings", name);
+}
+
 /* Settings are C strings, which a zero byte would cut. */
 static int eitp__has_zero_byte(const eitp__json *value) {
     return memchr(value->text, 0, value->text_size) != NULL;
@@ -135,7 +145,7 @@ static eitp_status eitp__read_members(const eitp_host *host, const eitp__json *o
         else if (eitp__recipe_find(value, &walk))
             status = eitp__read_setting(host, &walk, value, recipe, error);
         else
-            status = eitp__fail(error, EITP_ERROR_FORMAT, "unknown setting '%.80s'", value->name);
+            status = eitp__fail_unknown_setting(value->name, error);
         if (status && status != EITP_ERROR_MEMORY && value->kind != EITP__JSON_OBJECT)
             status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu", (unsigned long long)value->line);
     }

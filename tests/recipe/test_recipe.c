@@ -363,6 +363,9 @@ static void a_wrong_recipe_is_refused(void) {
         const char *json, *words;
     } cases[] = {
         {"{\n\"lr\": 1,\n\"learning_rat\": 1}", "line 3: unknown setting 'learning_rat'"},
+        {"{\"batchsize\": 1}", "line 1: unknown setting 'batchsize'; did you mean 'batch_size'?"},
+        {"{\"batch-sise\": 1}", "line 1: unknown setting 'batch-sise'; did you mean 'batch_size'?"},
+        {"{\"colour_of_the_sky\": 1}", "'colour_of_the_sky'; eitp_recipe_group lists the settings"},
         {"{\"batch_size\": 2,\n\n\"trainer\": {\n\"grad_accum\": 0}}", "line 4: grad_accum must be at least 1"},
         {"{\"lr\": -1}", "line 1: lr must be at least 0"},
         {"{\"lr\": \"much\"}", "line 1: lr must be a number (got 'much')"},

@@ -68,16 +68,11 @@ static int find_command(const char *name) {
 }
 
 static int fail_unknown(const char *name) {
-    size_t nearest = COMMAND_COUNT(commands), least = strlen(name) / 3 + 2;
-    for (size_t i = 0; i < COMMAND_COUNT(commands); i++) {
-        size_t distance = option_name_distance(name, commands[i].name, strlen(commands[i].name));
-        if (distance < least) {
-            least = distance;
-            nearest = i;
-        }
-    }
-    if (nearest < COMMAND_COUNT(commands))
-        output_error("unknown command '%s'; did you mean '%s'?", name, commands[nearest].name);
+    eitp_suggestion near = {NULL, 0, 0};
+    for (size_t i = 0; i < COMMAND_COUNT(commands); i++)
+        eitp_suggest_name(name, commands[i].name, strlen(commands[i].name), &near);
+    if (near.name)
+        output_error("unknown command '%s'; did you mean '%s'?", name, near.name);
     else
         output_error("unknown command '%s'; 'eitp help' lists the commands", name);
     return COMMAND_WRONG;

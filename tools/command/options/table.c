@@ -567,57 +567,27 @@ void option_list_choices(const char *words, const char *separator, const char *l
     }
 }
 
-size_t option_name_distance(const char *a, const char *b, size_t b_size) {
-    size_t row[64], a_size = strlen(a);
-    if (a_size > 62 || b_size > 62)
-        return 63;
-    for (size_t j = 0; j <= b_size; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_size; i++) {
-        char letter = a[i - 1] == '_' ? '-' : a[i - 1];
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_size; j++) {
-            size_t best = diagonal + (letter != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[b_size];
-}
-
-static void nearest_of(const char *name, const char *list, size_t *least, char *nearest, size_t size) {
+/* Suggests the words of a list, each without what follows its "=". */
+static void suggest_words(const char *name, const char *list, eitp_suggestion *suggestion) {
     const char *word;
     size_t length;
     while (option_next_word(&list, &word, &length)) {
         const char *equals = (const char *)memchr(word, '=', length);
-        size_t distance;
-        if (equals)
-            length = (size_t)(equals - word);
-        distance = option_name_distance(name, word, length);
-        if (distance < *least) {
-            *least = distance;
-            snprintf(nearest, size, "%.*s", (int)length, word);
-        }
+        eitp_suggest_name(name, word, equals ? (size_t)(equals - word) : length, suggestion);
     }
 }
 
 eitp_status option_fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error) {
-    char nearest[64] = "";
-    size_t least = strlen(name) / 3 + 2;
+    eitp_suggestion near = {NULL, 0, 0};
     for (size_t i = 0; i < option_count(); i++) {
         if (table[i].commands & o->command) {
-            nearest_of(name, table[i].name, &least, nearest, sizeof nearest);
-            nearest_of(name, table[i].aliases, &least, nearest, sizeof nearest);
+            suggest_words(name, table[i].name, &near);
+            suggest_words(name, table[i].aliases, &near);
         }
     }
-    if (*nearest)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; did you mean '%s'?", where, name,
-                            nearest);
+    if (near.name)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; did you mean '%.*s'?", where, name,
+                            (int)near.size, near.name);
     return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; 'eitp help %s' lists the options", where,
                         name, o->name);
 }

@@ -66,9 +66,6 @@ void option_choice_name(const char *words, int64_t index, char *name, size_t siz
 /* The first spellings of the choices, as "a, b or c" or with another separator. */
 void option_list_choices(const char *words, const char *separator, const char *last, char *list, size_t size);
 
-/* The Levenshtein distance of a and b[0 .. b_size); '_' equals '-'. 63 if one is longer than that. */
-size_t option_name_distance(const char *a, const char *b, size_t b_size);
-
 /* Fails with "unknown option" and suggests the nearest name. */
 eitp_status option_fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error);
 
