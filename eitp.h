@@ -464,6 +464,7 @@
  *  eitp_dtype_name                         "f32", "bf16", ...; "?" for an unknown dtype
  *  eitp_status_name                        Short name of a status: "ok", "bad argument", ...; "unknown status" for ...
  *  eitp_format_bytes                       Writes a number of bytes in the decimal unit that fits it, such as "200 ...
+ *  eitp_parse_bytes                        Reads a number of bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and ...
  *  eitp_host_default                       The C library's allocator, the operating system's files, no log
  *  eitp_memory_info_read                   Reads /proc and the control groups through host->files, and the ...
  *  eitp_memory_budget_default              The default memory budget of the process: `usable` minus a margin, which ...
@@ -1051,6 +1052,13 @@ EITP_API const char *eitp_status_name(eitp_status status);
 EITP_API const char *eitp_format_bytes(uint64_t bytes, char *text, size_t size);
 
 /*
+ * Reads a number of bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of
+ * 1024. The result is rounded to whole bytes; what exceeds UINT64_MAX becomes UINT64_MAX. EITP_ERROR_ARGUMENT, with the
+ * text, for anything else.
+ */
+EITP_API eitp_status eitp_parse_bytes(const char *text, uint64_t *bytes, eitp_error *error);
+
+/*
  * Memory. `allocate` returns `size` (at least 1) bytes aligned to `alignment`, a power of two; NULL on failure. The
  * content does not matter. `release` gets a block and the size it was allocated with. Both are called only
  * by threads that call eitp, never by eitp's own threads.
@@ -1292,9 +1300,10 @@ typedef enum eitp_difference {
 
 /* Bits of eitp_setting.flags. Only a NUMBER can exclude its bounds. */
 enum {
-    EITP_SETTING_ABOVE = 1,   /* `min` itself is excluded */
-    EITP_SETTING_BELOW = 2,   /* `max` itself is excluded */
-    EITP_SETTING_OPTIONAL = 4 /* checkpoints omit the default value, and a missing value is the default */
+    EITP_SETTING_ABOVE = 1,    /* `min` itself is excluded */
+    EITP_SETTING_BELOW = 2,    /* `max` itself is excluded */
+    EITP_SETTING_OPTIONAL = 4, /* checkpoints omit the default value, and a missing value is the default */
+    EITP_SETTING_BYTES = 8     /* an UNSIGNED that is a number of bytes; JSON may write it as a text such as "900M" */
 };
 
 /* A member of a configuration struct. */
@@ -5386,7 +5395,9 @@ EITP_API eitp_setting_group eitp_recipe_group(size_t index);
 /*
  * Sets what a JSON file says of a recipe, and leaves the other members as they are. The name of a setting is that of
  * the innermost member: objects around it only group. `texts` then owns the texts; see eitp_recipe_release.
- * EITP_ERROR_FORMAT, with the line, for a name that is unknown and a value that is out of bounds.
+ * A number of bytes may be a string with a unit, as eitp_parse_bytes reads it.
+ * EITP_ERROR_FORMAT, with the line, for an unknown name, with the nearest setting, for a value of another type, and for
+ * one that is out of bounds.
  */
 EITP_API eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *error);
 
@@ -18722,6 +18733,70 @@ EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json
     }
 }
 /* <<src/base/json_write.c */
+
+/* >>src/base/parse_bytes.c */
+/* Numbers of bytes as people write them. */
+
+/* A decimal number; strtod would expect the decimal point of the locale. */
+typedef struct eitp__amount {
+    double digits, scale; /* the number is digits / scale */
+    int has_point, is_zero, is_valid;
+} eitp__amount;
+
+/* Reads digits, and after a point more of them, of which the first 15 count; returns what follows. */
+static const char *eitp__read_amount(const char *text, eitp__amount *amount) {
+    amount->digits = 0;
+    amount->scale = 1;
+    amount->has_point = 0;
+    amount->is_zero = 1;
+    amount->is_valid = *text >= '0' && *text <= '9';
+    for (; (*text >= '0' && *text <= '9') || (*text == '.' && !amount->has_point); text++) {
+        if (*text == '.') {
+            amount->has_point = 1;
+            amount->is_valid &= text[1] >= '0' && text[1] <= '9';
+            continue;
+        }
+        amount->is_zero &= *text == '0';
+        if (amount->scale < 1e15) {
+            amount->digits = 10 * amount->digits + (*text - '0');
+            amount->scale *= amount->has_point ? 10 : 1;
+        }
+    }
+    return text;
+}
+
+/* The bytes of a unit, which may end in B; 0 if it is unknown. */
+static double eitp__unit_bytes(const char *unit) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1},     {"k", 1e3},   {"K", 1e3},      {"M", 1e6},         {"G", 1e9},
+                 {"T", 1e12}, {"Ki", 1024}, {"Mi", 1048576}, {"Gi", 1073741824}, {"Ti", 1099511627776.0}};
+    size_t size = strlen(unit);
+    size -= size && unit[size - 1] == 'B';
+    for (size_t i = 0; i < EITP__COUNT(units); i++) {
+        if (strlen(units[i].name) == size && !memcmp(units[i].name, unit, size))
+            return units[i].bytes;
+    }
+    return 0;
+}
+
+eitp_status eitp_parse_bytes(const char *text, uint64_t *bytes, eitp_error *error) {
+    eitp__amount amount;
+    double unit, number;
+    if (!text || !bytes)
+        return eitp__fail_null(error, "eitp_parse_bytes", "text and bytes");
+    unit = eitp__unit_bytes(eitp__read_amount(text, &amount));
+    number = amount.digits / amount.scale * unit;
+    if (!amount.is_valid || !(unit > 0) || (amount.has_point && unit <= 1) || (!amount.is_zero && number < 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%.40s' is not a number of bytes; write a whole number, or one with a unit such as 900M, "
+                          "1.5G or 512Mi",
+                          text);
+    *bytes = number < 18446744073709551615.0 ? (uint64_t)(number + 0.5) : UINT64_MAX;
+    return EITP_OK;
+}
+/* <<src/base/parse_bytes.c */
 
 /* >>src/base/suggest.c */
 /* Suggestions for names that are misspelt. */
@@ -64193,8 +64268,8 @@ void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
     EITP__SETTING(eitp_data_recipe, , member, name, kind, value, min, max, 0, REFUSED, choices, help)
 #define EITP__TASK_SETTING(member, name, kind, value, min, max, flags, choices, help)                                  \
     EITP__SETTING(eitp_task_recipe, , member, name, kind, value, min, max, flags, REFUSED, choices, help)
-#define EITP__MEMORY_SETTING(member, name, kind, value, max, choices, help)                                            \
-    EITP__SETTING(eitp_memory_recipe, , member, name, kind, value, 0, max, 0, ACCEPTED, choices, help)
+#define EITP__MEMORY_SETTING(member, name, kind, value, max, flags, choices, help)                                     \
+    EITP__SETTING(eitp_memory_recipe, , member, name, kind, value, 0, max, flags, ACCEPTED, choices, help)
 #define EITP__LENGTH_SETTING(member, name, kind, value, min, max, help)                                                \
     EITP__SETTING(eitp_recipe, , member, name, kind, value, min, max, 0, ACCEPTED, NULL, help)
 
@@ -64277,22 +64352,22 @@ static const eitp_setting eitp__task_settings[] = {
 };
 
 static const eitp_setting eitp__memory_settings[] = {
-    EITP__MEMORY_SETTING(budget, "memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, NULL,
+    EITP__MEMORY_SETTING(budget, "memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, EITP_SETTING_BYTES, NULL,
                          "memory limit of the process, in bytes; 0: the memory that is free"),
     EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , precision, "precision", "auto", ACCEPTED, "auto fp32 bf16 fp16",
                               "of weights and activations; auto: the fastest on this processor"),
     EITP__TEXT_SETTING(
         eitp_memory_recipe, , optimizer, "optimizer", "auto", ACCEPTED,
         "optimizer, and the form of weights and moments; auto: the nearest to AdamW that fits in memory"),
-    EITP__MEMORY_SETTING(recompute, "recompute", CHOICE, EITP_RECOMPUTE_AUTO, 0, "auto none attention layer",
+    EITP__MEMORY_SETTING(recompute, "recompute", CHOICE, EITP_RECOMPUTE_AUTO, 0, 0, "auto none attention layer",
                          "activations to recompute in the backward pass; auto: as few as fit in memory"),
     EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , offload, "offload", "none", ACCEPTED, "none auto states all",
                               "variables to keep in a file; auto: as few as needed where nothing else fits"),
     EITP__TEXT_SETTING(eitp_memory_recipe, , offload_file, "offload_file", NULL, ACCEPTED,
                        "that file, removed after the run"),
-    EITP__SETTING(eitp_memory_recipe, , least, "least_memory", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
-                  "take the configuration with the least memory, not the fastest that fits"),
-    EITP__MEMORY_SETTING(async_save, "async_save", CHOICE, EITP_ASYNC_SAVE_AUTO, 0, "auto no",
+    EITP__MEMORY_SETTING(least, "least_memory", FLAG, 0, 1, EITP_SETTING_OPTIONAL, NULL,
+                         "take the configuration with the least memory, not the fastest that fits"),
+    EITP__MEMORY_SETTING(async_save, "async_save", CHOICE, EITP_ASYNC_SAVE_AUTO, 0, 0, "auto no",
                          "write checkpoints beside the next steps, from a copy, if the budget has room for one"),
 };
 
@@ -64563,6 +64638,18 @@ static eitp_status eitp__read_count(const eitp_setting *setting, const eitp__jso
     return eitp_setting_set_unsigned(setting, number, values, error);
 }
 
+static eitp_status eitp__read_bytes(const eitp_setting *setting, const eitp__json *value, void *values,
+                                    eitp_error *error) {
+    uint64_t bytes;
+    if (value->kind == EITP__JSON_NUMBER)
+        return eitp__read_count(setting, value, values, error);
+    if (value->kind != EITP__JSON_STRING || eitp__has_zero_byte(value))
+        return eitp__fail_type(setting, "a number of bytes, or a string such as \"900M\"", value, error);
+    if (eitp_parse_bytes(value->text, &bytes, error))
+        return eitp__fail_prefix(error, EITP_ERROR_FORMAT, "%s", setting->name);
+    return eitp_setting_set_unsigned(setting, bytes, values, error);
+}
+
 static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_walk *walk, const eitp__json *value,
                                       eitp_recipe *recipe, eitp_error *error) {
     const eitp_setting *setting = walk->setting;
@@ -64581,7 +64668,8 @@ static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_
         return value->kind == EITP__JSON_NUMBER ? eitp_setting_set_number(setting, value->number, values, error)
                                                 : eitp__fail_type(setting, "a number", value, error);
     default:
-        return eitp__read_count(setting, value, values, error);
+        return setting->flags & EITP_SETTING_BYTES ? eitp__read_bytes(setting, value, values, error)
+                                                   : eitp__read_count(setting, value, values, error);
     }
 }
 

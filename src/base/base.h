@@ -104,6 +104,13 @@ EITP_API const char *eitp_status_name(eitp_status status);
 EITP_API const char *eitp_format_bytes(uint64_t bytes, char *text, size_t size);
 
 /*
+ * Reads a number of bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of
+ * 1024. The result is rounded to whole bytes; what exceeds UINT64_MAX becomes UINT64_MAX. EITP_ERROR_ARGUMENT, with the
+ * text, for anything else.
+ */
+EITP_API eitp_status eitp_parse_bytes(const char *text, uint64_t *bytes, eitp_error *error);
+
+/*
  * Memory. `allocate` returns `size` (at least 1) bytes aligned to `alignment`, a power of two; NULL on failure. The
  * content does not matter. `release` gets a block and the size it was allocated with. Both are called only
  * by threads that call eitp, never by eitp's own threads.

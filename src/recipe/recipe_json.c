@@ -110,6 +110,18 @@ static eitp_status eitp__read_count(const eitp_setting *setting, const eitp__jso
     return eitp_setting_set_unsigned(setting, number, values, error);
 }
 
+static eitp_status eitp__read_bytes(const eitp_setting *setting, const eitp__json *value, void *values,
+                                    eitp_error *error) {
+    uint64_t bytes;
+    if (value->kind == EITP__JSON_NUMBER)
+        return eitp__read_count(setting, value, values, error);
+    if (value->kind != EITP__JSON_STRING || eitp__has_zero_byte(value))
+        return eitp__fail_type(setting, "a number of bytes, or a string such as \"900M\"", value, error);
+    if (eitp_parse_bytes(value->text, &bytes, error))
+        return eitp__fail_prefix(error, EITP_ERROR_FORMAT, "%s", setting->name);
+    return eitp_setting_set_unsigned(setting, bytes, values, error);
+}
+
 static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_walk *walk, const eitp__json *value,
                                       eitp_recipe *recipe, eitp_error *error) {
     const eitp_setting *setting = walk->setting;
@@ -128,7 +140,8 @@ static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_
         return value->kind == EITP__JSON_NUMBER ? eitp_setting_set_number(setting, value->number, values, error)
                                                 : eitp__fail_type(setting, "a number", value, error);
     default:
-        return eitp__read_count(setting, value, values, error);
+        return setting->flags & EITP_SETTING_BYTES ? eitp__read_bytes(setting, value, values, error)
+                                                   : eitp__read_count(setting, value, values, error);
     }
 }
 

@@ -11,8 +11,8 @@
     EITP__SETTING(eitp_data_recipe, , member, name, kind, value, min, max, 0, REFUSED, choices, help)
 #define EITP__TASK_SETTING(member, name, kind, value, min, max, flags, choices, help)                                  \
     EITP__SETTING(eitp_task_recipe, , member, name, kind, value, min, max, flags, REFUSED, choices, help)
-#define EITP__MEMORY_SETTING(member, name, kind, value, max, choices, help)                                            \
-    EITP__SETTING(eitp_memory_recipe, , member, name, kind, value, 0, max, 0, ACCEPTED, choices, help)
+#define EITP__MEMORY_SETTING(member, name, kind, value, max, flags, choices, help)                                     \
+    EITP__SETTING(eitp_memory_recipe, , member, name, kind, value, 0, max, flags, ACCEPTED, choices, help)
 #define EITP__LENGTH_SETTING(member, name, kind, value, min, max, help)                                                \
     EITP__SETTING(eitp_recipe, , member, name, kind, value, min, max, 0, ACCEPTED, NULL, help)
 
@@ -95,22 +95,22 @@ static const eitp_setting eitp__task_settings[] = {
 };
 
 static const eitp_setting eitp__memory_settings[] = {
-    EITP__MEMORY_SETTING(budget, "memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, NULL,
+    EITP__MEMORY_SETTING(budget, "memory_budget", UNSIGNED, 0, EITP__LARGEST_COUNT, EITP_SETTING_BYTES, NULL,
                          "memory limit of the process, in bytes; 0: the memory that is free"),
     EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , precision, "precision", "auto", ACCEPTED, "auto fp32 bf16 fp16",
                               "of weights and activations; auto: the fastest on this processor"),
     EITP__TEXT_SETTING(
         eitp_memory_recipe, , optimizer, "optimizer", "auto", ACCEPTED,
         "optimizer, and the form of weights and moments; auto: the nearest to AdamW that fits in memory"),
-    EITP__MEMORY_SETTING(recompute, "recompute", CHOICE, EITP_RECOMPUTE_AUTO, 0, "auto none attention layer",
+    EITP__MEMORY_SETTING(recompute, "recompute", CHOICE, EITP_RECOMPUTE_AUTO, 0, 0, "auto none attention layer",
                          "activations to recompute in the backward pass; auto: as few as fit in memory"),
     EITP__CHOSEN_TEXT_SETTING(eitp_memory_recipe, , offload, "offload", "none", ACCEPTED, "none auto states all",
                               "variables to keep in a file; auto: as few as needed where nothing else fits"),
     EITP__TEXT_SETTING(eitp_memory_recipe, , offload_file, "offload_file", NULL, ACCEPTED,
                        "that file, removed after the run"),
-    EITP__SETTING(eitp_memory_recipe, , least, "least_memory", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
-                  "take the configuration with the least memory, not the fastest that fits"),
-    EITP__MEMORY_SETTING(async_save, "async_save", CHOICE, EITP_ASYNC_SAVE_AUTO, 0, "auto no",
+    EITP__MEMORY_SETTING(least, "least_memory", FLAG, 0, 1, EITP_SETTING_OPTIONAL, NULL,
+                         "take the configuration with the least memory, not the fastest that fits"),
+    EITP__MEMORY_SETTING(async_save, "async_save", CHOICE, EITP_ASYNC_SAVE_AUTO, 0, 0, "auto no",
                          "write checkpoints beside the next steps, from a copy, if the budget has room for one"),
 };
 

@@ -123,10 +123,10 @@ budget_is 1500000000 train --config size.json
 echo '{"memory_budget": 1000000}' >size.json
 budget_is 1000000 train --config size.json
 echo '{"memory_budget": "much"}' >size.json
-refuses 1 "size.json:1: memory-budget must be a number of bytes, .* (got 'much')" train --config size.json
+refuses 1 "size.json:1: memory-budget: 'much' is not a number of bytes; .*" train --config size.json
 for size in '' ' ' B M iB 1i 1m 1g 1b 1MBB 1MiM 1kB1 1KIB 1E 1P 1e9 1.5 1.5B 1. 1.M .5G 1.5.5G 1,5G 0x10 -1 -1G +1G ' 1G' \
-    '1 G' '1G ' 0.0001k inf nan auto 90%; do
-    refuses 1 "--memory-budget must .* unit, such as 900M, 1.5G or 512Mi (got '$size')\|--memory-budget must not be empty" train --memory-budget "$size" \
+    '1 G' '1G ' 0.0001k 0.0000000000000000001T inf nan auto 90%; do
+    refuses 1 "--memory-budget: '$size' is not .* unit such as 900M, 1.5G or 512Mi\|--memory-budget must not be empty" train --memory-budget "$size" \
         --data text.txt --init tiny.json --output-dir gone
 done
 for size in 9007199254740993000 99999T 18446744073709551616 1"$(printf '%0400d' 0)"; do

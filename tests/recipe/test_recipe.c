@@ -319,6 +319,30 @@ static void a_text_that_is_cut_has_its_length(void) {
     CHECK(!eitp_recipe_format(NULL, text, sizeof text) && !*text);
 }
 
+/* As the command's option. What is written is the number. */
+static void bytes_have_units(void) {
+    static const struct {
+        const char *json;
+        uint64_t bytes;
+    } cases[] = {{"{\"memory_budget\": \"8G\"}", 8000000000},
+                 {"{\"memory_budget\": \"900M\"}", 900000000},
+                 {"{\"memory_budget\": \"1.5GiB\"}", 1610612736},
+                 {"{\"memory_budget\": \"1000001\"}", 1000001},
+                 {"{\"memory_budget\": 1000001}", 1000001}};
+    static char written[TEXT_SIZE];
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_recipe recipe = eitp_recipe_default(), again = recipe;
+        REQUIRE_OK(read_json(cases[i].json, &recipe), error_);
+        CHECK_THAT(recipe.memory.budget == cases[i].bytes, "%s: %llu", cases[i].json,
+                   (unsigned long long)recipe.memory.budget);
+        eitp_recipe_format(&recipe, written, sizeof written);
+        REQUIRE_OK(read_json(written, &again), error_);
+        CHECK(again.memory.budget == cases[i].bytes);
+        eitp_recipe_release(&recipe);
+        eitp_recipe_release(&again);
+    }
+}
+
 static void objects_only_group(void) {
     eitp_recipe recipe = eitp_recipe_default();
     REQUIRE_OK(read_json("{\"trainer\": {\"batch_size\": 3, \"what\": {\"ever\": {\"lr\": 1}}}, \"run\": {},\n"
@@ -366,6 +390,13 @@ static void a_wrong_recipe_is_refused(void) {
         {"{\"batchsize\": 1}", "line 1: unknown setting 'batchsize'; did you mean 'batch_size'?"},
         {"{\"batch-sise\": 1}", "line 1: unknown setting 'batch-sise'; did you mean 'batch_size'?"},
         {"{\"colour_of_the_sky\": 1}", "'colour_of_the_sky'; eitp_recipe_group lists the settings"},
+        {"{\"memory_budget\": \"much\"}", "line 1: memory_budget: 'much' is not a number of bytes; write a whole"},
+        {"{\"memory_budget\": \"1G\\u0000\"}", "line 1: memory_budget must be a number of bytes, or a string such as"},
+        {"{\"memory_budget\": true}", "line 1: memory_budget must be a number of bytes, or a string such as"},
+        {"{\"memory_budget\": 1.5}", "line 1: memory_budget must be a whole number (got 1.5)"},
+        {"{\"memory_budget\": \"9007199254740993K\"}", "line 1: memory_budget must be at least 0 and at most"},
+        {"{\"memory_budget\": -1}", "line 1: memory_budget must be at least 0"},
+        {"{\"seed\": \"900M\"}", "line 1: seed must be a whole number (got '900M')"},
         {"{\"batch_size\": 2,\n\n\"trainer\": {\n\"grad_accum\": 0}}", "line 4: grad_accum must be at least 1"},
         {"{\"lr\": -1}", "line 1: lr must be at least 0"},
         {"{\"lr\": \"much\"}", "line 1: lr must be a number (got 'much')"},
@@ -468,6 +499,7 @@ int main(int argc, char **argv) {
         TEST(every_setting_is_written_and_read),
         TEST(an_open_setting_stays_open),
         TEST(a_text_that_is_cut_has_its_length),
+        TEST(bytes_have_units),
         TEST(objects_only_group),
         TEST(null_leaves_a_value),
         TEST(files_are_read_one_after_another),

@@ -113,41 +113,17 @@ static eitp_status parse_number(const option_entry *row, const char *value, opti
     return EITP_OK;
 }
 
-/*
- * Reads bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024. The
- * result is rounded to whole bytes.
- */
 static eitp_status parse_size(const option_entry *row, const char *value, option_value *parsed, const char *where,
                               eitp_error *error) {
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"", 1},     {"k", 1e3},   {"K", 1e3},      {"M", 1e6},         {"G", 1e9},
-                 {"T", 1e12}, {"Ki", 1024}, {"Mi", 1048576}, {"Gi", 1073741824}, {"Ti", 1099511627776.0}};
-    size_t whole = strspn(value, "0123456789"), fraction = value[whole] == '.';
-    const char *unit;
-    size_t length;
-    double factor = 0;
-    if (fraction)
-        fraction += strspn(value + whole + 1, "0123456789");
-    unit = value + whole + fraction;
-    length = strlen(unit);
-    length -= length && unit[length - 1] == 'B';
-    for (size_t i = 0; i < COMMAND_COUNT(units); i++) {
-        if (strlen(units[i].name) == length && !memcmp(units[i].name, unit, length))
-            factor = units[i].bytes;
-    }
-    parsed->number = strtod(value, NULL) * factor;
-    if (!whole || fraction == 1 || factor == 0 || (fraction && factor == 1) ||
-        (parsed->number > 0 && parsed->number < 1))
-        return command_fail(
-            error, EITP_ERROR_ARGUMENT,
-            "%s%s must be a number of bytes, or a number with a unit, such as 900M, 1.5G or 512Mi (got '%s')", where,
-            row->name, value);
+    eitp_error cause;
+    uint64_t bytes;
+    if (eitp_parse_bytes(value, &bytes, &cause))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s: %s", where, row->name, cause.message);
+    parsed->number = (double)bytes;
     if (!(parsed->number >= row->low && parsed->number <= row->high))
         return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g bytes",
                             where, row->name, value, row->low, row->high);
-    parsed->integer = (int64_t)(parsed->number + 0.5);
+    parsed->integer = (int64_t)bytes;
     return EITP_OK;
 }
 

@@ -10,7 +10,7 @@ typedef enum option_kind {
     KIND_FLAG,
     KIND_INTEGER,
     KIND_NUMBER,
-    KIND_SIZE, /* bytes; see parse_size */
+    KIND_SIZE, /* bytes; see eitp_parse_bytes */
     KIND_TEXT,
     KIND_LIST,
     KIND_CHOICE, /* `words` are the choices; "=" separates the spellings of one */
