@@ -1300,10 +1300,11 @@ typedef enum eitp_difference {
 
 /* Bits of eitp_setting.flags. Only a NUMBER can exclude its bounds. */
 enum {
-    EITP_SETTING_ABOVE = 1,    /* `min` itself is excluded */
-    EITP_SETTING_BELOW = 2,    /* `max` itself is excluded */
-    EITP_SETTING_OPTIONAL = 4, /* checkpoints omit the default value, and a missing value is the default */
-    EITP_SETTING_BYTES = 8     /* an UNSIGNED that is a number of bytes; JSON may write it as a text such as "900M" */
+    EITP_SETTING_ABOVE = 1,     /* `min` itself is excluded */
+    EITP_SETTING_BELOW = 2,     /* `max` itself is excluded */
+    EITP_SETTING_OPTIONAL = 4,  /* checkpoints omit the default value, and a missing value is the default */
+    EITP_SETTING_BYTES = 8,     /* an UNSIGNED that is a number of bytes; JSON may write it as a text such as "900M" */
+    EITP_SETTING_OR_NUMBER = 16 /* a TEXT that JSON may write as a number, such as that of a column */
 };
 
 /* A member of a configuration struct. */
@@ -5395,7 +5396,7 @@ EITP_API eitp_setting_group eitp_recipe_group(size_t index);
 /*
  * Sets what a JSON file says of a recipe, and leaves the other members as they are. The name of a setting is that of
  * the innermost member: objects around it only group. `texts` then owns the texts; see eitp_recipe_release.
- * A number of bytes may be a string with a unit, as eitp_parse_bytes reads it.
+ * A number of bytes may be a string with a unit, as eitp_parse_bytes reads it, and a column may be a number.
  * EITP_ERROR_FORMAT, with the line, for an unknown name, with the nearest setting, for a value of another type, and for
  * one that is out of bounds.
  */
@@ -64266,6 +64267,11 @@ void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
     EITP__SETTING(eitp_model_recipe, , member, name, kind, value, min, max, flags, REFUSED, NULL, help)
 #define EITP__DATA_SETTING(member, name, kind, value, min, max, choices, help)                                         \
     EITP__SETTING(eitp_data_recipe, , member, name, kind, value, min, max, 0, REFUSED, choices, help)
+#define EITP__COLUMN_SETTING(member, name, help)                                                                       \
+    {                                                                                                                  \
+        name, EITP_SETTING_TEXT, offsetof(eitp_data_recipe, member), sizeof(((eitp_data_recipe *)0)->member), 0, NULL, \
+            0, 0, EITP_SETTING_OR_NUMBER, EITP_DIFFERENCE_REFUSED, NULL, help                                          \
+    }
 #define EITP__TASK_SETTING(member, name, kind, value, min, max, flags, choices, help)                                  \
     EITP__SETTING(eitp_task_recipe, , member, name, kind, value, min, max, flags, REFUSED, choices, help)
 #define EITP__MEMORY_SETTING(member, name, kind, value, max, flags, choices, help)                                     \
@@ -64318,12 +64324,9 @@ static const eitp_setting eitp__data_settings[] = {
                        "what a file is: one text, a text on each line, or a table"),
     EITP__TEXT_SETTING(eitp_data_recipe, , encoding, "encoding", NULL, REFUSED,
                        "encoding of the text, as iconv names it"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , text_column, "text_column", NULL, REFUSED,
-                       "column of tables that has the text"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , pair_column, "pair_column", NULL, REFUSED,
-                       "column of tables that has the second text of a pair"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , label_column, "label_column", NULL, REFUSED,
-                       "column of tables that has the label"),
+    EITP__COLUMN_SETTING(text_column, "text_column", "column of tables that has the text"),
+    EITP__COLUMN_SETTING(pair_column, "pair_column", "column of tables that has the second text of a pair"),
+    EITP__COLUMN_SETTING(label_column, "label_column", "column of tables that has the label"),
     EITP__DATA_SETTING(skip_bad, "on_bad_row", CHOICE, 0, 0, 0, "stop skip",
                        "whether a row of a table that cannot be read ends the run, or is skipped and counted"),
     EITP__DATA_SETTING(
@@ -64601,12 +64604,12 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
     return eitp_setting_set_texts(setting, texts, count, values, error);
 }
 
-/* A number is a text as well: of a column, for instance. */
 static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *setting, const eitp__json *value,
                                    eitp_recipe *recipe, void *values, eitp_error *error) {
+    const int or_number = (setting->flags & EITP_SETTING_OR_NUMBER) != 0;
     const char *text;
-    if (!value->text)
-        return eitp__fail_type(setting, "a string", value, error);
+    if (value->kind != EITP__JSON_STRING && !(or_number && value->kind == EITP__JSON_NUMBER))
+        return eitp__fail_type(setting, or_number ? "a string or a number" : "a string", value, error);
     if (eitp__has_zero_byte(value))
         return eitp__fail_type(setting, "a string without zero bytes", value, error);
     text = eitp__recipe_keep(host, recipe, value->text, value->text_size);

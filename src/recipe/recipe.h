@@ -132,7 +132,7 @@ EITP_API eitp_setting_group eitp_recipe_group(size_t index);
 /*
  * Sets what a JSON file says of a recipe, and leaves the other members as they are. The name of a setting is that of
  * the innermost member: objects around it only group. `texts` then owns the texts; see eitp_recipe_release.
- * A number of bytes may be a string with a unit, as eitp_parse_bytes reads it.
+ * A number of bytes may be a string with a unit, as eitp_parse_bytes reads it, and a column may be a number.
  * EITP_ERROR_FORMAT, with the line, for an unknown name, with the nearest setting, for a value of another type, and for
  * one that is out of bounds.
  */

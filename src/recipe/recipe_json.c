@@ -73,12 +73,12 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
     return eitp_setting_set_texts(setting, texts, count, values, error);
 }
 
-/* A number is a text as well: of a column, for instance. */
 static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *setting, const eitp__json *value,
                                    eitp_recipe *recipe, void *values, eitp_error *error) {
+    const int or_number = (setting->flags & EITP_SETTING_OR_NUMBER) != 0;
     const char *text;
-    if (!value->text)
-        return eitp__fail_type(setting, "a string", value, error);
+    if (value->kind != EITP__JSON_STRING && !(or_number && value->kind == EITP__JSON_NUMBER))
+        return eitp__fail_type(setting, or_number ? "a string or a number" : "a string", value, error);
     if (eitp__has_zero_byte(value))
         return eitp__fail_type(setting, "a string without zero bytes", value, error);
     text = eitp__recipe_keep(host, recipe, value->text, value->text_size);

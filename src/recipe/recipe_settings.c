@@ -9,6 +9,11 @@
     EITP__SETTING(eitp_model_recipe, , member, name, kind, value, min, max, flags, REFUSED, NULL, help)
 #define EITP__DATA_SETTING(member, name, kind, value, min, max, choices, help)                                         \
     EITP__SETTING(eitp_data_recipe, , member, name, kind, value, min, max, 0, REFUSED, choices, help)
+#define EITP__COLUMN_SETTING(member, name, help)                                                                       \
+    {                                                                                                                  \
+        name, EITP_SETTING_TEXT, offsetof(eitp_data_recipe, member), sizeof(((eitp_data_recipe *)0)->member), 0, NULL, \
+            0, 0, EITP_SETTING_OR_NUMBER, EITP_DIFFERENCE_REFUSED, NULL, help                                          \
+    }
 #define EITP__TASK_SETTING(member, name, kind, value, min, max, flags, choices, help)                                  \
     EITP__SETTING(eitp_task_recipe, , member, name, kind, value, min, max, flags, REFUSED, choices, help)
 #define EITP__MEMORY_SETTING(member, name, kind, value, max, flags, choices, help)                                     \
@@ -61,12 +66,9 @@ static const eitp_setting eitp__data_settings[] = {
                        "what a file is: one text, a text on each line, or a table"),
     EITP__TEXT_SETTING(eitp_data_recipe, , encoding, "encoding", NULL, REFUSED,
                        "encoding of the text, as iconv names it"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , text_column, "text_column", NULL, REFUSED,
-                       "column of tables that has the text"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , pair_column, "pair_column", NULL, REFUSED,
-                       "column of tables that has the second text of a pair"),
-    EITP__TEXT_SETTING(eitp_data_recipe, , label_column, "label_column", NULL, REFUSED,
-                       "column of tables that has the label"),
+    EITP__COLUMN_SETTING(text_column, "text_column", "column of tables that has the text"),
+    EITP__COLUMN_SETTING(pair_column, "pair_column", "column of tables that has the second text of a pair"),
+    EITP__COLUMN_SETTING(label_column, "label_column", "column of tables that has the label"),
     EITP__DATA_SETTING(skip_bad, "on_bad_row", CHOICE, 0, 0, 0, "stop skip",
                        "whether a row of a table that cannot be read ends the run, or is skipped and counted"),
     EITP__DATA_SETTING(
