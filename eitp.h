@@ -6185,6 +6185,11 @@ EITP__PRIVATE void eitp__decoder_close(eitp__decoder *decoder);
 /* The operating system's files (POSIX). */
 EITP__PRIVATE eitp_files eitp__system_files(void);
 
+/* Fails if a host lacks functions, as one of zeros does: `member` of a struct of options that should have been started
+   from `start`. */
+EITP__PRIVATE eitp_status eitp__check_host(const eitp_host *host, const char *member, const char *start,
+                                           eitp_error *error);
+
 /* Number of times that a call is repeated after a failure that may pass; see eitp_files. */
 #define EITP__FILE_RETRIES 5
 
@@ -13199,6 +13204,9 @@ EITP__PRIVATE eitp_status eitp__recipe_set_text(const eitp_host *host, eitp_reci
 EITP__PRIVATE eitp_status eitp__recipe_copy(const eitp_host *host, const eitp_recipe *recipe, eitp_recipe *copy,
                                             eitp_error *error);
 
+/* Fails if the recipe has no host, because it was not started from eitp_recipe_default. */
+EITP__PRIVATE eitp_status eitp__recipe_check_host(const eitp_recipe *recipe, eitp_error *error);
+
 /* Adds the settings that have a value as members of a JSON object. */
 EITP__PRIVATE void eitp__recipe_write(const eitp_recipe *recipe, eitp__buffer *text);
 /* <<src/recipe/recipe_settings.h */
@@ -17755,6 +17763,18 @@ eitp_host eitp_host_default(void) {
     host.allocator.release = eitp__system_release;
     host.files = eitp__system_files();
     return host;
+}
+
+EITP__PRIVATE eitp_status eitp__check_host(const eitp_host *host, const char *member, const char *start,
+                                           eitp_error *error) {
+    const eitp_files *files = &host->files;
+    const int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
+                          files->sync && files->info && files->make_directory && files->sync_directory &&
+                          files->rename && files->remove && files->list;
+    if (has_files && host->allocator.allocate && host->allocator.release)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s lacks functions of its %s; start from %s", member,
+                      has_files ? "allocator" : "allocator or files", start);
 }
 
 const char *eitp_version(void) {
@@ -23889,16 +23909,11 @@ static eitp_status eitp__open_offload_file(eitp_context *context, const eitp_con
     return eitp__offload_open(&context->offload_file, &context->host, config->offload_path, error);
 }
 
-/* The host is empty if the configuration was not initialized with eitp_context_config_default. */
 static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
-    const eitp_files *files = &config->host.files;
-    int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
-                    files->sync && files->info && files->make_directory && files->sync_directory && files->rename &&
-                    files->remove && files->list;
-    if (!config->host.allocator.allocate || !config->host.allocator.release || !has_files)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_context_config.host lacks functions of its %s; start from eitp_context_config_default",
-                          has_files ? "allocator" : "allocator or files");
+    const eitp_status status =
+        eitp__check_host(&config->host, "eitp_context_config.host", "eitp_context_config_default", error);
+    if (status)
+        return status;
     if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
                           (int)config->parameters);
@@ -64423,6 +64438,10 @@ EITP__PRIVATE const void *eitp__recipe_values(const eitp_recipe *recipe, const e
     return (const char *)recipe + walk->offset;
 }
 
+EITP__PRIVATE eitp_status eitp__recipe_check_host(const eitp_recipe *recipe, eitp_error *error) {
+    return eitp__check_host(&recipe->context.host, "eitp_recipe.context.host", "eitp_recipe_default", error);
+}
+
 eitp_recipe eitp_recipe_default(void) {
     eitp_recipe recipe = EITP__ZERO;
     recipe.context = eitp_context_config_default();
@@ -64703,6 +64722,9 @@ eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *
     eitp_status status;
     if (!path || !recipe)
         return eitp__fail_null(error, "eitp_recipe_read", "path and recipe");
+    status = eitp__recipe_check_host(recipe, error);
+    if (status)
+        return status;
     host = &recipe->context.host;
     status = eitp__json_read_file(host, path, EITP__RECIPE_LIMIT, &document, error);
     if (status)
@@ -64780,7 +64802,7 @@ size_t eitp_recipe_format(const eitp_recipe *recipe, char *text, size_t size) {
     size_t length;
     if (text && size)
         *text = 0;
-    if (!recipe)
+    if (!recipe || eitp__recipe_check_host(recipe, NULL))
         return 0;
     eitp__buffer_init(&buffer, &recipe->context.host);
     eitp__buffer_add_text(&buffer, "{");
@@ -66557,6 +66579,9 @@ eitp_status eitp_recipe_read_shape(const eitp_recipe *recipe, eitp_transformer_c
     eitp_status status;
     if (!recipe || !shape)
         return eitp__fail_null(error, "eitp_recipe_read_shape", "recipe and shape");
+    status = eitp__recipe_check_host(recipe, error);
+    if (status)
+        return status;
     training.host = recipe->context.host;
     training.host.log.write = NULL; /* opening says what there is to say */
     training.recipe = *recipe;
@@ -67355,6 +67380,9 @@ eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eit
     if (!recipe || !training)
         return eitp__fail_null(error, "eitp_training_open", "recipe and training");
     *training = NULL;
+    status = eitp__recipe_check_host(recipe, error);
+    if (status)
+        return status;
     if (!run && !recipe->run.directory)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a recipe needs run.directory, where checkpoints are saved (output_dir in JSON)");

@@ -8,6 +8,11 @@
 /* The operating system's files (POSIX). */
 EITP__PRIVATE eitp_files eitp__system_files(void);
 
+/* Fails if a host lacks functions, as one of zeros does: `member` of a struct of options that should have been started
+   from `start`. */
+EITP__PRIVATE eitp_status eitp__check_host(const eitp_host *host, const char *member, const char *start,
+                                           eitp_error *error);
+
 /* Number of times that a call is repeated after a failure that may pass; see eitp_files. */
 #define EITP__FILE_RETRIES 5
 

@@ -63,6 +63,18 @@ eitp_host eitp_host_default(void) {
     return host;
 }
 
+EITP__PRIVATE eitp_status eitp__check_host(const eitp_host *host, const char *member, const char *start,
+                                           eitp_error *error) {
+    const eitp_files *files = &host->files;
+    const int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
+                          files->sync && files->info && files->make_directory && files->sync_directory &&
+                          files->rename && files->remove && files->list;
+    if (has_files && host->allocator.allocate && host->allocator.release)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s lacks functions of its %s; start from %s", member,
+                      has_files ? "allocator" : "allocator or files", start);
+}
+
 const char *eitp_version(void) {
     return EITP_VERSION_STRING;
 }

@@ -172,6 +172,9 @@ eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *
     eitp_status status;
     if (!path || !recipe)
         return eitp__fail_null(error, "eitp_recipe_read", "path and recipe");
+    status = eitp__recipe_check_host(recipe, error);
+    if (status)
+        return status;
     host = &recipe->context.host;
     status = eitp__json_read_file(host, path, EITP__RECIPE_LIMIT, &document, error);
     if (status)
@@ -249,7 +252,7 @@ size_t eitp_recipe_format(const eitp_recipe *recipe, char *text, size_t size) {
     size_t length;
     if (text && size)
         *text = 0;
-    if (!recipe)
+    if (!recipe || eitp__recipe_check_host(recipe, NULL))
         return 0;
     eitp__buffer_init(&buffer, &recipe->context.host);
     eitp__buffer_add_text(&buffer, "{");

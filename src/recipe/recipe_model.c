@@ -218,6 +218,9 @@ eitp_status eitp_recipe_read_shape(const eitp_recipe *recipe, eitp_transformer_c
     eitp_status status;
     if (!recipe || !shape)
         return eitp__fail_null(error, "eitp_recipe_read_shape", "recipe and shape");
+    status = eitp__recipe_check_host(recipe, error);
+    if (status)
+        return status;
     training.host = recipe->context.host;
     training.host.log.write = NULL; /* opening says what there is to say */
     training.recipe = *recipe;

@@ -1,4 +1,5 @@
 /* The tables of a recipe's members, and their defaults. */
+#include "base/files.h"
 #include "base/setting_table.h"
 #include "recipe/recipe_settings.h"
 #include "train/trainer_settings.h"
@@ -163,6 +164,10 @@ EITP__PRIVATE void *eitp__recipe_member(eitp_recipe *recipe, const eitp__recipe_
 
 EITP__PRIVATE const void *eitp__recipe_values(const eitp_recipe *recipe, const eitp__recipe_walk *walk) {
     return (const char *)recipe + walk->offset;
+}
+
+EITP__PRIVATE eitp_status eitp__recipe_check_host(const eitp_recipe *recipe, eitp_error *error) {
+    return eitp__check_host(&recipe->context.host, "eitp_recipe.context.host", "eitp_recipe_default", error);
 }
 
 eitp_recipe eitp_recipe_default(void) {

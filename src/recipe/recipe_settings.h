@@ -31,6 +31,9 @@ EITP__PRIVATE eitp_status eitp__recipe_set_text(const eitp_host *host, eitp_reci
 EITP__PRIVATE eitp_status eitp__recipe_copy(const eitp_host *host, const eitp_recipe *recipe, eitp_recipe *copy,
                                             eitp_error *error);
 
+/* Fails if the recipe has no host, because it was not started from eitp_recipe_default. */
+EITP__PRIVATE eitp_status eitp__recipe_check_host(const eitp_recipe *recipe, eitp_error *error);
+
 /* Adds the settings that have a value as members of a JSON object. */
 EITP__PRIVATE void eitp__recipe_write(const eitp_recipe *recipe, eitp__buffer *text);
 

@@ -71,6 +71,9 @@ eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eit
     if (!recipe || !training)
         return eitp__fail_null(error, "eitp_training_open", "recipe and training");
     *training = NULL;
+    status = eitp__recipe_check_host(recipe, error);
+    if (status)
+        return status;
     if (!run && !recipe->run.directory)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a recipe needs run.directory, where checkpoints are saved (output_dir in JSON)");

@@ -76,16 +76,11 @@ static eitp_status eitp__open_offload_file(eitp_context *context, const eitp_con
     return eitp__offload_open(&context->offload_file, &context->host, config->offload_path, error);
 }
 
-/* The host is empty if the configuration was not initialized with eitp_context_config_default. */
 static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
-    const eitp_files *files = &config->host.files;
-    int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
-                    files->sync && files->info && files->make_directory && files->sync_directory && files->rename &&
-                    files->remove && files->list;
-    if (!config->host.allocator.allocate || !config->host.allocator.release || !has_files)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_context_config.host lacks functions of its %s; start from eitp_context_config_default",
-                          has_files ? "allocator" : "allocator or files");
+    const eitp_status status =
+        eitp__check_host(&config->host, "eitp_context_config.host", "eitp_context_config_default", error);
+    if (status)
+        return status;
     if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
                           (int)config->parameters);

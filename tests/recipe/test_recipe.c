@@ -460,6 +460,33 @@ static void a_missing_file_is_named(void) {
     scratch_remove(directory);
 }
 
+/* A recipe of zeros lacks a host, whatever else is set. */
+static void a_zeroed_recipe_is_refused(void) {
+    static const char words[] = "; start from eitp_recipe_default";
+    static const char *const paths[] = {"text.txt"};
+    char directory[512], text[10] = "?";
+    eitp_recipe recipe = EITP__ZERO;
+    eitp_transformer_config shape;
+    eitp_training *training = NULL;
+    REQUIRE(scratch_make(directory));
+    for (int i = 0; i < 2; i++) {
+        CHECK(eitp_training_open(&recipe, &training, &error_) == EITP_ERROR_ARGUMENT && !training);
+        CHECK_THAT(strstr(error_.message, words), "%s", error_.message);
+        CHECK(eitp_recipe_read_shape(&recipe, &shape, NULL, &error_) == EITP_ERROR_ARGUMENT);
+        CHECK_THAT(strstr(error_.message, words), "%s", error_.message);
+        CHECK(eitp_recipe_read("recipe.json", &recipe, &error_) == EITP_ERROR_ARGUMENT);
+        CHECK_THAT(strstr(error_.message, words), "%s", error_.message);
+        CHECK(!eitp_recipe_format(&recipe, text, sizeof text) && !*text);
+        recipe.run.directory = directory;
+        recipe.run.steps = recipe.trainer.batch_size = recipe.trainer.grad_accum = 1;
+        recipe.model.shape = "tiny";
+        recipe.data.training.texts = paths;
+        recipe.data.training.count = 1;
+    }
+    eitp_recipe_release(&recipe);
+    scratch_remove(directory);
+}
+
 /* Each allocation and each file call of reading fails once. Nothing leaks, and the recipe is unchanged. */
 static void every_call_of_reading_fails(void) {
     static const char json[] = "{\"init\": \"tiny\", \"data\": [\"a.txt\", \"b.txt\"], \"trainer\": {\"lr\": 1}}";
@@ -510,6 +537,7 @@ int main(int argc, char **argv) {
         TEST(a_wrong_recipe_is_refused),
         TEST(a_text_with_a_zero_byte_is_refused),
         TEST(a_missing_file_is_named),
+        TEST(a_zeroed_recipe_is_refused),
         TEST(every_call_of_reading_fails),
     };
     return RUN_TESTS(tests, argc, argv);
