@@ -67352,13 +67352,23 @@ static eitp_status eitp__check_adapters(eitp_training *training, eitp_error *err
                       eitp__training_checkpoint(training), (long long)had);
 }
 
+/* Rows are cut to the block size, and that to the model's positions. */
+static void eitp__settle_block_size(eitp_training *training) {
+    const int64_t given = training->recipe.task.block_size, used = eitp__training_max_length(training);
+    if (given > used)
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "block_size %lld exceeds the model's %lld positions; texts are cut at %lld tokens",
+                       (long long)given, (long long)used, (long long)used);
+    training->recipe.task.block_size = used;
+}
+
 static eitp_status eitp__open_parts(eitp_training *training, eitp_error *error) {
     const eitp_status status = training->kind->open(training, error);
     if (status)
         return status;
     training->recipe.task.kind = training->kind->kind;
     if (training->parts[EITP_TRAINING].labelled)
-        training->recipe.task.block_size = eitp__training_max_length(training);
+        eitp__settle_block_size(training);
     return EITP_OK;
 }
 

@@ -270,6 +270,7 @@ lowered() { # the beginning of the line, arguments
     shift
     exits 0 "$*" "$@" $options
     check "says that the length is lowered: $*" test "$(grep -c "^$line, the positions of the model" err)" -eq 1
+    check "says it once: $*" sh -c '! grep -q "exceeds the model.s" err'
 }
 long="--init shape.json --tokenizer words --steps 1"
 lowered "profile safe: block-size 32 instead of 256" train $long --data long.csv --profile safe --output-dir safe

@@ -681,6 +681,29 @@ static void a_model_and_data_are_needed(void) {
 }
 
 /* A recipe with one wrong value, and the words that it is refused with. */
+/* Labelled texts are cut to the model's positions, which a larger block size does not change. */
+static void a_block_size_above_the_positions_is_lowered(void) {
+    static const int64_t sizes[] = {8, 9, -1, 0};
+    for (size_t i = 0; i < 2 * EITP__COUNT(sizes); i++) {
+        const int64_t size = sizes[i / 2];
+        fixture f;
+        REQUIRE(begin(&f));
+        (i % 2 ? describe_masked_rows : describe_classification)(&f);
+        f.recipe.model.positions = 8;
+        f.recipe.task.block_size = size;
+        f.recipe.run.steps = 1;
+        CHECK_THAT(!eitp_training_open(&f.recipe, &f.trained, &error_), "%s", error_.message);
+        CHECK(f.trained && eitp_training_get_recipe(f.trained)->task.block_size == 8);
+        eitp_training_close(f.trained);
+        CHECK_THAT(
+            !!strstr(f.log, "warning: block_size 9 exceeds the model's 8 positions; texts are cut at 8 tokens\n") ==
+                (size == 9),
+            "%lld: %s", (long long)size, f.log);
+        CHECK_THAT(!!strstr(f.log, "exceeds") == (size == 9), "%s", f.log);
+        end(&f);
+    }
+}
+
 static void a_wrong_value_is_refused(void) {
     fixture f;
     REQUIRE(begin(&f));
@@ -1004,6 +1027,7 @@ int main(int argc, char **argv) {
         TEST(validation_data_is_used),
         TEST(a_task_needs_its_labels),
         TEST(a_model_and_data_are_needed),
+        TEST(a_block_size_above_the_positions_is_lowered),
         TEST(a_wrong_value_is_refused),
         TEST(a_directory_is_opened_once),
         TEST(labels_have_weights),
