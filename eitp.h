@@ -59039,10 +59039,9 @@ static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *writ
     const int same_bits = eitp__step_shapes_keep_bits(&trainer->plans, &mine, &theirs);
     eitp__log_line(
         &trainer->host, same_bits ? EITP_LOG_INFO : EITP_LOG_WARNING,
-        "batch_size and grad_accum were %lld and %lld in '%s' and are %lld and %lld from here on: the same samples "
-        "per step%s",
-        (long long)theirs.batch_size, (long long)theirs.grad_accum, checkpoint, (long long)mine.batch_size,
-        (long long)mine.grad_accum, same_bits ? "" : ", but the last bits of results differ");
+        "batch_size and grad_accum changed from %lld and %lld to %lld and %lld since '%s': the same samples per step%s",
+        (long long)theirs.batch_size, (long long)theirs.grad_accum, (long long)mine.batch_size,
+        (long long)mine.grad_accum, checkpoint, same_bits ? "" : ", but the last bits of results differ");
 }
 
 /* Logs another optimizer, for which weights and moments are converted, precision, or kernels. */
@@ -59055,12 +59054,12 @@ static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoin
                        "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
                        checkpoint, there, theirs->precision, here, mine->precision);
     else if (strcmp(mine->precision, theirs->precision))
-        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
-                       theirs->precision, checkpoint, mine->precision);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "the precision changed from %s to %s since '%s'",
+                       theirs->precision, mine->precision, checkpoint);
     if (!strcmp(mine->precision, theirs->precision) && strcmp(mine->numerics, theirs->numerics))
         eitp__log_line(&trainer->host, EITP_LOG_WARNING,
-                       "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
-                       theirs->numerics, checkpoint, mine->numerics);
+                       "the kernels changed from %s to %s since '%s': the last bits of results differ",
+                       theirs->numerics, mine->numerics, checkpoint);
 }
 
 /* A hash of 0 is unknown. */
@@ -59098,13 +59097,13 @@ static eitp_status eitp__compare_passes(const eitp__step_plans *plans, const eit
         return EITP_OK;
     if (mine->dense_rows)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with dense rows and %lld micro-batches per pass, and this run has %lld: "
+                          "'%s' was made with dense rows and micro_batches_per_pass %lld, and this run has %lld: "
                           "results would differ; use the same, or start from its weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
                           (long long)mine->micro_batches_per_pass);
     if (plans->pass_dependent_parameter[0])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with %lld micro-batches per pass, and this run has %lld: results would "
+                          "'%s' was made with micro_batches_per_pass %lld, and this run has %lld: results would "
                           "differ, since the gradient of parameter '%s' depends on it; use the same, or start from its "
                           "weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
@@ -59129,8 +59128,8 @@ static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_differ
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",
                               checkpoint, setting->name, there, here);
-        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name,
-                       there, checkpoint, here);
+        eitp__log_line(&trainer->host, EITP_LOG_WARNING, "%s changed from %s to %s since '%s'", setting->name, there,
+                       here, checkpoint);
     }
     return EITP_OK;
 }
@@ -66460,14 +66459,14 @@ static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error)
     return status;
 }
 
-/* Says that a resumed run goes on with another dropout. */
+/* Warns that a resumed run continues with another dropout. */
 static void eitp__report_dropout(const eitp_training *training) {
     const double was[] = {training->stored.embedding_dropout, training->stored.attention_dropout,
                           training->stored.residual_dropout};
     const double is = training->recipe.model.dropout;
     if (fabs(was[0] - is) > 0 || fabs(was[1] - is) > 0 || fabs(was[2] - is) > 0)
-        eitp__log_line(&training->host, EITP_LOG_WARNING, "dropout was %g, %g and %g in '%s' and is %g from now on",
-                       was[0], was[1], was[2], eitp__training_checkpoint(training), is);
+        eitp__log_line(&training->host, EITP_LOG_WARNING, "dropout changed from %g, %g and %g to %g since '%s'", was[0],
+                       was[1], was[2], is, eitp__training_checkpoint(training));
 }
 
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error) {
@@ -66620,7 +66619,8 @@ static void eitp__describe_labels(const eitp_training *training, char *text, siz
             used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu", i ? ", " : "; ",
                                      source.labels ? source.labels[i] : "label", (unsigned long long)counts[i]);
         if (source.label_count > SHOWN && used < size)
-            snprintf(text + used, size - used, ", and %lld more labels", (long long)(source.label_count - SHOWN));
+            snprintf(text + used, size - used, ", and %lld more label%s", (long long)(source.label_count - SHOWN),
+                     source.label_count == SHOWN + 1 ? "" : "s");
     }
     eitp__release(&training->host, counts, bytes);
 }

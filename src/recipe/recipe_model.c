@@ -99,14 +99,14 @@ static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error)
     return status;
 }
 
-/* Says that a resumed run goes on with another dropout. */
+/* Warns that a resumed run continues with another dropout. */
 static void eitp__report_dropout(const eitp_training *training) {
     const double was[] = {training->stored.embedding_dropout, training->stored.attention_dropout,
                           training->stored.residual_dropout};
     const double is = training->recipe.model.dropout;
     if (fabs(was[0] - is) > 0 || fabs(was[1] - is) > 0 || fabs(was[2] - is) > 0)
-        eitp__log_line(&training->host, EITP_LOG_WARNING, "dropout was %g, %g and %g in '%s' and is %g from now on",
-                       was[0], was[1], was[2], eitp__training_checkpoint(training), is);
+        eitp__log_line(&training->host, EITP_LOG_WARNING, "dropout changed from %g, %g and %g to %g since '%s'", was[0],
+                       was[1], was[2], is, eitp__training_checkpoint(training));
 }
 
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error) {

@@ -21,7 +21,8 @@ static void eitp__describe_labels(const eitp_training *training, char *text, siz
             used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu", i ? ", " : "; ",
                                      source.labels ? source.labels[i] : "label", (unsigned long long)counts[i]);
         if (source.label_count > SHOWN && used < size)
-            snprintf(text + used, size - used, ", and %lld more labels", (long long)(source.label_count - SHOWN));
+            snprintf(text + used, size - used, ", and %lld more label%s", (long long)(source.label_count - SHOWN),
+                     source.label_count == SHOWN + 1 ? "" : "s");
     }
     eitp__release(&training->host, counts, bytes);
 }

@@ -256,6 +256,17 @@ printf 'text,label\na b,x\nc d,y\ne f,z\n' >each.csv
 exits 0 "labels that occur once" train $small --data each.csv --steps 1 --val-fraction 0 --output-dir each
 check "are warned of" grep -q "^warning: each of the 3 labels of 'each.csv' occurs once (x, y, z)" err
 
+# The first ten labels are counted in the log.
+labels_are_listed() { # number of labels, end of the line
+    awk -v n="$1" 'BEGIN { print "text,label"; for (i = 0; i < 4 * n; i++) printf "a b,label%02d\n", i % n }' >labels.csv
+    rm -rf listed
+    exits 0 "$1 labels" train $small --data labels.csv --steps 1 --output-dir listed
+    check "$1 labels: the log" grep -q "^data: .* label09 [0-9]*$2$" err
+}
+labels_are_listed 10 ""
+labels_are_listed 11 ", and 1 more label"
+labels_are_listed 12 ", and 2 more labels"
+
 # ---- Lengths ----
 
 awk 'BEGIN { print "text,label"; split("a b c d e f g h i j k l", letter, " ")

@@ -42,7 +42,7 @@ echo >>options/checkpoint-8/optimizer.safetensors
 check "options: other weights, of the same size" test "$(wc -c <options/checkpoint-8/model.safetensors)" -eq "$size"
 printf '\252' | dd of=options/checkpoint-8/model.safetensors bs=1 seek=$((size - 5)) conv=notrunc 2>/dev/null
 damaged options
-check "options: those of the one before" sh -c '! grep -q "1e-05\|from here on" err'
+check "options: those of the one before" sh -c '! grep -q "1e-05\|changed from" err'
 
 make_run truncated
 head -c 1000 straight/checkpoint-8/optimizer.safetensors >truncated/checkpoint-8/optimizer.safetensors

@@ -4,11 +4,15 @@
 
 plan="plan --init large.json --block-size 32 --batch-size 8 --threads 1 --precision $precision"
 exits 0 "plan" $plan
-check "plan: the chosen configuration" grep -q '^chosen: adamw in .*, 4 of 4 micro-batches per pass; same bits' out
+check "plan: the chosen configuration" grep -q '^chosen: adamw in .*, whole step in one pass; same bits' out
 check "plan: components" test "$(grep -c '^  \(parameters\|gradients\|optimizer state\|activations\|process\|total\) ' out)" -eq 6
 check "plan: one line is chosen" test "$(grep -c '^\* ' out)" -eq 1
 check "plan: every optimizer is listed" test "$(grep -c '^[ *-] \(adamw\|adamw8\|adamw8-sr\|factored\) ' out)" -ge 12
 check "plan: another algorithm is listed" grep -q '^  sgd .*another algorithm$' out
+exits 0 "plan of one micro-batch per pass" $plan --micro-batches-per-pass 1
+check "plan of one micro-batch per pass: named" grep -q '^chosen: adamw in [a-z0-9]*, 1 of 4 micro-batches per pass; ' out
+exits 0 "plan of a step of one" $plan --grad-accum 1
+check "plan of a step of one: named" grep -q '^chosen: adamw in [a-z0-9]*, whole step in one pass; ' out
 exits 0 "plan in fp16" $plan --precision fp16
 check "plan: fp16 lists what it supports" sh -c "grep -q '^  adamw  *fp16' out && grep -q '^  sgd  *fp16' out && ! grep -q adamw8 out"
 exits 2 "sgd in too little" $plan --optimizer sgd --memory-budget 12M
@@ -60,7 +64,7 @@ check "recomputing changes no bit" same roomy/checkpoint-2/model.safetensors lay
 exits 0 "train with offloading" $large --steps 2 --output-dir offloaded --offload all --optimizer adamw
 check "offloading changes no bit" same roomy/checkpoint-2/model.safetensors offloaded/checkpoint-2/model.safetensors
 check "the log says what a step moves" grep -q '^offloaded: .* in a file; a step reads .* and writes ' err
-check "the log says what the run writes" grep -q "^warning: this run writes .* to the disk of 'offloaded'; solid-state" err
+check "the log says what the run writes" grep -q "^warning: this run writes .* to the disk of 'offloaded'; a solid-state" err
 check "no file is left" test ! -e offloaded/offload.tmp
 exits 0 "resume an offloaded run" train --resume offloaded --steps 3 --threads 1
 check "it is still offloaded" grep -q '^offloaded: ' err
@@ -109,7 +113,7 @@ check "the conversion is logged" grep -q 'converted to adamw and fp32' err
 refuses 1 "trained with adamw at learning rate 0.0003, which is not a rate for sgd; set one with --lr" \
     train --resume compact --steps 5 --threads 1 --optimizer sgd
 exits 0 "from adamw to sgd" train --resume compact --steps 5 --threads 1 --optimizer sgd --momentum 0.8 --lr 0.1
-check "sgd: weight decay is not carried over" grep -q 'weight_decay was 0.01 in .* and is 0 from here on' err
+check "sgd: weight decay is not carried over" grep -q 'weight_decay changed from 0.01 to 0 since ' err
 exits 0 "resume sgd" train --resume compact --steps 6 --threads 1
 check "the rate of sgd is kept" grep -q '"lr": 0.1,' compact/checkpoint-6/trainer_state.json
 check "its momentum is kept" grep -q '"beta1": 0.8,' compact/checkpoint-6/trainer_state.json

@@ -34,7 +34,7 @@ check "a slow command: no checkpoint beyond the limit is left" test "$(ls -d slo
 # One that hangs: the command says what it waits for, with -q too. When it is given up, the call for the newest checkpoint
 # is not lost: it follows when the other ends.
 rm copies/begun copies/ended
-check "a command that hangs: said" start_until '^warning: waiting for --post-save-cmd, .* for checkpoint-1 .*Ctrl-C' \
+check "a command that hangs: said" start_until '^warning: waiting for --post-save-cmd for checkpoint-1, running for more than [0-9]* seconds .*Ctrl-C' \
     $train -q --steps 8 --save-steps 1 --save-total-limit 1 --post-save-cmd "$slow" --output-dir hung
 kill -TERM $process
 wait $process
@@ -47,7 +47,7 @@ until [ "$(lines copies/begun)" -eq 2 ]; do sleep 0.1; done
 echo >go
 wait $reader
 check "a command that hangs: what becomes of the last call" grep -q \
-    '^warning: --post-save-cmd still runs for checkpoint-1 (process [0-9]*); it runs for checkpoint-8 when that ends$' running.err
+    '^warning: --post-save-cmd is still running for checkpoint-1 (process [0-9]*); it will run for checkpoint-8 when that ends$' running.err
 check "a command that hangs: then for the newest" test "$(tr '\n' ' ' <copies/begun)$(cat copies/ended)" = "1 8 8"
 
 rm copies/steps
@@ -59,9 +59,9 @@ check "every 4 steps: not the first" test ! -e copies/3
 
 exits 0 "a command that fails" $train --steps 2 --post-save-cmd 'exit 7' --output-dir failing
 check "a command that fails: said" grep -q \
-    '^warning: --post-save-cmd failed for checkpoint-2: it ended with exit code 7' err
+    '^warning: --post-save-cmd failed for checkpoint-2 with exit code 7' err
 exits 0 "a command that is killed" $train --steps 2 --post-save-cmd 'kill -9 $$' --output-dir killed
-check "a command that is killed: said" grep -q '^warning: --post-save-cmd failed for checkpoint-2: signal 9 ended it' err
+check "a command that is killed: said" grep -q '^warning: --post-save-cmd failed for checkpoint-2: it was killed by signal 9' err
 exits 0 "a command that does not exist" $train --steps 2 --post-save-cmd 'no-such-program' --output-dir missing
 check "a command that does not exist: said" grep -q '^warning: --post-save-cmd failed .*exit code 127' err
 
@@ -88,7 +88,7 @@ echo >go
 until [ "$(lines copies/begun)" -eq 2 ]; do sleep 0.1; done
 echo >go
 wait $reader
-check "a slow command and a stop: said" grep -q "^warning: --post-save-cmd still runs .* it runs for checkpoint-$last when" running.err
+check "a slow command and a stop: said" grep -q "^warning: --post-save-cmd is still running .* it will run for checkpoint-$last when" running.err
 check "a slow command and a stop: for the last checkpoint" test "$(tail -n 1 copies/begun)" = "$last"
 
 finish

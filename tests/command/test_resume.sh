@@ -24,7 +24,7 @@ check "says so" grep -q 'nothing to do' err
 exits 0 "resume elsewhere" train --resume straight/checkpoint-8 --output-dir elsewhere --threads 1 -q
 check "resume elsewhere: the same bits" same_checkpoints straight/checkpoint-12 elsewhere/checkpoint-12
 exits 0 "longer" train --resume auto --output-dir elsewhere --steps 14 --threads 1
-check "a longer schedule is logged" grep -q 'warning: schedule_steps was 12' err
+check "a longer schedule is logged" grep -q 'warning: the steps of the learning-rate schedule changed from 12 to [0-9]* since ' err
 exits 0 "auto without a checkpoint" $train --steps 1 --resume auto --output-dir fresh
 check "logs that a new run starts" grep -q 'starting a new run' err
 
@@ -54,8 +54,8 @@ refuses 1 "made with block_size 16, and this run has 8; use the same, or start f
     --resume straight/checkpoint-12 --block-size 8 --output-dir gone
 exits 0 "other settings" train --resume straight/checkpoint-12 --steps 13 --lr-schedule cosine --beta1 0.8 \
     --final-lr 1e-5 --output-dir other_settings --threads 1
-check "a choice that differs is named" grep -q "lr_schedule was linear in '.*' and is cosine from here on" err
-check "a number that differs" grep -q "beta1 was 0.9 in '.*' and is 0.8 from here on" err
+check "a choice that differs is named" grep -q "lr_schedule changed from linear to cosine since '" err
+check "a number that differs" grep -q "beta1 changed from 0.9 to 0.8 since '" err
 check "it is recorded" grep -q '"lr-schedule": "cosine", .*"beta1": 0.8' other_settings/run.json
 exits 0 "what was set is kept" train --resume other_settings/checkpoint-13 --steps 14 --threads 1
 check "what was set is kept: in the state" grep -q '"beta1": 0.8' other_settings/checkpoint-14/trainer_state.json
@@ -69,7 +69,7 @@ exits 0 "one micro-batch per pass" $train --steps 1 --micro-batches-per-pass 1 -
 cp -r one/checkpoint-1 one_alone
 make_earlier one_alone
 exits 0 "several per pass" train --resume one_alone --data text.txt --steps 2 --output-dir many --threads 1
-check "passes take the memory available now" grep -q ' 4 of 4 micro-batches per pass' err
+check "passes take the memory available now" grep -q ' whole step in one pass' err
 exits 0 "to sgd" train --resume alone --data text.txt --steps 14 --optimizer sgd --lr 0.1 --output-dir to_sgd --threads 1
 check "to sgd: rates are not carried over" grep -q '"final_lr": 0,$' to_sgd/checkpoint-14/trainer_state.json
 exits 0 "fewer steps than were made" train --resume straight/checkpoint-12 --steps 2 --output-dir straight --threads 1

@@ -15,12 +15,12 @@ changed() { # name, what the log says, options
     exits 0 "$name" train --resume auto --output-dir $name --threads 1 "$@"
     check "$name: logged" grep -q "$says" err
 }
-changed two_two "batch_size and grad_accum were 1 and 4 in '.*' and are 2 and 2 from here on: the same samples per step$" --batch-size 2
+changed two_two "batch-size and --grad-accum changed from 1 and 4 to 2 and 2 since '.*': the same samples per step$" --batch-size 2
 check "two_two: the same bits" same_checkpoints straight/checkpoint-12 two_two/checkpoint-12
-changed one_pass " and are 4 and 1 from here on" --grad-accum 1
+changed one_pass " to 4 and 1 since " --grad-accum 1
 check "one_pass: the same bits" same_checkpoints straight/checkpoint-12 one_pass/checkpoint-12
 exits 0 "a changed split is kept" train --resume auto --output-dir one_pass --steps 13 --threads 1
-check "a changed split is kept: nothing is logged" sh -c '! grep -q "from here on: the same samples" err'
+check "a changed split is kept: nothing is logged" sh -c '! grep -q ": the same samples" err'
 check "a changed split is kept: in the state" grep -q '"batch_size": 4' one_pass/checkpoint-13/trainer_state.json
 refuses 1 "with 4 samples per step (--batch-size 1, --grad-accum 4), .* (got 2 and 4); set both to that product" \
     train --resume straight/checkpoint-12 --batch-size 2 --grad-accum 4 --output-dir gone
@@ -34,7 +34,7 @@ check "profile: the same bits" same_checkpoints straight/checkpoint-12 profile/c
 made_with=$(sed -n 's/.*"precision": "\([a-z0-9]*\)".*/\1/p' straight/checkpoint-12/trainer_state.json)
 other=bf16
 [ "$made_with" != bf16 ] || other=fp32
-changed precision "^warning: the precision was $made_with in '.*' and is $other from here on" --precision $other
+changed precision "^warning: the precision changed from $made_with to $other since '.*'$" --precision $other
 exits 0 "a changed precision is kept" train --resume auto --output-dir precision --steps 13 --threads 1
 check "a changed precision is kept: in the state" grep -q "\"precision\": \"$other\"" \
     precision/checkpoint-13/trainer_state.json
@@ -46,7 +46,7 @@ environment=${EITP_ISA-}
 if [ "$made_with" != ref ]; then
     EITP_ISA=ref
     export EITP_ISA
-    changed kernels "^warning: the kernels were cpu-$made_with-.* in '.*' and are cpu-ref-.* from here on: the last bits of results differ"
+    changed kernels "^warning: the kernels changed from cpu-$made_with-.* to cpu-ref-.* since '.*': the last bits of results differ"
 fi
 export EITP_ISA=foo
 refuses 1 "unknown EITP_ISA 'foo' (choose from ref, avx2, avx512, avx512bf16, amx)" train --resume straight/checkpoint-12 --steps 14 \
@@ -61,7 +61,7 @@ make_earlier elsewhere/checkpoint-8
 sed 's/"numerics": "cpu-[a-z0-9]*-/"numerics": "cpu-abacus-/' elsewhere/checkpoint-8/trainer_state.json >abacus.json
 mv abacus.json elsewhere/checkpoint-8/trainer_state.json
 exits 0 "kernels that the machine lacks" train --resume auto --output-dir elsewhere --threads 1
-check "kernels that the machine lacks: logged" grep -q '^warning: the kernels were cpu-abacus-' err
+check "kernels that the machine lacks: logged" grep -q '^warning: the kernels changed from cpu-abacus-' err
 check "kernels that the machine lacks: the run ends" test -d elsewhere/checkpoint-12
 
 # ---- data ----

@@ -16,10 +16,10 @@ make_run run
 cp -r run before
 exits 0 "set" set run lr=0.001 weight-decay=0 lr-schedule=cosine dropout=0
 cat >expected <<'END'
-run/checkpoint-8: lr was 0.003 and is 0.001
-run/checkpoint-8: weight_decay was 0.01 and is 0
-run/checkpoint-8: lr_schedule was linear and is cosine
-run/checkpoint-8: dropout was 0.1 and is 0
+run/checkpoint-8: lr changed from 0.003 to 0.001
+run/checkpoint-8: weight_decay changed from 0.01 to 0
+run/checkpoint-8: lr_schedule changed from linear to cosine
+run/checkpoint-8: dropout changed from 0.1 to 0
 END
 check "set: what was and what is" same out expected
 check "set: what a resume does" grep -q "lr, weight_decay, lr_schedule: a resume uses this value unless you pass another one" err
@@ -83,7 +83,7 @@ for path in run run/checkpoint-8 run/latest_model; do
     mv run/checkpoint-8 run/.checkpoint-8.replaced
     mkdir run/.checkpoint-8.partial
     exits 0 "set of $path after a kill" set $path lr=0.001
-    check "set of $path after a kill: the same checkpoint" grep -q '^run/checkpoint-8: lr was 0.003 and is 0.001' out
+    check "set of $path after a kill: the same checkpoint" grep -q '^run/checkpoint-8: lr changed from 0.003 to 0.001' out
     check "set of $path after a kill: nothing is left over" test ! -e run/.checkpoint-8.replaced -a ! -e run/.checkpoint-8.partial
     make_run run
     mv run/checkpoint-8 run/.checkpoint-8.replaced

@@ -65,6 +65,8 @@ static const struct {
     {"the text of val_data has", "the text of --val-data has"},
     {"must be the only path of data", "must be the only --data"},
     {"must be the only path of val_data", "must be the only --val-data"},
+    {"batch_size and grad_accum changed", "--batch-size and --grad-accum changed"},
+    {"schedule_steps changed", "the steps of the learning-rate schedule changed"},
     {"skip_spikes needs a spike_threshold", "--skip-spikes needs a --spike-threshold"},
 };
 

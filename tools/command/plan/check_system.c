@@ -15,7 +15,7 @@ static void add_processor(text_buffer *t, const system_report *r) {
     if (p->allowed < p->online)
         text_format(t, "; affinity allows %d", p->allowed);
     if (p->quota > 0)
-        text_format(t, "; the control group allows the time of %g", p->quota);
+        text_format(t, "; the quota of the control group is %g", p->quota);
     for (size_t i = 0; i < r->cache_count; i++)
         text_format(t, "%s L%d %s %s", i ? "," : "\ncaches      ", r->caches[i].level, r->caches[i].type,
                     output_bytes((double)r->caches[i].bytes));
@@ -73,7 +73,7 @@ static void add_load(text_buffer *t, const system_report *r) {
     }
     for (size_t i = 0; i < r->sensor_count; i++) {
         if (r->sensors[i].kind == EITP_SENSOR_PRESSURE)
-            text_format(t, "%s %s %.0f %%", pressures++ ? "," : "pressure     of the last 10 seconds, tasks waited for",
+            text_format(t, "%s %s %.0f %%", pressures++ ? "," : "pressure     in the last 10 seconds, tasks waited for",
                         r->sensors[i].name, 100 * r->sensors[i].value);
     }
     text_format(t, pressures ? "\n" : "");
@@ -83,7 +83,7 @@ static void add_surroundings(text_buffer *t, const system_report *r) {
     const eitp_sensor *hottest = find_hottest(r);
     text_format(t, "disk         %s free in '%s'%s\n",
                 r->disk_free == UINT64_MAX ? "an unknown size" : output_bytes((double)r->disk_free), r->disk,
-                r->is_writable ? "" : ", which cannot be written");
+                r->is_writable ? "" : ", which is not writable");
     if (hottest)
         text_format(t, "temperature  %.0f C (%s)\n", hottest->value, hottest->name);
     else
@@ -110,7 +110,7 @@ static void add_models(text_buffer *t, const system_report *r) {
 
 static void add_advice(text_buffer *t, const system_report *r) {
     const system_model *model = r->model;
-    text_format(t, "\ntier         %s, by %s of memory alone (full above 16 GB, safe from 8 GB)\n", r->tier,
+    text_format(t, "\ntier         %s, from %s of memory alone (full above 16 GB, safe from 8 GB)\n", r->tier,
                 output_bytes(r->has_budget ? (double)r->budget : (double)r->memory.usable));
     text_format(t, "             %s\n", NO_GPU_RULE);
     if (!model) {
@@ -125,18 +125,18 @@ static void add_advice(text_buffer *t, const system_report *r) {
         text_format(
             t,
             "batch        %lld x %lld tokens fit at once with adamw and nothing recomputed; accumulation makes a "
-            "step larger at no memory\n",
+            "step larger without more memory\n",
             (long long)r->largest_batch, (long long)model->advice.block_size);
     else
-        text_format(t, "batch        not above %lld x %lld tokens, for which values are recomputed already\n",
+        text_format(t, "batch        at most %lld x %lld tokens, which already need recomputation\n",
                     (long long)model->advice.batch_size, (long long)model->advice.block_size);
     text_format(t,
-                "workers      --data-workers %lld at most, one for every four processors; more would take time from "
+                "workers      at most --data-workers %lld, one for every four processors; more would take time from "
                 "training\n",
                 (long long)process_data_workers());
-    text_format(t, "checkpoints  of %s, %d at a time at most with --save-total-limit 2%s\n",
+    text_format(t, "checkpoints  %s each, at most %d at a time with --save-total-limit 2%s\n",
                 output_bytes((double)model->advice.chosen.checkpoint), SYSTEM_CHECKPOINTS,
-                system_has_room(r, model) ? "" : ", for which the disk has no room; use another --output-dir");
+                system_has_room(r, model) ? "" : ", more than the disk has room for; use another --output-dir");
     if (r->save_steps)
         text_format(t, "             --save-steps %lld writes one about every 10 minutes, at the estimated speed\n",
                     (long long)r->save_steps);

@@ -209,9 +209,12 @@ void fit_choose_window(fit_plan *plan, const eitp_fit *fit) {
 const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size) {
     static const char *const offloaded[] = {"", ", optimizer state offloaded",
                                             ", weights and optimizer state offloaded"};
-    int used = snprintf(text, size, "%s in %s, %lld of %lld micro-batches per pass",
-                        eitp_optimizer_get(candidate->optimizer)->name, candidate->precision,
-                        (long long)candidate->micro_batches_per_pass, (long long)fit->trainer.grad_accum);
+    const int64_t batches = candidate->micro_batches_per_pass, all = fit->trainer.grad_accum;
+    int used = snprintf(text, size, "%s in %s, ", eitp_optimizer_get(candidate->optimizer)->name, candidate->precision);
+    if (used > 0 && (size_t)used < size)
+        used += batches == all ? snprintf(text + used, size - (size_t)used, "whole step in one pass")
+                               : snprintf(text + used, size - (size_t)used, "%lld of %lld micro-batches per pass",
+                                          (long long)batches, (long long)all);
     if (used > 0 && (size_t)used < size)
         used += snprintf(text + used, size - (size_t)used, "%s", offloaded[candidate->offload]);
     if (candidate->recomputed && used > 0 && (size_t)used < size)

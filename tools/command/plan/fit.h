@@ -72,7 +72,7 @@ double fit_named_budget(double total);
 /* The configuration with the least memory. It may not fit: see `fits`. */
 eitp_status fit_choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error);
 
-/* "adamw in bf16, 4 of 4 micro-batches per pass, 120 tensors recomputed (8 % more arithmetic)" */
+/* "adamw in bf16, 2 of 4 micro-batches per pass, 120 tensors recomputed (8 % more arithmetic)" */
 const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size);
 
 EITP_END_DECLARATIONS

@@ -155,7 +155,7 @@ static eitp_status measure_candidates(planning *p, eitp_error *error) {
 static void add_components(text_buffer *t, const eitp_fit_candidate *candidate) {
     text_format(t,
                 "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
-                "  activations       %12s  (logits %s of them)\n  workspace         %12s\n  process           %12s\n"
+                "  activations       %12s  (of which logits %s)\n  workspace         %12s\n  process           %12s\n"
                 "  total             %12s\n  checkpoint        %12s\n",
                 output_bytes((double)candidate->parameters), output_bytes((double)candidate->gradients),
                 output_bytes((double)candidate->states), output_bytes((double)candidate->arena),
@@ -164,7 +164,7 @@ static void add_components(text_buffer *t, const eitp_fit_candidate *candidate) 
                 output_bytes((double)candidate->checkpoint));
     text_format(t, "  arithmetic        %9.1f GF  per step", candidate->flops / 1e9);
     if (candidate->recomputed)
-        text_format(t, ", %.1f GF of it recomputed", candidate->recomputed_flops / 1e9);
+        text_format(t, ", of which %.1f GF recomputed", candidate->recomputed_flops / 1e9);
     text_format(t, "\n");
     if (candidate->offload)
         text_format(t, "  file              %12s, a step reads %s and writes %s\n",
@@ -190,7 +190,7 @@ static void add_candidates(text_buffer *t, const planning *p, int fits) {
                       p->chosen.recomputed ? "recompute what the budget requires" : "everything kept");
     text_format(t, "  * chosen: the fastest that fits with the highest fidelity; another algorithm only if requested\n"
                    "  - does not fit\n"
-                   "  batches: micro-batches per pass; time: of a step, predicted, relative to the first line\n");
+                   "  batches: micro-batches per pass; time: predicted time of a step, relative to the first line\n");
 }
 
 static void print_table(const planning *p, int fits, const eitp_error *error) {

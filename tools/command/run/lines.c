@@ -29,7 +29,7 @@ static void log_memory(const training_run *r) {
     char text[200];
     const size_t copy = run_copy_bytes(r);
     output_info(
-        "memory: parameters %s, gradients %s, optimizer state %s, activations %s%s%s; total with the process %s",
+        "memory: parameters %s, gradients %s, optimizer state %s, activations %s%s%s; total including the process %s",
         output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
         output_bytes((double)arena), copy ? ", copy of a checkpoint " : "", copy ? output_bytes((double)copy) : "",
         output_bytes((double)(r->choice.total + copy)));
@@ -51,7 +51,7 @@ static void log_offload(const training_run *r) {
         return;
     output_info("offloaded: %s in a file; a step reads %s and writes %s", output_bytes((double)r->choice.offloaded),
                 output_bytes(r->choice.file_reads), output_bytes(r->choice.file_writes));
-    output_warning("this run writes %s to the disk of '%s'; solid-state disks last for some hundred times their size",
+    output_warning("this run writes %s to the disk of '%s'; a solid-state disk can be overwritten a few hundred times",
                    output_bytes(steps * r->choice.file_writes),
                    options_has(&r->options, OPTION_OFFLOAD_FILE) ? options_text(&r->options, OPTION_OFFLOAD_FILE)
                                                                  : r->directory);
@@ -59,16 +59,12 @@ static void log_offload(const training_run *r) {
 
 static void log_run(const training_run *r) {
     const option_set *o = &r->options;
-    eitp_trainer *trainer = eitp_training_get_trainer(r->training);
     const eitp_model *model = eitp_training_get_model(r->training);
     const int64_t sequences = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
     output_info("device: %s", eitp_context_description(eitp_training_get_context(r->training)));
-    output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens, %lld of %lld "
-                "micro-batches per pass",
+    output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens",
                 (long long)eitp_model_parameter_count(model), (long long)eitp_model_vocabulary(model),
-                (long long)sequences, (long long)eitp_training_get_task(r->training)->rows,
-                (long long)eitp_trainer_micro_batches_per_pass(trainer),
-                (long long)options_integer(o, OPTION_GRAD_ACCUM));
+                (long long)sequences, (long long)eitp_training_get_task(r->training)->rows);
     adapt_log(model);
     if (r->kind != EITP_TASK_LANGUAGE)
         output_info("task: %s%s", task_name(r),

@@ -100,8 +100,8 @@ static void start_later(post_save *p) {
     char *command = command_format("while kill -0 %ld 2>/dev/null; do sleep 1; done\n%s", (long)p->process, p->command);
     pid_t ignored;
     if (start_command(p, command, &ignored))
-        output_warning("--post-save-cmd still runs for checkpoint-%lld (process %ld); it runs for checkpoint-%lld when "
-                       "that ends",
+        output_warning("--post-save-cmd is still running for checkpoint-%lld (process %ld); it will run for "
+                       "checkpoint-%lld when that ends",
                        (long long)p->step, (long)p->process, (long long)p->newest);
     free(command);
 }
@@ -110,10 +110,10 @@ static void start_later(post_save *p) {
 
 static void warn_failed(const post_save *p, int status) {
     if (WIFEXITED(status) && WEXITSTATUS(status))
-        output_warning("--post-save-cmd failed for checkpoint-%lld: it ended with exit code %d", (long long)p->step,
+        output_warning("--post-save-cmd failed for checkpoint-%lld with exit code %d", (long long)p->step,
                        WEXITSTATUS(status));
     else if (WIFSIGNALED(status))
-        output_warning("--post-save-cmd failed for checkpoint-%lld: signal %d ended it", (long long)p->step,
+        output_warning("--post-save-cmd failed for checkpoint-%lld: it was killed by signal %d", (long long)p->step,
                        WTERMSIG(status));
 }
 
@@ -163,11 +163,11 @@ static void say_waiting(const post_save *p, int pauses) {
     const int is_late = pauses >= 2 * PAUSES_PER_SECOND && pauses % PAUSES_PER_SECOND == 0;
     const int seconds = pauses / PAUSES_PER_SECOND;
     if (!pauses)
-        output_info("waiting for --post-save-cmd, which runs for checkpoint-%lld", (long long)p->step);
+        output_info("waiting for --post-save-cmd for checkpoint-%lld", (long long)p->step);
     else if (is_late && !(seconds & (seconds - 1)))
         output_warning(
-            "waiting for --post-save-cmd, which has run for checkpoint-%lld for %d seconds and more (process "
-            "%ld); Ctrl-C stops waiting",
+            "waiting for --post-save-cmd for checkpoint-%lld, running for more than %d seconds (process %ld); "
+            "Ctrl-C stops waiting",
             (long long)p->step, seconds, (long)p->process);
 }
 
@@ -187,6 +187,6 @@ void post_save_end(post_save *p) {
     if (p->process && p->is_due)
         start_later(p);
     else if (p->process)
-        output_info("--post-save-cmd still runs for checkpoint-%lld (process %ld)", (long long)p->step,
+        output_info("--post-save-cmd is still running for checkpoint-%lld (process %ld)", (long long)p->step,
                     (long)p->process);
 }

@@ -20,7 +20,7 @@ static eitp_status check_start(const training_run *r, eitp_error *error) {
     if (!model && !init)
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
-            "--model or --init is required: a model directory to start from, or a shape with random weights as in "
+            "--model or --init is required: a model directory to start from, or a shape with random weights such as "
             "--init tiny");
     if (model && model == init)
         return command_fail(error, EITP_ERROR_ARGUMENT,

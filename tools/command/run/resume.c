@@ -163,8 +163,8 @@ static void follow_shrinking(training_run *r) {
             options_set_integer(o, ids[i], values[i][1], o->values[ids[i]].source);
     }
     if (is_shrunk && options_integer(o, OPTION_BATCH_SIZE) == c->batch_size)
-        output_info("the run of '%s' was shrunk and continues with batch size %lld, accumulation %lld and %lld "
-                    "micro-batches per pass (at its start: %lld, %lld and %lld)",
+        output_info("the run of '%s' was shrunk: it continues with batch size %lld, accumulation %lld and "
+                    "micro-batches per pass %lld (initially %lld, %lld and %lld)",
                     r->checkpoint, (long long)c->batch_size, (long long)c->grad_accum,
                     (long long)c->micro_batches_per_pass, (long long)initial->batch_size,
                     (long long)initial->grad_accum, (long long)initial->micro_batches_per_pass);

@@ -33,7 +33,7 @@ static eitp_status read_changes(setting *s, eitp_error *error) {
     for (size_t i = 1; i < o->positional_count; i++) {
         const char *equals = strchr(o->positional[i], '=');
         if (!equals)
-            return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is not a change; write name=value, as in lr=1e-4",
+            return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is not a change; write name=value, such as lr=1e-4",
                                 o->positional[i]);
         s->names[s->count] = find_name(o->positional[i], (size_t)(equals - o->positional[i]));
         s->changes[s->count].name = s->names[s->count];
@@ -83,7 +83,7 @@ static void print_changes(const setting *s) {
     for (size_t i = 0; i < s->count; i++) {
         const eitp_setting_change *change = &s->changes[i];
         if (!json) {
-            text_format(&t, "%s: %s was %s and is %s\n", s->checkpoint, change->name, change->was, change->is);
+            text_format(&t, "%s: %s changed from %s to %s\n", s->checkpoint, change->name, change->was, change->is);
             continue;
         }
         text_format(&t, i ? ", {" : "{");
