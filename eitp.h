@@ -3721,15 +3721,14 @@ EITP_API eitp_status eitp_model_save_with(eitp_model *model, const char *directo
  * the name or directory of the base model; NULL: the directory its weights were loaded from. EITP_ERROR_ARGUMENT if the
  * model has no adapters.
  */
-EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
-                                    eitp_error *error);
+EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, eitp_error *error);
 
 /*
  * Reads adapters into a model. A model without adapters gets them, as by eitp_model_add_lora; otherwise the
  * configurations must be equal. Missing, unexpected and misshapen tensors are EITP_ERROR_FORMAT, and what
  * eitp_lora_check_base refuses is EITP_ERROR_ARGUMENT, before anything is changed.
  */
-EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error);
+EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error *error);
 
 /*
  * Checks that a model has the weights that the adapters in a directory were trained on: EITP_ERROR_ARGUMENT if not. A
@@ -11308,7 +11307,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
                                           eitp__read_sums *sums, eitp_error *error);
 
-/* eitp_lora_save; `output`, which may be NULL, is that of adapter_model.safetensors. */
+/* eitp_lora_save; `checksum` and `output`, which may be NULL, are those of adapter_model.safetensors. */
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
                                           uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
@@ -50500,9 +50499,8 @@ static int eitp__is_adapter(const eitp_variable *variable) {
     return eitp__lora_is_adapter(variable->name);
 }
 
-eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
-                           eitp_error *error) {
-    return model && directory ? eitp__lora_save(model, directory, base, checksum, NULL, error)
+eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, eitp_error *error) {
+    return model && directory ? eitp__lora_save(model, directory, base, NULL, NULL, error)
                               : eitp__fail_null(error, "eitp_lora_save", "model and directory");
 }
 
@@ -50705,12 +50703,9 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
     return eitp__lora_read_with(model, directory, 0, reading, sums, error);
 }
 
-eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    eitp__read_sums sums = EITP__ZERO;
-    eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, &sums, error)
+eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, NULL, error)
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
-    if (!status && checksum)
-        *checksum = sums.tensors;
     if (!status && eitp__lora_has_others(model->context))
         model->has_loaded_head = 1;
     return status;
@@ -67223,7 +67218,7 @@ static eitp_status eitp__load_trained(eitp_training *training, eitp_error *error
         status = eitp_model_load_weights_with(training->model, training->base ? training->base : training->trained,
                                               &config, error);
     if (!status && training->base)
-        status = eitp_lora_load(training->model, training->trained, NULL, error);
+        status = eitp_lora_load(training->model, training->trained, error);
     if (!status && training->base && eitp_head_has_labels(training->shape.head))
         status = eitp_model_read_labels(training->model, training->trained, error);
     return status;

@@ -105,15 +105,14 @@ EITP_API eitp_status eitp_model_save_with(eitp_model *model, const char *directo
  * the name or directory of the base model; NULL: the directory its weights were loaded from. EITP_ERROR_ARGUMENT if the
  * model has no adapters.
  */
-EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
-                                    eitp_error *error);
+EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, eitp_error *error);
 
 /*
  * Reads adapters into a model. A model without adapters gets them, as by eitp_model_add_lora; otherwise the
  * configurations must be equal. Missing, unexpected and misshapen tensors are EITP_ERROR_FORMAT, and what
  * eitp_lora_check_base refuses is EITP_ERROR_ARGUMENT, before anything is changed.
  */
-EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error);
+EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error *error);
 
 /*
  * Checks that a model has the weights that the adapters in a directory were trained on: EITP_ERROR_ARGUMENT if not. A

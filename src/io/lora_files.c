@@ -14,9 +14,8 @@ static int eitp__is_adapter(const eitp_variable *variable) {
     return eitp__lora_is_adapter(variable->name);
 }
 
-eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
-                           eitp_error *error) {
-    return model && directory ? eitp__lora_save(model, directory, base, checksum, NULL, error)
+eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, eitp_error *error) {
+    return model && directory ? eitp__lora_save(model, directory, base, NULL, NULL, error)
                               : eitp__fail_null(error, "eitp_lora_save", "model and directory");
 }
 
@@ -219,12 +218,9 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
     return eitp__lora_read_with(model, directory, 0, reading, sums, error);
 }
 
-eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    eitp__read_sums sums = EITP__ZERO;
-    eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, &sums, error)
+eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, NULL, error)
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
-    if (!status && checksum)
-        *checksum = sums.tensors;
     if (!status && eitp__lora_has_others(model->context))
         model->has_loaded_head = 1;
     return status;

@@ -23,7 +23,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
                                           eitp__read_sums *sums, eitp_error *error);
 
-/* eitp_lora_save; `output`, which may be NULL, is that of adapter_model.safetensors. */
+/* eitp_lora_save; `checksum` and `output`, which may be NULL, are those of adapter_model.safetensors. */
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
                                           uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 

@@ -148,7 +148,7 @@ static eitp_status eitp__load_trained(eitp_training *training, eitp_error *error
         status = eitp_model_load_weights_with(training->model, training->base ? training->base : training->trained,
                                               &config, error);
     if (!status && training->base)
-        status = eitp_lora_load(training->model, training->trained, NULL, error);
+        status = eitp_lora_load(training->model, training->trained, error);
     if (!status && training->base && eitp_head_has_labels(training->shape.head))
         status = eitp_model_read_labels(training->model, training->trained, error);
     return status;

@@ -993,7 +993,7 @@ static void adapters_have_the_names_of_peft(void) {
                    eitp_model_lora_config(g.model).targets);
         adapted = outputs_of(&g, &count);
         CHECK_THAT(relative_error(adapted, plain, count) > 0.01, "%zu: %g", i, relative_error(adapted, plain, count));
-        REQUIRE_OK(eitp_lora_save(g.model, directory, "base", NULL, &error_), error_);
+        REQUIRE_OK(eitp_lora_save(g.model, directory, "base", &error_), error_);
         REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "adapter_model.safetensors"), &file, &error_),
                    error_);
         CHECK_THAT(eitp__safetensors_find(file, cases[i].first) != NULL, "%zu: no %s", i, cases[i].first);
@@ -1001,7 +1001,7 @@ static void adapters_have_the_names_of_peft(void) {
                    eitp__safetensors_count(file));
         eitp__safetensors_close(file);
         REQUIRE(open_model(&other, golden_path(cases[i].directory), cases[i].directory, NULL));
-        REQUIRE_OK(eitp_lora_load(other.model, directory, NULL, &error_), error_);
+        REQUIRE_OK(eitp_lora_load(other.model, directory, &error_), error_);
         loaded = outputs_of(&other, &count);
         CHECK(!memcmp(loaded, adapted, (size_t)count * 4));
         CHECK(!eitp_head_has_labels(g.model->config.head) ||
@@ -1048,7 +1048,7 @@ static void layers_are_named_alone(void) {
     lora.targets = EITP_LORA_MLP_OUTPUT | EITP_LORA_QUERY | EITP_LORA_POOLER;
     REQUIRE_OK(eitp_model_add_lora(g.model, &lora, &error_), error_);
     REQUIRE_OK(eitp_model_initialize_lora(g.model, 1, &error_), error_);
-    REQUIRE_OK(eitp_lora_save(g.model, directory, "base", NULL, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(g.model, directory, "base", &error_), error_);
     eitp__buffer_init(&text, &host);
     REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "adapter_config.json"), 1 << 16, &text, &error_), error_);
     CHECK_THAT(strstr(text.data,
@@ -1056,7 +1056,7 @@ static void layers_are_named_alone(void) {
                       "\"encoder.layer.1.attention.self.query\", \"encoder.layer.1.output.dense\"]"),
                "%s", text.data);
     eitp__buffer_release(&text);
-    REQUIRE_OK(eitp_lora_load(other.model, directory, NULL, &error_), error_);
+    REQUIRE_OK(eitp_lora_load(other.model, directory, &error_), error_);
     CHECK(eitp__lora_configs_equal(&g.model->lora, &other.model->lora));
     close_golden(&other);
     /* Of too many blocks they cannot be written. */

@@ -1101,7 +1101,7 @@ static eitp_status load_both(const eitp_host *host, const char *base, const char
     if (!status)
         status = eitp_model_load(s.context, base, &s.model, &error_);
     if (!status)
-        status = eitp_lora_load(s.model, adapters, NULL, &error_);
+        status = eitp_lora_load(s.model, adapters, &error_);
     CHECK_THAT(!s.model || eitp_model_lora_config(s.model).rank == (status ? 0 : 3), "%s", error_.message);
     end_subject(&s);
     return status;
@@ -1223,7 +1223,7 @@ static void comparing_weights_needs_little_memory(void) {
     REQUIRE_OK(eitp_model_initialize(s.model, 5, &error_), error_);
     REQUIRE_OK(eitp_model_save(s.model, base, &error_), error_);
     REQUIRE_OK(adapt(&s, &lora), error_);
-    REQUIRE_OK(eitp_lora_save(s.model, directory, "base", NULL, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, "base", &error_), error_);
     REQUIRE_OK(eitp__lora_base_checksum(s.model, &checksum, &error_), error_);
     snprintf(text, sizeof text,
              "{\"format\": \"eitp checkpoint\", \"precision\": \"fp32\", \"lora\": {\"base_checksum\": %u}}",
@@ -1293,7 +1293,8 @@ static void adapters_are_written_as_peft_does(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = all_targets(), read;
     char directory[512], base[100];
-    uint32_t written = 0, checksum = 0;
+    uint32_t written = 0;
+    eitp__read_sums sums = EITP__ZERO;
     eitp__safetensors *file;
     subject s, other;
     REQUIRE(scratch_make(directory));
@@ -1301,9 +1302,9 @@ static void adapters_are_written_as_peft_does(void) {
     lora.alpha = 2.5;
     lora.rslora = 1;
     REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
-    CHECK(eitp_lora_save(s.model, directory, "base", NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_lora_save(s.model, directory, "base", &error_) == EITP_ERROR_ARGUMENT);
     REQUIRE_OK(adapt(&s, &lora), error_);
-    REQUIRE_OK(eitp_lora_save(s.model, directory, "a \"base\"", &written, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, "a \"base\"", &error_), error_);
     REQUIRE_OK(eitp_lora_config_read(&host, directory, NULL, &read, base, sizeof base, &error_), error_);
     CHECK(eitp__lora_configs_equal(&lora, &read) && !strcmp(base, "a \"base\""));
     REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "adapter_model.safetensors"), &file, &error_),
@@ -1316,11 +1317,14 @@ static void adapters_are_written_as_peft_does(void) {
                    "%s", tensors[i].name);
     }
     eitp__safetensors_close(file);
+    /* Written again, with the checksum that a checkpoint keeps. */
+    REQUIRE_OK(eitp__lora_save(s.model, directory, "a \"base\"", &written, NULL, &error_), error_);
     for (int way = 0; way < 3; way++) {
         REQUIRE_OK(make_subject(&other, &host, precisions[way]), error_);
-        REQUIRE_OK(eitp_lora_load(other.model, directory, &checksum, &error_), error_);
-        REQUIRE_OK(eitp_lora_load(other.model, directory, &checksum, &error_), error_);
-        CHECK(checksum == written && eitp_model_lora_config(other.model).rank == 3);
+        REQUIRE_OK(eitp_lora_load(other.model, directory, &error_), error_);
+        REQUIRE_OK(eitp_lora_load(other.model, directory, &error_), error_);
+        REQUIRE_OK(eitp__lora_read(other.model, directory, EITP__READ_LOAD, &sums, &error_), error_);
+        CHECK(sums.tensors == written && eitp_model_lora_config(other.model).rank == 3);
         CHECK(!is_trained(&other, "transformer.wte.weight"));
         for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
             eitp_variable variable = eitp_variable_at(s.context, i);
@@ -1355,16 +1359,16 @@ static void adapters_of_other_programs_go_with_any_weights(void) {
     REQUIRE(scratch_make(directory) && log);
     REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
     REQUIRE_OK(adapt(&s, &lora), error_);
-    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, NULL, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, &error_), error_);
     for (size_t i = 0; i <= EITP__COUNT(states); i++) {
         const char *state = i < EITP__COUNT(states) ? states[i] : (const char *)memset(log, ' ', large);
         if (state)
             REQUIRE(write_file(directory, "trainer_state.json", state, state == log ? large : strlen(state)));
-        CHECK_THAT(!eitp_lora_load(s.model, directory, NULL, &error_), "%zu: %s", i, error_.message);
+        CHECK_THAT(!eitp_lora_load(s.model, directory, &error_), "%zu: %s", i, error_.message);
     }
     /* In a checkpoint of eitp's it is damage. */
     REQUIRE(write_file(directory, "manifest.json", "{}", 2));
-    CHECK(eitp_lora_load(s.model, directory, NULL, &error_) == EITP_ERROR_FORMAT);
+    CHECK(eitp_lora_load(s.model, directory, &error_) == EITP_ERROR_FORMAT);
     CHECK_THAT(strstr(error_.message, "trainer_state.json"), "%s", error_.message);
     end_subject(&s);
     free(log);
@@ -1496,7 +1500,7 @@ static void targets_of_blocks_are_written_and_read(void) {
     REQUIRE(scratch_make(directory));
     REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
     REQUIRE_OK(adapt(&s, &lora), error_);
-    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, NULL, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, &error_), error_);
     read_logits(&s, adapted);
     end_subject(&s);
     eitp__buffer_init(&text, &host);
@@ -1510,7 +1514,7 @@ static void targets_of_blocks_are_written_and_read(void) {
         if (i) /* members of the first line come first */
             replace_line(directory, "adapter_config.json", "\"target_modules\"", cases[i - 1].line);
         REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
-        status = eitp_lora_load(s.model, directory, NULL, &error_);
+        status = eitp_lora_load(s.model, directory, &error_);
         CHECK_THAT(!status == !words, "%zu: %s", i, status ? error_.message : "read");
         CHECK_THAT(!words || !status || (strstr(error_.message, words) && strstr(error_.message, directory)), "%zu: %s",
                    i, error_.message);
@@ -1547,7 +1551,7 @@ static void damaged_adapters_are_errors(void) {
     lora.rank = 2;
     REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
     REQUIRE_OK(adapt(&s, &lora), error_);
-    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, NULL, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, &error_), error_);
     end_subject(&s);
     file = fopen(scratch_path(directory, "adapter_model.safetensors"), "rb");
     REQUIRE(file != NULL);
@@ -1567,7 +1571,7 @@ static void damaged_adapters_are_errors(void) {
         whole[i] = byte;
         REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
         before = eitp_variable_count(s.context);
-        status = eitp_lora_load(s.model, directory, NULL, &error_);
+        status = eitp_lora_load(s.model, directory, &error_);
         refused += status != EITP_OK;
         CHECK_THAT(!cut || status, "cut at %zu", i);
         CHECK_THAT(!status || (eitp_variable_count(s.context) == before && is_trained(&s, "transformer.wte.weight")),
@@ -1596,7 +1600,7 @@ static void damaged_adapters_are_errors(void) {
         } else {
             REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
         }
-        CHECK(eitp_lora_load(s.model, directory, NULL, &error_) == EITP_ERROR_FORMAT);
+        CHECK(eitp_lora_load(s.model, directory, &error_) == EITP_ERROR_FORMAT);
         CHECK_THAT(strstr(error_.message, words[k]), "%s", error_.message);
         end_subject(&s);
     }
@@ -1646,7 +1650,7 @@ static void every_failure_is_an_error(void) {
             if (!status)
                 status = adapt(&s, &lora);
             if (!status)
-                status = eitp_lora_save(s.model, directory, "base", NULL, &error_);
+                status = eitp_lora_save(s.model, directory, "base", &error_);
             if (!status)
                 replace_line(directory, "adapter_config.json", "\"target_modules\"", "\"target_modules\": \".*\",");
             if (!status)
@@ -1656,7 +1660,7 @@ static void every_failure_is_an_error(void) {
             if (!status)
                 status = eitp_model_load_weights(other.model, base, &error_);
             if (!status)
-                status = eitp_lora_load(other.model, directory, NULL, &error_);
+                status = eitp_lora_load(other.model, directory, &error_);
             CHECK_THAT(!status || status == (files ? EITP_ERROR_IO : EITP_ERROR_MEMORY), "%ld: %s", n, error_.message);
             end_subject(&s);
             end_subject(&other);

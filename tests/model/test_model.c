@@ -982,7 +982,7 @@ static void adapters_follow_the_table(void) {
     CHECK(eitp_model_trained_parameter_count(model) == 2 * 2 * (4 * (12 + 12) + 2 * (12 + 10) + 20 + 12));
     CHECK(eitp_model_lora_config(model).targets == cases[EITP__COUNT(cases) - 1].targets);
     REQUIRE(scratch_make(directory));
-    REQUIRE_OK(eitp_lora_save(model, directory, NULL, NULL, &error_), error_);
+    REQUIRE_OK(eitp_lora_save(model, directory, NULL, &error_), error_);
     eitp__buffer_init(&text, &host);
     REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "adapter_config.json"), 1 << 16, &text, &error_), error_);
     CHECK_THAT(strstr(text.data, "\"target_modules\": [\"q\", \"k\", \"v\", \"out\", \"left\", \"right\", \"down\"]") &&

@@ -516,8 +516,8 @@ static void files_with_null(void) {
     CHECK(names_null(eitp_model_load(context, "x", NULL, &error_), "model"));
     CHECK(names_null(eitp_model_load_weights(NULL, "x", &error_), "model"));
     CHECK(names_null(eitp_model_save(NULL, "x", &error_), "model"));
-    CHECK(names_null(eitp_lora_save(NULL, "x", NULL, NULL, &error_), "model"));
-    CHECK(names_null(eitp_lora_load(NULL, "x", NULL, &error_), "model"));
+    CHECK(names_null(eitp_lora_save(NULL, "x", NULL, &error_), "model"));
+    CHECK(names_null(eitp_lora_load(NULL, "x", &error_), "model"));
     CHECK(names_null(eitp_lora_config_read(NULL, "x", NULL, &lora, NULL, 0, &error_), "host"));
     CHECK(names_null(eitp_lora_config_read(&host, NULL, NULL, &lora, NULL, 0, &error_), "directory"));
     CHECK(names_null(eitp_directory_create(NULL, "x", &created, &error_), "host"));

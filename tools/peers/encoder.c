@@ -135,9 +135,9 @@ int main(int argc, char **argv) {
     }
     if (eitp_context_create(&settings, &context, &error) || eitp_model_load(context, argv[1], &model, &error))
         return fail(argv[1]);
-    if (adapter && eitp_lora_load(model, adapter, NULL, &error))
+    if (adapter && eitp_lora_load(model, adapter, &error))
         return fail(adapter);
-    if (save_adapter && eitp_lora_save(model, save_adapter, argv[1], NULL, &error))
+    if (save_adapter && eitp_lora_save(model, save_adapter, argv[1], &error))
         return fail(save_adapter);
     if (!strcmp(argv[argc - 1], "--merge") && eitp_model_merge_lora(model, &error))
         return fail("merging");
