@@ -39,8 +39,8 @@
  *     eitp_task task = {0};
  *     eitp_step_report step = {0};
  *     eitp_error error;
- *     pack.paths = &path;
- *     pack.path_count = 1;
+ *     pack.texts.paths = &path;
+ *     pack.texts.path_count = 1;
  *     language.block_size = 64;      // tokens in a sequence
  *     training.batch_size = 4;       // sequences in a micro-batch; a step has grad_accum (4) micro-batches
  *     training.schedule.peak = 1e-3; // learning rate
@@ -339,9 +339,9 @@
  *  eitp_token_file_info                    The header of a token file
  *  eitp_text_format                        How a file is divided into texts
  *  eitp_text_files                         The texts in files, read piece by piece as UTF-8
- *  eitp_text_files_config                  Start from eitp_text_files_config_default(); only `paths` and ...
+ *  eitp_text_files_config                  Where texts are and how they are read: for eitp_text_files, and as ...
  *  eitp_pack_progress                      Progress of eitp_pack. `path` is the file being read, valid during the ...
- *  eitp_pack_config                        Start from eitp_pack_config_default(); only `paths` and `path_count` ...
+ *  eitp_pack_config                        Start from eitp_pack_config_default(); only texts.paths and ...
  *  eitp_token_file                         A token file opened for reading
  *  eitp_token_range                        Tokens [first, first + count)
  *  eitp_token_source                       Tokens in a token file, in memory, or behind a function of the program
@@ -352,7 +352,7 @@
  *  eitp_example                            A text, or a pair of texts, with its labels
  *  eitp_example_source                     Examples that are read one after another
  *  eitp_table                              Rows of files, as examples: CSV, TSV, JSON Lines, lines, or directories ...
- *  eitp_table_config                       Start from eitp_table_config_default(); only `paths` and `path_count` ...
+ *  eitp_table_config                       Start from eitp_table_config_default(); only texts.paths and ...
  *  eitp_table_statistics                   What has been read
  *
  *   src/data/labelled.h
@@ -706,14 +706,13 @@
  *  eitp_encoder_destroy                    NULL is harmless
  *
  *   src/data/data.h
- *  eitp_text_files_config_default          No paths; pieces of 65536 bytes, EITP_FORMAT_AUTO, UTF-8, the first bad ...
+ *  eitp_text_files_config_default          No paths; EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the ...
  *  eitp_text_files_settings                The numbers, choices and texts of eitp_text_files_config, with their ...
  *  eitp_text_files_open                    Checks and copies the configuration
  *  eitp_text_files_close                   NULL is harmless
  *  eitp_text_files_bytes                   Total size of all files in bytes, without "-", as of ...
  *  eitp_text_files_source                  A source that reads the remaining text of `files`, for instance for ...
- *  eitp_pack_config_default                No paths; 65536 bytes at a time, EITP_FORMAT_AUTO, UTF-8, invalid bytes ...
- *  eitp_pack_settings                      The numbers, choices and texts of eitp_pack_config, with their defaults ...
+ *  eitp_pack_config_default                The defaults of eitp_text_files_config, and no progress
  *  eitp_pack                               Reads texts, encodes them and writes the ids to the token file ...
  *  eitp_token_file_open                    Opens a token file of eitp or llm.c and checks its header and size; the ...
  *  eitp_token_file_close                   NULL is harmless
@@ -732,8 +731,8 @@
  *  eitp_sample_index                       The index in the data of training sample `number`, counted from 0 across ...
  *
  *   src/data/examples.h
- *  eitp_table_config_default               No paths; EITP_FORMAT_AUTO, UTF-8, the usual columns, rows of up to 16 ...
- *  eitp_table_settings                     The numbers, choices and texts of eitp_table_config, with their defaults ...
+ *  eitp_table_config_default               The defaults of eitp_text_files_config, the usual columns, and rows of ...
+ *  eitp_table_settings                     The columns and the limit of eitp_table_config, with their defaults and ...
  *  eitp_table_open                         Copies the configuration, finds the files and checks that they exist; ...
  *  eitp_table_close                        NULL is harmless
  *  eitp_table_source                       The remaining rows, file by file; empty lines are not rows
@@ -3048,22 +3047,25 @@ typedef enum eitp_text_format {
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/* Start from eitp_text_files_config_default(); only `paths` and `path_count` must be set. */
+/* Where texts are and how they are read: for eitp_text_files, and as `texts` in eitp_pack_config and eitp_table_config.
+   Start from eitp_text_files_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_text_files_config {
-    const char *const *paths; /* "-" is `input` */
+    const char *const *paths; /* files and directories; "-" is `input` */
     size_t path_count;
-    size_t piece_size; /* largest number of bytes read at a time; 0: the default */
     /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio or
-       .iob, else TEXT. Not FOLDERS. Words of a text are joined by spaces. */
+       .iob, else TEXT; eitp_table has defaults of its own. Only eitp_table reads FOLDERS. */
     eitp_text_format format;
     const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
     const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
-    int skip_bad;            /* nonzero: bad rows of tables are skipped; 0: the first is an error */
+    int skip_bad;            /* nonzero: bad rows of tables are skipped, counted and logged; 0: the first is an error */
     int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
-    eitp_text_source input;  /* what "-" reads, up to the end of its first document; `read` NULL: nothing */
+    size_t read_size;        /* bytes read at a time; 0: the default. Results do not depend on it. */
+    eitp_text_source input;  /* what "-" reads, up to the end of its first document, such as standard input; `read`
+                                NULL: nothing */
 } eitp_text_files_config;
 
-/* No paths; pieces of 65536 bytes, EITP_FORMAT_AUTO, UTF-8, the first bad row is an error. */
+/* No paths; EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the first bad row is an error, 65536 bytes at a
+   time. */
 EITP_API eitp_text_files_config eitp_text_files_config_default(void);
 
 /* The numbers, choices and texts of eitp_text_files_config, with their defaults and bounds. Stores their number in
@@ -3098,30 +3100,17 @@ typedef struct eitp_pack_progress {
     uint64_t tokens;           /* encoded so far */
 } eitp_pack_progress;
 
-/* Start from eitp_pack_config_default(); only `paths` and `path_count` must be set. */
+/* Start from eitp_pack_config_default(); only texts.paths and texts.path_count must be set. */
 typedef struct eitp_pack_config {
-    const char *const *paths; /* text files, tables and directories, see eitp_text_files */
-    size_t path_count;
-    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
-    size_t read_size;        /* bytes read at a time; 0: the default. The tokens do not depend on it. */
-    eitp_text_format format; /* this and the next four: see eitp_text_files_config */
-    const char *encoding;
-    const char *text_column;
-    int skip_bad;
-    eitp_text_source input;
+    eitp_text_files_config texts;
     /* Called after each read, by the thread that called eitp_pack; may be NULL. Any result but 0 stops packing with
        EITP_ERROR_INTERRUPTED. */
     int (*progress)(void *user, const eitp_pack_progress *progress);
     void *user;
 } eitp_pack_config;
 
-/* No paths; 65536 bytes at a time, EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the first bad row is an
-   error. */
+/* The defaults of eitp_text_files_config, and no progress. */
 EITP_API eitp_pack_config eitp_pack_config_default(void);
-
-/* The numbers, choices and texts of eitp_pack_config, with their defaults and bounds. Stores their number in *count,
-   unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_pack_settings(size_t *count);
 
 /*
  * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if
@@ -3137,7 +3126,7 @@ EITP_API const eitp_setting *eitp_pack_settings(size_t *count);
  * with file and position.
  * Text that reads "<|endoftext|>" becomes that token, see eitp_tokenizer.
  *
- * A path that does not exist, a token file among `paths`, a table without the column, and texts that are all empty are
+ * A path that does not exist, a token file among them, a table without the column, and texts that are all empty are
  * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
  * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
  * eitp_token_file_info.
@@ -3312,38 +3301,29 @@ typedef struct eitp_example_source {
  */
 typedef struct eitp_table eitp_table;
 
-/* Start from eitp_table_config_default(); only `paths` and `path_count` must be set. */
+/* Start from eitp_table_config_default(); only texts.paths and texts.path_count must be set. */
 typedef struct eitp_table_config {
     /*
-     * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
-     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), CONLL (.conll, .bio, .iob), and LINES of any other. "-" is `input`.
+     * The files and directories. With EITP_FORMAT_AUTO, the format of a directory is FOLDERS; of a file it is CSV
+     * (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), CONLL (.conll, .bio, .iob), and LINES for any other.
      * A directory with a format other than FOLDERS stands for the files in it and below it.
      */
-    const char *const *paths;
-    size_t path_count;
-    eitp_text_format format;
-    const char *encoding; /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    eitp_text_files_config texts;
     /*
-     * Columns: names in the header of CSV and TSV, or of members in JSON Lines; or, without a header, numbers from "1",
-     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it. Those of CONLL are
-     * numbers; NULL: 1, none, and the last one if there are two or more.
+     * Columns, like texts.text_column: names in the header of CSV and TSV, or of members in JSON Lines; or, without a
+     * header, numbers from "1", if all columns that are given are numbers. NULL: none, and "label" if a file has it;
+     * "text" for the text. Those of CONLL are numbers; NULL: none, and the last one if there are two or more; 1 for the
+     * text.
      */
-    const char *text_column, *pair_column, *label_column;
-    int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */
-    int strict_utf8;  /* nonzero: bytes that are invalid in the encoding are an error; 0: they become U+FFFD, as in
-                        eitp_pack */
+    const char *pair_column, *label_column;
     size_t row_limit; /* largest row in bytes; 0: the default. A larger one is bad. */
-    size_t read_size; /* bytes read at a time; 0: the default. The rows do not depend on it. */
-    eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read` NULL:
-                               nothing */
 } eitp_table_config;
 
-/* No paths; EITP_FORMAT_AUTO, UTF-8, the usual columns, rows of up to 16 MiB, 65536 bytes at a time, the first bad row
-   is an error. */
+/* The defaults of eitp_text_files_config, the usual columns, and rows of up to 16 MiB. */
 EITP_API eitp_table_config eitp_table_config_default(void);
 
-/* The numbers, choices and texts of eitp_table_config, with their defaults and bounds. Stores their number in *count,
-   unless `count` is NULL. */
+/* The columns and the limit of eitp_table_config, with their defaults and bounds; those of `texts` are
+   eitp_text_files_settings. Stores their number in *count, unless `count` is NULL. */
 EITP_API const eitp_setting *eitp_table_settings(size_t *count);
 
 /* What has been read. */
@@ -10249,27 +10229,6 @@ EITP__PRIVATE eitp_status eitp__check_decoded(const char *path, const char *enco
                                               eitp_error *error);
 /* <<src/data/text_check.h */
 
-/* >>src/data/data_settings.h */
-/* The settings that reading texts and reading tables have in common. Their names are those of a recipe's. */
-
-/* Number of bytes read at a time. */
-#define EITP__READ_SIZE ((size_t)65536)
-
-#define EITP__READ_SIZE_SETTING(type, member, name)                                                                    \
-    EITP__SETTING(type, , member, name, UNSIGNED, EITP__READ_SIZE, 1, EITP__LARGEST_COUNT, 0, ACCEPTED, NULL,          \
-                  "bytes read at a time; results do not depend on it")
-
-#define EITP__READING_SETTINGS(type, formats)                                                                          \
-    EITP__SETTING(type, , format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, 0, REFUSED, formats,                  \
-                  "what a file is: one text, a text on each line, or a table"),                                        \
-        EITP__TEXT_SETTING(type, , encoding, "encoding", NULL, REFUSED, "encoding of the text, as iconv names it"),    \
-        EITP__TEXT_SETTING(type, , text_column, "text_column", NULL, REFUSED, "column of tables that has the text"),   \
-        EITP__SETTING(type, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",                        \
-                      "whether a row of a table that cannot be read is an error, or is skipped"),                      \
-        EITP__SETTING(type, , strict_utf8, "strict_utf8", FLAG, 0, 0, 1, 0, REFUSED, NULL,                             \
-                      "fail on bytes that are invalid in the encoding instead of replacing them")
-/* <<src/data/data_settings.h */
-
 /* >>src/data/text_reader.h */
 /* Reads one file, or the input of a program, as pieces of valid UTF-8. */
 
@@ -10573,6 +10532,37 @@ EITP__PRIVATE eitp_status eitp__path_walk_next(eitp__path_walk *walk, eitp_error
 
 EITP__PRIVATE void eitp__path_walk_release(eitp__path_walk *walk);
 /* <<src/data/path_walk.h */
+
+/* >>src/data/text_paths.h */
+/* Where texts are and how they are read: an owned copy of their configuration, and the walk through their files. */
+
+/* Zeroed, it is empty. It must not move. */
+typedef struct eitp__text_paths {
+    eitp_host host;
+    char **paths;
+    size_t path_count;
+    char *has_folders;            /* of each path: 1 for a directory with directories */
+    uint64_t total_bytes;         /* of all files, as of eitp__text_paths_open */
+    char *encoding, *text_column; /* NULL: the default */
+    eitp_text_format format;
+    int skip_bad;
+    eitp_text_source input;
+    eitp__text_reading how;
+    eitp__path_walk walk; /* begins before the first file */
+} eitp__text_paths;
+
+/* Checks and copies a configuration, and walks all paths once to find missing ones early. `function` is for messages.
+   After a failure it is closed. */
+EITP__PRIVATE eitp_status eitp__text_paths_open(eitp__text_paths *paths, const eitp_host *host,
+                                                const eitp_text_files_config *config, const char *function,
+                                                eitp_error *error);
+
+/* Releases the copies and zeroes them. */
+EITP__PRIVATE void eitp__text_paths_close(eitp__text_paths *paths);
+
+/* Copies a text of a configuration, which may be NULL. */
+EITP__PRIVATE eitp_status eitp__copy_setting(const eitp_host *host, const char *text, char **copy, eitp_error *error);
+/* <<src/data/text_paths.h */
 
 /* >>src/data/text_files.h */
 /* Reading text files by document and piece, for eitp_pack and eitp_text_files_source. */
@@ -13408,7 +13398,8 @@ EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training);
 /* The tokens of a window of text, by the recipe and the model's positions. */
 EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error);
 
-/* How the recipe's texts are read as rows. */
+/* How the recipe's texts are read, and how as rows. */
+EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *training, eitp_split split);
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split);
 
 /* True if texts are rows: of a table, or lines. */
@@ -43256,10 +43247,24 @@ EITP__PRIVATE void eitp__path_walk_release(eitp__path_walk *walk) {
 }
 /* <<src/data/path_walk.c */
 
-/* >>src/data/text_files.c */
+/* >>src/data/text_paths.c */
+/* Default of read_size, in bytes. */
+enum { EITP__READ_SIZE = 65536 };
+
 static const eitp_setting eitp__text_files_settings[] = {
-    EITP__READ_SIZE_SETTING(eitp_text_files_config, piece_size, "piece_size"),
-    EITP__READING_SETTINGS(eitp_text_files_config, "auto text lines csv tsv jsonl conll"),
+    EITP__SETTING(eitp_text_files_config, , format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, 0, REFUSED,
+                  "auto text lines csv tsv jsonl conll folders",
+                  "what a file is: one text, a text on each line, or a table"),
+    EITP__TEXT_SETTING(eitp_text_files_config, , encoding, "encoding", NULL, REFUSED,
+                       "encoding of the text, as iconv names it"),
+    EITP__TEXT_SETTING(eitp_text_files_config, , text_column, "text_column", NULL, REFUSED,
+                       "column of tables that has the text"),
+    EITP__SETTING(eitp_text_files_config, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",
+                  "whether a row of a table that cannot be read is an error, or is skipped"),
+    EITP__SETTING(eitp_text_files_config, , strict_utf8, "strict_utf8", FLAG, 0, 0, 1, 0, REFUSED, NULL,
+                  "fail on bytes that are invalid in the encoding instead of replacing them"),
+    EITP__SETTING(eitp_text_files_config, , read_size, "read_size", UNSIGNED, EITP__READ_SIZE, 1, EITP__LARGEST_COUNT,
+                  0, ACCEPTED, NULL, "bytes read at a time; results do not depend on it"),
 };
 
 const eitp_setting *eitp_text_files_settings(size_t *count) {
@@ -43274,109 +43279,135 @@ eitp_text_files_config eitp_text_files_config_default(void) {
     return config;
 }
 
-struct eitp_text_files {
-    eitp_host host;
-    char **paths;
-    size_t path_count;
-    char *encoding, *text_column; /* NULL: the default */
-    eitp_text_format format;
-    int skip_bad;
-    eitp_text_source input;
-    eitp__text_reading how;
-    eitp__path_walk walk;
-    eitp__text_reader reader; /* of the current file, if it is a text */
-    eitp__row_reader rows;    /* if it is a table */
-    eitp_text row;            /* the current row; bytes NULL: it has been passed on */
-    uint64_t row_bytes;       /* of all rows of the current file */
-    eitp__text_progress done; /* in the files before the current one */
-    uint64_t row_count, skipped_rows;
-    uint64_t total_bytes;
-    int has_begun;
-};
-
-/* ---- Opening ---- */
-
-/* A copy of a text that may be NULL. */
-static eitp_status eitp__text_files_copy(eitp_text_files *files, const char *text, char **copy, eitp_error *error) {
-    *copy = text ? eitp__copy_text(&files->host, text) : NULL;
-    return text && !*copy ? eitp__fail_memory(error, strlen(text) + 1, "the path of a text file") : EITP_OK;
-}
-
-static eitp_status eitp__text_files_copy_config(eitp_text_files *files, const eitp_text_files_config *config,
-                                                eitp_error *error) {
-    size_t bytes = 0;
-    if (eitp__multiply_size(config->path_count, sizeof *files->paths, &bytes))
-        files->paths = (char **)eitp__allocate(&files->host, bytes);
-    if (!files->paths)
-        return eitp__fail_memory(error, bytes, "the paths of text files");
-    files->path_count = config->path_count;
-    eitp_status status = eitp__text_files_copy(files, config->encoding, &files->encoding, error);
-    if (status == EITP_OK)
-        status = eitp__text_files_copy(files, config->text_column, &files->text_column, error);
-    for (size_t i = 0; i < config->path_count && status == EITP_OK; i++)
-        status = eitp__text_files_copy(files, config->paths[i], &files->paths[i], error);
-    return status;
-}
-
-static void eitp__text_files_walk(const eitp_text_files *files, eitp__path_walk *walk) {
-    eitp__path_walk_init(walk, &files->host, (const char *const *)files->paths, files->path_count);
-    walk->has_input = files->input.read != NULL;
-}
-
-/* Walks all paths once, to find missing ones early and to sum up the sizes. */
-static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *error) {
-    eitp__path_walk walk;
-    eitp_status status;
-    eitp__text_files_walk(files, &walk);
-    do {
-        status = eitp__path_walk_next(&walk, error);
-        files->total_bytes += status == EITP_OK && walk.path ? walk.size : 0;
-    } while (status == EITP_OK && walk.path);
-    eitp__path_walk_release(&walk);
-    return status;
-}
-
-static eitp_status eitp__text_files_check(const eitp_text_files_config *config, eitp_error *error) {
+static eitp_status eitp__text_paths_check(const eitp_text_files_config *config, const char *function,
+                                          eitp_error *error) {
     if (!config->path_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
-    if ((unsigned)config->format >= EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name files or directories");
+    if ((unsigned)config->format > EITP_FORMAT_FOLDERS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format of texts %d", (int)config->format);
     for (size_t i = 0; i < config->path_count; i++) {
         if (!config->paths || !config->paths[i])
-            return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
+            return eitp__fail_null(error, function, "paths and each of them");
         if (!strcmp(config->paths[i], "-") && !config->input.read)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
     }
     return EITP_OK;
 }
 
+EITP__PRIVATE eitp_status eitp__copy_setting(const eitp_host *host, const char *text, char **copy, eitp_error *error) {
+    *copy = text ? eitp__copy_text(host, text) : NULL;
+    return text && !*copy ? eitp__fail_memory(error, strlen(text) + 1, "a path or a name of texts") : EITP_OK;
+}
+
+static eitp_status eitp__text_paths_copy(eitp__text_paths *paths, const eitp_text_files_config *config,
+                                         eitp_error *error) {
+    size_t bytes = 0;
+    if (eitp__multiply_size(config->path_count, sizeof *paths->paths, &bytes))
+        paths->paths = (char **)eitp__allocate(&paths->host, bytes);
+    paths->has_folders = (char *)eitp__allocate(&paths->host, config->path_count);
+    if (!paths->paths || !paths->has_folders)
+        return eitp__fail_memory(error, bytes, "the paths of texts");
+    eitp_status status = eitp__copy_setting(&paths->host, config->encoding, &paths->encoding, error);
+    if (status == EITP_OK)
+        status = eitp__copy_setting(&paths->host, config->text_column, &paths->text_column, error);
+    for (size_t i = 0; i < config->path_count && status == EITP_OK; i++)
+        status = eitp__copy_setting(&paths->host, config->paths[i], &paths->paths[i], error);
+    return status;
+}
+
+static void eitp__text_paths_begin(eitp__text_paths *paths) {
+    eitp__path_walk_init(&paths->walk, &paths->host, (const char *const *)paths->paths, paths->path_count);
+    paths->walk.has_input = paths->input.read != NULL;
+}
+
+/* Walks all paths. */
+static eitp_status eitp__text_paths_measure(eitp__text_paths *paths, eitp_error *error) {
+    eitp__path_walk *walk = &paths->walk;
+    eitp_status status;
+    eitp__text_paths_begin(paths);
+    do {
+        status = eitp__path_walk_next(walk, error);
+        if (status == EITP_OK && walk->path) {
+            paths->total_bytes += walk->size;
+            if (walk->depth > 1)
+                paths->has_folders[walk->next_path - 1] = 1;
+        }
+    } while (status == EITP_OK && walk->path);
+    eitp__path_walk_release(walk);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_paths_open(eitp__text_paths *paths, const eitp_host *host,
+                                                const eitp_text_files_config *config, const char *function,
+                                                eitp_error *error) {
+    memset(paths, 0, sizeof *paths);
+    eitp_status status = eitp__text_paths_check(config, function, error);
+    if (status != EITP_OK)
+        return status;
+    paths->host = *host;
+    paths->path_count = config->path_count;
+    paths->format = config->format;
+    paths->skip_bad = config->skip_bad;
+    paths->input = config->input;
+    status = eitp__text_paths_copy(paths, config, error);
+    paths->how.encoding = paths->encoding;
+    paths->how.strict = config->strict_utf8;
+    paths->how.read_size = config->read_size ? config->read_size : EITP__READ_SIZE;
+    paths->how.input = config->input.read ? &paths->input : NULL;
+    if (status == EITP_OK)
+        status = eitp__text_paths_measure(paths, error);
+    if (status == EITP_OK)
+        eitp__text_paths_begin(paths);
+    else
+        eitp__text_paths_close(paths);
+    return status;
+}
+
+EITP__PRIVATE void eitp__text_paths_close(eitp__text_paths *paths) {
+    const eitp_host host = paths->host;
+    if (!paths->path_count)
+        return;
+    eitp__path_walk_release(&paths->walk);
+    for (size_t i = 0; paths->paths && i < paths->path_count; i++)
+        eitp__release_text(&host, paths->paths[i]);
+    eitp__release(&host, paths->paths, paths->path_count * sizeof *paths->paths);
+    eitp__release(&host, paths->has_folders, paths->path_count);
+    eitp__release_text(&host, paths->encoding);
+    eitp__release_text(&host, paths->text_column);
+    memset(paths, 0, sizeof *paths);
+}
+/* <<src/data/text_paths.c */
+
+/* >>src/data/text_files.c */
+struct eitp_text_files {
+    eitp_host host;
+    eitp__text_paths paths;
+    eitp__text_reader reader; /* of the current file, if it is a text */
+    eitp__row_reader rows;    /* if it is a table */
+    eitp_text row;            /* the current row; bytes NULL: it has been passed on */
+    uint64_t row_bytes;       /* of all rows of the current file */
+    eitp__text_progress done; /* in the files before the current one */
+    uint64_t row_count, skipped_rows;
+    int has_begun;
+};
+
 eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config, eitp_text_files **out,
                                  eitp_error *error) {
     if (!host || !config || !out)
         return eitp__fail_null(error, "eitp_text_files_open", "host, config and out");
     *out = NULL;
-    eitp_status status = eitp__text_files_check(config, error);
-    if (status != EITP_OK)
-        return status;
+    if (config->format == EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "format FOLDERS is for texts with labels; read them with eitp_table, or set another format");
     eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
     if (!files)
         return eitp__fail_memory(error, sizeof *files, "reading text files");
     files->host = *host;
-    files->format = config->format;
-    files->skip_bad = config->skip_bad;
-    files->input = config->input;
-    status = eitp__text_files_copy_config(files, config, error);
-    files->how.encoding = files->encoding;
-    files->how.strict = config->strict_utf8;
-    files->how.read_size = config->piece_size ? config->piece_size : EITP__READ_SIZE;
-    files->how.input = config->input.read ? &files->input : NULL;
-    if (status == EITP_OK)
-        status = eitp__text_files_measure(files, error);
+    eitp_status status = eitp__text_paths_open(&files->paths, host, config, "eitp_text_files_open", error);
     if (status != EITP_OK) {
         eitp_text_files_close(files);
         return status;
     }
-    eitp__text_files_walk(files, &files->walk);
     *out = files;
     return EITP_OK;
 }
@@ -43387,17 +43418,12 @@ void eitp_text_files_close(eitp_text_files *files) {
     const eitp_host host = files->host;
     eitp__text_reader_close(&files->reader);
     eitp__row_reader_close(&files->rows);
-    eitp__path_walk_release(&files->walk);
-    for (size_t i = 0; i < files->path_count; i++)
-        eitp__release_text(&host, files->paths[i]);
-    eitp__release(&host, files->paths, files->path_count * sizeof *files->paths);
-    eitp__release_text(&host, files->encoding);
-    eitp__release_text(&host, files->text_column);
+    eitp__text_paths_close(&files->paths);
     eitp__release(&host, files, sizeof *files);
 }
 
 uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
-    return files ? files->total_bytes : 0;
+    return files ? files->paths.total_bytes : 0;
 }
 
 /* ---- Documents ---- */
@@ -43422,9 +43448,9 @@ static void eitp__text_files_end(eitp_text_files *files) {
 
 /* Opens the current file of the walk as a text; the reader stays closed if it is skipped. */
 static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_error *error) {
-    const char *path = files->walk.path;
+    const char *path = files->paths.walk.path;
     eitp__text_reader *reader = &files->reader;
-    eitp_status status = eitp__text_reader_open(reader, &files->host, path, &files->how, error);
+    eitp_status status = eitp__text_reader_open(reader, &files->host, path, &files->paths.how, error);
     if (status != EITP_OK)
         return status;
     if (reader->at == reader->end) {
@@ -43434,7 +43460,7 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
     }
     if (reader->end < EITP__TOKEN_MAGIC_SIZE || memcmp(reader->raw, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE))
         return eitp__text_reader_check(reader, error);
-    if (files->walk.is_listed)
+    if (files->paths.walk.is_listed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
     /* In a directory it may be the token file being written. */
     eitp__log_line(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
@@ -43444,16 +43470,16 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
 
 static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
     eitp__row_config config = EITP__ZERO;
-    const char *path = files->walk.path;
-    config.format = files->format;
+    const char *path = files->paths.walk.path;
+    config.format = files->paths.format;
     if (config.format == EITP_FORMAT_AUTO)
         config.format = eitp__format_of_name(path, EITP_FORMAT_TEXT);
     if (config.format == EITP_FORMAT_TEXT)
         return eitp__text_files_begin_text(files, error);
-    config.columns[EITP__COLUMN_TEXT] = files->text_column;
-    config.skip_bad = files->skip_bad;
+    config.columns[EITP__COLUMN_TEXT] = files->paths.text_column;
+    config.skip_bad = files->paths.skip_bad;
     config.row_limit = EITP__ROW_LIMIT;
-    return eitp__row_reader_open(&files->rows, &files->host, path, &files->how, &config, error);
+    return eitp__row_reader_open(&files->rows, &files->host, path, &files->paths.how, &config, error);
 }
 
 /* Reads the next row that is not empty; row.bytes is NULL after the last. */
@@ -43485,17 +43511,17 @@ EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const ch
         if (files->row.bytes || files->reader.host)
             break;
         eitp__text_files_end(files);
-        status = eitp__path_walk_next(&files->walk, error);
-        if (status == EITP_OK && !files->walk.path)
-            status =
-                eitp__report_skipped_rows(&files->host, files->paths[0], files->row_count, files->skipped_rows, error);
+        status = eitp__path_walk_next(&files->paths.walk, error);
+        if (status == EITP_OK && !files->paths.walk.path)
+            status = eitp__report_skipped_rows(&files->host, files->paths.paths[0], files->row_count,
+                                               files->skipped_rows, error);
         else if (status == EITP_OK)
             status = eitp__text_files_begin(files, error);
-        if (status != EITP_OK || !files->walk.path)
+        if (status != EITP_OK || !files->paths.walk.path)
             break;
     }
     if (status == EITP_OK)
-        *path = files->walk.path;
+        *path = files->paths.walk.path;
     return status;
 }
 
@@ -43540,20 +43566,9 @@ eitp_text_source eitp_text_files_source(eitp_text_files *files) {
 /* >>src/data/pack.c */
 /* Packs texts into a token file: reads, encodes, writes. */
 
-static const eitp_setting eitp__pack_settings[] = {
-    EITP__READ_SIZE_SETTING(eitp_pack_config, read_size, "read_size"),
-    EITP__READING_SETTINGS(eitp_pack_config, "auto text lines csv tsv jsonl conll"),
-};
-
-const eitp_setting *eitp_pack_settings(size_t *count) {
-    if (count)
-        *count = EITP__COUNT(eitp__pack_settings);
-    return eitp__pack_settings;
-}
-
 eitp_pack_config eitp_pack_config_default(void) {
     eitp_pack_config config = EITP__ZERO;
-    eitp__settings_reset(eitp__pack_settings, EITP__COUNT(eitp__pack_settings), &config);
+    config.texts = eitp_text_files_config_default();
     return config;
 }
 
@@ -43619,26 +43634,11 @@ static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_to
                        "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
 }
 
-static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_text_files_config texts = eitp_text_files_config_default();
-    texts.paths = config->paths;
-    texts.path_count = config->path_count;
-    texts.piece_size = config->read_size;
-    texts.format = config->format;
-    texts.encoding = config->encoding;
-    texts.text_column = config->text_column;
-    texts.skip_bad = config->skip_bad;
-    texts.strict_utf8 = config->strict_utf8;
-    texts.input = config->input;
-    return eitp_text_files_open(packer->host, &texts, &packer->texts, error);
-}
-
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
                                     eitp_error *error) {
     eitp_status status = eitp__partial_file_check(packer->host, output_path, "token file", error);
     if (status == EITP_OK)
-        status = eitp__pack_open_texts(packer, error);
+        status = eitp_text_files_open(packer->host, &packer->config->texts, &packer->texts, error);
     if (status == EITP_OK)
         status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
     if (status == EITP_OK)
@@ -43669,7 +43669,7 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     info->invalid_bytes = counts.invalid_bytes;
     if (!info->token_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
-                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
+                          config->texts.paths[0], config->texts.path_count > 1 ? " and the other paths" : "");
     if (info->end_of_text < 0 && info->document_count > 1)
         eitp__log_line(packer->host, EITP_LOG_WARNING,
                        "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
@@ -43704,14 +43704,12 @@ eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, co
 /* Tables: files one after another, each with its format, and labels from the names of directories and files. */
 
 static const eitp_setting eitp__table_settings[] = {
-    EITP__READING_SETTINGS(eitp_table_config, "auto text lines csv tsv jsonl conll folders"),
     EITP__TEXT_SETTING(eitp_table_config, , pair_column, "pair_column", NULL, REFUSED,
                        "column of tables that has the second text of a pair"),
     EITP__TEXT_SETTING(eitp_table_config, , label_column, "label_column", NULL, REFUSED,
                        "column of tables that has the label"),
     EITP__SETTING(eitp_table_config, , row_limit, "row_limit", UNSIGNED, EITP__ROW_LIMIT, 1, EITP__LARGEST_COUNT, 0,
                   REFUSED, NULL, "largest row, in bytes"),
-    EITP__READ_SIZE_SETTING(eitp_table_config, read_size, "read_size"),
 };
 
 const eitp_setting *eitp_table_settings(size_t *count) {
@@ -43723,123 +43721,40 @@ const eitp_setting *eitp_table_settings(size_t *count) {
 eitp_table_config eitp_table_config_default(void) {
     eitp_table_config config = EITP__ZERO;
     eitp__settings_reset(eitp__table_settings, EITP__COUNT(eitp__table_settings), &config);
+    config.texts = eitp_text_files_config_default();
     return config;
 }
 
 struct eitp_table {
     eitp_host host;
-    eitp_table_config config; /* with copies of its texts */
-    char **paths;
-    char *has_folders; /* of each path: 1 for a directory with directories */
-    eitp__text_reading how;
-    eitp__path_walk walk;
+    eitp__text_paths paths;
+    char *pair_column, *label_column; /* NULL: the default */
+    size_t row_limit;
     eitp__row_reader rows; /* of the current file */
     char *label;           /* of the current file; NULL: none */
     eitp_table_statistics statistics;
 };
-
-/* ---- Opening ---- */
-
-static eitp_status eitp__table_copy(eitp_table *table, const char **text, eitp_error *error) {
-    if (!*text)
-        return EITP_OK;
-    const size_t size = strlen(*text) + 1;
-    *text = eitp__copy_text(&table->host, *text);
-    return *text ? EITP_OK : eitp__fail_memory(error, size, "the configuration of a table");
-}
-
-static eitp_status eitp__table_copy_config(eitp_table *table, eitp_error *error) {
-    eitp_table_config *config = &table->config;
-    const char **texts[] = {&config->encoding, &config->text_column, &config->pair_column, &config->label_column};
-    const size_t count = config->path_count;
-    size_t bytes = 0;
-    eitp_status status = EITP_OK;
-    /* After a failure, what is not copied is not released. */
-    const eitp_table_config given = *config;
-    config->encoding = config->text_column = config->pair_column = config->label_column = NULL;
-    const char *const sources[] = {given.encoding, given.text_column, given.pair_column, given.label_column};
-    if (eitp__multiply_size(count, sizeof *table->paths, &bytes))
-        table->paths = (char **)eitp__allocate(&table->host, bytes);
-    table->has_folders = (char *)eitp__allocate(&table->host, count);
-    if (!table->paths || !table->has_folders)
-        return eitp__fail_memory(error, bytes, "the paths of a table");
-    for (size_t i = 0; i < count && status == EITP_OK; i++) {
-        const char *path = given.paths[i];
-        status = eitp__table_copy(table, &path, error);
-        table->paths[i] = (char *)(status == EITP_OK ? path : NULL);
-    }
-    for (size_t i = 0; i < EITP__COUNT(texts) && status == EITP_OK; i++) {
-        const char *text = sources[i];
-        status = eitp__table_copy(table, &text, error);
-        *texts[i] = status == EITP_OK ? text : NULL;
-    }
-    config->paths = (const char *const *)table->paths;
-    return status;
-}
-
-static void eitp__table_walk(const eitp_table *table, eitp__path_walk *walk) {
-    eitp__path_walk_init(walk, &table->host, table->config.paths, table->config.path_count);
-    walk->has_input = table->config.input.read != NULL;
-}
-
-/* Walks all paths once, to find missing ones early, and directories with directories. */
-static eitp_status eitp__table_measure(eitp_table *table, eitp_error *error) {
-    eitp__path_walk walk;
-    eitp_status status;
-    eitp__table_walk(table, &walk);
-    do {
-        status = eitp__path_walk_next(&walk, error);
-        if (status == EITP_OK && walk.path) {
-            table->statistics.bytes_total += walk.size;
-            if (walk.depth > 1)
-                table->has_folders[walk.next_path - 1] = 1;
-        }
-    } while (status == EITP_OK && walk.path);
-    eitp__path_walk_release(&walk);
-    return status;
-}
-
-static eitp_status eitp__table_check_config(const eitp_table_config *config, eitp_error *error) {
-    if (!config->path_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no paths given; name files or directories");
-    if ((unsigned)config->format > EITP_FORMAT_FOLDERS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format %d", (int)config->format);
-    for (size_t i = 0; i < config->path_count; i++) {
-        if (!config->paths || !config->paths[i])
-            return eitp__fail_null(error, "eitp_table_open", "paths and each of them");
-        if (!strcmp(config->paths[i], "-") && !config->input.read)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
-    }
-    return EITP_OK;
-}
 
 eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *config, eitp_table **out,
                             eitp_error *error) {
     if (!host || !config || !out)
         return eitp__fail_null(error, "eitp_table_open", "host, config and out");
     *out = NULL;
-    eitp_status status = eitp__table_check_config(config, error);
-    if (status != EITP_OK)
-        return status;
     eitp_table *table = (eitp_table *)eitp__allocate(host, sizeof *table);
     if (!table)
         return eitp__fail_memory(error, sizeof *table, "a table");
     table->host = *host;
-    table->config = *config;
-    status = eitp__table_copy_config(table, error);
-    table->how.encoding = table->config.encoding;
-    table->how.strict = config->strict_utf8;
-    table->how.read_size = config->read_size ? config->read_size : EITP__READ_SIZE;
-    table->how.input = config->input.read ? &table->config.input : NULL;
-    if (!table->config.row_limit)
-        table->config.row_limit = EITP__ROW_LIMIT;
+    table->row_limit = config->row_limit ? config->row_limit : EITP__ROW_LIMIT;
+    eitp_status status = eitp__text_paths_open(&table->paths, host, &config->texts, "eitp_table_open", error);
     if (status == EITP_OK)
-        status = eitp__table_measure(table, error);
+        status = eitp__copy_setting(host, config->pair_column, &table->pair_column, error);
+    if (status == EITP_OK)
+        status = eitp__copy_setting(host, config->label_column, &table->label_column, error);
     if (status != EITP_OK) {
         eitp_table_close(table);
         return status;
     }
-    eitp__table_walk(table, &table->walk);
+    table->statistics.bytes_total = table->paths.total_bytes;
     *out = table;
     return EITP_OK;
 }
@@ -43848,17 +43763,11 @@ void eitp_table_close(eitp_table *table) {
     if (!table)
         return;
     const eitp_host host = table->host;
-    const eitp_table_config *config = &table->config;
-    const char *const texts[] = {config->encoding, config->text_column, config->pair_column, config->label_column};
     eitp__row_reader_close(&table->rows);
-    eitp__path_walk_release(&table->walk);
+    eitp__text_paths_close(&table->paths);
     eitp__release_text(&host, table->label);
-    for (size_t i = 0; i < EITP__COUNT(texts); i++)
-        eitp__release_text(&host, (char *)(uintptr_t)texts[i]);
-    for (size_t i = 0; table->paths && i < config->path_count; i++)
-        eitp__release_text(&host, table->paths[i]);
-    eitp__release(&host, table->paths, config->path_count * sizeof *table->paths);
-    eitp__release(&host, table->has_folders, config->path_count);
+    eitp__release_text(&host, table->pair_column);
+    eitp__release_text(&host, table->label_column);
     eitp__release(&host, table, sizeof *table);
 }
 
@@ -43868,13 +43777,13 @@ void eitp_table_close(eitp_table *table) {
    the directories of labels, and for hidden names. */
 static eitp_status eitp__table_find_label(eitp_table *table, eitp__row_config *config, int *is_skipped,
                                           eitp_error *error) {
-    const eitp__path_walk *walk = &table->walk;
+    const eitp__path_walk *walk = &table->paths.walk;
     const char *name = walk->path + strlen(walk->levels[0].path);
     name += strspn(name, "/");
     size_t size = strcspn(name, "/");
     const int is_folder = name[size] == '/';
     const char *base = strrchr(walk->path, '/') + 1, *dot = NULL;
-    *is_skipped = *name == '.' || *base == '.' || (!is_folder && table->has_folders[walk->next_path - 1]);
+    *is_skipped = *name == '.' || *base == '.' || (!is_folder && table->paths.has_folders[walk->next_path - 1]);
     if (*is_skipped)
         return EITP_OK;
     if (!is_folder && eitp__format_of_name(name, EITP_FORMAT_LINES) != EITP_FORMAT_LINES)
@@ -43895,11 +43804,11 @@ static eitp_status eitp__table_find_label(eitp_table *table, eitp__row_config *c
 /* The format of the current file, and its label if a directory gives one. */
 static eitp_status eitp__table_find_format(eitp_table *table, eitp__row_config *config, int *is_skipped,
                                            eitp_error *error) {
-    const char *path = table->walk.path;
+    const char *path = table->paths.walk.path;
     const size_t length = strlen(path);
     *is_skipped = 0;
-    config->format = table->config.format;
-    if (!table->walk.is_listed && (config->format == EITP_FORMAT_AUTO || config->format == EITP_FORMAT_FOLDERS))
+    config->format = table->paths.format;
+    if (!table->paths.walk.is_listed && (config->format == EITP_FORMAT_AUTO || config->format == EITP_FORMAT_FOLDERS))
         return eitp__table_find_label(table, config, is_skipped, error);
     if (config->format == EITP_FORMAT_FOLDERS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a file, and format is FOLDERS; give directories", path);
@@ -43918,17 +43827,18 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
         return status;
     if (is_skipped) {
         eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a directory of a label",
-                       table->walk.path);
+                       table->paths.walk.path);
         return EITP_OK;
     }
-    config.columns[EITP__COLUMN_TEXT] = table->config.text_column;
-    config.columns[EITP__COLUMN_PAIR] = table->config.pair_column;
-    config.columns[EITP__COLUMN_LABEL] = table->config.label_column;
-    config.skip_bad = table->config.skip_bad;
-    config.row_limit = table->config.row_limit;
-    status = eitp__row_reader_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
+    config.columns[EITP__COLUMN_TEXT] = table->paths.text_column;
+    config.columns[EITP__COLUMN_PAIR] = table->pair_column;
+    config.columns[EITP__COLUMN_LABEL] = table->label_column;
+    config.skip_bad = table->paths.skip_bad;
+    config.row_limit = table->row_limit;
+    status =
+        eitp__row_reader_open(&table->rows, &table->host, table->paths.walk.path, &table->paths.how, &config, error);
     if (status == EITP_OK && !table->rows.reader.end)
-        eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
+        eitp__log_line(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->paths.walk.path);
     return status;
 }
 
@@ -43953,10 +43863,10 @@ static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_e
         if (status != EITP_OK || !has_ended)
             return status;
         eitp__table_end(table);
-        status = eitp__path_walk_next(&table->walk, error);
-        *is_end = status == EITP_OK && !table->walk.path;
+        status = eitp__path_walk_next(&table->paths.walk, error);
+        *is_end = status == EITP_OK && !table->paths.walk.path;
         if (*is_end)
-            return eitp__report_skipped_rows(&table->host, table->paths[0], table->statistics.rows,
+            return eitp__report_skipped_rows(&table->host, table->paths.paths[0], table->statistics.rows,
                                              table->statistics.skipped_rows, error);
         if (status == EITP_OK)
             status = eitp__table_begin(table, error);
@@ -65353,21 +65263,27 @@ static void eitp__log_packed(const eitp_training *training, const eitp_token_fil
                    (double)info->text_bytes / (double)info->token_count, seconds, path);
 }
 
-static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
+EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *training, eitp_split split) {
     const eitp_data_recipe *data = &training->recipe.data;
+    eitp_text_files_config texts = EITP__ZERO;
+    texts.paths = training->parts[split].paths->texts;
+    texts.path_count = training->parts[split].paths->count;
+    texts.format = data->format;
+    texts.encoding = data->encoding;
+    texts.text_column = data->text_column;
+    texts.skip_bad = data->skip_bad;
+    texts.strict_utf8 = data->strict_utf8;
+    texts.input = data->input;
+    return texts;
+}
+
+static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     eitp_pack_config config = EITP__ZERO;
     eitp_token_file_info info;
     const double started = eitp__clock();
     eitp_status status = eitp__make_packed_directory(training, error);
-    config.paths = part->paths->texts;
-    config.path_count = part->paths->count;
-    config.strict_utf8 = data->strict_utf8;
-    config.format = data->format;
-    config.encoding = data->encoding;
-    config.text_column = data->text_column;
-    config.skip_bad = data->skip_bad;
-    config.input = data->input;
+    config.texts = eitp__part_texts(training, split);
     config.progress = eitp__tokens_progress;
     config.user = training;
     part->is_made = 1;
@@ -65468,19 +65384,10 @@ EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part
 /* Rows of a recipe's texts as labelled files, and their parts. */
 
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split) {
-    const eitp_data_recipe *data = &training->recipe.data;
-    const eitp_text_list *paths = training->parts[split].paths;
     eitp_table_config table = EITP__ZERO;
-    table.paths = paths->texts;
-    table.path_count = paths->count;
-    table.format = data->format;
-    table.encoding = data->encoding;
-    table.text_column = data->text_column;
-    table.pair_column = data->pair_column;
-    table.label_column = data->label_column;
-    table.skip_bad = data->skip_bad;
-    table.strict_utf8 = data->strict_utf8;
-    table.input = data->input;
+    table.texts = eitp__part_texts(training, split);
+    table.pair_column = training->recipe.data.pair_column;
+    table.label_column = training->recipe.data.label_column;
     return table;
 }
 
@@ -65532,10 +65439,10 @@ static eitp_status eitp__is_only_text(const eitp_training *training, int *is_tex
     const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
     eitp_status status = EITP_OK;
     *is_text = 0;
-    for (size_t i = 0; i < config.path_count && !status && !*is_text; i++) {
-        *is_text = !strcmp(config.paths[i], "-");
+    for (size_t i = 0; i < config.texts.path_count && !status && !*is_text; i++) {
+        *is_text = !strcmp(config.texts.paths[i], "-");
         if (!*is_text && !config.label_column)
-            status = eitp__is_plain_directory(&training->host, config.paths[i], is_text, error);
+            status = eitp__is_plain_directory(&training->host, config.texts.paths[i], is_text, error);
     }
     return status;
 }
@@ -65556,9 +65463,10 @@ EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp_
     *found = config.label_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
     if (status || is_text)
         return status;
-    for (size_t i = 0; i < config.path_count; i++) {
+    for (size_t i = 0; i < config.texts.path_count; i++) {
         eitp_path_info info = EITP__ZERO;
-        is_missing |= !eitp__path_info(&training->host, config.paths[i], &info, NULL) && info.kind == EITP_PATH_MISSING;
+        is_missing |=
+            !eitp__path_info(&training->host, config.texts.paths[i], &info, NULL) && info.kind == EITP_PATH_MISSING;
     }
     status = eitp_table_open(&training->host, &config, &table, error);
     if (!status) {
@@ -65622,7 +65530,7 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
     config.problem = samples->problem;
     config.labels = samples->labels;
     config.label_count = samples->label_count;
-    config.skip_bad = rows.skip_bad;
+    config.skip_bad = rows.texts.skip_bad;
     config.dedup = training->recipe.data.dedup;
     config.progress = eitp__samples_progress;
     config.user = &packing;

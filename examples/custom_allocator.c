@@ -52,21 +52,21 @@ typedef struct run {
 static int prepare(run *r, const eitp_host *host) {
     static const char *const path = __FILE__;
     eitp_context_config settings = eitp_context_config_default();
-    eitp_pack_config texts = eitp_pack_config_default();
+    eitp_pack_config pack = eitp_pack_config_default();
     eitp_trainer_config config = eitp_trainer_config_default();
     eitp_token_file_info info;
     eitp_token_range training, validation;
     eitp_transformer_config shape;
     settings.host = *host;
-    texts.paths = &path;
-    texts.path_count = 1;
+    pack.texts.paths = &path;
+    pack.texts.path_count = 1;
     if (eitp_transformer_config_named("tiny", &shape, &error))
         return 1;
     shape.vocabulary = 257; /* 256 bytes and the end-of-text token */
     r->text.block_size = 64;
     if (eitp_context_create(&settings, &r->context, &error) ||
         eitp_tokenizer_create_bytes(host, &r->tokenizer, &error) ||
-        eitp_pack(host, r->tokenizer, &texts, "custom_allocator.tok", &info, &error) ||
+        eitp_pack(host, r->tokenizer, &pack, "custom_allocator.tok", &info, &error) ||
         eitp_token_file_open(host, "custom_allocator.tok", 0, &r->tokens, &error) ||
         eitp_split_tokens(info.token_count, 0.1, r->text.block_size, &training, &validation, &error) ||
         eitp_model_create(r->context, &shape, &r->text.model, &error) ||

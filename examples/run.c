@@ -34,7 +34,7 @@ int main(int count, char **arguments) {
         return fprintf(stderr, "usage: run TEXT OUTPUT_DIR [STEPS [SAVE_SECONDS]]\n"), 2;
     config.directory = output, config.resume = EITP_RESUME_NEWEST, config.keep_best = "loss", config.eval_steps = 100;
     config.steps = count > 3 ? atol(arguments[3]) : 400, config.save_seconds = count > 4 ? atof(arguments[4]) : 2;
-    pack.paths = &text, pack.path_count = 1, settings.threads = 2, config.listener.user = stderr,
+    pack.texts.paths = &text, pack.texts.path_count = 1, settings.threads = 2, config.listener.user = stderr,
     config.listener.notify = print;
     data.block_size = 64, training.batch_size = 4, training.schedule.peak = 1e-3;
     if (eitp_transformer_config_named("tiny", &shape, &error) || eitp_run_create(&settings.host, &config, &run, &error))

@@ -62,8 +62,8 @@ static eitp_status pack_texts(run *r, const eitp_host *host, const char *const *
     eitp_pack_config config = eitp_pack_config_default();
     eitp_token_file_info info;
     eitp_status status;
-    config.paths = paths;
-    config.path_count = path_count;
+    config.texts.paths = paths;
+    config.texts.path_count = path_count;
     snprintf(r->token_path, sizeof r->token_path, "%s/text.tok", r->output);
     status = eitp_pack(host, r->tokenizer, &config, r->token_path, &info, &error);
     if (status)

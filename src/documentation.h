@@ -39,8 +39,8 @@
  *     eitp_task task = {0};
  *     eitp_step_report step = {0};
  *     eitp_error error;
- *     pack.paths = &path;
- *     pack.path_count = 1;
+ *     pack.texts.paths = &path;
+ *     pack.texts.path_count = 1;
  *     language.block_size = 64;      // tokens in a sequence
  *     training.batch_size = 4;       // sequences in a micro-batch; a step has grad_accum (4) micro-batches
  *     training.schedule.peak = 1e-3; // learning rate

@@ -48,22 +48,25 @@ typedef enum eitp_text_format {
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/* Start from eitp_text_files_config_default(); only `paths` and `path_count` must be set. */
+/* Where texts are and how they are read: for eitp_text_files, and as `texts` in eitp_pack_config and eitp_table_config.
+   Start from eitp_text_files_config_default(); only `paths` and `path_count` must be set. */
 typedef struct eitp_text_files_config {
-    const char *const *paths; /* "-" is `input` */
+    const char *const *paths; /* files and directories; "-" is `input` */
     size_t path_count;
-    size_t piece_size; /* largest number of bytes read at a time; 0: the default */
     /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio or
-       .iob, else TEXT. Not FOLDERS. Words of a text are joined by spaces. */
+       .iob, else TEXT; eitp_table has defaults of its own. Only eitp_table reads FOLDERS. */
     eitp_text_format format;
     const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
     const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
-    int skip_bad;            /* nonzero: bad rows of tables are skipped; 0: the first is an error */
+    int skip_bad;            /* nonzero: bad rows of tables are skipped, counted and logged; 0: the first is an error */
     int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
-    eitp_text_source input;  /* what "-" reads, up to the end of its first document; `read` NULL: nothing */
+    size_t read_size;        /* bytes read at a time; 0: the default. Results do not depend on it. */
+    eitp_text_source input;  /* what "-" reads, up to the end of its first document, such as standard input; `read`
+                                NULL: nothing */
 } eitp_text_files_config;
 
-/* No paths; pieces of 65536 bytes, EITP_FORMAT_AUTO, UTF-8, the first bad row is an error. */
+/* No paths; EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the first bad row is an error, 65536 bytes at a
+   time. */
 EITP_API eitp_text_files_config eitp_text_files_config_default(void);
 
 /* The numbers, choices and texts of eitp_text_files_config, with their defaults and bounds. Stores their number in
@@ -98,30 +101,17 @@ typedef struct eitp_pack_progress {
     uint64_t tokens;           /* encoded so far */
 } eitp_pack_progress;
 
-/* Start from eitp_pack_config_default(); only `paths` and `path_count` must be set. */
+/* Start from eitp_pack_config_default(); only texts.paths and texts.path_count must be set. */
 typedef struct eitp_pack_config {
-    const char *const *paths; /* text files, tables and directories, see eitp_text_files */
-    size_t path_count;
-    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
-    size_t read_size;        /* bytes read at a time; 0: the default. The tokens do not depend on it. */
-    eitp_text_format format; /* this and the next four: see eitp_text_files_config */
-    const char *encoding;
-    const char *text_column;
-    int skip_bad;
-    eitp_text_source input;
+    eitp_text_files_config texts;
     /* Called after each read, by the thread that called eitp_pack; may be NULL. Any result but 0 stops packing with
        EITP_ERROR_INTERRUPTED. */
     int (*progress)(void *user, const eitp_pack_progress *progress);
     void *user;
 } eitp_pack_config;
 
-/* No paths; 65536 bytes at a time, EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the first bad row is an
-   error. */
+/* The defaults of eitp_text_files_config, and no progress. */
 EITP_API eitp_pack_config eitp_pack_config_default(void);
-
-/* The numbers, choices and texts of eitp_pack_config, with their defaults and bounds. Stores their number in *count,
-   unless `count` is NULL. */
-EITP_API const eitp_setting *eitp_pack_settings(size_t *count);
 
 /*
  * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if
@@ -137,7 +127,7 @@ EITP_API const eitp_setting *eitp_pack_settings(size_t *count);
  * with file and position.
  * Text that reads "<|endoftext|>" becomes that token, see eitp_tokenizer.
  *
- * A path that does not exist, a token file among `paths`, a table without the column, and texts that are all empty are
+ * A path that does not exist, a token file among them, a table without the column, and texts that are all empty are
  * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
  * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
  * eitp_token_file_info.

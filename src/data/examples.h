@@ -32,38 +32,29 @@ typedef struct eitp_example_source {
  */
 typedef struct eitp_table eitp_table;
 
-/* Start from eitp_table_config_default(); only `paths` and `path_count` must be set. */
+/* Start from eitp_table_config_default(); only texts.paths and texts.path_count must be set. */
 typedef struct eitp_table_config {
     /*
-     * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
-     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), CONLL (.conll, .bio, .iob), and LINES of any other. "-" is `input`.
+     * The files and directories. With EITP_FORMAT_AUTO, the format of a directory is FOLDERS; of a file it is CSV
+     * (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), CONLL (.conll, .bio, .iob), and LINES for any other.
      * A directory with a format other than FOLDERS stands for the files in it and below it.
      */
-    const char *const *paths;
-    size_t path_count;
-    eitp_text_format format;
-    const char *encoding; /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    eitp_text_files_config texts;
     /*
-     * Columns: names in the header of CSV and TSV, or of members in JSON Lines; or, without a header, numbers from "1",
-     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it. Those of CONLL are
-     * numbers; NULL: 1, none, and the last one if there are two or more.
+     * Columns, like texts.text_column: names in the header of CSV and TSV, or of members in JSON Lines; or, without a
+     * header, numbers from "1", if all columns that are given are numbers. NULL: none, and "label" if a file has it;
+     * "text" for the text. Those of CONLL are numbers; NULL: none, and the last one if there are two or more; 1 for the
+     * text.
      */
-    const char *text_column, *pair_column, *label_column;
-    int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */
-    int strict_utf8;  /* nonzero: bytes that are invalid in the encoding are an error; 0: they become U+FFFD, as in
-                        eitp_pack */
+    const char *pair_column, *label_column;
     size_t row_limit; /* largest row in bytes; 0: the default. A larger one is bad. */
-    size_t read_size; /* bytes read at a time; 0: the default. The rows do not depend on it. */
-    eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read` NULL:
-                               nothing */
 } eitp_table_config;
 
-/* No paths; EITP_FORMAT_AUTO, UTF-8, the usual columns, rows of up to 16 MiB, 65536 bytes at a time, the first bad row
-   is an error. */
+/* The defaults of eitp_text_files_config, the usual columns, and rows of up to 16 MiB. */
 EITP_API eitp_table_config eitp_table_config_default(void);
 
-/* The numbers, choices and texts of eitp_table_config, with their defaults and bounds. Stores their number in *count,
-   unless `count` is NULL. */
+/* The columns and the limit of eitp_table_config, with their defaults and bounds; those of `texts` are
+   eitp_text_files_settings. Stores their number in *count, unless `count` is NULL. */
 EITP_API const eitp_setting *eitp_table_settings(size_t *count);
 
 /* What has been read. */

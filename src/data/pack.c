@@ -3,24 +3,12 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "data/data_settings.h"
 #include "data/text_files.h"
 #include "data/token_writer.h"
 
-static const eitp_setting eitp__pack_settings[] = {
-    EITP__READ_SIZE_SETTING(eitp_pack_config, read_size, "read_size"),
-    EITP__READING_SETTINGS(eitp_pack_config, "auto text lines csv tsv jsonl conll"),
-};
-
-const eitp_setting *eitp_pack_settings(size_t *count) {
-    if (count)
-        *count = EITP__COUNT(eitp__pack_settings);
-    return eitp__pack_settings;
-}
-
 eitp_pack_config eitp_pack_config_default(void) {
     eitp_pack_config config = EITP__ZERO;
-    eitp__settings_reset(eitp__pack_settings, EITP__COUNT(eitp__pack_settings), &config);
+    config.texts = eitp_text_files_config_default();
     return config;
 }
 
@@ -86,26 +74,11 @@ static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_to
                        "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
 }
 
-static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_text_files_config texts = eitp_text_files_config_default();
-    texts.paths = config->paths;
-    texts.path_count = config->path_count;
-    texts.piece_size = config->read_size;
-    texts.format = config->format;
-    texts.encoding = config->encoding;
-    texts.text_column = config->text_column;
-    texts.skip_bad = config->skip_bad;
-    texts.strict_utf8 = config->strict_utf8;
-    texts.input = config->input;
-    return eitp_text_files_open(packer->host, &texts, &packer->texts, error);
-}
-
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
                                     eitp_error *error) {
     eitp_status status = eitp__partial_file_check(packer->host, output_path, "token file", error);
     if (status == EITP_OK)
-        status = eitp__pack_open_texts(packer, error);
+        status = eitp_text_files_open(packer->host, &packer->config->texts, &packer->texts, error);
     if (status == EITP_OK)
         status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
     if (status == EITP_OK)
@@ -136,7 +109,7 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     info->invalid_bytes = counts.invalid_bytes;
     if (!info->token_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
-                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
+                          config->texts.paths[0], config->texts.path_count > 1 ? " and the other paths" : "");
     if (info->end_of_text < 0 && info->document_count > 1)
         eitp__log_line(packer->host, EITP_LOG_WARNING,
                        "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "

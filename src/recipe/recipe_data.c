@@ -113,21 +113,27 @@ static void eitp__log_packed(const eitp_training *training, const eitp_token_fil
                    (double)info->text_bytes / (double)info->token_count, seconds, path);
 }
 
-static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
+EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *training, eitp_split split) {
     const eitp_data_recipe *data = &training->recipe.data;
+    eitp_text_files_config texts = EITP__ZERO;
+    texts.paths = training->parts[split].paths->texts;
+    texts.path_count = training->parts[split].paths->count;
+    texts.format = data->format;
+    texts.encoding = data->encoding;
+    texts.text_column = data->text_column;
+    texts.skip_bad = data->skip_bad;
+    texts.strict_utf8 = data->strict_utf8;
+    texts.input = data->input;
+    return texts;
+}
+
+static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     eitp_pack_config config = EITP__ZERO;
     eitp_token_file_info info;
     const double started = eitp__clock();
     eitp_status status = eitp__make_packed_directory(training, error);
-    config.paths = part->paths->texts;
-    config.path_count = part->paths->count;
-    config.strict_utf8 = data->strict_utf8;
-    config.format = data->format;
-    config.encoding = data->encoding;
-    config.text_column = data->text_column;
-    config.skip_bad = data->skip_bad;
-    config.input = data->input;
+    config.texts = eitp__part_texts(training, split);
     config.progress = eitp__tokens_progress;
     config.user = training;
     part->is_made = 1;

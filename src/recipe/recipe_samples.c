@@ -4,19 +4,10 @@
 #include "recipe/training.h"
 
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split) {
-    const eitp_data_recipe *data = &training->recipe.data;
-    const eitp_text_list *paths = training->parts[split].paths;
     eitp_table_config table = EITP__ZERO;
-    table.paths = paths->texts;
-    table.path_count = paths->count;
-    table.format = data->format;
-    table.encoding = data->encoding;
-    table.text_column = data->text_column;
-    table.pair_column = data->pair_column;
-    table.label_column = data->label_column;
-    table.skip_bad = data->skip_bad;
-    table.strict_utf8 = data->strict_utf8;
-    table.input = data->input;
+    table.texts = eitp__part_texts(training, split);
+    table.pair_column = training->recipe.data.pair_column;
+    table.label_column = training->recipe.data.label_column;
     return table;
 }
 
@@ -68,10 +59,10 @@ static eitp_status eitp__is_only_text(const eitp_training *training, int *is_tex
     const eitp_table_config config = eitp__part_table(training, EITP_TRAINING);
     eitp_status status = EITP_OK;
     *is_text = 0;
-    for (size_t i = 0; i < config.path_count && !status && !*is_text; i++) {
-        *is_text = !strcmp(config.paths[i], "-");
+    for (size_t i = 0; i < config.texts.path_count && !status && !*is_text; i++) {
+        *is_text = !strcmp(config.texts.paths[i], "-");
         if (!*is_text && !config.label_column)
-            status = eitp__is_plain_directory(&training->host, config.paths[i], is_text, error);
+            status = eitp__is_plain_directory(&training->host, config.texts.paths[i], is_text, error);
     }
     return status;
 }
@@ -92,9 +83,10 @@ EITP__PRIVATE eitp_status eitp__find_labels(const eitp_training *training, eitp_
     *found = config.label_column ? EITP__LABELS_OF_TEXTS : EITP__LABELS_NONE;
     if (status || is_text)
         return status;
-    for (size_t i = 0; i < config.path_count; i++) {
+    for (size_t i = 0; i < config.texts.path_count; i++) {
         eitp_path_info info = EITP__ZERO;
-        is_missing |= !eitp__path_info(&training->host, config.paths[i], &info, NULL) && info.kind == EITP_PATH_MISSING;
+        is_missing |=
+            !eitp__path_info(&training->host, config.texts.paths[i], &info, NULL) && info.kind == EITP_PATH_MISSING;
     }
     status = eitp_table_open(&training->host, &config, &table, error);
     if (!status) {
@@ -158,7 +150,7 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
     config.problem = samples->problem;
     config.labels = samples->labels;
     config.label_count = samples->label_count;
-    config.skip_bad = rows.skip_bad;
+    config.skip_bad = rows.texts.skip_bad;
     config.dedup = training->recipe.data.dedup;
     config.progress = eitp__samples_progress;
     config.user = &packing;

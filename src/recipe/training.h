@@ -201,7 +201,8 @@ EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training);
 /* The tokens of a window of text, by the recipe and the model's positions. */
 EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error);
 
-/* How the recipe's texts are read as rows. */
+/* How the recipe's texts are read, and how as rows. */
+EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *training, eitp_split split);
 EITP__PRIVATE eitp_table_config eitp__part_table(const eitp_training *training, eitp_split split);
 
 /* True if texts are rows: of a table, or lines. */

@@ -59,7 +59,7 @@ static void check_decoded(const char *encoding, const char *bytes, size_t size, 
     text_read r = EITP__ZERO;
     CHECK(put_bytes("a", bytes, size));
     r.config.encoding = encoding;
-    for (r.config.piece_size = 0; r.config.piece_size < 9; r.config.piece_size++) {
+    for (r.config.read_size = 0; r.config.read_size < 9; r.config.read_size++) {
         const eitp_status status = read_text(&r, "a");
         CHECK_THAT(status == EITP_OK, "%s: %s", encoding, r.error.message);
         CHECK_THAT(!strcmp(r.text, expected), "%s: %s", encoding, r.text);
@@ -111,7 +111,7 @@ static void test_invalid_in_encodings(void) {
     CHECK(read_text(&r, "a") == EITP_OK && strstr(r.log, "replaced 1 bytes of invalid GBK") &&
           strstr(r.log, "byte 4 (0xFF)"));
     r.config.strict_utf8 = 1;
-    for (r.config.piece_size = 1; r.config.piece_size < 9; r.config.piece_size++)
+    for (r.config.read_size = 1; r.config.read_size < 9; r.config.read_size++)
         CHECK(read_text(&r, "a") == EITP_ERROR_FORMAT && has(&r.error, "invalid GBK at byte 4 (0xFF)"));
     r.config.encoding = NULL;
     CHECK(PUT("a", "\xEF\xBB\xBF"
@@ -140,8 +140,8 @@ static void check_refused(const char *name, const char *what, const char *comman
     int is_end;
     CHECK(read_text(&r, name) == EITP_ERROR_FORMAT && has(&r.error, path) && has(&r.error, what) &&
           has(&r.error, command));
-    pack.paths = config.paths = &path;
-    pack.path_count = config.path_count = 1;
+    pack.texts.paths = config.texts.paths = &path;
+    pack.texts.path_count = config.texts.path_count = 1;
     REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &r.error), r.error);
     CHECK(eitp_pack(&host, tokenizer, &pack, scratch_path(scratch, "out"), NULL, &r.error) == EITP_ERROR_FORMAT);
     CHECK(has(&r.error, what) && has(&r.error, command));

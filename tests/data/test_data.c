@@ -85,8 +85,8 @@ static eitp_status pack_with(const eitp_host *host, const eitp_tokenizer *tokeni
     const char *paths[1];
     snprintf(path, sizeof path, "%s", at(input));
     paths[0] = path;
-    config.paths = paths;
-    config.path_count = 1;
+    config.texts.paths = paths;
+    config.texts.path_count = 1;
     return eitp_pack(host, tokenizer, &config, at(output), info, error);
 }
 
@@ -540,7 +540,7 @@ static void test_pack_does_not_depend_on_read_size(void) {
     REQUIRE_OK(pack_one(&host, "a", "expected", config, NULL, &error), error);
     REQUIRE(get_file("expected", &expected));
     for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
-        config.read_size = sizes[i];
+        config.texts.read_size = sizes[i];
         REQUIRE_OK(pack_one(&host, "a", "packed", config, NULL, &error), error);
         REQUIRE(get_file("packed", &packed));
         CHECK_THAT(packed.size == expected.size && !memcmp(packed.data, expected.data, packed.size), "read_size %d",
@@ -564,8 +564,8 @@ static void test_pack_replaces_or_refuses_invalid_bytes(void) {
     CHECK(!strcmp(unpack("out", text, sizeof text), "0123456789\xEF\xBF\xBD \xEF\xBF\xBD.<|endoftext|>"));
     CHECK(info.invalid_bytes == 3 && info.text_bytes == 15 && m.warnings == 1);
     CHECK(strstr(m.log, "bad.txt: replaced 3 bytes") && strstr(m.log, "byte 10 (0xE2)"));
-    config.strict_utf8 = 1;
-    for (config.read_size = 8; config.read_size < 20; config.read_size++) {
+    config.texts.strict_utf8 = 1;
+    for (config.texts.read_size = 8; config.texts.read_size < 20; config.texts.read_size++) {
         CHECK(pack_one(&host, "bad.txt", "strict", config, &info, &error) == EITP_ERROR_FORMAT);
         CHECK(has(&error, "bad.txt") && has(&error, "byte 10 (0xE2)"));
     }
@@ -655,7 +655,7 @@ static void test_pack_reports_progress_and_stops(void) {
     CHECK(put_directory("d") && put_text("d/a", "0123456789") && put_text("d/b", "01234567890123456789"));
     config.progress = see_progress;
     config.user = &seen;
-    config.read_size = 8;
+    config.texts.read_size = 8;
     REQUIRE_OK(pack_one(&host, "d", "out", config, NULL, &error), error);
     CHECK(seen.calls == 5 && seen.bytes == 30 && seen.total == 30 && seen.documents == 2 && !seen.backwards);
     memset(&seen, 0, sizeof seen);
@@ -703,7 +703,10 @@ static void test_text_files_are_a_source(void) {
     eitp_text_files_config config = eitp_text_files_config_default();
     config.paths = &path;
     config.path_count = 1;
-    config.piece_size = 8;
+    config.read_size = 8;
+    config.format = EITP_FORMAT_FOLDERS;
+    CHECK(eitp_text_files_open(&host, &config, &files, &error) == EITP_ERROR_ARGUMENT && has(&error, "eitp_table"));
+    config.format = EITP_FORMAT_AUTO;
     REQUIRE_OK(eitp_text_files_open(&host, &config, &files, &error), error);
     CHECK(eitp_text_files_bytes(files) == 11);
     eitp_text_source source = eitp_text_files_source(files);

@@ -78,8 +78,8 @@ static eitp_status read_table(table_read *r, const char *name) {
     eitp_table *table = NULL;
     const char *path = at(name);
     r->rows[0] = 0;
-    r->config.paths = &path;
-    r->config.path_count = 1;
+    r->config.texts.paths = &path;
+    r->config.texts.path_count = 1;
     if (!r->host.allocator.allocate)
         r->host = eitp_host_default();
     memset(&r->log, 0, sizeof r->log);
@@ -102,12 +102,13 @@ static eitp_status read_table(table_read *r, const char *name) {
 /* Checks the rows of a file with this content, read in pieces of every small size. */
 static void check_rows(table_read *r, const char *name, const char *content, const char *rows) {
     CHECK(put(name, content));
-    for (r->config.read_size = 0; r->config.read_size < 9; r->config.read_size++) {
+    for (r->config.texts.read_size = 0; r->config.texts.read_size < 9; r->config.texts.read_size++) {
         const eitp_status status = read_table(r, name);
         CHECK_THAT(status == EITP_OK, "%s", r->error.message);
-        CHECK_THAT(status != EITP_OK || !strcmp(r->rows, rows), "read_size %d: %s", (int)r->config.read_size, r->rows);
+        CHECK_THAT(status != EITP_OK || !strcmp(r->rows, rows), "read_size %d: %s", (int)r->config.texts.read_size,
+                   r->rows);
     }
-    r->config.read_size = 0;
+    r->config.texts.read_size = 0;
     CHECK(r->statistics.bytes == strlen(content) && r->statistics.bytes_total == strlen(content));
 }
 
@@ -115,7 +116,7 @@ static void check_rows(table_read *r, const char *name, const char *content, con
 static void check_refused(table_read *r, const char *name, const char *content, eitp_status expected,
                           const char *what) {
     CHECK(put(name, content));
-    for (r->config.read_size = 0; r->config.read_size < 3; r->config.read_size++) {
+    for (r->config.texts.read_size = 0; r->config.texts.read_size < 3; r->config.texts.read_size++) {
         const eitp_status status = read_table(r, name);
         const size_t length = strlen(at(name));
         CHECK_THAT(status == expected, "%d: %s", (int)status, r->error.message);
@@ -123,7 +124,7 @@ static void check_refused(table_read *r, const char *name, const char *content, 
                                     !strncmp(r->error.message + length, ": ", 2) &&
                                     !strncmp(r->error.message + length + 2, what, strlen(what))));
     }
-    r->config.read_size = 0;
+    r->config.texts.read_size = 0;
 }
 
 static void test_csv(void) {
@@ -160,13 +161,13 @@ static void test_lines_and_folders(void) {
     CHECK_THAT(!strcmp(r.rows, "f=neg@1:1\nc=pos@1:1\na\nb\n=pos@1:1\nd=pos@1:1\n"), "%s", r.rows);
     CHECK(put_directory("tables") && put("tables/a.csv", "text\nx\n"));
     CHECK(read_table(&r, "tables") == EITP_ERROR_ARGUMENT && has(&r.error, "a.csv: a table in a directory of labels"));
-    r.config.format = EITP_FORMAT_CSV;
+    r.config.texts.format = EITP_FORMAT_CSV;
     CHECK(read_table(&r, "tables") == EITP_OK && !strcmp(r.rows, "x@2:1\n"));
-    r.config.format = EITP_FORMAT_FOLDERS;
+    r.config.texts.format = EITP_FORMAT_FOLDERS;
     CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "a.txt: a file, and format is FOLDERS"));
-    r.config.format = (eitp_text_format)8;
-    CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "unknown format 8"));
-    r.config.format = EITP_FORMAT_AUTO;
+    r.config.texts.format = (eitp_text_format)8;
+    CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "unknown format of texts 8"));
+    r.config.texts.format = EITP_FORMAT_AUTO;
     CHECK(read_table(&r, "missing") == EITP_ERROR_ARGUMENT && has(&r.error, "missing: no such file or directory"));
     scratch_remove(scratch);
 }
@@ -174,7 +175,7 @@ static void test_lines_and_folders(void) {
 static void test_bad_rows_are_skipped(void) {
     table_read r = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
-    r.config.skip_bad = 1;
+    r.config.texts.skip_bad = 1;
     check_rows(&r, "a.csv", "text,n\na,1\nb\nc,\"d\"e\nf,2,3\ng,4\n\"h", "a@2:1\ng@6:1\n");
     CHECK(r.statistics.rows == 2 && r.statistics.skipped_rows == 4 && r.log.warnings == 5);
     CHECK(strstr(r.log.last, "skipped 4 bad rows of 6"));
@@ -198,13 +199,13 @@ static void test_encodings_of_tables(void) {
     REQUIRE(scratch_make(scratch));
     CHECK(put("a.csv", "text,label\n\xC4\xE3\xBA\xC3,\xBA\xC3\n"));
     CHECK(read_table(&r, "a.csv") == EITP_ERROR_FORMAT && has(&r.error, "iconv -f GB18030 -t UTF-8 '"));
-    r.config.encoding = "GB18030";
+    r.config.texts.encoding = "GB18030";
     CHECK(read_table(&r, "a.csv") == EITP_OK);
     CHECK_THAT(!strcmp(r.rows, "\xE4\xBD\xA0\xE5\xA5\xBD=\xE5\xA5\xBD@2:1\n"), "%s", r.rows);
-    r.config.encoding = NULL;
+    r.config.texts.encoding = NULL;
     check_rows(&r, "b.csv", "text\na\xFF\n", "a\xEF\xBF\xBD@2:1\n");
     CHECK(r.statistics.invalid_bytes == 1 && r.log.warnings == 1);
-    r.config.strict_utf8 = r.config.skip_bad = 1;
+    r.config.texts.strict_utf8 = r.config.texts.skip_bad = 1;
     check_refused(&r, "b.csv", "text\na\xFF\n", EITP_ERROR_FORMAT, "invalid UTF-8 at byte 6 (0xFF)");
     scratch_remove(scratch);
 }
@@ -240,12 +241,12 @@ static void test_input(void) {
         text[sizeof text - 3] = ',';
         p.text = text;
         p.size = size;
-        config.paths = &path;
-        config.path_count = 1;
+        config.texts.paths = &path;
+        config.texts.path_count = 1;
         CHECK(eitp_table_open(&host, &config, &table, &error) == EITP_ERROR_ARGUMENT && has(&error, "set input"));
-        config.input.user = &p;
-        config.input.read = read_piece;
-        config.format = EITP_FORMAT_CSV;
+        config.texts.input.user = &p;
+        config.texts.input.read = read_piece;
+        config.texts.format = EITP_FORMAT_CSV;
         REQUIRE_OK(eitp_table_open(&host, &config, &table, &error), error);
         const eitp_example_source source = eitp_table_source(table);
         REQUIRE_OK(source.read(source.user, &example, &is_end, &error), error);
@@ -272,7 +273,7 @@ static void test_memory_is_bounded(void) {
         CHECK(put("a.csv", text));
         faults_begin(&f[k]);
         r->host = f[k].host;
-        r->config.skip_bad = 1;
+        r->config.texts.skip_bad = 1;
         r->config.row_limit = 64;
         r->is_silent = 1;
         CHECK_THAT(read_table(r, "a.csv") == EITP_OK && r->statistics.skipped_rows > 100, "%s", r->error.message);
@@ -310,8 +311,8 @@ static int read_with_fault(const char *name, long n, int in_memory) {
     faults_begin(&f);
     *(in_memory ? &f.fail_allocation : &f.fail_file_call) = n;
     r.host = f.host;
-    r.config.text_column = "text";
-    r.config.encoding = "UTF-8";
+    r.config.texts.text_column = "text";
+    r.config.texts.encoding = "UTF-8";
     const eitp_status status = read_table(&r, name);
     CHECK_THAT(status == EITP_OK || status == (in_memory ? EITP_ERROR_MEMORY : EITP_ERROR_IO), "%s", r.error.message);
     CHECK(status == EITP_OK || (r.error.status == status && strlen(r.error.message) > 10));
@@ -371,19 +372,19 @@ static void test_csv_errors(void) {
 static void test_columns(void) {
     table_read r = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
-    r.config.text_column = "first", r.config.pair_column = "second", r.config.label_column = "class";
+    r.config.texts.text_column = "first", r.config.pair_column = "second", r.config.label_column = "class";
     check_rows(&r, "a.csv", "class,second,first\nx,b,a\n,,\n", "a+b=x@2:5\n+@3:3\n");
     check_rows(&r, "a.jsonl", "{\"first\":\"a\",\"second\":\"b\",\"class\":1}\n{\"first\":\"c\",\"second\":null}\n",
                "a+b=1@1:10\nc@2:10\n");
-    r.config.text_column = "2", r.config.pair_column = NULL, r.config.label_column = "1";
+    r.config.texts.text_column = "2", r.config.pair_column = NULL, r.config.label_column = "1";
     check_rows(&r, "a.csv", "x,a\ny,b\n", "a=x@1:3\nb=y@2:3\n");
     r.config.label_column = NULL;
     check_rows(&r, "a.csv", "label,a\ny,b\n", "a@1:7\nb@2:3\n");
     r.config.label_column = "class";
     check_rows(&r, "a.csv", "class,2\ny,b\n", "b=y@2:3\n");
-    r.config.text_column = "3", r.config.label_column = NULL;
+    r.config.texts.text_column = "3", r.config.label_column = NULL;
     check_refused(&r, "a.csv", "x,a\n", EITP_ERROR_ARGUMENT, "line 1: no column '3' (columns: x, a)");
-    r.config.text_column = "text", r.config.label_column = "class";
+    r.config.texts.text_column = "text", r.config.label_column = "class";
     check_refused(&r, "a.jsonl", "{\"text\":\"a\"}\n", EITP_ERROR_ARGUMENT, "no row has a member named 'class'");
     scratch_remove(scratch);
 }

@@ -55,8 +55,8 @@ static eitp_status read_rows(eitp_table_config config, const char *name, char *r
     eitp_example example = EITP__ZERO;
     int is_end = 0;
     rows[0] = 0;
-    config.paths = &path;
-    config.path_count = 1;
+    config.texts.paths = &path;
+    config.texts.path_count = 1;
     eitp_status status = eitp_table_open(&host, &config, &table, error);
     const eitp_example_source source = eitp_table_source(table);
     while (status == EITP_OK && !is_end) {
@@ -83,12 +83,12 @@ static void check_reading(const reading *r) {
     eitp_table_config config = eitp_table_config_default();
     eitp_table_statistics statistics;
     eitp_error error = EITP__ZERO;
-    config.text_column = r->text_column;
+    config.texts.text_column = r->text_column;
     config.label_column = r->label_column;
-    config.skip_bad = r->skip_bad;
+    config.texts.skip_bad = r->skip_bad;
     config.row_limit = 60;
     CHECK(put(r->name, r->content));
-    for (config.read_size = 1; config.read_size < 9; config.read_size++) {
+    for (config.texts.read_size = 1; config.texts.read_size < 9; config.texts.read_size++) {
         const eitp_status status = read_rows(config, r->name, rows, sizeof rows, &statistics, &error);
         CHECK_THAT(status == r->status, "%s: %s", r->content, error.message);
         CHECK_THAT(r->status ? has(&error, r->expected) : !strcmp(rows, r->expected), "%s", rows);
@@ -172,9 +172,9 @@ static eitp_status pack(const eitp_host *host, const eitp_tokenizer *tokenizer, 
     eitp_table_config table_config = eitp_table_config_default();
     eitp_example_source source;
     eitp_table *table;
-    table_config.paths = &path;
-    table_config.path_count = 1;
-    table_config.skip_bad = config->skip_bad;
+    table_config.texts.paths = &path;
+    table_config.texts.path_count = 1;
+    table_config.texts.skip_bad = config->skip_bad;
     eitp_status status = eitp_table_open(host, &table_config, &table, error);
     if (status != EITP_OK)
         return status;

@@ -85,20 +85,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     file.data = data + 1;
     file.size = size - 1;
     const eitp_host host = one_file_host(&file);
-    config.paths = &path;
-    config.path_count = 1;
+    config.texts.paths = &path;
+    config.texts.path_count = 1;
     /* Lines have no columns, so that with a pair they stand for CoNLL. */
     const int is_conll = (data[0] & 7) == 7;
-    config.format = is_conll ? EITP_FORMAT_CONLL : formats[data[0] & 3];
+    config.texts.format = is_conll ? EITP_FORMAT_CONLL : formats[data[0] & 3];
     config.pair_column = !is_conll && data[0] & 4 ? "pair" : NULL;
-    config.skip_bad = data[0] >> 3 & 1;
+    config.texts.skip_bad = data[0] >> 3 & 1;
     config.row_limit = data[0] & 16 ? 64 : 0;
-    config.encoding = encodings[data[0] >> 5 & 3];
-    config.strict_utf8 = data[0] >> 7;
+    config.texts.encoding = encodings[data[0] >> 5 & 3];
+    config.texts.strict_utf8 = data[0] >> 7;
     read_table(&host, &config, &whole);
-    config.read_size = 1 + size % 7;
+    config.texts.read_size = 1 + size % 7;
     read_table(&host, &config, &pieces);
-    if (config.strict_utf8) /* ends where the piece has an invalid byte */
+    if (config.texts.strict_utf8) /* ends where the piece has an invalid byte */
         return 0;
     require(whole.status == pieces.status && whole.hash == pieces.hash, "pieces change what is read");
     require(!strcmp(whole.message, pieces.message), "pieces change the message");

@@ -738,8 +738,8 @@ static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const
     eitp_pack_config pack = eitp_pack_config_default();
     eitp_status status;
     memset(r, 0, sizeof *r);
-    pack.paths = &path;
-    pack.path_count = 1;
+    pack.texts.paths = &path;
+    pack.texts.path_count = 1;
     config.batch_size = 2;
     config.grad_accum = 2;
     config.micro_batches_per_pass = w->micro_batches_per_pass;

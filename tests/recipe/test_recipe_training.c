@@ -216,8 +216,8 @@ static void pack_tokens(fixture *f, size_t count) {
     eitp_pack_config pack = eitp_pack_config_default();
     eitp_token_file_info info;
     eitp_tokenizer *bytes = NULL;
-    pack.paths = paths;
-    pack.path_count = count;
+    pack.texts.paths = paths;
+    pack.texts.path_count = count;
     CHECK(!eitp_tokenizer_create_bytes(&host, &bytes, &error_));
     CHECK(!eitp_pack(&host, bytes, &pack, scratch_path(f->directory, "packed.tokens"), &info, &error_));
     eitp_tokenizer_destroy(bytes);

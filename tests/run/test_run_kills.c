@@ -164,8 +164,8 @@ static int begin_place(place *p) {
     set_memory(p, 0);
     snprintf(text, sizeof text, "%s/text.txt", p->directory);
     snprintf(tokens, sizeof tokens, "%s/text.tokens", p->directory);
-    pack.paths = &path;
-    pack.path_count = 1;
+    pack.texts.paths = &path;
+    pack.texts.path_count = 1;
     status = eitp_tokenizer_create_bytes(&host, &tokenizer, &error);
     if (!status)
         status = eitp_pack(&host, tokenizer, &pack, tokens, NULL, &error);

@@ -153,8 +153,8 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     context.offload = v->offload;
     context.offload_path = offload;
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
-    pack.paths = &path;
-    pack.path_count = 1;
+    pack.texts.paths = &path;
+    pack.texts.path_count = 1;
     r->config = eitp_trainer_config_default();
     r->config.batch_size = v->batch_size;
     r->config.grad_accum = v->grad_accum;

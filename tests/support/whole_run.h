@@ -674,8 +674,8 @@ static WHOLE_UNUSED int whole_begin_disk(disk *d) {
     disk_install(d, "/proc/meminfo", whole_plenty_, sizeof whole_plenty_ - 1);
     disk_install(d, "/proc/self/status", whole_status_, sizeof whole_status_ - 1);
     disk_install(d, path, whole_text_, sizeof whole_text_ - 1);
-    pack.paths = &path;
-    pack.path_count = 1;
+    pack.texts.paths = &path;
+    pack.texts.path_count = 1;
     status = eitp_tokenizer_create_bytes(&host, &tokenizer, &error);
     if (!status)
         status = eitp_pack(&host, tokenizer, &pack, "/disk/text.tokens", NULL, &error);

@@ -592,10 +592,10 @@ static void texts_with_null(void) {
     CHECK(names_null(eitp_encoder_add(NULL, "x", 1, &error_), "encoder"));
     CHECK(names_null(eitp_encoder_finish(NULL, &error_), "encoder"));
     CHECK(names_null(eitp_pack(&host, NULL, &pack, "x", NULL, &error_), "tokenizer"));
-    pack.path_count = 1;
+    pack.texts.path_count = 1;
     CHECK(names_null(eitp_pack(&host, tokenizer, &pack, "x", NULL, &error_), "paths"));
-    texts.path_count = table.path_count = 1;
-    texts.paths = table.paths = &none;
+    texts.path_count = table.texts.path_count = 1;
+    texts.paths = table.texts.paths = &none;
     CHECK(names_null(eitp_text_files_open(NULL, &texts, &files, &error_), "host"));
     CHECK(names_null(eitp_text_files_open(&host, NULL, &files, &error_), "config"));
     CHECK(names_null(eitp_text_files_open(&host, &texts, &files, &error_), "paths"));

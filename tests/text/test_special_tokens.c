@@ -49,8 +49,8 @@ static eitp_token_file *pack(const eitp_tokenizer *tokenizer) {
     eitp_token_file *file = NULL;
     char packed[600];
     put("text", "one and two and three and four and five and six and seven");
-    config.paths = &path;
-    config.path_count = 1;
+    config.texts.paths = &path;
+    config.texts.path_count = 1;
     snprintf(packed, sizeof packed, "%s", at("text.tok"));
     CHECK(!eitp_pack(&host, tokenizer, &config, packed, NULL, &error_));
     CHECK(!eitp_token_file_open(&host, packed, 0, &file, &error_));

@@ -724,8 +724,8 @@ static void test_warnings(void) {
     put(directory, "text", "the of");
     snprintf(text, sizeof text, "%s", scratch_path(directory, "text"));
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tok"));
-    config.paths = &path;
-    config.path_count = 1;
+    config.texts.paths = &path;
+    config.texts.path_count = 1;
     REQUIRE_OK(eitp_pack(&host, tokenizer, &config, packed, NULL, &error), error);
     CHECK_THAT(strstr(last, "truncation at 128 tokens is not applied") != NULL, "%s", last);
     eitp_tokenizer_destroy(tokenizer);

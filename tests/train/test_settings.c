@@ -320,11 +320,27 @@ static void the_tables_are_sound(void) {
     IS_SOUND(eitp_tokenizer_train_config, eitp_tokenizer_train_settings);
     IS_SOUND(eitp_sequence_config, eitp_sequence_settings);
     IS_SOUND(eitp_text_files_config, eitp_text_files_settings);
-    IS_SOUND(eitp_pack_config, eitp_pack_settings);
     IS_SOUND(eitp_table_config, eitp_table_settings);
     IS_SOUND(eitp_labelled_pack_config, eitp_labelled_pack_settings);
 #undef IS_SOUND
     CHECK(eitp_predictor_settings(NULL) == eitp_predictor_settings(&count) && count == 7);
+}
+
+/* One table describes the texts of every struct that has them. */
+static void texts_have_one_table(void) {
+    eitp_text_files_config texts = eitp_text_files_config_default();
+    const eitp_table_config table = eitp_table_config_default();
+    const eitp_pack_config pack = eitp_pack_config_default();
+    size_t count;
+    const eitp_setting *settings = eitp_text_files_settings(&count);
+    for (size_t i = 0; i < count; i++) {
+        CHECK_THAT(eitp__setting_equal(&settings[i], &texts, &table.texts), "%s", settings[i].name);
+        CHECK_THAT(eitp__setting_equal(&settings[i], &texts, &pack.texts), "%s", settings[i].name);
+    }
+    REQUIRE(!strcmp(settings[0].name, "data_format"));
+    CHECK(!eitp_setting_set_integer(&settings[0], EITP_FORMAT_FOLDERS, &texts, &error_));
+    CHECK(texts.format == EITP_FORMAT_FOLDERS);
+    CHECK(eitp_setting_set_integer(&settings[0], EITP_FORMAT_FOLDERS + 1, &texts, &error_) == EITP_ERROR_ARGUMENT);
 }
 
 /* What a program gets if it changes nothing. */
@@ -342,8 +358,8 @@ static void defaults_are_real_values(void) {
     CHECK(schedule.warmup == of_trainer.warmup && schedule.steps == of_trainer.steps && schedule.cycles == 1);
     CHECK(tokenizer.vocabulary_size == 50257 && tokenizer.minimum_frequency == 1);
     CHECK(tokenizer.memory_limit == (uint64_t)512 << 20);
-    CHECK(table.read_size == 65536 && table.row_limit == 16 << 20);
-    CHECK(eitp_text_files_config_default().piece_size == 65536 && eitp_pack_config_default().read_size == 65536);
+    CHECK(table.texts.read_size == 65536 && table.row_limit == 16 << 20);
+    CHECK(eitp_pack_config_default().texts.read_size == 65536);
     CHECK(!eitp_load_config_default().fresh_head && !eitp_directory_config_default().fill);
     CHECK(!eitp_language_config_default().model && !eitp_classification_config_default().model);
     CHECK(eitp_masked_config_default().probability == 0.15 && eitp_masked_config_default().mask_token == -1);
@@ -494,6 +510,7 @@ static void an_earlier_state_is_resumed(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(the_tables_are_sound),
+        TEST(texts_have_one_table),
         TEST(defaults_are_real_values),
         TEST(a_reset_sets_the_defaults),
         TEST(texts_are_settings),

@@ -116,21 +116,13 @@ eitp_status data_explain(eitp_status status, eitp_error *error) {
 
 eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                       const char *path, eitp_token_file_info *info, eitp_error *error) {
-    const eitp_text_files_config texts = data_texts(o, id);
     const mode_t before = permissions_lower(o, id, path);
     eitp_pack_config config;
     pack_state state;
     eitp_status status;
     memset(&config, 0, sizeof config);
     state.started = state.shown = process_time();
-    config.paths = texts.paths;
-    config.path_count = texts.path_count;
-    config.strict_utf8 = texts.strict_utf8;
-    config.format = texts.format;
-    config.encoding = texts.encoding;
-    config.text_column = texts.text_column;
-    config.skip_bad = texts.skip_bad;
-    config.input = texts.input;
+    config.texts = data_texts(o, id);
     config.progress = pack_progress;
     config.user = &state;
     status = eitp_pack(host, tokenizer, &config, path, info, error);

@@ -10,19 +10,11 @@ struct examples {
 };
 
 eitp_table_config examples_config(const option_set *o, option_id id) {
-    const eitp_text_files_config texts = data_texts(o, id);
     eitp_table_config config;
     memset(&config, 0, sizeof config);
-    config.paths = texts.paths;
-    config.path_count = texts.path_count;
-    config.format = texts.format;
-    config.encoding = texts.encoding;
-    config.text_column = texts.text_column;
+    config.texts = data_texts(o, id);
     config.pair_column = options_text(o, OPTION_PAIR_COLUMN);
     config.label_column = options_text(o, OPTION_LABEL_COLUMN);
-    config.skip_bad = texts.skip_bad;
-    config.strict_utf8 = texts.strict_utf8;
-    config.input = texts.input;
     return config;
 }
 

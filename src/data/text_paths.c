@@ -1,0 +1,132 @@
+#include "data/text_paths.h"
+
+#include "base/setting_table.h"
+
+/* Default of read_size, in bytes. */
+enum { EITP__READ_SIZE = 65536 };
+
+static const eitp_setting eitp__text_files_settings[] = {
+    EITP__SETTING(eitp_text_files_config, , format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, 0, REFUSED,
+                  "auto text lines csv tsv jsonl conll folders",
+                  "what a file is: one text, a text on each line, or a table"),
+    EITP__TEXT_SETTING(eitp_text_files_config, , encoding, "encoding", NULL, REFUSED,
+                       "encoding of the text, as iconv names it"),
+    EITP__TEXT_SETTING(eitp_text_files_config, , text_column, "text_column", NULL, REFUSED,
+                       "column of tables that has the text"),
+    EITP__SETTING(eitp_text_files_config, , skip_bad, "on_bad_row", CHOICE, 0, 0, 0, 0, REFUSED, "stop skip",
+                  "whether a row of a table that cannot be read is an error, or is skipped"),
+    EITP__SETTING(eitp_text_files_config, , strict_utf8, "strict_utf8", FLAG, 0, 0, 1, 0, REFUSED, NULL,
+                  "fail on bytes that are invalid in the encoding instead of replacing them"),
+    EITP__SETTING(eitp_text_files_config, , read_size, "read_size", UNSIGNED, EITP__READ_SIZE, 1, EITP__LARGEST_COUNT,
+                  0, ACCEPTED, NULL, "bytes read at a time; results do not depend on it"),
+};
+
+const eitp_setting *eitp_text_files_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__text_files_settings);
+    return eitp__text_files_settings;
+}
+
+eitp_text_files_config eitp_text_files_config_default(void) {
+    eitp_text_files_config config = EITP__ZERO;
+    eitp__settings_reset(eitp__text_files_settings, EITP__COUNT(eitp__text_files_settings), &config);
+    return config;
+}
+
+static eitp_status eitp__text_paths_check(const eitp_text_files_config *config, const char *function,
+                                          eitp_error *error) {
+    if (!config->path_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name files or directories");
+    if ((unsigned)config->format > EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format of texts %d", (int)config->format);
+    for (size_t i = 0; i < config->path_count; i++) {
+        if (!config->paths || !config->paths[i])
+            return eitp__fail_null(error, function, "paths and each of them");
+        if (!strcmp(config->paths[i], "-") && !config->input.read)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__copy_setting(const eitp_host *host, const char *text, char **copy, eitp_error *error) {
+    *copy = text ? eitp__copy_text(host, text) : NULL;
+    return text && !*copy ? eitp__fail_memory(error, strlen(text) + 1, "a path or a name of texts") : EITP_OK;
+}
+
+static eitp_status eitp__text_paths_copy(eitp__text_paths *paths, const eitp_text_files_config *config,
+                                         eitp_error *error) {
+    size_t bytes = 0;
+    if (eitp__multiply_size(config->path_count, sizeof *paths->paths, &bytes))
+        paths->paths = (char **)eitp__allocate(&paths->host, bytes);
+    paths->has_folders = (char *)eitp__allocate(&paths->host, config->path_count);
+    if (!paths->paths || !paths->has_folders)
+        return eitp__fail_memory(error, bytes, "the paths of texts");
+    eitp_status status = eitp__copy_setting(&paths->host, config->encoding, &paths->encoding, error);
+    if (status == EITP_OK)
+        status = eitp__copy_setting(&paths->host, config->text_column, &paths->text_column, error);
+    for (size_t i = 0; i < config->path_count && status == EITP_OK; i++)
+        status = eitp__copy_setting(&paths->host, config->paths[i], &paths->paths[i], error);
+    return status;
+}
+
+static void eitp__text_paths_begin(eitp__text_paths *paths) {
+    eitp__path_walk_init(&paths->walk, &paths->host, (const char *const *)paths->paths, paths->path_count);
+    paths->walk.has_input = paths->input.read != NULL;
+}
+
+/* Walks all paths. */
+static eitp_status eitp__text_paths_measure(eitp__text_paths *paths, eitp_error *error) {
+    eitp__path_walk *walk = &paths->walk;
+    eitp_status status;
+    eitp__text_paths_begin(paths);
+    do {
+        status = eitp__path_walk_next(walk, error);
+        if (status == EITP_OK && walk->path) {
+            paths->total_bytes += walk->size;
+            if (walk->depth > 1)
+                paths->has_folders[walk->next_path - 1] = 1;
+        }
+    } while (status == EITP_OK && walk->path);
+    eitp__path_walk_release(walk);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_paths_open(eitp__text_paths *paths, const eitp_host *host,
+                                                const eitp_text_files_config *config, const char *function,
+                                                eitp_error *error) {
+    memset(paths, 0, sizeof *paths);
+    eitp_status status = eitp__text_paths_check(config, function, error);
+    if (status != EITP_OK)
+        return status;
+    paths->host = *host;
+    paths->path_count = config->path_count;
+    paths->format = config->format;
+    paths->skip_bad = config->skip_bad;
+    paths->input = config->input;
+    status = eitp__text_paths_copy(paths, config, error);
+    paths->how.encoding = paths->encoding;
+    paths->how.strict = config->strict_utf8;
+    paths->how.read_size = config->read_size ? config->read_size : EITP__READ_SIZE;
+    paths->how.input = config->input.read ? &paths->input : NULL;
+    if (status == EITP_OK)
+        status = eitp__text_paths_measure(paths, error);
+    if (status == EITP_OK)
+        eitp__text_paths_begin(paths);
+    else
+        eitp__text_paths_close(paths);
+    return status;
+}
+
+EITP__PRIVATE void eitp__text_paths_close(eitp__text_paths *paths) {
+    const eitp_host host = paths->host;
+    if (!paths->path_count)
+        return;
+    eitp__path_walk_release(&paths->walk);
+    for (size_t i = 0; paths->paths && i < paths->path_count; i++)
+        eitp__release_text(&host, paths->paths[i]);
+    eitp__release(&host, paths->paths, paths->path_count * sizeof *paths->paths);
+    eitp__release(&host, paths->has_folders, paths->path_count);
+    eitp__release_text(&host, paths->encoding);
+    eitp__release_text(&host, paths->text_column);
+    memset(paths, 0, sizeof *paths);
+}
