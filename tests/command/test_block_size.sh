@@ -25,7 +25,7 @@ trained larger_steps 64 'since longer windows are too few' --data long.txt --bat
 exits 0 "short windows" $train --data long.txt --block-size 64 --output-dir short
 check "with an option nothing is said" sh -c '! grep -q "^block size" err'
 total_of() { # of the line about memory, in kB
-    sed -n 's/.*total with the process \([0-9.]*\) MB.*/\1/p' err | awk '{ print int($1 * 1000) }'
+    sed -n 's/.*total including the process \([0-9.]*\) MB.*/\1/p' err | awk '{ print int($1 * 1000) }'
 }
 short=$(total_of)
 exits 0 "long windows" $train --data long.txt --block-size 256 --output-dir long
