@@ -77,7 +77,7 @@ FUZZERS := $(basename $(sort $(wildcard tests/fuzz/fuzz_*.c)))
 # Programs that tests use.
 HELPERS := tests/run/verify_checkpoints
 
-VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base/base.h)
+VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base/version.h)
 
 EXAMPLE_PROGRAMS := $(EXAMPLES:%.c=$(BUILD)/%)
 COMMAND_PROGRAM := $(if $(wildcard tools/command/eitp.c),$(BUILD)/eitp)

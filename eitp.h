@@ -181,6 +181,14 @@
  *   A choice is an enum. It is a string if its values depend on the machine or the build (device, isa, products,
  *   precision) or are names in a table or a model (shapes, optimizers in JSON, metrics, layers).
  *
+ * VERSIONS
+ *   EITP_VERSION_STRING is the version of this file, eitp_version() that of the linked implementation. Public structs
+ *   may grow with the major or minor version, so declarations and implementation must have the same. Functions that
+ *   every program needs carry it in their names for the linker: eitp_context_create is eitp_context_create_0_1 there.
+ *   A program that is linked with the implementation of another version fails to link, and the linker prints such a
+ *   name: compile both with one eitp.h. Bindings that look functions up by name, as with dlsym, need these names; the
+ *   functions are those defined with EITP__VERSIONED.
+ *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 if the processor has instructions for it,
  *   else fp32. The default is fp32; the command's is auto. In 16 bits, matrices and activations of models are stored in
@@ -924,6 +932,37 @@
 #define _DEFAULT_SOURCE 1
 #endif
 
+/* >>src/base/version.h */
+/* The version, and the entry points that have it in their names for the linker. */
+
+#define EITP_VERSION_MAJOR 0
+#define EITP_VERSION_MINOR 1
+#define EITP_VERSION_PATCH 0
+#define EITP_VERSION_STRING "0.1.0"
+
+/*
+ * Structs that programs allocate may grow with the minor version. A program that is compiled with one version of eitp.h
+ * must therefore not be linked with the implementation of another: the linker reports that, for instance,
+ * eitp_context_create_0_1 is undefined. Every program calls one of these functions. A patch version changes no
+ * declaration.
+ */
+#define EITP__JOIN_VERSION(name, major, minor) name##_##major##_##minor
+#define EITP__EXPAND_VERSION(name, major, minor) EITP__JOIN_VERSION(name, major, minor)
+#define EITP__VERSIONED(name) EITP__EXPAND_VERSION(name, EITP_VERSION_MAJOR, EITP_VERSION_MINOR)
+
+#define eitp_host_default EITP__VERSIONED(eitp_host_default)
+#define eitp_context_config_default EITP__VERSIONED(eitp_context_config_default)
+#define eitp_context_create EITP__VERSIONED(eitp_context_create)
+#define eitp_tokenizer_load EITP__VERSIONED(eitp_tokenizer_load)
+#define eitp_trainer_config_default EITP__VERSIONED(eitp_trainer_config_default)
+#define eitp_trainer_create EITP__VERSIONED(eitp_trainer_create)
+#define eitp_run_config_default EITP__VERSIONED(eitp_run_config_default)
+#define eitp_run_create EITP__VERSIONED(eitp_run_create)
+#define eitp_recipe_default EITP__VERSIONED(eitp_recipe_default)
+#define eitp_training_open EITP__VERSIONED(eitp_training_open)
+#define eitp_training_open_run EITP__VERSIONED(eitp_training_open_run)
+/* <<src/base/version.h */
+
 /* >>src/base/dtype.h */
 /* Element types. */
 
@@ -950,7 +989,7 @@ typedef enum eitp_dtype {
 
 /* >>src/base/base.h */
 /*
- * What all parts of eitp share: version, status and error, the host (allocator, files, log), and the memory available
+ * What all parts of eitp share: status and error, the host (allocator, files, log), and the memory available
  * to the process.
  *
  * NULL: a pointer must not be NULL unless its declaration says that it may be. A function that returns eitp_status
@@ -965,11 +1004,6 @@ typedef enum eitp_dtype {
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define EITP_VERSION_MAJOR 0
-#define EITP_VERSION_MINOR 1
-#define EITP_VERSION_PATCH 0
-#define EITP_VERSION_STRING "0.1.0"
 
 /* Define as 1 to give public functions default visibility in a library compiled with -fvisibility=hidden. */
 #ifndef EITP_SHARED

@@ -181,6 +181,14 @@
  *   A choice is an enum. It is a string if its values depend on the machine or the build (device, isa, products,
  *   precision) or are names in a table or a model (shapes, optimizers in JSON, metrics, layers).
  *
+ * VERSIONS
+ *   EITP_VERSION_STRING is the version of this file, eitp_version() that of the linked implementation. Public structs
+ *   may grow with the major or minor version, so declarations and implementation must have the same. Functions that
+ *   every program needs carry it in their names for the linker: eitp_context_create is eitp_context_create_0_1 there.
+ *   A program that is linked with the implementation of another version fails to link, and the linker prints such a
+ *   name: compile both with one eitp.h. Bindings that look functions up by name, as with dlsym, need these names; the
+ *   functions are those defined with EITP__VERSIONED.
+ *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 if the processor has instructions for it,
  *   else fp32. The default is fp32; the command's is auto. In 16 bits, matrices and activations of models are stored in

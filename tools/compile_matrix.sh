@@ -97,8 +97,16 @@ const char *version(void) {
     return eitp_version();
 }
 END
-# The public functions, one a line.
-sed -n 's/^EITP_API [^(]*[ *]\(eitp_[a-z0-9_]*\)(.*/\1/p' eitp.h | sort >"$work/public"
+# The public functions as the linker knows them, one a line.
+awk '/^#define EITP_VERSION_(MAJOR|MINOR) / { version = version "_" $3 }
+    /^#define eitp_[a-z0-9_]* EITP__VERSIONED\(/ { versioned[$2] = 1 }
+    /^EITP_API / && match($0, /eitp_[a-z0-9_]*\(/) {
+        name = substr($0, RSTART, RLENGTH - 1)
+        print name (versioned[name] ? version : "")
+    }' eitp.h | sort >"$work/public"
+# The same with the declarations of another version.
+mkdir -p "$work/other"
+sed 's/^#define EITP_VERSION_MINOR .*/#define EITP_VERSION_MINOR 99/' eitp.h >"$work/other/eitp.h"
 
 # ---- compilers and libraries of this machine ----
 
@@ -150,7 +158,7 @@ build() { # compiler standard openmp before, kind: run, shared or syntax
     shared)
         "$1" $flags $optimize -fPIC -fvisibility=hidden -DEITP_SHARED=1 -c "$work/implement.c" -o "$name.o" &&
             "$1" -shared "$name.o" -o "$name.so" $link $runtime -lm && exports_public "$name.so" &&
-            build_use "$1" "$name.so"
+            build_use "$1" "$name.so" && refuses_other "$1" "$name.so"
         ;;
     esac
 }
@@ -159,6 +167,13 @@ build() { # compiler standard openmp before, kind: run, shared or syntax
 build_use() { # compiler, file
     "$1" $flags $optimize -c "$work/use.c" -o "$name-use.o" &&
         "$1" "$name-use.o" "$2" -o "$name" $link $runtime -lm && "$name" >"$name.info" && cat "$name.info"
+}
+
+# True if a program that was compiled with another version of the header does not link, and the linker names it.
+refuses_other() { # compiler, file
+    "$1" -I"$work/other" $flags -c "$work/use.c" -o "$name-other.o" &&
+        ! "$1" "$name-other.o" "$2" -o "$name-other" $link $runtime -lm 2>"$name-other.log" &&
+        grep -q 'undefined.*eitp_[a-z_]*_99' "$name-other.log"
 }
 
 # True if a shared library exports the public functions and nothing else, inline functions of C++'s std excepted.

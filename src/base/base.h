@@ -1,5 +1,5 @@
 /*
- * What all parts of eitp share: version, status and error, the host (allocator, files, log), and the memory available
+ * What all parts of eitp share: status and error, the host (allocator, files, log), and the memory available
  * to the process.
  *
  * NULL: a pointer must not be NULL unless its declaration says that it may be. A function that returns eitp_status
@@ -16,11 +16,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define EITP_VERSION_MAJOR 0
-#define EITP_VERSION_MINOR 1
-#define EITP_VERSION_PATCH 0
-#define EITP_VERSION_STRING "0.1.0"
 
 /* Define as 1 to give public functions default visibility in a library compiled with -fvisibility=hidden. */
 #ifndef EITP_SHARED
@@ -45,6 +40,7 @@
 #endif
 
 #include "base/dtype.h"
+#include "base/version.h"
 
 EITP_BEGIN_DECLARATIONS
 
