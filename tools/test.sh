@@ -144,7 +144,7 @@ list_quick() {
 
 list_torture() {
     all="env EITP_TEST_STRIDE=${STRIDE:-1} EITP_TEST_SEEDS=${SEEDS:-8}"
-    for test in test_run_faults test_power_loss test_run_kills; do
+    for test in test_faults test_power_loss test_kills_in_calls; do
         for variant in 0 1 2; do
             program=$BUILD/split/tests/run/$test
             echo "split/$test@all-$variant $program $all EITP_TEST_VARIANT=$variant $program"
