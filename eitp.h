@@ -43283,7 +43283,7 @@ EITP__PRIVATE void eitp__path_walk_release(eitp__path_walk *walk) {
 
 /* >>src/data/text_paths.c */
 /* Default of read_size, in bytes. */
-enum { EITP__READ_SIZE = 65536 };
+#define EITP__READ_SIZE ((size_t)65536)
 
 static const eitp_setting eitp__text_files_settings[] = {
     EITP__SETTING(eitp_text_files_config, , format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, 0, REFUSED,
@@ -43778,7 +43778,7 @@ eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *conf
     if (!table)
         return eitp__fail_memory(error, sizeof *table, "a table");
     table->host = *host;
-    table->row_limit = config->row_limit ? config->row_limit : EITP__ROW_LIMIT;
+    table->row_limit = config->row_limit ? config->row_limit : (size_t)EITP__ROW_LIMIT;
     eitp_status status = eitp__text_paths_open(&table->paths, host, &config->texts, "eitp_table_open", error);
     if (status == EITP_OK)
         status = eitp__copy_setting(host, config->pair_column, &table->pair_column, error);

@@ -47,7 +47,7 @@ eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *conf
     if (!table)
         return eitp__fail_memory(error, sizeof *table, "a table");
     table->host = *host;
-    table->row_limit = config->row_limit ? config->row_limit : EITP__ROW_LIMIT;
+    table->row_limit = config->row_limit ? config->row_limit : (size_t)EITP__ROW_LIMIT;
     eitp_status status = eitp__text_paths_open(&table->paths, host, &config->texts, "eitp_table_open", error);
     if (status == EITP_OK)
         status = eitp__copy_setting(host, config->pair_column, &table->pair_column, error);

@@ -3,7 +3,7 @@
 #include "base/setting_table.h"
 
 /* Default of read_size, in bytes. */
-enum { EITP__READ_SIZE = 65536 };
+#define EITP__READ_SIZE ((size_t)65536)
 
 static const eitp_setting eitp__text_files_settings[] = {
     EITP__SETTING(eitp_text_files_config, , format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, 0, REFUSED,
