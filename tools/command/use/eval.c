@@ -62,12 +62,14 @@ static void warn_trained(const evaluating *e) {
 static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
     option_set *o = &e->options;
     eitp_recipe recipe;
+    const char *found;
     int is_token_file = 0;
     eitp_status status = check_options(o, &is_token_file, error);
     if (!status)
         status = trained_model_describe(o, &e->trained, &recipe, error);
+    found = e->trained.found_adapter ? e->trained.found_adapter : e->trained.found_model;
     if (!status)
-        status = split_add_data(o, e->trained.found, &e->run, &recipe, error);
+        status = split_add_data(o, found, &e->run, &recipe, error);
     if (!status && !is_token_file)
         status = add_packed(e, &recipe, error);
     if (status)

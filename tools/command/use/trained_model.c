@@ -45,16 +45,12 @@ static int show_stage(void *user, const eitp_training_progress *progress) {
 
 eitp_status trained_model_describe(const option_set *o, trained_model *m, eitp_recipe *recipe, eitp_error *error) {
     const char *adapter = options_text(o, OPTION_ADAPTER);
-    char *directory = NULL, *path = NULL;
-    eitp_status status = find_model(o, &directory, &path, error);
+    char *path = NULL;
+    eitp_status status = find_model(o, &m->found_model, &path, error);
     if (!status && adapter)
-        status = find_adapter(adapter, &m->found, error);
+        status = find_adapter(adapter, &m->found_adapter, error);
     m->path = adapter ? command_copy(adapter) : path;
     m->weights = adapter ? path : NULL;
-    if (adapter)
-        free(directory);
-    else
-        m->found = directory;
     *recipe = eitp_recipe_default();
     recipe->context = model_context_config(o, NULL, m->isa);
     recipe->memory.precision = recipe->context.precision;
@@ -70,7 +66,7 @@ static void take_source(trained_model *m) {
     const eitp_training_source source = eitp_training_get_source(m->training);
     m->base = source.weights ? source.weights : source.checkpoint;
     m->adapter = source.weights ? source.checkpoint : NULL;
-    m->directory = m->weights ? m->base : source.checkpoint;
+    m->directory = m->weights ? m->found_model : source.checkpoint;
     m->tokenizer = eitp_training_get_tokenizer(m->training);
 }
 
@@ -106,7 +102,8 @@ eitp_status trained_model_read(const option_set *o, trained_model *m, eitp_error
 
 void trained_model_close(trained_model *m) {
     eitp_training_close(m->training);
-    free(m->found);
+    free(m->found_model);
+    free(m->found_adapter);
     free(m->path);
     free(m->weights);
     memset(m, 0, sizeof *m);

@@ -8,9 +8,9 @@ EITP_BEGIN_DECLARATIONS
 
 /* What the pointers point to belongs to the training; context and model are NULL until it is loaded. */
 typedef struct trained_model {
-    char *path, *weights; /* of --adapter or --model; of --model beside --adapter, or NULL */
-    char *found;          /* what `path` means before it is opened */
-    char isa[32];         /* room for the name of kernels */
+    char *path, *weights;              /* of --adapter or --model; of --model beside --adapter, or NULL */
+    char *found_model, *found_adapter; /* the directories that --model and --adapter mean before it is opened */
+    char isa[32];                      /* room for the name of kernels */
     eitp_training *training;
     const char *base, *adapter;      /* the directories of the weights and of adapters; adapter NULL: none */
     const char *directory;           /* that --model means; without it the adapters' */
