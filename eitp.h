@@ -30,11 +30,11 @@
  *     eitp_pack_config pack = eitp_pack_config_default();
  *     eitp_language_config language = eitp_language_config_default();
  *     eitp_transformer_config shape = eitp_transformer_config_default();
- *     eitp_token_file_info info;
+ *     eitp_sample_file_info info;
  *     eitp_token_range train, held_out;
  *     eitp_context *context = NULL;
  *     eitp_tokenizer *tokenizer = NULL;
- *     eitp_token_file *tokens = NULL;
+ *     eitp_sample_file *tokens = NULL;
  *     eitp_trainer *trainer = NULL;
  *     eitp_task task = {0};
  *     eitp_step_report step = {0};
@@ -48,12 +48,12 @@
  *     int failed = eitp_context_create(&settings, &context, &error) ||
  *                  eitp_tokenizer_create_bytes(&settings.host, &tokenizer, &error) ||
  *                  eitp_pack(&settings.host, tokenizer, &pack, "text.tok", &info, &error) ||
- *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
+ *                  eitp_sample_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
  *                  eitp_split_tokens(info.token_count, 0, language.block_size, &train, &held_out, &error) ||
  *                  eitp_transformer_config_named("tiny", &shape, &error);
  *     shape.vocabulary = 257; // 256 bytes and the end-of-text token
  *     language.tokenizer = tokenizer;
- *     language.training = eitp_token_file_source(tokens, train);
+ *     language.training = eitp_sample_file_token_source(tokens, train);
  *     failed = failed || eitp_model_create(context, &shape, &language.model, &error) ||
  *              eitp_model_initialize(language.model, 1, &error) || eitp_language_task(&language, &task, &error) ||
  *              eitp_trainer_create(&task, &training, &trainer, &error);
@@ -70,7 +70,7 @@
  *     eitp_trainer_destroy(trainer); // destroy in the opposite order of creation
  *     eitp_task_release(&task);
  *     eitp_model_destroy(language.model);
- *     eitp_token_file_close(tokens);
+ *     eitp_sample_file_close(tokens);
  *     eitp_tokenizer_destroy(tokenizer);
  *     eitp_context_destroy(context);
  *     return failed;
@@ -117,12 +117,12 @@
  *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. The context owns
  *        the parameters.
  *     2. eitp_tokenizer_load; or eitp_tokenizer_train and eitp_tokenizer_save; or eitp_tokenizer_create_bytes.
- *     3. eitp_pack creates a token file, eitp_token_file_open opens it, eitp_split_tokens splits it into training and
+ *     3. eitp_pack creates a token file, eitp_sample_file_open opens it, eitp_split_tokens splits it into training and
  *        validation.
  *     4. eitp_model_load for a Hugging Face directory. For random weights: eitp_transformer_config_named,
  *        eitp_transformer_config_read or your own eitp_transformer_config, then eitp_model_create and
  *        eitp_model_initialize.
- *     5. eitp_language_task describes the data: eitp_token_file_source, eitp_token_memory_source, or a callback.
+ *     5. eitp_language_task describes the data: eitp_sample_file_token_source, eitp_token_memory_source, or a callback.
  *        eitp_trainer_config_default, eitp_trainer_create: allocates everything that training needs. To continue from a
  *        checkpoint: eitp_checkpoint_recover, eitp_trainer_resume.
  *     6. In your loop: eitp_trainer_step; from time to time eitp_trainer_evaluate, eitp_trainer_save,
@@ -177,7 +177,7 @@
  *   the program that needs no release; `release` frees what such a struct has. eitp_directory_create and
  *   eitp_checkpoint_create create directories on disk. A function that ends in _with is the one without the ending, and
  *   takes a configuration too. A property is a noun (eitp_plan_statistics), after get_ where the noun is a type
- *   (eitp_token_file_get_info).
+ *   (eitp_sample_file_get_info).
  *   A choice is an enum. It is a string if its values depend on the machine or the build (device, isa, products,
  *   precision) or are names in a table or a model (shapes, optimizers in JSON, metrics, layers).
  *
@@ -206,7 +206,7 @@
  *
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
- *   Tokenizers and open token and labelled files may be shared between threads. Callbacks (allocator, files, log,
+ *   Tokenizers and open files of samples may be shared between threads. Callbacks (allocator, files, log,
  *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an
  *   offload file (and `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file
  *   functions that it calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
@@ -342,17 +342,21 @@
  *  eitp_sequence_report
  *  eitp_encoder                            Encodes text piece by piece: the ids are those of the whole text, ...
  *
+ *   src/data/sample_file.h
+ *  eitp_token_range                        Tokens [first, first + count)
+ *  eitp_token_source                       Tokens in a file, in memory, or behind a function of the program
+ *  eitp_labelled_sample                    A labelled sample, for `read` of a source to fill in
+ *  eitp_labelled_source                    Labelled samples in a file, in memory, or behind a function of the ...
+ *  eitp_sample_file_kind
+ *  eitp_sample_file_info                   What the header of a file says
+ *  eitp_sample_file                        A file of samples, of any kind, opened for reading
+ *
  *   src/data/data.h
- *  eitp_token_file_kind
- *  eitp_token_file_info                    The header of a token file
  *  eitp_text_format                        How a file is divided into texts
  *  eitp_text_files                         The texts in files, read piece by piece as UTF-8
  *  eitp_text_files_config                  Where texts are and how they are read: for eitp_text_files, and as ...
  *  eitp_pack_progress                      Progress of eitp_pack. `path` is the file being read, valid during the ...
  *  eitp_pack_config                        Start from eitp_pack_config_default(); only texts.paths and ...
- *  eitp_token_file                         A token file opened for reading
- *  eitp_token_range                        Tokens [first, first + count)
- *  eitp_token_source                       Tokens in a token file, in memory, or behind a function of the program
  *  eitp_windows                            The windows of a range of n tokens with block size T: window i has ...
  *  eitp_shuffle
  *
@@ -364,12 +368,8 @@
  *  eitp_table_statistics                   What has been read
  *
  *   src/data/labelled.h
- *  eitp_labelled_sample                    A labelled sample, for `read` of a source to fill in
- *  eitp_labelled_source                    Labelled samples in a file, in memory, or behind a function of the ...
- *  eitp_labelled_info                      A labelled file
  *  eitp_labelled_progress                  Progress of eitp_labelled_pack
  *  eitp_labelled_pack_config               Start from eitp_labelled_pack_config_default()
- *  eitp_labelled_file                      A labelled file opened for reading
  *  eitp_labelled_part                      Samples of a labelled file, which must stay open: a list of their ...
  *  eitp_labelled_arrays                    Labelled samples in arrays of the program
  *
@@ -713,6 +713,19 @@
  *  eitp_encoder_reset                      Discards the current text
  *  eitp_encoder_destroy                    NULL is harmless
  *
+ *   src/data/sample_file.h
+ *  eitp_sample_file_open                   Opens a file, recognises its kind, and checks its header and size
+ *  eitp_sample_file_close                  NULL is harmless
+ *  eitp_sample_file_get_info               All zeros for NULL
+ *  eitp_sample_file_set_poll               Sets a function that is called every few kilobytes while all of the file ...
+ *  eitp_sample_file_verify                 Reads the whole file: EITP_ERROR_FORMAT if an id is outside the ...
+ *  eitp_sample_file_prefetch               A hint that these tokens will be read soon: the system may fetch them ...
+ *  eitp_sample_file_read_tokens            Stores tokens [first, first + count) in ids[count]
+ *  eitp_sample_file_read_sample            Fills in sample `number`
+ *  eitp_sample_file_find_prefix            Finds the shortest prefix of the file whose tokens have this hash (the ...
+ *  eitp_sample_file_token_source           A range of the tokens of a file, which must stay open; those of a ...
+ *  eitp_sample_file_labelled_source        All samples of a file, which must stay open
+ *
  *   src/data/data.h
  *  eitp_text_files_config_default          No paths; EITP_FORMAT_AUTO, UTF-8, invalid bytes become U+FFFD, the ...
  *  eitp_text_files_settings                The numbers, choices and texts of eitp_text_files_config, with their ...
@@ -722,16 +735,7 @@
  *  eitp_text_files_source                  A source that reads the remaining text of `files`, for instance for ...
  *  eitp_pack_config_default                The defaults of eitp_text_files_config, and no progress
  *  eitp_pack                               Reads texts, encodes them and writes the ids to the token file ...
- *  eitp_token_file_open                    Opens a token file of eitp or llm.c and checks its header and size; the ...
- *  eitp_token_file_close                   NULL is harmless
- *  eitp_token_file_get_info                All zeros for NULL
- *  eitp_token_file_prefetch                A hint that these tokens will be read soon: the system may fetch them ...
- *  eitp_token_file_read                    Stores tokens [first, first + count) in ids[count]
- *  eitp_token_file_set_poll                Sets a function that is asked every few kilobytes while all of the file ...
- *  eitp_token_file_verify                  Reads the whole file: EITP_ERROR_FORMAT if an id is outside the ...
- *  eitp_token_file_find_prefix             Finds the shortest prefix of the file whose tokens have this hash ...
  *  eitp_split_tokens                       Splits `token_count` tokens into a training part and the validation part ...
- *  eitp_token_file_source                  A range of a token file, which must stay open
  *  eitp_token_memory_source                A range of an array, which is not copied
  *  eitp_windows_init                       EITP_ERROR_ARGUMENT if the range is not within the source, has fewer ...
  *  eitp_windows_read                       Stores window `index` in tokens[T] and targets[T]
@@ -750,13 +754,6 @@
  *  eitp_labelled_pack_config_default       Sequences as the tokenizer's files have them, problem and labels as the ...
  *  eitp_labelled_pack_settings             Problem, skip_bad and dedup of eitp_labelled_pack_config, with their ...
  *  eitp_labelled_pack                      Encodes the remaining examples of a source and writes them to the ...
- *  eitp_labelled_file_open                 Opens a labelled file and checks its header, size, index and labels, ...
- *  eitp_labelled_file_close                NULL is harmless
- *  eitp_labelled_file_get_info             All zeros for NULL
- *  eitp_labelled_file_read                 Fills in sample `number`
- *  eitp_labelled_file_set_poll             Sets a function that is asked while all of the file is read; see ...
- *  eitp_labelled_file_verify               Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the ...
- *  eitp_labelled_file_source               All samples of a file, which must stay open
  *  eitp_labelled_part_create               Copies `count` sample numbers, whose order and repetitions are kept; ...
  *  eitp_labelled_part_destroy              NULL is harmless
  *  eitp_labelled_part_source               The samples of a part, which must stay alive
@@ -3035,31 +3032,178 @@ EITP_API void eitp_encoder_destroy(eitp_encoder *encoder);
 EITP_END_DECLARATIONS
 /* <<src/text/text.h */
 
-/* >>src/data/data.h */
-/* Data: text is packed into a token file (docs/token-file.md), which is read as windows of tokens and targets. */
+/* >>src/data/sample_file.h */
+/* Samples as token ids: windows of tokens, or samples with labels; and the file that they are packed into
+   (docs/sample-file.md). */
 
 EITP_BEGIN_DECLARATIONS
 
-typedef enum eitp_token_file_kind {
-    EITP_TOKEN_FILE_EITP = 0, /* written by eitp_pack */
-    EITP_TOKEN_FILE_LLMC = 1  /* llm.c's .bin, magic 20240520, version 1: 16-bit ids and their count */
-} eitp_token_file_kind;
+/* ---- Sources ---- */
 
-/* The header of a token file. Of an llm.c file only kind, element_size and token_count are known; content_hash too
-   after eitp_token_file_verify. */
-typedef struct eitp_token_file_info {
-    eitp_token_file_kind kind;
+/* Tokens [first, first + count). */
+typedef struct eitp_token_range {
+    uint64_t first;
+    uint64_t count;
+} eitp_token_range;
+
+/*
+ * Tokens in a file, in memory, or behind a function of the program. What `user` points to must outlive the users of the
+ * source. `read` and `prefetch` are called by the thread that called eitp.
+ */
+typedef struct eitp_token_source {
+    void *user;
+    uint64_t count;         /* number of tokens */
+    eitp_token_range range; /* the tokens to use */
+    uint64_t hash;          /* of all tokens; a resume compares it; 0: unknown */
+    int32_t end_of_text;    /* the id after each document; -1: none */
+    /* Stores tokens [first, first + count) of the source, not of the range, in ids[count]. */
+    eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
+    void (*prefetch)(void *user, uint64_t first, uint64_t count); /* a hint: read soon; may be NULL */
+} eitp_token_source;
+
+/* A labelled sample, for `read` of a source to fill in. */
+typedef struct eitp_labelled_sample {
+    int32_t *ids;      /* room for max_length ids of the source; NULL: not wanted */
+    int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
+    int64_t length;    /* number of ids, at least 1 */
+    int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
+    float *targets;    /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
+                          sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
+    /* Room for max_length values; NULL: not wanted. EITP_PROBLEM_TOKENS: the label of each id; -1: it has none. */
+    int32_t *token_labels;
+} eitp_labelled_sample;
+
+/* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
+   outlive the users of the source. A source without `read` has no samples. */
+typedef struct eitp_labelled_source {
+    void *user;
+    uint64_t count;            /* number of samples */
+    int64_t max_length;        /* ids of the longest sample */
+    eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
+    int64_t label_count;       /* labels, or numbers to predict */
+    const char *const *labels; /* label_count names, by which a task finds the model's labels; NULL: they have none */
+    uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
+    /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
+    eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
+} eitp_labelled_source;
+
+/* ---- Files of samples ---- */
+
+typedef enum eitp_sample_file_kind {
+    EITP_SAMPLE_FILE_TOKENS = 0,  /* a token file, written by eitp_pack */
+    EITP_SAMPLE_FILE_LLMC = 1,    /* llm.c's .bin, magic 20240520, version 1: 16-bit ids and their count */
+    EITP_SAMPLE_FILE_LABELLED = 2 /* a labelled file, written by eitp_labelled_pack */
+} eitp_sample_file_kind;
+
+/*
+ * What the header of a file says. Members that its kind does not have are 0: a token file has no samples, a labelled
+ * file no documents. Of an llm.c file only kind, element_size and token_count are known, and content_hash after
+ * eitp_sample_file_verify.
+ */
+typedef struct eitp_sample_file_info {
+    eitp_sample_file_kind kind;
     int32_t element_size;           /* bytes per id: 2 or 4 */
     int32_t vocabulary_size;        /* every id is below it; 0: unknown */
     int32_t end_of_text;            /* the id after each document; -1: none or unknown */
-    uint64_t token_count;           /* number of ids, including end_of_text */
-    uint64_t document_count;        /* number of texts that are not empty */
+    uint64_t token_count;           /* number of ids, those of special tokens included */
     uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded the texts */
-    uint64_t content_hash;          /* of the ids: equal tokens have equal hashes */
-    uint64_t text_bytes;            /* size of the texts in UTF-8 */
-    uint64_t invalid_bytes;         /* bytes that were not valid in the texts' encoding and became U+FFFD */
-    double unigram_entropy;         /* in nats per token: the loss of a model that knows only how frequent each id is */
-} eitp_token_file_info;
+    uint64_t content_hash;          /* of ids, samples and labels, in their order; 0: unknown */
+    /* Of token files. */
+    uint64_t document_count; /* number of texts that are not empty */
+    uint64_t text_bytes;     /* size of the texts in UTF-8 */
+    uint64_t invalid_bytes;  /* bytes that were not valid in the texts' encoding and became U+FFFD */
+    double unigram_entropy;  /* in nats per token: the loss of a model that knows only how frequent each id is */
+    /* Of labelled files. */
+    uint64_t sample_count;         /* at least 1 */
+    int64_t max_length;            /* ids of the longest sample */
+    eitp_problem problem;          /* EITP_PROBLEM_UNKNOWN: samples have no labels */
+    int64_t label_count;           /* labels, or numbers to predict */
+    uint64_t pair_count;           /* samples of two texts */
+    uint64_t cut_samples;          /* samples that were too long and were cut, */
+    uint64_t cut_ids;              /* the tokens that they lost, */
+    uint64_t cut_words;            /* and with EITP_PROBLEM_TOKENS the words that lost all their tokens */
+    uint64_t skipped;              /* bad examples, which are not in the file */
+    uint64_t repeated;             /* examples with the texts and labels of an earlier one */
+    uint64_t ambiguous;            /* examples with texts that occur with different labels */
+    int dedup;                     /* nonzero: repeated and ambiguous examples are not in the file */
+    eitp_sequence_config sequence; /* how texts were encoded */
+} eitp_sample_file_info;
+
+/* A file of samples, of any kind, opened for reading. Any number of threads may read it at the same time, if the host's
+   files allow it. */
+typedef struct eitp_sample_file eitp_sample_file;
+
+/*
+ * Opens a file, recognises its kind, and checks its header and size. Of a labelled file it also reads and checks index
+ * and labels, once. They and the ids stay on disk. Ids are checked when they are read: they must be below the file's
+ * vocabulary size and, unless it is 0, below the caller's `vocabulary_size`. Close with eitp_sample_file_close.
+ */
+EITP_API eitp_status eitp_sample_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                           eitp_sample_file **file, eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_sample_file_close(eitp_sample_file *file);
+
+/* All zeros for NULL. */
+EITP_API eitp_sample_file_info eitp_sample_file_get_info(const eitp_sample_file *file);
+
+/*
+ * Sets a function that is called every few kilobytes while all of the file is read, which may take minutes. Once it
+ * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that
+ * a signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted.
+ * A NULL file is harmless.
+ */
+EITP_API void eitp_sample_file_set_poll(eitp_sample_file *file, int (*poll)(void *user), void *user);
+
+/* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary, or if a content hash or the checksum of a
+   sample does not match. Afterwards the content hash of an llm.c file is known too. */
+EITP_API eitp_status eitp_sample_file_verify(const eitp_sample_file *file, eitp_error *error);
+
+/* A hint that these tokens will be read soon: the system may fetch them ahead. The range must be within the file. NULL
+   is harmless. */
+EITP_API void eitp_sample_file_prefetch(const eitp_sample_file *file, uint64_t first, uint64_t count);
+
+/*
+ * Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
+ * the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter, or has other content than when it was opened,
+ * EITP_ERROR_IO. After a failure the content of `ids` is unspecified.
+ *
+ * Each call looks at the size and the time of the file, and reads all of it where they have changed since the last one,
+ * to compare the content hash. An llm.c file that is written to is an error unless it was verified before, since its
+ * header has no hash.
+ */
+EITP_API eitp_status eitp_sample_file_read_tokens(const eitp_sample_file *file, uint64_t first, uint64_t count,
+                                                  int32_t *ids, eitp_error *error);
+
+/* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, which is every number for a file without
+   samples; damaged content is EITP_ERROR_FORMAT. A file that has changed is an error as in
+   eitp_sample_file_read_tokens. After a failure the content of *sample is unspecified. */
+EITP_API eitp_status eitp_sample_file_read_sample(const eitp_sample_file *file, uint64_t number,
+                                                  eitp_labelled_sample *sample, eitp_error *error);
+
+/*
+ * Finds the shortest prefix of the file whose tokens have this hash (the content_hash of a token file, or the hash of
+ * eitp_token_memory_source), and sets *count to its number of tokens, or to 0 if no prefix has it. This tells whether a
+ * file that has grown still begins with the tokens it had. Reads at most the whole file.
+ */
+EITP_API eitp_status eitp_sample_file_find_prefix(const eitp_sample_file *file, uint64_t hash, uint64_t *count,
+                                                  eitp_error *error);
+
+/* A range of the tokens of a file, which must stay open; those of a labelled file are the ids of its samples, one after
+   another. NULL gives a source without tokens. eitp_windows_init checks the range. */
+EITP_API eitp_token_source eitp_sample_file_token_source(const eitp_sample_file *file, eitp_token_range range);
+
+/* All samples of a file, which must stay open. A file of another kind than EITP_SAMPLE_FILE_LABELLED, and NULL, give a
+   source without samples. */
+EITP_API eitp_labelled_source eitp_sample_file_labelled_source(const eitp_sample_file *file);
+
+EITP_END_DECLARATIONS
+/* <<src/data/sample_file.h */
+
+/* >>src/data/data.h */
+/* Data: text is packed into a token file, which is read as windows of tokens and targets. */
+
+EITP_BEGIN_DECLARATIONS
 
 /* How a file is divided into texts. */
 typedef enum eitp_text_format {
@@ -3163,69 +3307,10 @@ EITP_API eitp_pack_config eitp_pack_config_default(void);
  * A path that does not exist, a token file among them, a table without the column, and texts that are all empty are
  * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
  * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
- * eitp_token_file_info.
+ * eitp_sample_file_info.
  */
 EITP_API eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
-                               const char *output_path, eitp_token_file_info *info, eitp_error *error);
-
-/* A token file opened for reading. Any number of threads may read it at the same time, if the host's files allow it. */
-typedef struct eitp_token_file eitp_token_file;
-
-/*
- * Opens a token file of eitp or llm.c and checks its header and size; the tokens stay on disk. Ids are checked when
- * they are read: they must be below the file's vocabulary size and, unless it is 0, below the caller's
- * `vocabulary_size`. Close with eitp_token_file_close.
- */
-EITP_API eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
-                                          eitp_token_file **file, eitp_error *error);
-
-/* NULL is harmless. */
-EITP_API void eitp_token_file_close(eitp_token_file *file);
-
-/* All zeros for NULL. */
-EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file);
-
-/* A hint that these tokens will be read soon: the system may fetch them ahead. The range must be within the file. NULL
-   is harmless. */
-EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
-
-/*
- * Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
- * the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter, or has other tokens than when it was opened,
- * EITP_ERROR_IO. After a failure the content of `ids` is unspecified.
- *
- * Each call looks at the size and the time of the file, and reads all of it where they have changed since the last one,
- * to compare the content hash. An llm.c file that is written to is an error unless it was verified before, since its
- * header has no hash.
- */
-EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
-                                          eitp_error *error);
-
-/*
- * Sets a function that is asked every few kilobytes while all of the file is read, which may take minutes. Once it
- * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that
- * a signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted.
- * A NULL file is harmless.
- */
-EITP_API void eitp_token_file_set_poll(eitp_token_file *file, int (*poll)(void *user), void *user);
-
-/* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
-   does not match. Afterwards the content hash of an llm.c file is known too. */
-EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
-
-/*
- * Finds the shortest prefix of the file whose tokens have this hash (content_hash, or that of a token source), and sets
- * *count to its number of tokens, or to 0 if no prefix has it. This tells whether a file that has grown still begins
- * with the tokens it had. Reads at most the whole file.
- */
-EITP_API eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
-                                                 eitp_error *error);
-
-/* Tokens [first, first + count). */
-typedef struct eitp_token_range {
-    uint64_t first;
-    uint64_t count;
-} eitp_token_range;
+                               const char *output_path, eitp_sample_file_info *info, eitp_error *error);
 
 /*
  * Splits `token_count` tokens into a training part and the validation part after it. With n tokens, fraction f and
@@ -3236,25 +3321,6 @@ typedef struct eitp_token_range {
  */
 EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, int64_t block_size,
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
-
-/*
- * Tokens in a token file, in memory, or behind a function of the program. What `user` points to must outlive the users
- * of the source. `read` and `prefetch` are called by the thread that called eitp.
- */
-typedef struct eitp_token_source {
-    void *user;
-    uint64_t count;         /* number of tokens */
-    eitp_token_range range; /* the tokens to use */
-    uint64_t hash;          /* of all tokens; a resume compares it; 0: unknown */
-    int32_t end_of_text;    /* the id after each document; -1: none */
-    /* Stores tokens [first, first + count) of the source, not of the range, in ids[count]. */
-    eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
-    void (*prefetch)(void *user, uint64_t first, uint64_t count); /* a hint: read soon; may be NULL */
-} eitp_token_source;
-
-/* A range of a token file, which must stay open. NULL gives a source without tokens. eitp_windows_init checks the
-   range. */
-EITP_API eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range);
 
 /*
  * A range of an array, which is not copied. Reads all ids once to compute the hash: that of a token file with the same
@@ -3392,60 +3458,11 @@ EITP_END_DECLARATIONS
 /* <<src/data/examples.h */
 
 /* >>src/data/labelled.h */
-/* Labelled samples: examples as token ids and numbers, as tasks read them, and the file that they are packed into
-   (docs/labelled-file.md). */
+/* Labelled samples: examples are packed into a labelled file, which is split into parts. */
 
 EITP_BEGIN_DECLARATIONS
 
-/* A labelled sample, for `read` of a source to fill in. */
-typedef struct eitp_labelled_sample {
-    int32_t *ids;      /* room for max_length ids of the source; NULL: not wanted */
-    int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
-    int64_t length;    /* number of ids, at least 1 */
-    int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
-    float *targets;    /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
-                          sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
-    /* Room for max_length values; NULL: not wanted. EITP_PROBLEM_TOKENS: the label of each id; -1: it has none. */
-    int32_t *token_labels;
-} eitp_labelled_sample;
-
-/* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
-   outlive the users of the source. A source without `read` has no samples. */
-typedef struct eitp_labelled_source {
-    void *user;
-    uint64_t count;            /* number of samples */
-    int64_t max_length;        /* ids of the longest sample */
-    eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
-    int64_t label_count;       /* labels, or numbers to predict */
-    const char *const *labels; /* label_count names, by which a task finds the model's labels; NULL: they have none */
-    uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
-    /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
-    eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
-} eitp_labelled_source;
-
 /* ---- Packing examples into a labelled file ---- */
-
-/* A labelled file. */
-typedef struct eitp_labelled_info {
-    int32_t element_size;           /* bytes of an id: 2 or 4 */
-    int32_t vocabulary_size;        /* every id is below it */
-    eitp_problem problem;           /* EITP_PROBLEM_UNKNOWN: samples have no labels */
-    int64_t label_count;            /* labels, or numbers to predict */
-    uint64_t sample_count;          /* at least 1 */
-    uint64_t id_count;              /* of all samples */
-    int64_t max_length;             /* ids of the longest sample */
-    uint64_t pair_count;            /* samples of two texts */
-    uint64_t cut_samples;           /* samples that were too long and were cut, */
-    uint64_t cut_ids;               /* the tokens that they lost, */
-    uint64_t cut_words;             /* and with EITP_PROBLEM_TOKENS the words that lost all their tokens */
-    uint64_t skipped;               /* bad examples, which are not in the file */
-    uint64_t repeated;              /* examples with the texts and labels of an earlier one */
-    uint64_t ambiguous;             /* examples with texts that occur with different labels */
-    int dedup;                      /* nonzero: repeated and ambiguous examples are not in the file */
-    eitp_sequence_config sequence;  /* how texts were encoded */
-    uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded them */
-    uint64_t content_hash;          /* of samples and labels; the order of samples matters */
-} eitp_labelled_info;
 
 /* Progress of eitp_labelled_pack. */
 typedef struct eitp_labelled_progress {
@@ -3513,46 +3530,11 @@ EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
  * the same texts and labels is kept; if their labels differ, none is.
  *
  * A source without a usable example is EITP_ERROR_ARGUMENT. If `info` is not NULL, it receives the new file's
- * eitp_labelled_info.
+ * eitp_sample_file_info.
  */
 EITP_API eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
                                         const eitp_labelled_pack_config *config, const eitp_example_source *source,
-                                        const char *output_path, eitp_labelled_info *info, eitp_error *error);
-
-/* ---- Reading a labelled file ---- */
-
-/* A labelled file opened for reading. Any number of threads may read it at the same time, if the host's files allow
-   it. */
-typedef struct eitp_labelled_file eitp_labelled_file;
-
-/*
- * Opens a labelled file and checks its header, size, index and labels, which it reads once; they and the ids stay on
- * disk. Ids are checked when they are read: they must be below the file's vocabulary size and, unless it is 0, below
- * the caller's `vocabulary_size`. Close with eitp_labelled_file_close.
- */
-EITP_API eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
-                                             eitp_labelled_file **file, eitp_error *error);
-
-/* NULL is harmless. */
-EITP_API void eitp_labelled_file_close(eitp_labelled_file *file);
-
-/* All zeros for NULL. */
-EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file);
-
-/* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, damaged content EITP_ERROR_FORMAT, and a
-   file that has become shorter, or has other samples than when it was opened, EITP_ERROR_IO: its size and time are
-   looked at, and all of it is read where they have changed. After a failure the content of *sample is unspecified. */
-EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
-                                             eitp_labelled_sample *sample, eitp_error *error);
-
-/* Sets a function that is asked while all of the file is read; see eitp_token_file_set_poll. */
-EITP_API void eitp_labelled_file_set_poll(eitp_labelled_file *file, int (*poll)(void *user), void *user);
-
-/* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
-EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
-
-/* All samples of a file, which must stay open. NULL gives a source without samples. */
-EITP_API eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file);
+                                        const char *output_path, eitp_sample_file_info *info, eitp_error *error);
 
 /* ---- Parts of a labelled file ---- */
 
@@ -3562,7 +3544,7 @@ typedef struct eitp_labelled_part eitp_labelled_part;
 
 /* Copies `count` sample numbers, whose order and repetitions are kept; `samples` NULL and `count` 0: all samples. A
    number outside the file is EITP_ERROR_ARGUMENT. Release with eitp_labelled_part_destroy. */
-EITP_API eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+EITP_API eitp_status eitp_labelled_part_create(const eitp_sample_file *file, const uint64_t *samples, uint64_t count,
                                                eitp_labelled_part **part, eitp_error *error);
 
 /* NULL is harmless. */
@@ -3585,7 +3567,7 @@ EITP_API eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part
  * EITP_ERROR_ARGUMENT if f is outside [0, 1), or above 0 with one sample. Needs 24 bytes of memory for each sample
  * besides the parts.
  */
-EITP_API eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+EITP_API eitp_status eitp_labelled_split(const eitp_sample_file *file, double validation_fraction, uint64_t seed,
                                          eitp_labelled_part **training, eitp_labelled_part **validation,
                                          eitp_error *error);
 
@@ -10161,39 +10143,188 @@ EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial,
 EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial);
 /* <<src/data/partial_file.h */
 
-/* >>src/data/token_header.h */
-/* The 256-byte header of a token file; docs/token-file.md describes it. */
+/* >>src/data/sample_header.h */
+/* The headers of files of samples; docs/sample-file.md describes them. */
 
-enum { EITP__TOKEN_HEADER_SIZE = 256, EITP__TOKEN_LLMC_HEADER_SIZE = 1024 };
+/* Bytes of a header, of the part of it by which its kind is recognised, of a sample in the index, and of a value. */
+enum {
+    EITP__SAMPLE_HEADER_SIZE = 256,
+    EITP__SAMPLE_MAGIC_SIZE = 8,
+    EITP__SAMPLE_RECORD_SIZE = 40,
+    EITP__SAMPLE_VALUE_SIZE = 4
+};
 
-/* The first bytes of a token file of eitp; an llm.c file begins with the number 20240520. */
-enum { EITP__TOKEN_MAGIC_SIZE = 8 };
-EITP__PRIVATE const char *eitp__token_magic(void);
+/* Samples have numbers below this, so that products of two counts fit 64 bits. */
+#define EITP__MAX_SAMPLES ((uint64_t)INT32_MAX)
 
-EITP__PRIVATE void eitp__token_header_write(unsigned char bytes[EITP__TOKEN_HEADER_SIZE],
-                                            const eitp_token_file_info *info);
+/* What the header says, and where the sections begin. */
+typedef struct eitp__sample_layout {
+    eitp_sample_file_info info;
+    uint64_t value_count; /* labels of all samples, or numbers to predict */
+    uint64_t names_size;  /* bytes of the names of labels */
+    uint64_t ids, records, values, names;
+} eitp__sample_layout;
 
-/* Reads and checks the header of a file: its first `size` <= EITP__TOKEN_HEADER_SIZE bytes of `file_size` bytes.
-   *offset is the position of the first id. Messages do not name the file. */
-EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
-                                                  eitp_token_file_info *info, uint64_t *offset, eitp_error *error);
+/* True if a file that begins with these bytes is one of samples, whole or not. */
+EITP__PRIVATE int eitp__sample_kind_of(const unsigned char *bytes, size_t size, eitp_sample_file_kind *kind);
 
-/* The content hash: 64-bit FNV-1a over ids instead of bytes. */
-EITP__PRIVATE uint64_t eitp__token_hash_start(void);
+/* The magic with version 0, which marks a file that is not complete. Not for LLMC. */
+EITP__PRIVATE void eitp__sample_header_unfinished(unsigned char bytes[EITP__SAMPLE_HEADER_SIZE],
+                                                  eitp_sample_file_kind kind);
+
+/* Writes the header of a file of layout->info.kind, which is not LLMC. */
+EITP__PRIVATE void eitp__sample_header_write(unsigned char bytes[EITP__SAMPLE_HEADER_SIZE],
+                                             const eitp__sample_layout *layout);
+
+/* Reads and checks the header of a file: its first `size` <= EITP__SAMPLE_HEADER_SIZE bytes of `file_size` bytes.
+   Messages do not name the file. */
+EITP__PRIVATE eitp_status eitp__sample_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
+                                                   eitp__sample_layout *layout, eitp_error *error);
+
+/* Sets the beginnings of the sections from kind and counts, which must be those of a file, and returns its size. */
+EITP__PRIVATE uint64_t eitp__sample_layout_place(eitp__sample_layout *layout);
+
+/* Extends the content hash of a token file: 64-bit FNV-1a over ids instead of bytes, from EITP__FNV_START. */
 EITP__PRIVATE uint64_t eitp__token_hash(uint64_t hash, const int32_t *ids, size_t count);
-/* <<src/data/token_header.h */
+/* <<src/data/sample_header.h */
 
-/* >>src/data/token_writer.h */
-/* Writes a token file atomically: complete and synced, or not at all. */
+/* >>src/data/sample_record.h */
+/* A sample in the index of a labelled file, and its values. */
 
-typedef struct eitp__token_writer {
+/* The value of a token without a label. */
+#define EITP__NO_LABEL UINT32_MAX
+
+typedef struct eitp__sample_record {
+    uint64_t first;       /* position of its first id among all ids */
+    uint64_t first_value; /* position of its first value among all values */
+    uint64_t text_hash;   /* of its texts, before they were cut */
+    uint32_t length;      /* number of ids */
+    uint32_t boundary;    /* ids from here on are of segment 1; length: none is */
+    uint32_t value_count;
+    uint32_t crc; /* CRC32C of its ids, as stored */
+} eitp__sample_record;
+
+EITP__PRIVATE void eitp__sample_record_write(unsigned char bytes[EITP__SAMPLE_RECORD_SIZE],
+                                             const eitp__sample_record *record);
+EITP__PRIVATE eitp__sample_record eitp__sample_record_read(const unsigned char bytes[EITP__SAMPLE_RECORD_SIZE]);
+
+/* True if ids and values of a record are within the file, and as many as its problem has. */
+EITP__PRIVATE int eitp__sample_record_fits(const eitp__sample_record *record, const eitp__sample_layout *layout);
+
+/* True if a stored value is one that samples of the file can have: the number of a label, of a token also
+   EITP__NO_LABEL, or the bits of a finite float. */
+EITP__PRIVATE int eitp__sample_value_fits(uint32_t value, const eitp_sample_file_info *info);
+/* <<src/data/sample_record.h */
+
+/* >>src/data/sample_writer.h */
+/* Writes a file of samples atomically: complete and synced, or not at all. Ids go to the file as they come. */
+
+typedef struct eitp__sample_writer {
     const eitp_host *host;
     eitp__partial_file output;
     unsigned char *buffer;
     size_t buffered;
-    uint64_t offset;  /* of the buffer in the file */
+    uint64_t offset; /* of the buffer in the file */
+    eitp__sample_layout layout;
+} eitp__sample_writer;
+
+/* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__sample_writer_release even after a
+   failure. */
+EITP__PRIVATE eitp_status eitp__sample_writer_open(eitp__sample_writer *writer, const eitp_host *host, const char *path,
+                                                   eitp_sample_file_kind kind, int32_t vocabulary_size,
+                                                   eitp_error *error);
+
+/* Appends ids, and counts them in layout.info. *crc, unless NULL, becomes the checksum of their bytes. */
+EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, const int32_t *ids, size_t count,
+                                                  uint32_t *crc, eitp_error *error);
+
+/* Appends bytes. */
+EITP__PRIVATE eitp_status eitp__sample_writer_put(eitp__sample_writer *writer, const void *data, size_t size,
+                                                  eitp_error *error);
+
+/* Writes what is buffered. */
+EITP__PRIVATE eitp_status eitp__sample_writer_flush(eitp__sample_writer *writer, eitp_error *error);
+
+/* Moves `size` bytes towards the beginning of the file. Nothing may be buffered. */
+EITP__PRIVATE eitp_status eitp__sample_writer_move(eitp__sample_writer *writer, uint64_t from, uint64_t to,
+                                                   uint64_t size, eitp_error *error);
+
+/* Writes what is buffered and the header, which is layout's, and renames the file to its path. */
+EITP__PRIVATE eitp_status eitp__sample_writer_finish(eitp__sample_writer *writer, eitp_error *error);
+
+/* Removes an unfinished file and releases the memory. */
+EITP__PRIVATE void eitp__sample_writer_release(eitp__sample_writer *writer);
+/* <<src/data/sample_writer.h */
+
+/* >>src/data/sample_bytes.h */
+/* An open file of samples, and its bytes and ids. */
+
+struct eitp_sample_file {
+    eitp_host host;
+    eitp__file file;
+    eitp__sample_layout layout;
+    uint32_t limit;      /* ids must be below it */
+    const char **labels; /* label_count names, which are in `names_text`; NULL: none */
+    char *names_text;
+    eitp__file_stamp stamp; /* of the file when its content was last known */
+    uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
+    eitp__poll poll;        /* see eitp_sample_file_set_poll */
+};
+
+/* Reads `size` bytes; a shorter file is EITP_ERROR_IO, since its size was checked when it was opened. */
+EITP__PRIVATE eitp_status eitp__sample_read_bytes(const eitp_sample_file *file, uint64_t offset, void *bytes,
+                                                  size_t size, eitp_error *error);
+
+/* The same for the next piece of what is read from the beginning to the end: it asks the poll first. */
+EITP__PRIVATE eitp_status eitp__sample_read_piece(const eitp_sample_file *file, uint64_t offset, void *bytes,
+                                                  size_t size, eitp_error *error);
+
+/* Reads ids [first, first + count) of the file, which has them, and checks them. ids[count] may be NULL. *crc, unless
+   NULL, becomes the checksum of their bytes. */
+EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, uint64_t first, uint64_t count,
+                                                int32_t *ids, uint32_t *crc, eitp_error *error);
+/* <<src/data/sample_bytes.h */
+
+/* >>src/data/sample_index.h */
+/* The index, the values and the names of labels of an open labelled file, and its samples. */
+
+enum { EITP__SAMPLE_CHUNK = 8000 }; /* whole records and values */
+
+/* Part of the index, read at once. */
+typedef struct eitp__index_reader {
+    const eitp_sample_file *file;
+    uint64_t first, count;
+    unsigned char bytes[EITP__SAMPLE_CHUNK];
+} eitp__index_reader;
+
+EITP__PRIVATE void eitp__index_reader_init(eitp__index_reader *reader, const eitp_sample_file *file);
+
+/* Reads the record of a sample of the file. Fast in ascending order. */
+EITP__PRIVATE eitp_status eitp__index_reader_record(eitp__index_reader *reader, uint64_t number,
+                                                    eitp__sample_record *record, eitp_error *error);
+
+/* Reads values [first, first + count) of the file and checks them. At most EITP__SAMPLE_CHUNK / 4. */
+EITP__PRIVATE eitp_status eitp__sample_read_values(const eitp_sample_file *file, uint64_t first, size_t count,
+                                                   uint32_t *values, eitp_error *error);
+
+/* Checks index and values, with `reads_ids` ids too, and sets *hash to the content hash of the file. */
+EITP__PRIVATE eitp_status eitp__sample_index_hash(const eitp_sample_file *file, int reads_ids, uint64_t *hash,
+                                                  eitp_error *error);
+
+/* Reads the names of labels into file->labels. */
+EITP__PRIVATE eitp_status eitp__sample_read_names(eitp_sample_file *file, eitp_error *error);
+
+/* Reads sample `number`, which the file has. */
+EITP__PRIVATE eitp_status eitp__sample_read(const eitp_sample_file *file, uint64_t number, eitp_labelled_sample *sample,
+                                            eitp_error *error);
+/* <<src/data/sample_index.h */
+
+/* >>src/data/token_writer.h */
+/* Writes a token file, whose hash and entropy it computes. */
+
+typedef struct eitp__token_writer {
+    eitp__sample_writer samples;
     uint64_t *counts; /* occurrences by id, [vocabulary_size] */
-    eitp_token_file_info info;
 } eitp__token_writer;
 
 /* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__token_writer_release even after a
@@ -10204,7 +10335,7 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
 EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, const int32_t *ids, size_t count,
                                                  eitp_error *error);
 
-/* Completes writer->info, in which the caller has set the fields about texts and tokenizer, and renames the file to its
+/* Completes the info, in which the caller has set the fields about texts and tokenizer, and renames the file to its
    path. */
 EITP__PRIVATE eitp_status eitp__token_writer_finish(eitp__token_writer *writer, eitp_error *error);
 
@@ -10700,67 +10831,12 @@ EITP__PRIVATE eitp_status eitp__example_labels_finish(const eitp__example_labels
 EITP__PRIVATE void eitp__label_meaning_release(eitp__label_meaning *meaning);
 /* <<src/data/example_labels.h */
 
-/* >>src/data/labelled_format.h */
-/* The bytes of a labelled file; docs/labelled-file.md describes them. */
-
-enum { EITP__LABELLED_HEADER_SIZE = 256, EITP__LABELLED_RECORD_SIZE = 40, EITP__LABELLED_VALUE_SIZE = 4 };
-
-/* The value of a token without a label. */
-#define EITP__NO_LABEL UINT32_MAX
-
-/* Samples have numbers below this, so that products of two counts fit 64 bits. */
-#define EITP__MAX_SAMPLES ((uint64_t)INT32_MAX)
-
-/* What the header says, and where the sections begin that follow the ids. */
-typedef struct eitp__labelled_layout {
-    eitp_labelled_info info;
-    uint64_t value_count; /* labels of all samples, or numbers to predict */
-    uint64_t names_size;  /* bytes of the names of labels */
-    uint64_t records, values, names;
-} eitp__labelled_layout;
-
-/* A sample in the index. */
-typedef struct eitp__labelled_record {
-    uint64_t first;       /* position of its first id among all ids */
-    uint64_t first_value; /* position of its first value among all values */
-    uint64_t text_hash;   /* of its texts, before they were cut */
-    uint32_t length;      /* number of ids */
-    uint32_t boundary;    /* ids from here on are of segment 1; length: none is */
-    uint32_t value_count;
-    uint32_t crc; /* CRC32C of its ids, as stored */
-} eitp__labelled_record;
-
-/* The magic with version 0, which marks a file that is not complete. */
-EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LABELLED_HEADER_SIZE]);
-EITP__PRIVATE void eitp__labelled_header_write(unsigned char bytes[EITP__LABELLED_HEADER_SIZE],
-                                               const eitp__labelled_layout *layout);
-
-/* Reads and checks the header of a file: its first `size` <= EITP__LABELLED_HEADER_SIZE bytes of `file_size` bytes.
-   Messages do not name the file. */
-EITP__PRIVATE eitp_status eitp__labelled_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
-                                                     eitp__labelled_layout *layout, eitp_error *error);
-
-/* Sets the beginnings of the sections from the counts, which must be those of a file, and returns its size. */
-EITP__PRIVATE uint64_t eitp__labelled_place(eitp__labelled_layout *layout);
-
-EITP__PRIVATE void eitp__labelled_record_write(unsigned char bytes[EITP__LABELLED_RECORD_SIZE],
-                                               const eitp__labelled_record *record);
-EITP__PRIVATE eitp__labelled_record eitp__labelled_record_read(const unsigned char bytes[EITP__LABELLED_RECORD_SIZE]);
-
-/* True if ids and values of a record are within the file, and as many as its problem has. */
-EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record, const eitp__labelled_layout *layout);
-
-/* True if a stored value is one that samples of the file can have: the number of a label, of a token also
-   EITP__NO_LABEL, or the bits of a finite float. */
-EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info);
-/* <<src/data/labelled_format.h */
-
 /* >>src/data/labelled_index.h */
 /* The index of a labelled file while it is packed: what is kept of each example besides its ids. */
 
 /* A packed example. */
 typedef struct eitp__labelled_entry {
-    eitp__labelled_record record;
+    eitp__sample_record record;
     uint32_t cut;       /* tokens that it lost, */
     uint32_t cut_words; /* and words of which it lost all, with EITP_PROBLEM_TOKENS */
     int is_pair;
@@ -10791,98 +10867,39 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
 
 /* Counts repeated and ambiguous samples in *info, by the hashes of their texts and by their values; drops them if
    info->dedup is set. */
-EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_sample_file_info *info,
                                                        eitp_error *error);
 
 /* Sets the counts of *info that depend on the entries. */
-EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info);
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_sample_file_info *info);
 /* <<src/data/labelled_index.h */
 
 /* >>src/data/labelled_writer.h */
-/* Writes a labelled file: ids as they come, then the index, all or nothing. */
-
-typedef struct eitp__labelled_writer {
-    const eitp_host *host;
-    eitp__partial_file output;
-    int32_t vocabulary_size;
-    size_t element_size;
-    unsigned char *buffer;
-    size_t buffered;
-    uint64_t offset;   /* of the buffer in the file */
-    uint64_t id_count; /* written */
-} eitp__labelled_writer;
-
-/* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__labelled_writer_release even after a
-   failure. */
-EITP__PRIVATE eitp_status eitp__labelled_writer_open(eitp__labelled_writer *writer, const eitp_host *host,
-                                                     const char *path, int32_t vocabulary_size, eitp_error *error);
-
-/* Appends the ids of a sample; sets *crc to the checksum of their bytes. */
-EITP__PRIVATE eitp_status eitp__labelled_writer_add(eitp__labelled_writer *writer, const int32_t *ids, size_t count,
-                                                    uint32_t *crc, eitp_error *error);
+/* Completes a labelled file, whose ids are written, with its index, values and names. */
 
 /* Closes the gaps that dropped samples left among the ids, writes index, values and names, sets the content hash, and
-   renames the file to its path. *info has everything else. */
-EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__labelled_writer *writer, eitp__labelled_index *index,
-                                                       const eitp__buffer *names, eitp_labelled_info *info,
-                                                       eitp_error *error);
-
-/* Removes an unfinished file and releases the memory. */
-EITP__PRIVATE void eitp__labelled_writer_release(eitp__labelled_writer *writer);
+   finishes the file. writer->layout.info has everything else. */
+EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__sample_writer *writer, eitp__labelled_index *index,
+                                                       const eitp__buffer *names, eitp_error *error);
 /* <<src/data/labelled_writer.h */
-
-/* >>src/data/labelled_file.h */
-/* What reads an open labelled file: parts and splits go through its index. */
-
-struct eitp_labelled_file {
-    eitp_host host;
-    eitp__file file;
-    eitp__labelled_layout layout;
-    uint32_t limit;      /* ids must be below it */
-    const char **labels; /* label_count names, which are in `names`; NULL: none */
-    char *names;
-    eitp__file_stamp stamp; /* of the file when its content was last known */
-    eitp__poll poll;        /* see eitp_token_file_set_poll */
-};
-
-enum { EITP__LABELLED_CHUNK = 8000 }; /* whole records and values */
-
-/* Part of the index, read at once. */
-typedef struct eitp__labelled_window {
-    const eitp_labelled_file *file;
-    uint64_t first, count;
-    unsigned char bytes[EITP__LABELLED_CHUNK];
-} eitp__labelled_window;
-
-EITP__PRIVATE void eitp__labelled_window_init(eitp__labelled_window *window, const eitp_labelled_file *file);
-
-/* Reads the record of a sample of the file. Fast in ascending order. */
-EITP__PRIVATE eitp_status eitp__labelled_window_record(eitp__labelled_window *window, uint64_t number,
-                                                       eitp__labelled_record *record, eitp_error *error);
-
-/* Reads `size` bytes; a shorter file is EITP_ERROR_IO, since its size was checked when it was opened. */
-EITP__PRIVATE eitp_status eitp__labelled_read_bytes(const eitp_labelled_file *file, uint64_t offset, void *bytes,
-                                                    size_t size, eitp_error *error);
-
-/* Reads values [first, first + count) of the file and checks them. At most EITP__LABELLED_CHUNK / 4. */
-EITP__PRIVATE eitp_status eitp__labelled_read_values(const eitp_labelled_file *file, uint64_t first, size_t count,
-                                                     uint32_t *values, eitp_error *error);
-/* <<src/data/labelled_file.h */
 
 /* >>src/data/labelled_part.h */
 /* Parts of labelled files. */
 
 struct eitp_labelled_part {
     eitp_host host;
-    const eitp_labelled_file *file;
+    const eitp_sample_file *file;
     uint64_t *samples, count; /* the list */
     int64_t max_length;       /* ids of the longest sample */
     uint64_t hash;
 };
 
 /* Creates a part with room for `count` samples, which the caller writes before eitp__labelled_part_finish. */
-EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
+EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_sample_file *file, uint64_t count,
                                                        eitp_labelled_part **part, eitp_error *error);
+
+/* EITP_ERROR_ARGUMENT: the file is not a labelled file. */
+EITP__PRIVATE eitp_status eitp__fail_no_samples(const eitp_sample_file *file, eitp_error *error);
 
 /* Finds the longest sample and the hash. */
 EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error);
@@ -13241,8 +13258,8 @@ EITP__PRIVATE void eitp__recipe_write(const eitp_recipe *recipe, eitp__buffer *t
 typedef struct eitp__data_part {
     const eitp_text_list *paths; /* of the recipe */
     char *path;                  /* of the file: a token file of `paths`, or what they are packed into */
-    eitp_token_file *tokens;     /* one of these two is opened; neither: the part has no file of its own */
-    eitp_labelled_file *labelled;
+    eitp_sample_file *tokens;    /* one of these two is opened; neither: the part has no file of its own */
+    eitp_sample_file *labelled;
     int is_made;                 /* by this opening */
     int is_verified;             /* read through once, and valid */
     eitp_token_range range;      /* of token files */
@@ -13401,7 +13418,7 @@ EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp
 /* Gives random weights the vocabulary of the tokenizer, or of a token file, unless the recipe has one; fails if the
    model's vocabulary has not all tokens. `file` may be NULL. */
 EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary);
-EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_token_file *file,
+EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_sample_file *file,
                                                          eitp_error *error);
 
 /* Creates a model of the shape in a context, with adapters and what is frozen; and reads or draws its values. */
@@ -13457,12 +13474,12 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
  * Sets the path of a part of a resumed run to the file that it was packed into: `expected` while the texts are the
  * same, else another one, with a warning that they have changed. Nothing is set if there is none.
  */
-EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
-                                                 eitp_error *error);
+EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, int is_labelled,
+                                                 const char *expected, eitp_error *error);
 
-/* Logs that the packed file of a part is reused, or, if reading it has failed, why the texts are packed again. */
-EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
-                                   const eitp_error *why);
+/* True if the packed file of a part exists and is whole; logs that it is reused. A damaged one is packed again, and the
+   log says why. */
+EITP__PRIVATE int eitp__part_is_packed(const eitp_training *training, const eitp__data_part *part);
 
 /* True if "-" is among the paths of a part. It is another text each time: what it was packed into before is that of an
    earlier run, unless a checkpoint knows it. */
@@ -41176,32 +41193,97 @@ EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial) {
 }
 /* <<src/data/partial_file.c */
 
-/* >>src/data/token_header.c */
-enum { EITP__TOKEN_VERSION = 1 };
-enum { EITP__TOKEN_LLMC_MAGIC = 20240520, EITP__TOKEN_LLMC_VERSION = 1 };
+/* >>src/data/sample_header.c */
+enum { EITP__LLMC_MAGIC = 20240520, EITP__LLMC_VERSION = 1, EITP__LLMC_HEADER_SIZE = 1024 };
+enum { EITP__SAMPLE_AT_VERSION = 8, EITP__SAMPLE_AT_CRC = EITP__SAMPLE_HEADER_SIZE - 4 };
 
-/* Offsets of the fields. */
-enum {
-    EITP__TOKEN_AT_VERSION = 8,
-    EITP__TOKEN_AT_ELEMENT_SIZE = 12,
-    EITP__TOKEN_AT_TOKEN_COUNT = 16,
-    EITP__TOKEN_AT_DOCUMENT_COUNT = 24,
-    EITP__TOKEN_AT_VOCABULARY_SIZE = 32,
-    EITP__TOKEN_AT_END_OF_TEXT = 36,
-    EITP__TOKEN_AT_FINGERPRINT = 40,
-    EITP__TOKEN_AT_CONTENT_HASH = 48,
-    EITP__TOKEN_AT_TEXT_BYTES = 56,
-    EITP__TOKEN_AT_INVALID_BYTES = 64,
-    EITP__TOKEN_AT_ENTROPY = 72,
-    EITP__TOKEN_AT_CRC = 252
+/* Labelled files have the first version that can express them: 2 adds labels of tokens. */
+enum { EITP__LABELLED_TOKENS_VERSION = 2 };
+
+/* A number of the header. */
+typedef struct eitp__sample_field {
+    size_t member, member_size; /* in eitp__sample_layout */
+    unsigned char at, size;     /* in the file */
+    uint64_t min, max;
+    const char *what;
+} eitp__sample_field;
+
+#define EITP__SAMPLE_FIELD(member, at, size, min, max, what)                                                           \
+    { offsetof(eitp__sample_layout, member), sizeof(((eitp__sample_layout *)0)->member), at, size, min, max, what }
+
+static const eitp__sample_field eitp__token_fields[] = {
+    EITP__SAMPLE_FIELD(info.element_size, 12, 4, 2, 4, "size of an id"),
+    EITP__SAMPLE_FIELD(info.token_count, 16, 8, 0, UINT64_MAX, "number of tokens"),
+    EITP__SAMPLE_FIELD(info.document_count, 24, 8, 0, UINT64_MAX, "number of documents"),
+    EITP__SAMPLE_FIELD(info.vocabulary_size, 32, 4, 1, INT32_MAX, "vocabulary"),
+    EITP__SAMPLE_FIELD(info.end_of_text, 36, 4, 0, UINT32_MAX, "end-of-text id"),
+    EITP__SAMPLE_FIELD(info.tokenizer_fingerprint, 40, 8, 0, UINT64_MAX, "fingerprint"),
+    EITP__SAMPLE_FIELD(info.content_hash, 48, 8, 0, UINT64_MAX, "hash"),
+    EITP__SAMPLE_FIELD(info.text_bytes, 56, 8, 0, UINT64_MAX, "size of the texts"),
+    EITP__SAMPLE_FIELD(info.invalid_bytes, 64, 8, 0, UINT64_MAX, "number of invalid bytes"),
+    EITP__SAMPLE_FIELD(info.unigram_entropy, 72, 8, 0, UINT64_MAX, "unigram entropy"),
 };
 
-EITP__PRIVATE const char *eitp__token_magic(void) {
-    return "EITPTOK"; /* including its zero byte */
+static const eitp__sample_field eitp__labelled_fields[] = {
+    EITP__SAMPLE_FIELD(info.element_size, 12, 4, 2, 4, "size of an id"),
+    EITP__SAMPLE_FIELD(info.sample_count, 16, 8, 1, EITP__MAX_SAMPLES, "number of samples"),
+    EITP__SAMPLE_FIELD(info.token_count, 24, 8, 0, UINT64_MAX, "number of tokens"),
+    EITP__SAMPLE_FIELD(value_count, 32, 8, 0, UINT64_MAX, "number of values"),
+    EITP__SAMPLE_FIELD(names_size, 40, 8, 0, UINT64_MAX, "size of names"),
+    EITP__SAMPLE_FIELD(info.tokenizer_fingerprint, 48, 8, 0, UINT64_MAX, "fingerprint"),
+    EITP__SAMPLE_FIELD(info.content_hash, 56, 8, 0, UINT64_MAX, "hash"),
+    EITP__SAMPLE_FIELD(info.vocabulary_size, 64, 4, 1, INT32_MAX, "vocabulary"),
+    EITP__SAMPLE_FIELD(info.problem, 68, 4, 0, EITP_PROBLEM_TOKENS, "problem"),
+    EITP__SAMPLE_FIELD(info.label_count, 72, 4, 0, INT32_MAX, "number of labels"),
+    EITP__SAMPLE_FIELD(info.max_length, 76, 4, 1, INT32_MAX, "length of a sample"),
+    EITP__SAMPLE_FIELD(info.pair_count, 80, 8, 0, UINT64_MAX, "number of pairs"),
+    EITP__SAMPLE_FIELD(info.cut_samples, 88, 8, 0, UINT64_MAX, "number of cut samples"),
+    EITP__SAMPLE_FIELD(info.cut_ids, 96, 8, 0, UINT64_MAX, "number of lost tokens"),
+    EITP__SAMPLE_FIELD(info.skipped, 104, 8, 0, UINT64_MAX, "number of bad examples"),
+    EITP__SAMPLE_FIELD(info.repeated, 112, 8, 0, UINT64_MAX, "number of repeated examples"),
+    EITP__SAMPLE_FIELD(info.ambiguous, 120, 8, 0, UINT64_MAX, "number of ambiguous examples"),
+    EITP__SAMPLE_FIELD(info.sequence.max_length, 128, 4, 0, INT32_MAX, "longest sequence"),
+    EITP__SAMPLE_FIELD(info.sequence.truncation, 132, 4, 0, EITP_TRUNCATE_NONE, "truncation"),
+    EITP__SAMPLE_FIELD(info.sequence.truncate_left, 136, 4, 0, UINT32_MAX, "truncation"),
+    EITP__SAMPLE_FIELD(info.sequence.omit_special_tokens, 140, 4, 0, UINT32_MAX, "use of special tokens"),
+    EITP__SAMPLE_FIELD(info.dedup, 144, 4, 0, UINT32_MAX, "use of repeated examples"),
+    EITP__SAMPLE_FIELD(info.cut_words, 152, 8, 0, UINT64_MAX, "number of lost words"),
+};
+
+/* A kind of file that eitp writes. */
+typedef struct eitp__sample_format {
+    const char *magic; /* with its zero byte */
+    const char *name, *versions;
+    const char *remedy; /* what creates such a file */
+    uint32_t newest;    /* version; 1 is the oldest */
+    const eitp__sample_field *fields;
+    size_t field_count;
+} eitp__sample_format;
+
+static const eitp__sample_format *eitp__sample_format_of(eitp_sample_file_kind kind) {
+    static const eitp__sample_format tokens = {
+        "EITPTOK", "token file", "1", "pack the text again", 1, eitp__token_fields, EITP__COUNT(eitp__token_fields)};
+    static const eitp__sample_format labelled = {"EITPLAB",
+                                                 "labelled file",
+                                                 "1 to 2",
+                                                 "pack the examples again",
+                                                 EITP__LABELLED_TOKENS_VERSION,
+                                                 eitp__labelled_fields,
+                                                 EITP__COUNT(eitp__labelled_fields)};
+    return kind == EITP_SAMPLE_FILE_LABELLED ? &labelled : &tokens;
 }
 
-EITP__PRIVATE uint64_t eitp__token_hash_start(void) {
-    return 0xCBF29CE484222325u;
+EITP__PRIVATE int eitp__sample_kind_of(const unsigned char *bytes, size_t size, eitp_sample_file_kind *kind) {
+    static const eitp_sample_file_kind own[] = {EITP_SAMPLE_FILE_TOKENS, EITP_SAMPLE_FILE_LABELLED};
+    *kind = EITP_SAMPLE_FILE_LLMC;
+    if (size >= 4 && eitp__get_number(bytes, 4) == EITP__LLMC_MAGIC)
+        return 1;
+    for (size_t i = 0; i < EITP__COUNT(own) && size >= EITP__SAMPLE_MAGIC_SIZE; i++) {
+        *kind = own[i];
+        if (!memcmp(bytes, eitp__sample_format_of(own[i])->magic, EITP__SAMPLE_MAGIC_SIZE))
+            return 1;
+    }
+    return 0;
 }
 
 EITP__PRIVATE uint64_t eitp__token_hash(uint64_t hash, const int32_t *ids, size_t count) {
@@ -41210,186 +41292,277 @@ EITP__PRIVATE uint64_t eitp__token_hash(uint64_t hash, const int32_t *ids, size_
     return hash;
 }
 
-EITP__PRIVATE void eitp__token_header_write(unsigned char bytes[EITP__TOKEN_HEADER_SIZE],
-                                            const eitp_token_file_info *info) {
-    uint64_t entropy;
-    memcpy(&entropy, &info->unigram_entropy, sizeof entropy);
-    memset(bytes, 0, EITP__TOKEN_HEADER_SIZE);
-    memcpy(bytes, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
-    eitp__put_number(bytes + EITP__TOKEN_AT_VERSION, 4, EITP__TOKEN_VERSION);
-    eitp__put_number(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4, (uint64_t)info->element_size);
-    eitp__put_number(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8, info->token_count);
-    eitp__put_number(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8, info->document_count);
-    eitp__put_number(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4, (uint64_t)info->vocabulary_size);
-    eitp__put_number(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4, (uint32_t)info->end_of_text);
-    eitp__put_number(bytes + EITP__TOKEN_AT_FINGERPRINT, 8, info->tokenizer_fingerprint);
-    eitp__put_number(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8, info->content_hash);
-    eitp__put_number(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8, info->text_bytes);
-    eitp__put_number(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8, info->invalid_bytes);
-    eitp__put_number(bytes + EITP__TOKEN_AT_ENTROPY, 8, entropy);
-    eitp__put_number(bytes + EITP__TOKEN_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC));
+/* ---- Layout ---- */
+
+EITP__PRIVATE uint64_t eitp__sample_layout_place(eitp__sample_layout *layout) {
+    const eitp_sample_file_info *info = &layout->info;
+    const uint64_t size = info->token_count * (uint64_t)info->element_size;
+    layout->ids =
+        info->kind == EITP_SAMPLE_FILE_LLMC ? (uint64_t)EITP__LLMC_HEADER_SIZE : (uint64_t)EITP__SAMPLE_HEADER_SIZE;
+    layout->records = layout->ids + (info->kind == EITP_SAMPLE_FILE_LABELLED ? (size + 7) / 8 * 8 : size);
+    layout->values = layout->records + info->sample_count * EITP__SAMPLE_RECORD_SIZE;
+    layout->names = layout->values + layout->value_count * EITP__SAMPLE_VALUE_SIZE;
+    return layout->names + layout->names_size;
 }
 
-/* Compares the number of tokens in the header with the size of the file. */
-static eitp_status eitp__token_check_size(const eitp_token_file_info *info, uint64_t offset, uint64_t file_size,
-                                          eitp_error *error) {
-    uint64_t room = file_size < offset ? 0 : file_size - offset;
-    uint64_t element = (uint64_t)info->element_size;
-    if (info->token_count != room / element || room % element || file_size < offset)
+/* Subtracts the size of a section from what is left of the file; returns 0 if there is less. */
+static int eitp__sample_layout_take(uint64_t *left, uint64_t count, uint64_t size) {
+    if (count > *left / size)
+        return 0;
+    *left -= count * size;
+    return 1;
+}
+
+/* Places the sections, and compares the counts with the size of the file. */
+static eitp_status eitp__sample_layout_check(eitp__sample_layout *layout, uint64_t file_size, eitp_error *error) {
+    const eitp_sample_file_info *info = &layout->info;
+    char samples[120] = "";
+    uint64_t left = file_size;
+    /* Without an overflow, since each section is within the file. */
+    const int is_within = eitp__sample_layout_take(&left, info->token_count, (uint64_t)info->element_size) &&
+                          eitp__sample_layout_take(&left, info->sample_count, EITP__SAMPLE_RECORD_SIZE) &&
+                          eitp__sample_layout_take(&left, layout->value_count, EITP__SAMPLE_VALUE_SIZE) &&
+                          eitp__sample_layout_take(&left, layout->names_size, 1);
+    if (info->sample_count)
+        snprintf(samples, sizeof samples, ", %llu samples, %llu values and %llu bytes of names",
+                 (unsigned long long)info->sample_count, (unsigned long long)layout->value_count,
+                 (unsigned long long)layout->names_size);
+    if (eitp__sample_layout_place(layout) != file_size || !is_within)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the header says %llu tokens of %d bytes after %llu bytes, but the file has %llu bytes; it "
-                          "is truncated or damaged: copy the file or pack the text again",
-                          (unsigned long long)info->token_count, (int)element, (unsigned long long)offset,
-                          (unsigned long long)file_size);
+                          "the header says %llu tokens of %d bytes after %llu bytes%s, but the file has %llu bytes; it "
+                          "is truncated or damaged: copy the file or %s",
+                          (unsigned long long)info->token_count, (int)info->element_size,
+                          (unsigned long long)layout->ids, samples, (unsigned long long)file_size,
+                          eitp__sample_format_of(info->kind)->remedy);
     if (!info->token_count)
         return eitp__fail(error, EITP_ERROR_FORMAT, "the file has no tokens: pack the text again");
     return EITP_OK;
 }
 
-static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_token_file_info *info,
+/* ---- Headers of eitp ---- */
+
+EITP__PRIVATE void eitp__sample_header_unfinished(unsigned char bytes[EITP__SAMPLE_HEADER_SIZE],
+                                                  eitp_sample_file_kind kind) {
+    memset(bytes, 0, EITP__SAMPLE_HEADER_SIZE);
+    memcpy(bytes, eitp__sample_format_of(kind)->magic, EITP__SAMPLE_MAGIC_SIZE);
+}
+
+EITP__PRIVATE void eitp__sample_header_write(unsigned char bytes[EITP__SAMPLE_HEADER_SIZE],
+                                             const eitp__sample_layout *layout) {
+    const eitp__sample_format *format = eitp__sample_format_of(layout->info.kind);
+    eitp__sample_header_unfinished(bytes, layout->info.kind);
+    eitp__put_number(bytes + EITP__SAMPLE_AT_VERSION, 4, layout->info.problem == EITP_PROBLEM_TOKENS ? 2 : 1);
+    for (size_t i = 0; i < format->field_count; i++) {
+        const eitp__sample_field *field = &format->fields[i];
+        const char *member = (const char *)layout + field->member;
+        uint32_t small;
+        uint64_t value;
+        memcpy(&small, member, sizeof small);
+        value = small;
+        if (field->member_size == sizeof value)
+            memcpy(&value, member, sizeof value);
+        eitp__put_number(bytes + field->at, field->size, value);
+    }
+    eitp__put_number(bytes + EITP__SAMPLE_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__SAMPLE_AT_CRC));
+}
+
+/* Checks the header as a whole. */
+static eitp_status eitp__sample_header_check(const eitp__sample_format *format, const unsigned char *bytes, size_t size,
                                              eitp_error *error) {
-    uint64_t element_size = eitp__get_number(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4);
-    uint64_t vocabulary_size = eitp__get_number(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4);
-    uint64_t end_of_text = eitp__get_number(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4);
-    uint64_t entropy = eitp__get_number(bytes + EITP__TOKEN_AT_ENTROPY, 8);
-    if (element_size != 2 && element_size != 4)
+    if (size < EITP__SAMPLE_HEADER_SIZE)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the header says %llu bytes per id, expected 2 or 4: pack the text again",
-                          (unsigned long long)element_size);
-    if (!vocabulary_size || vocabulary_size > (element_size == 2 ? 65536 : INT32_MAX))
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "the header says a vocabulary of %llu, impossible with %llu bytes per id: pack the text again",
-            (unsigned long long)vocabulary_size, (unsigned long long)element_size);
-    if (end_of_text >= vocabulary_size && end_of_text != UINT32_MAX)
+                          "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
+                          "%s",
+                          (unsigned long long)size, (int)EITP__SAMPLE_HEADER_SIZE, format->remedy);
+    const uint64_t version = eitp__get_number(bytes + EITP__SAMPLE_AT_VERSION, 4);
+    const uint32_t crc = eitp__crc32c(0, bytes, EITP__SAMPLE_AT_CRC);
+    const uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__SAMPLE_AT_CRC, 4);
+    if (!version)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: %s", format->remedy);
+    if (version > format->newest)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s version %llu (supported: %s): %s",
+                          format->name, (unsigned long long)version, format->versions, format->remedy);
+    if (crc != expected)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the header says end-of-text id %llu, outside the vocabulary of %llu: pack the text again",
-                          (unsigned long long)end_of_text, (unsigned long long)vocabulary_size);
-    info->kind = EITP_TOKEN_FILE_EITP;
-    info->element_size = (int32_t)element_size;
-    info->vocabulary_size = (int32_t)vocabulary_size;
-    info->end_of_text = end_of_text == UINT32_MAX ? -1 : (int32_t)end_of_text;
-    info->token_count = eitp__get_number(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8);
-    info->document_count = eitp__get_number(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8);
-    info->tokenizer_fingerprint = eitp__get_number(bytes + EITP__TOKEN_AT_FINGERPRINT, 8);
-    info->content_hash = eitp__get_number(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8);
-    info->text_bytes = eitp__get_number(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8);
-    info->invalid_bytes = eitp__get_number(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8);
-    memcpy(&info->unigram_entropy, &entropy, sizeof entropy);
-    if (!(info->unigram_entropy >= 0 && info->unigram_entropy < 64)) /* at most ln 2^31 = 21.5; also false for NaN */
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the header says an impossible unigram entropy of %g: pack the text again",
-                          info->unigram_entropy);
+                          "the header is damaged (its CRC32C is %08lx, expected %08lx): copy the file or %s",
+                          (unsigned long)crc, (unsigned long)expected, format->remedy);
     return EITP_OK;
 }
 
-static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t size, eitp_token_file_info *info,
-                                          eitp_error *error) {
-    if (size < EITP__TOKEN_HEADER_SIZE)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
-                          "pack the text again",
-                          (unsigned long long)size, (int)EITP__TOKEN_HEADER_SIZE);
-    uint64_t version = eitp__get_number(bytes + EITP__TOKEN_AT_VERSION, 4);
-    if (!version)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the text again");
-    if (version != EITP__TOKEN_VERSION)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "unsupported token file version %llu (supported: %d): pack the text again",
-                          (unsigned long long)version, (int)EITP__TOKEN_VERSION);
-    uint32_t crc = eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC);
-    uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__TOKEN_AT_CRC, 4);
-    if (crc != expected)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "the header is damaged (its CRC32C is %08lx, expected %08lx): copy the file or pack the text again",
-            (unsigned long)crc, (unsigned long)expected);
-    return eitp__token_header_fields(bytes, info, error);
+static eitp_status eitp__fail_impossible(const eitp__sample_format *format, const char *what, uint64_t value,
+                                         eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_FORMAT, "the header says an impossible %s (%llu): %s", what,
+                      (unsigned long long)value, format->remedy);
 }
 
-static eitp_status eitp__token_header_llmc(const unsigned char *bytes, size_t size, eitp_token_file_info *info,
-                                           eitp_error *error) {
-    uint64_t version = size >= 8 ? eitp__get_number(bytes + 4, 4) : 0;
-    uint64_t count = size >= 12 ? eitp__get_number(bytes + 8, 4) : 0;
+/* Reads the fields and checks the bounds of each. */
+static eitp_status eitp__sample_header_fields(const eitp__sample_format *format, const unsigned char *bytes,
+                                              eitp__sample_layout *layout, eitp_error *error) {
+    for (size_t i = 0; i < format->field_count; i++) {
+        const eitp__sample_field *field = &format->fields[i];
+        const uint64_t value = eitp__get_number(bytes + field->at, field->size);
+        const uint32_t small = (uint32_t)value;
+        if (value < field->min || value > field->max)
+            return eitp__fail_impossible(format, field->what, value, error);
+        if (field->member_size == sizeof small)
+            memcpy((char *)layout + field->member, &small, sizeof small);
+        else
+            memcpy((char *)layout + field->member, &value, sizeof value);
+    }
+    return EITP_OK;
+}
+
+/* Checks fields that depend on others. */
+static eitp_status eitp__sample_header_agree(const eitp__sample_format *format, const eitp__sample_layout *layout,
+                                             uint64_t version, eitp_error *error) {
+    const eitp_sample_file_info *info = &layout->info;
+    if (info->element_size == 3)
+        return eitp__fail_impossible(format, "size of an id", 3, error);
+    if (info->element_size == 2 && info->vocabulary_size > 65536)
+        return eitp__fail_impossible(format, "vocabulary", (uint64_t)info->vocabulary_size, error);
+    if (info->end_of_text < -1 || info->end_of_text >= info->vocabulary_size)
+        return eitp__fail_impossible(format, "end-of-text id", (uint32_t)info->end_of_text, error);
+    if (!(info->unigram_entropy >= 0 && info->unigram_entropy < 64)) /* at most ln 2^31 = 21.5; also false for NaN */
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the header says an impossible unigram entropy of %g: %s",
+                          info->unigram_entropy, format->remedy);
+    if (info->problem == EITP_PROBLEM_TOKENS && version < EITP__LABELLED_TOKENS_VERSION)
+        return eitp__fail_impossible(format, "problem", (uint64_t)info->problem, error);
+    if (!info->label_count != (info->problem == EITP_PROBLEM_UNKNOWN))
+        return eitp__fail_impossible(format, "number of labels", (uint64_t)info->label_count, error);
+    if (info->problem == EITP_PROBLEM_UNKNOWN && layout->names_size)
+        return eitp__fail_impossible(format, "size of names", layout->names_size, error);
+    return EITP_OK;
+}
+
+/* ---- Reading ---- */
+
+static eitp_status eitp__llmc_header_read(const unsigned char *bytes, size_t size, eitp_sample_file_info *info,
+                                          eitp_error *error) {
     if (size < 12)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the file is truncated: it ends after %llu bytes, within llm.c's header of %d; copy it again",
-                          (unsigned long long)size, (int)EITP__TOKEN_LLMC_HEADER_SIZE);
-    if (version != EITP__TOKEN_LLMC_VERSION)
+                          (unsigned long long)size, (int)EITP__LLMC_HEADER_SIZE);
+    const uint64_t version = eitp__get_number(bytes + 4, 4);
+    if (version != EITP__LLMC_VERSION)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "unsupported version %llu of an llm.c token file (supported: %d): pack the text with eitp",
-                          (unsigned long long)version, (int)EITP__TOKEN_LLMC_VERSION);
-    if (count > INT32_MAX)
+                          (unsigned long long)version, (int)EITP__LLMC_VERSION);
+    info->element_size = 2;
+    info->token_count = eitp__get_number(bytes + 8, 4);
+    if (info->token_count > INT32_MAX)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "llm.c's header says a negative number of tokens: copy the file again");
-    info->kind = EITP_TOKEN_FILE_LLMC;
-    info->element_size = 2;
-    info->end_of_text = -1;
-    info->token_count = count;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
-                                                  eitp_token_file_info *info, uint64_t *offset, eitp_error *error) {
-    eitp_token_file_info found = EITP__ZERO;
+EITP__PRIVATE eitp_status eitp__sample_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
+                                                   eitp__sample_layout *layout, eitp_error *error) {
+    eitp_sample_file_info *info = &layout->info;
+    eitp_sample_file_kind kind;
     eitp_status status;
-    uint64_t begin;
-    if (size >= EITP__TOKEN_MAGIC_SIZE && !memcmp(bytes, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE)) {
-        status = eitp__token_header_own(bytes, size, &found, error);
-        begin = EITP__TOKEN_HEADER_SIZE;
-    } else if (size >= 4 && eitp__get_number(bytes, 4) == EITP__TOKEN_LLMC_MAGIC) {
-        status = eitp__token_header_llmc(bytes, size, &found, error);
-        begin = EITP__TOKEN_LLMC_HEADER_SIZE;
-    } else {
+    if (!eitp__sample_kind_of(bytes, size, &kind))
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "not a token file: it begins with neither \"EITPTOK\" nor llm.c's 20240520; create one from "
-                          "text with eitp_pack");
+                          "not a token or labelled file: it begins with neither \"EITPTOK\", \"EITPLAB\" nor llm.c's "
+                          "20240520; create one with eitp_pack or eitp_labelled_pack");
+    memset(layout, 0, sizeof *layout);
+    info->kind = kind;
+    info->end_of_text = -1;
+    if (kind == EITP_SAMPLE_FILE_LLMC) {
+        status = eitp__llmc_header_read(bytes, size, info, error);
+    } else {
+        const eitp__sample_format *format = eitp__sample_format_of(kind);
+        status = eitp__sample_header_check(format, bytes, size, error);
+        if (status == EITP_OK)
+            status = eitp__sample_header_fields(format, bytes, layout, error);
+        if (status == EITP_OK)
+            status =
+                eitp__sample_header_agree(format, layout, eitp__get_number(bytes + EITP__SAMPLE_AT_VERSION, 4), error);
     }
-    if (status == EITP_OK)
-        status = eitp__token_check_size(&found, begin, file_size, error);
-    if (status != EITP_OK)
-        return status;
-    *info = found;
-    *offset = begin;
-    return EITP_OK;
+    return status == EITP_OK ? eitp__sample_layout_check(layout, file_size, error) : status;
 }
-/* <<src/data/token_header.c */
+/* <<src/data/sample_header.c */
 
-/* >>src/data/token_writer.c */
-enum { EITP__TOKEN_WRITE_BYTES = 65536 };
-
-static eitp_status eitp__token_writer_allocate(eitp__token_writer *writer, eitp_error *error) {
-    const eitp_host *host = writer->host;
-    size_t counts_size = (size_t)writer->info.vocabulary_size * sizeof *writer->counts;
-    writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__TOKEN_WRITE_BYTES);
-    writer->counts = (uint64_t *)eitp__allocate(host, counts_size);
-    if (!writer->buffer || !writer->counts)
-        return eitp__fail_memory(error, EITP__TOKEN_WRITE_BYTES + counts_size, "writing a token file");
-    return EITP_OK;
+/* >>src/data/sample_record.c */
+EITP__PRIVATE void eitp__sample_record_write(unsigned char bytes[EITP__SAMPLE_RECORD_SIZE],
+                                             const eitp__sample_record *record) {
+    eitp__put_number(bytes, 8, record->first);
+    eitp__put_number(bytes + 8, 8, record->first_value);
+    eitp__put_number(bytes + 16, 8, record->text_hash);
+    eitp__put_number(bytes + 24, 4, record->length);
+    eitp__put_number(bytes + 28, 4, record->boundary);
+    eitp__put_number(bytes + 32, 4, record->value_count);
+    eitp__put_number(bytes + 36, 4, record->crc);
 }
 
-EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, const eitp_host *host, const char *path,
-                                                  int32_t vocabulary_size, eitp_error *error) {
-    unsigned char header[EITP__TOKEN_HEADER_SIZE] = EITP__ZERO;
+EITP__PRIVATE eitp__sample_record eitp__sample_record_read(const unsigned char bytes[EITP__SAMPLE_RECORD_SIZE]) {
+    eitp__sample_record record;
+    record.first = eitp__get_number(bytes, 8);
+    record.first_value = eitp__get_number(bytes + 8, 8);
+    record.text_hash = eitp__get_number(bytes + 16, 8);
+    record.length = (uint32_t)eitp__get_number(bytes + 24, 4);
+    record.boundary = (uint32_t)eitp__get_number(bytes + 28, 4);
+    record.value_count = (uint32_t)eitp__get_number(bytes + 32, 4);
+    record.crc = (uint32_t)eitp__get_number(bytes + 36, 4);
+    return record;
+}
+
+EITP__PRIVATE int eitp__sample_record_fits(const eitp__sample_record *record, const eitp__sample_layout *layout) {
+    const eitp_sample_file_info *info = &layout->info;
+    const uint64_t length = record->length, values = record->value_count;
+    if (!length || length > (uint64_t)info->max_length || record->boundary > length)
+        return 0;
+    if (record->first > info->token_count || length > info->token_count - record->first ||
+        record->first_value > layout->value_count || values > layout->value_count - record->first_value)
+        return 0;
+    switch (info->problem) {
+    case EITP_PROBLEM_SINGLE_LABEL:
+        return values == 1;
+    case EITP_PROBLEM_MULTI_LABEL:
+        return values <= (uint64_t)info->label_count;
+    case EITP_PROBLEM_REGRESSION:
+        return values == (uint64_t)info->label_count;
+    case EITP_PROBLEM_TOKENS:
+        return values == length;
+    default:
+        return values == 0;
+    }
+}
+
+EITP__PRIVATE int eitp__sample_value_fits(uint32_t value, const eitp_sample_file_info *info) {
+    const uint32_t exponent = 0x7F800000u;
+    if (info->problem == EITP_PROBLEM_REGRESSION)
+        return (value & exponent) != exponent;
+    return value < (uint64_t)info->label_count || (info->problem == EITP_PROBLEM_TOKENS && value == EITP__NO_LABEL);
+}
+/* <<src/data/sample_record.c */
+
+/* >>src/data/sample_writer.c */
+enum { EITP__SAMPLE_WRITE_BYTES = 65536, EITP__SAMPLE_ENCODE_BYTES = 1024 };
+
+EITP__PRIVATE eitp_status eitp__sample_writer_open(eitp__sample_writer *writer, const eitp_host *host, const char *path,
+                                                   eitp_sample_file_kind kind, int32_t vocabulary_size,
+                                                   eitp_error *error) {
+    unsigned char header[EITP__SAMPLE_HEADER_SIZE];
+    eitp_sample_file_info *info = &writer->layout.info;
     memset(writer, 0, sizeof *writer);
     writer->host = host;
-    writer->info.kind = EITP_TOKEN_FILE_EITP;
-    writer->info.element_size = vocabulary_size <= 65536 ? 2 : 4;
-    writer->info.vocabulary_size = vocabulary_size;
-    writer->info.end_of_text = -1;
-    writer->info.content_hash = eitp__token_hash_start();
-    writer->offset = EITP__TOKEN_HEADER_SIZE;
-    eitp_status status = eitp__token_writer_allocate(writer, error);
-    if (status == EITP_OK)
-        status = eitp__partial_file_open(&writer->output, host, path, error);
+    writer->offset = EITP__SAMPLE_HEADER_SIZE;
+    info->kind = kind;
+    info->element_size = vocabulary_size <= 65536 ? 2 : 4;
+    info->vocabulary_size = vocabulary_size;
+    info->end_of_text = -1;
+    info->content_hash = EITP__FNV_START;
+    writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__SAMPLE_WRITE_BYTES);
+    if (!writer->buffer)
+        return eitp__fail_memory(error, EITP__SAMPLE_WRITE_BYTES, "writing a file of samples");
+    eitp_status status = eitp__partial_file_open(&writer->output, host, path, error);
     if (status != EITP_OK)
         return status;
-    /* The magic with version 0 marks a file that is not complete. */
-    memcpy(header, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
+    eitp__sample_header_unfinished(header, kind);
     return eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
 }
 
-static eitp_status eitp__token_writer_flush(eitp__token_writer *writer, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__sample_writer_flush(eitp__sample_writer *writer, eitp_error *error) {
     eitp_status status =
         eitp__file_write(&writer->output.file, writer->offset, writer->buffer, writer->buffered, error);
     if (status == EITP_OK) {
@@ -41399,36 +41572,672 @@ static eitp_status eitp__token_writer_flush(eitp__token_writer *writer, eitp_err
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__sample_writer_put(eitp__sample_writer *writer, const void *data, size_t size,
+                                                  eitp_error *error) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    while (size) {
+        const size_t room = EITP__SAMPLE_WRITE_BYTES - writer->buffered, part = size < room ? size : room;
+        memcpy(writer->buffer + writer->buffered, bytes, part);
+        writer->buffered += part;
+        bytes += part;
+        size -= part;
+        eitp_status status =
+            writer->buffered == EITP__SAMPLE_WRITE_BYTES ? eitp__sample_writer_flush(writer, error) : EITP_OK;
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, const int32_t *ids, size_t count,
+                                                  uint32_t *crc, eitp_error *error) {
+    unsigned char bytes[EITP__SAMPLE_ENCODE_BYTES];
+    eitp_sample_file_info *info = &writer->layout.info;
+    const size_t element = (size_t)info->element_size, chunk = sizeof bytes / element;
+    uint32_t sum = 0;
+    for (size_t done = 0; done < count;) {
+        const size_t now = count - done < chunk ? count - done : chunk;
+        for (size_t i = 0; i < now; i++) {
+            const int32_t id = ids[done + i];
+            if (id < 0 || id >= info->vocabulary_size)
+                return eitp__fail(error, EITP_ERROR_INTERNAL,
+                                  "the tokenizer returned id %ld, outside its vocabulary of %ld", (long)id,
+                                  (long)info->vocabulary_size);
+            eitp__put_number(bytes + i * element, element, (uint64_t)id);
+        }
+        if (crc)
+            sum = eitp__crc32c(sum, bytes, now * element);
+        eitp_status status = eitp__sample_writer_put(writer, bytes, now * element, error);
+        if (status != EITP_OK)
+            return status;
+        done += now;
+    }
+    if (crc)
+        *crc = sum;
+    info->token_count += count;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sample_writer_move(eitp__sample_writer *writer, uint64_t from, uint64_t to,
+                                                   uint64_t size, eitp_error *error) {
+    while (size) {
+        const size_t most = EITP__SAMPLE_WRITE_BYTES, part = size < most ? (size_t)size : most;
+        eitp_status status = eitp__file_read(&writer->output.file, from, writer->buffer, part, error);
+        if (status == EITP_OK)
+            status = eitp__file_write(&writer->output.file, to, writer->buffer, part, error);
+        if (status != EITP_OK)
+            return status;
+        from += part;
+        to += part;
+        size -= part;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sample_writer_finish(eitp__sample_writer *writer, eitp_error *error) {
+    unsigned char header[EITP__SAMPLE_HEADER_SIZE];
+    eitp_status status = eitp__sample_writer_flush(writer, error);
+    eitp__sample_header_write(header, &writer->layout);
+    if (status == EITP_OK)
+        status = eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
+    return status == EITP_OK ? eitp__partial_file_commit(&writer->output, error) : status;
+}
+
+EITP__PRIVATE void eitp__sample_writer_release(eitp__sample_writer *writer) {
+    if (!writer->host)
+        return;
+    eitp__partial_file_release(&writer->output);
+    eitp__release(writer->host, writer->buffer, EITP__SAMPLE_WRITE_BYTES);
+    memset(writer, 0, sizeof *writer);
+}
+/* <<src/data/sample_writer.c */
+
+/* >>src/data/sample_bytes.c */
+enum { EITP__SAMPLE_READ_BYTES = 8192 };
+
+EITP__PRIVATE eitp_status eitp__sample_read_bytes(const eitp_sample_file *file, uint64_t offset, void *bytes,
+                                                  size_t size, eitp_error *error) {
+    eitp__file handle = file->file;
+    eitp_status status = eitp__file_read(&handle, offset, bytes, size, error);
+    if (status == EITP_ERROR_FORMAT)
+        return eitp__fail(error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before byte %llu; restore it",
+                          file->file.path, (unsigned long long)(offset + size));
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__sample_read_piece(const eitp_sample_file *file, uint64_t offset, void *bytes,
+                                                  size_t size, eitp_error *error) {
+    return eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
+                                       : eitp__sample_read_bytes(file, offset, bytes, size, error);
+}
+
+/* Decodes and checks stored ids; `first` is the number of the first one. */
+static eitp_status eitp__sample_decode(const eitp_sample_file *file, const unsigned char *bytes, uint64_t first,
+                                       size_t count, int32_t *ids, eitp_error *error) {
+    const size_t element = (size_t)file->layout.info.element_size;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t id = (uint32_t)eitp__get_number(bytes + i * element, element);
+        if (id >= file->limit)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: token %llu has id %lu, but the vocabulary has %lu; the file is damaged or was "
+                              "packed with another tokenizer: pack it again",
+                              file->file.path, (unsigned long long)(first + i), (unsigned long)id,
+                              (unsigned long)file->limit);
+        if (ids)
+            ids[i] = (int32_t)id;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, uint64_t first, uint64_t count,
+                                                int32_t *ids, uint32_t *crc, eitp_error *error) {
+    unsigned char bytes[EITP__SAMPLE_READ_BYTES];
+    const size_t element = (size_t)file->layout.info.element_size, chunk = sizeof bytes / element;
+    uint32_t sum = 0;
+    for (uint64_t done = 0; done < count;) {
+        const size_t now = count - done < chunk ? (size_t)(count - done) : chunk;
+        const uint64_t offset = file->layout.ids + (first + done) * element;
+        eitp_status status = eitp__sample_read_bytes(file, offset, bytes, now * element, error);
+        if (status == EITP_OK)
+            status = eitp__sample_decode(file, bytes, first + done, now, ids ? ids + done : NULL, error);
+        if (status != EITP_OK)
+            return status;
+        if (crc)
+            sum = eitp__crc32c(sum, bytes, now * element);
+        done += now;
+    }
+    if (crc)
+        *crc = sum;
+    return EITP_OK;
+}
+/* <<src/data/sample_bytes.c */
+
+/* >>src/data/sample_index.c */
+static eitp_status eitp__sample_fail_damaged(const eitp_sample_file *file, const char *what, uint64_t number,
+                                             eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: %s %llu is damaged: copy the file or pack the examples again",
+                      file->file.path, what, (unsigned long long)number);
+}
+
+/* ---- Records and values ---- */
+
+EITP__PRIVATE void eitp__index_reader_init(eitp__index_reader *reader, const eitp_sample_file *file) {
+    reader->file = file;
+    reader->first = reader->count = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__index_reader_record(eitp__index_reader *reader, uint64_t number,
+                                                    eitp__sample_record *record, eitp_error *error) {
+    const eitp__sample_layout *layout = &reader->file->layout;
+    if (number < reader->first || number - reader->first >= reader->count) {
+        const uint64_t room = EITP__SAMPLE_CHUNK / EITP__SAMPLE_RECORD_SIZE;
+        const uint64_t left = layout->info.sample_count - number, count = left < room ? left : room;
+        const uint64_t offset = layout->records + number * EITP__SAMPLE_RECORD_SIZE;
+        reader->count = 0;
+        eitp_status status = eitp__sample_read_piece(reader->file, offset, reader->bytes,
+                                                     (size_t)count * EITP__SAMPLE_RECORD_SIZE, error);
+        if (status != EITP_OK)
+            return status;
+        reader->first = number;
+        reader->count = count;
+    }
+    *record = eitp__sample_record_read(reader->bytes + (number - reader->first) * EITP__SAMPLE_RECORD_SIZE);
+    if (!eitp__sample_record_fits(record, layout))
+        return eitp__sample_fail_damaged(reader->file, "the index of sample", number, error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sample_read_values(const eitp_sample_file *file, uint64_t first, size_t count,
+                                                   uint32_t *values, eitp_error *error) {
+    unsigned char bytes[EITP__SAMPLE_CHUNK];
+    const uint64_t offset = file->layout.values + first * EITP__SAMPLE_VALUE_SIZE;
+    eitp_status status = eitp__sample_read_bytes(file, offset, bytes, count * EITP__SAMPLE_VALUE_SIZE, error);
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        values[i] = (uint32_t)eitp__get_number(bytes + i * EITP__SAMPLE_VALUE_SIZE, EITP__SAMPLE_VALUE_SIZE);
+        if (!eitp__sample_value_fits(values[i], &file->layout.info))
+            return eitp__sample_fail_damaged(file, "the label or number", first + i, error);
+    }
+    return status;
+}
+
+/* ---- The content hash ---- */
+
+/* Reads the ids of a sample and compares their checksum; `ids` NULL: only that. */
+static eitp_status eitp__sample_read_checked_ids(const eitp_sample_file *file, uint64_t number,
+                                                 const eitp__sample_record *record, int32_t *ids, eitp_error *error) {
+    uint32_t crc = 0;
+    eitp_status status = eitp__sample_read_ids(file, record->first, record->length, ids, &crc, error);
+    if (status == EITP_OK && crc != record->crc)
+        return eitp__sample_fail_damaged(file, "sample", number, error);
+    return status;
+}
+
+/* Checks that records follow each other without gaps, with `reads_ids` the ids of samples too, and hashes the
+   records. */
+static eitp_status eitp__sample_check_records(const eitp_sample_file *file, int reads_ids, uint64_t *hash,
+                                              eitp_error *error) {
+    const eitp__sample_layout *layout = &file->layout;
+    unsigned char bytes[EITP__SAMPLE_RECORD_SIZE];
+    eitp__index_reader reader;
+    uint64_t ids = 0, values = 0, longest = 0;
+    eitp__index_reader_init(&reader, file);
+    for (uint64_t i = 0; i < layout->info.sample_count; i++) {
+        eitp__sample_record record;
+        eitp_status status = eitp__index_reader_record(&reader, i, &record, error);
+        if (status == EITP_OK && (record.first != ids || record.first_value != values))
+            status = eitp__sample_fail_damaged(file, "the index of sample", i, error);
+        if (status == EITP_OK && reads_ids)
+            status = eitp__sample_read_checked_ids(file, i, &record, NULL, error);
+        if (status != EITP_OK)
+            return status;
+        ids += record.length;
+        values += record.value_count;
+        longest = record.length > longest ? record.length : longest;
+        eitp__sample_record_write(bytes, &record);
+        *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
+    }
+    if (ids != layout->info.token_count || values != layout->value_count ||
+        longest != (uint64_t)layout->info.max_length)
+        return eitp__sample_fail_damaged(file, "the index after sample", layout->info.sample_count - 1, error);
+    return EITP_OK;
+}
+
+static eitp_status eitp__sample_check_values(const eitp_sample_file *file, uint64_t *hash, eitp_error *error) {
+    uint32_t values[EITP__SAMPLE_CHUNK / EITP__SAMPLE_VALUE_SIZE];
+    unsigned char bytes[EITP__SAMPLE_VALUE_SIZE];
+    for (uint64_t first = 0; first < file->layout.value_count;) {
+        const uint64_t left = file->layout.value_count - first;
+        const size_t count = left < EITP__COUNT(values) ? (size_t)left : EITP__COUNT(values);
+        eitp_status status = eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
+                                                         : eitp__sample_read_values(file, first, count, values, error);
+        if (status != EITP_OK)
+            return status;
+        for (size_t i = 0; i < count; i++) {
+            eitp__put_number(bytes, sizeof bytes, values[i]);
+            *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
+        }
+        first += count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__sample_hash_names(const eitp_sample_file *file, uint64_t *hash, eitp_error *error) {
+    unsigned char bytes[EITP__SAMPLE_CHUNK];
+    const eitp__sample_layout *layout = &file->layout;
+    for (uint64_t done = 0; done < layout->names_size;) {
+        const uint64_t left = layout->names_size - done;
+        const size_t count = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        eitp_status status = eitp__sample_read_piece(file, layout->names + done, bytes, count, error);
+        if (status != EITP_OK)
+            return status;
+        *hash = eitp__fnv1a(*hash, bytes, count);
+        done += count;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sample_index_hash(const eitp_sample_file *file, int reads_ids, uint64_t *hash,
+                                                  eitp_error *error) {
+    *hash = EITP__FNV_START;
+    eitp_status status = eitp__sample_check_records(file, reads_ids, hash, error);
+    if (status == EITP_OK)
+        status = eitp__sample_check_values(file, hash, error);
+    return status == EITP_OK ? eitp__sample_hash_names(file, hash, error) : status;
+}
+
+/* ---- Names ---- */
+
+/* Finds the names of labels in the bytes that hold them. Returns 0 if they are not as many as there are labels. */
+static int eitp__sample_find_names(eitp_sample_file *file) {
+    const char *at = file->names_text, *end = file->names_text + file->layout.names_size;
+    for (int64_t i = 0; i < file->layout.info.label_count; i++) {
+        const char *zero = at < end ? (const char *)memchr(at, 0, (size_t)(end - at)) : NULL;
+        if (!zero)
+            return 0;
+        file->labels[i] = at;
+        at = zero + 1;
+    }
+    return at == end;
+}
+
+/* Numbers to predict may be without names. */
+EITP__PRIVATE eitp_status eitp__sample_read_names(eitp_sample_file *file, eitp_error *error) {
+    const eitp__sample_layout *layout = &file->layout;
+    const uint64_t size = layout->names_size, count = (uint64_t)layout->info.label_count;
+    if (!size && (layout->info.problem == EITP_PROBLEM_REGRESSION || !count))
+        return EITP_OK;
+    if (size < count)
+        return eitp__sample_fail_damaged(file, "the name of label", count - 1, error);
+    file->names_text = (char *)eitp__allocate_uninitialized(&file->host, (size_t)size);
+    file->labels = (const char **)eitp__allocate_uninitialized(&file->host, (size_t)count * sizeof *file->labels);
+    if (!file->names_text || (count && !file->labels))
+        return eitp__fail_memory(error, (size_t)(size + count * sizeof *file->labels), "the names of labels");
+    eitp_status status = eitp__sample_read_bytes(file, layout->names, file->names_text, (size_t)size, error);
+    if (status == EITP_OK && !eitp__sample_find_names(file))
+        return eitp__sample_fail_damaged(file, "the name of label", count - 1, error);
+    return status;
+}
+
+/* ---- Samples ---- */
+
+/* Stores value `i` of a sample in what its problem has. */
+static void eitp__sample_store_value(eitp_problem problem, size_t i, uint32_t value, eitp_labelled_sample *sample) {
+    switch (problem) {
+    case EITP_PROBLEM_MULTI_LABEL:
+        sample->targets[value] = 1;
+        break;
+    case EITP_PROBLEM_REGRESSION:
+        memcpy(&sample->targets[i], &value, sizeof value);
+        break;
+    case EITP_PROBLEM_TOKENS:
+        sample->token_labels[i] = value == EITP__NO_LABEL ? -1 : (int32_t)value;
+        break;
+    default:
+        sample->label = (int32_t)value;
+    }
+}
+
+/* Reads labels or numbers into what the problem has of a sample, if it is wanted. */
+static eitp_status eitp__sample_read_labels(const eitp_sample_file *file, const eitp__sample_record *record,
+                                            eitp_labelled_sample *sample, eitp_error *error) {
+    const eitp_sample_file_info *info = &file->layout.info;
+    uint32_t values[EITP__SAMPLE_CHUNK / EITP__SAMPLE_VALUE_SIZE];
+    sample->label = -1;
+    if (info->problem == EITP_PROBLEM_TOKENS ? !sample->token_labels
+                                             : info->problem != EITP_PROBLEM_SINGLE_LABEL && !sample->targets)
+        return EITP_OK;
+    for (int64_t i = 0; i < info->label_count && info->problem == EITP_PROBLEM_MULTI_LABEL; i++)
+        sample->targets[i] = 0;
+    for (size_t done = 0; done < record->value_count;) {
+        const size_t left = record->value_count - done, count = left < EITP__COUNT(values) ? left : EITP__COUNT(values);
+        eitp_status status = eitp__sample_read_values(file, record->first_value + done, count, values, error);
+        if (status != EITP_OK)
+            return status;
+        for (size_t i = 0; i < count; i++)
+            eitp__sample_store_value(info->problem, done + i, values[i], sample);
+        done += count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__sample_read_record(const eitp_sample_file *file, uint64_t number, eitp__sample_record *record,
+                                            eitp_error *error) {
+    unsigned char bytes[EITP__SAMPLE_RECORD_SIZE];
+    eitp_status status = eitp__sample_read_bytes(file, file->layout.records + number * EITP__SAMPLE_RECORD_SIZE, bytes,
+                                                 sizeof bytes, error);
+    if (status != EITP_OK)
+        return status;
+    *record = eitp__sample_record_read(bytes);
+    return eitp__sample_record_fits(record, &file->layout)
+               ? EITP_OK
+               : eitp__sample_fail_damaged(file, "the index of sample", number, error);
+}
+
+EITP__PRIVATE eitp_status eitp__sample_read(const eitp_sample_file *file, uint64_t number, eitp_labelled_sample *sample,
+                                            eitp_error *error) {
+    eitp__sample_record record = EITP__ZERO;
+    eitp_status status = eitp__sample_read_record(file, number, &record, error);
+    if (status == EITP_OK && sample->ids)
+        status = eitp__sample_read_checked_ids(file, number, &record, sample->ids, error);
+    if (status == EITP_OK)
+        status = eitp__sample_read_labels(file, &record, sample, error);
+    if (status != EITP_OK)
+        return status;
+    sample->length = record.length;
+    for (uint32_t i = 0; i < record.length && sample->segments; i++)
+        sample->segments[i] = i >= record.boundary;
+    return EITP_OK;
+}
+/* <<src/data/sample_index.c */
+
+/* >>src/data/sample_file.c */
+/* Files of samples: opening, verifying, changes while they are open, and their tokens and samples as sources. */
+
+enum { EITP__SAMPLE_HASH_IDS = 2048 };
+
+/* ---- The content ---- */
+
+/* Checks and hashes the ids from the beginning, up to the first prefix with the hash `wanted`, unless that is 0. *count
+   is the number of tokens in that prefix, else 0. */
+static eitp_status eitp__sample_file_hash_tokens(const eitp_sample_file *file, uint64_t wanted, uint64_t *hash,
+                                                 uint64_t *count, eitp_error *error) {
+    const uint64_t all = file->layout.info.token_count;
+    int32_t ids[EITP__SAMPLE_HASH_IDS];
+    *hash = EITP__FNV_START;
+    *count = 0;
+    for (uint64_t first = 0; first < all; first += EITP__COUNT(ids)) {
+        const uint64_t now = all - first < EITP__COUNT(ids) ? all - first : EITP__COUNT(ids);
+        const eitp_status status = eitp__poll_ask(&file->poll)
+                                       ? eitp__fail_interrupted(error)
+                                       : eitp__sample_read_ids(file, first, now, ids, NULL, error);
+        if (status != EITP_OK)
+            return status;
+        for (uint64_t i = 0; i < now; i++) {
+            *hash = eitp__token_hash(*hash, ids + i, 1);
+            if (!wanted || *hash != wanted)
+                continue;
+            *count = first + i + 1;
+            return EITP_OK;
+        }
+    }
+    return EITP_OK;
+}
+
+/* Reads and checks the whole file. */
+static eitp_status eitp__sample_file_hash(const eitp_sample_file *file, uint64_t *hash, eitp_error *error) {
+    uint64_t count;
+    return file->layout.info.kind == EITP_SAMPLE_FILE_LABELLED
+               ? eitp__sample_index_hash(file, 1, hash, error)
+               : eitp__sample_file_hash_tokens(file, 0, hash, &count, error);
+}
+
+/* Compares the hash of what was read with that of the header. */
+static eitp_status eitp__sample_file_check_hash(const eitp_sample_file *file, uint64_t hash, eitp_error *error) {
+    const eitp_sample_file_info *info = &file->layout.info;
+    if (info->kind == EITP_SAMPLE_FILE_LLMC || hash == info->content_hash)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "%s: the %s damaged (%s hash is %016llx, expected %016llx): copy the file or pack the %s again",
+                      file->file.path, info->sample_count ? "index is" : "tokens are",
+                      info->sample_count ? "its" : "their", (unsigned long long)hash,
+                      (unsigned long long)info->content_hash, info->sample_count ? "examples" : "text");
+}
+
+/* Compares the content with what it was when the file was opened. */
+static eitp_status eitp__sample_file_compare(const void *owner, eitp_error *error) {
+    const eitp_sample_file *file = (const eitp_sample_file *)owner;
+    const uint64_t expected = eitp_sample_file_get_info(file).content_hash;
+    uint64_t hash = 0;
+    if (!expected)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "'%s' was written to while it was read; whether its tokens are the same is known only of a "
+                          "file that was verified",
+                          file->file.path);
+    eitp_status status = eitp__sample_file_hash(file, &hash, error);
+    if (status == EITP_OK && hash != expected)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "'%s' changed while it was read: the hash of its %s is %016llx, expected %016llx; restore "
+                          "it",
+                          file->file.path, file->layout.info.sample_count ? "samples" : "tokens",
+                          (unsigned long long)hash, (unsigned long long)expected);
+    return status;
+}
+
+/* Finds changes since the file was opened. The object itself is not constant: eitp_sample_file_open allocated it. */
+static eitp_status eitp__sample_file_check(const eitp_sample_file *file, eitp_error *error) {
+    return eitp__file_check_stamp(&file->file, &((eitp_sample_file *)file)->stamp, eitp__sample_file_compare, file,
+                                  error);
+}
+
+/* ---- Opening ---- */
+
+static eitp_status eitp__sample_file_begin(eitp_sample_file *file, int32_t vocabulary_size, eitp_error *error) {
+    const eitp_sample_file_info *info = &file->layout.info;
+    unsigned char header[EITP__SAMPLE_HEADER_SIZE];
+    uint64_t file_size = 0, hash = 0;
+    size_t size = 0;
+    eitp_status status = eitp__file_size(&file->file, &file_size, error);
+    if (status == EITP_OK)
+        status = eitp__file_read_some(&file->file, 0, header, sizeof header, &size, error);
+    if (status != EITP_OK)
+        return status;
+    status = eitp__sample_header_read(header, size, file_size, &file->layout, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", file->file.path);
+    file->limit = info->vocabulary_size ? (uint32_t)info->vocabulary_size : 65536;
+    if (vocabulary_size && (uint32_t)vocabulary_size < file->limit)
+        file->limit = (uint32_t)vocabulary_size;
+    if (info->kind != EITP_SAMPLE_FILE_LABELLED)
+        return EITP_OK;
+    status = eitp__sample_index_hash(file, 0, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__sample_file_check_hash(file, hash, error);
+    return status == EITP_OK ? eitp__sample_read_names(file, error) : status;
+}
+
+eitp_status eitp_sample_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                  eitp_sample_file **file, eitp_error *error) {
+    if (!host || !path || !file)
+        return eitp__fail_null(error, "eitp_sample_file_open", "host, path and file");
+    *file = NULL;
+    if (vocabulary_size < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: vocabulary_size must be at least 0 (got %d); 0 uses the file's own", path,
+                          (int)vocabulary_size);
+    eitp_sample_file *opened = (eitp_sample_file *)eitp__allocate(host, sizeof *opened);
+    if (!opened)
+        return eitp__fail_memory(error, sizeof *opened, "a file of samples");
+    opened->host = *host;
+    eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
+    if (status == EITP_OK) {
+        opened->stamp = eitp__file_stamp_of(&opened->file);
+        status = eitp__sample_file_begin(opened, vocabulary_size, error);
+    }
+    if (status != EITP_OK) {
+        eitp_sample_file_close(opened);
+        return status;
+    }
+    *file = opened;
+    return EITP_OK;
+}
+
+void eitp_sample_file_close(eitp_sample_file *file) {
+    if (!file)
+        return;
+    eitp_host host = file->host;
+    eitp__file_close(&file->file, NULL);
+    eitp__release(&host, file->names_text, (size_t)file->layout.names_size);
+    eitp__release(&host, file->labels, (size_t)file->layout.info.label_count * sizeof *file->labels);
+    eitp__release(&host, file, sizeof *file);
+}
+
+eitp_sample_file_info eitp_sample_file_get_info(const eitp_sample_file *file) {
+    eitp_sample_file_info info = EITP__ZERO;
+    if (!file)
+        return info;
+    info = file->layout.info;
+    if (!info.content_hash)
+        info.content_hash = __atomic_load_n(&file->verified_hash, __ATOMIC_RELAXED);
+    return info;
+}
+
+void eitp_sample_file_set_poll(eitp_sample_file *file, int (*poll)(void *user), void *user) {
+    if (!file)
+        return;
+    file->poll.ask = poll;
+    file->poll.user = user;
+}
+
+/* ---- Reading ---- */
+
+eitp_status eitp_sample_file_verify(const eitp_sample_file *file, eitp_error *error) {
+    uint64_t hash = 0;
+    if (!file)
+        return eitp__fail_null(error, "eitp_sample_file_verify", "file");
+    eitp_status status = eitp__sample_file_hash(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__sample_file_check_hash(file, hash, error);
+    /* The object itself is not constant: eitp_sample_file_open has allocated it. */
+    if (status == EITP_OK && file->layout.info.kind == EITP_SAMPLE_FILE_LLMC)
+        __atomic_store_n(&((eitp_sample_file *)file)->verified_hash, hash, __ATOMIC_RELAXED);
+    return status;
+}
+
+void eitp_sample_file_prefetch(const eitp_sample_file *file, uint64_t first, uint64_t count) {
+    const uint64_t element = file ? (uint64_t)file->layout.info.element_size : 0;
+    if (file)
+        eitp__file_prefetch(&file->file, file->layout.ids + first * element, (size_t)(count * element));
+}
+
+eitp_status eitp_sample_file_find_prefix(const eitp_sample_file *file, uint64_t hash, uint64_t *count,
+                                         eitp_error *error) {
+    uint64_t found, length = 0;
+    if (!file || !count)
+        return eitp__fail_null(error, "eitp_sample_file_find_prefix", "file and count");
+    const eitp_status status = eitp__sample_file_hash_tokens(file, hash, &found, &length, error);
+    *count = length;
+    return status;
+}
+
+eitp_status eitp_sample_file_read_tokens(const eitp_sample_file *file, uint64_t first, uint64_t count, int32_t *ids,
+                                         eitp_error *error) {
+    if (!file || (count && !ids))
+        return eitp__fail_null(error, "eitp_sample_file_read_tokens", "file and ids");
+    const uint64_t all = file->layout.info.token_count;
+    if (first > all || count > all - first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: %llu tokens from token %llu on exceed the %llu tokens of the file", file->file.path,
+                          (unsigned long long)count, (unsigned long long)first, (unsigned long long)all);
+    const eitp_status status = eitp__sample_read_ids(file, first, count, ids, NULL, error);
+    return status ? status : eitp__sample_file_check(file, error);
+}
+
+eitp_status eitp_sample_file_read_sample(const eitp_sample_file *file, uint64_t number, eitp_labelled_sample *sample,
+                                         eitp_error *error) {
+    if (!file || !sample)
+        return eitp__fail_null(error, "eitp_sample_file_read_sample", "file and sample");
+    if (number >= file->layout.info.sample_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: sample %llu is outside the %llu samples of the file",
+                          file->file.path, (unsigned long long)number,
+                          (unsigned long long)file->layout.info.sample_count);
+    const eitp_status status = eitp__sample_read(file, number, sample, error);
+    return status ? status : eitp__sample_file_check(file, error);
+}
+
+/* ---- Sources ---- */
+
+static eitp_status eitp__read_file_tokens(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error) {
+    return eitp_sample_file_read_tokens((const eitp_sample_file *)user, first, count, ids, error);
+}
+
+static void eitp__prefetch_file_tokens(void *user, uint64_t first, uint64_t count) {
+    eitp_sample_file_prefetch((const eitp_sample_file *)user, first, count);
+}
+
+eitp_token_source eitp_sample_file_token_source(const eitp_sample_file *file, eitp_token_range range) {
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
+    eitp_token_source source;
+    memset(&source, 0, sizeof source);
+    source.user = (void *)file; /* only read, never written */
+    source.count = info.token_count;
+    source.range = range;
+    source.hash = info.content_hash;
+    source.end_of_text = info.end_of_text;
+    source.read = eitp__read_file_tokens;
+    source.prefetch = eitp__prefetch_file_tokens;
+    return source;
+}
+
+static eitp_status eitp__read_file_sample(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                          eitp_error *error) {
+    return eitp_sample_file_read_sample((const eitp_sample_file *)user, number, sample, error);
+}
+
+eitp_labelled_source eitp_sample_file_labelled_source(const eitp_sample_file *file) {
+    eitp_labelled_source source;
+    memset(&source, 0, sizeof source);
+    if (!file || !file->layout.info.sample_count)
+        return source;
+    source.user = (void *)file; /* only read, never written */
+    source.count = file->layout.info.sample_count;
+    source.max_length = file->layout.info.max_length;
+    source.problem = file->layout.info.problem;
+    source.label_count = file->layout.info.label_count;
+    source.labels = file->labels;
+    source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
+    source.read = eitp__read_file_sample;
+    return source;
+}
+/* <<src/data/sample_file.c */
+
+/* >>src/data/token_writer.c */
+EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, const eitp_host *host, const char *path,
+                                                  int32_t vocabulary_size, eitp_error *error) {
+    const size_t bytes = (size_t)vocabulary_size * sizeof *writer->counts;
+    eitp_status status =
+        eitp__sample_writer_open(&writer->samples, host, path, EITP_SAMPLE_FILE_TOKENS, vocabulary_size, error);
+    writer->counts = status == EITP_OK ? (uint64_t *)eitp__allocate(host, bytes) : NULL;
+    return status == EITP_OK && !writer->counts ? eitp__fail_memory(error, bytes, "counting tokens") : status;
+}
+
 EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, const int32_t *ids, size_t count,
                                                  eitp_error *error) {
-    const size_t element = (size_t)writer->info.element_size;
-    for (size_t i = 0; i < count; i++) {
-        const int32_t id = ids[i];
-        if (id < 0 || id >= writer->info.vocabulary_size)
-            return eitp__fail(error, EITP_ERROR_INTERNAL,
-                              "the tokenizer returned id %ld, outside its vocabulary of %ld", (long)id,
-                              (long)writer->info.vocabulary_size);
-        if (writer->buffered + element > EITP__TOKEN_WRITE_BYTES) {
-            eitp_status status = eitp__token_writer_flush(writer, error);
-            if (status != EITP_OK)
-                return status;
-        }
-        unsigned char *bytes = writer->buffer + writer->buffered;
-        for (size_t byte = 0; byte < element; byte++)
-            bytes[byte] = (unsigned char)((uint32_t)id >> 8 * byte);
-        writer->buffered += element;
-        writer->counts[id]++;
-    }
-    writer->info.token_count += count;
-    writer->info.content_hash = eitp__token_hash(writer->info.content_hash, ids, count);
+    eitp_sample_file_info *info = &writer->samples.layout.info;
+    eitp_status status = eitp__sample_writer_add(&writer->samples, ids, count, NULL, error);
+    if (status != EITP_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        writer->counts[ids[i]]++;
+    info->content_hash = eitp__token_hash(info->content_hash, ids, count);
     return EITP_OK;
 }
 
 /* -sum p ln p with p = c / n, which equals ln n - (sum c ln c) / n. */
 static double eitp__token_writer_entropy(const eitp__token_writer *writer) {
-    const double total = (double)writer->info.token_count;
+    const eitp_sample_file_info *info = &writer->samples.layout.info;
+    const double total = (double)info->token_count;
     double sum = 0;
-    for (int32_t id = 0; id < writer->info.vocabulary_size; id++) {
+    for (int32_t id = 0; id < info->vocabulary_size; id++) {
         const double count = (double)writer->counts[id];
         if (count > 0)
             sum += count * log(count);
@@ -41438,22 +42247,15 @@ static double eitp__token_writer_entropy(const eitp__token_writer *writer) {
 }
 
 EITP__PRIVATE eitp_status eitp__token_writer_finish(eitp__token_writer *writer, eitp_error *error) {
-    unsigned char header[EITP__TOKEN_HEADER_SIZE];
-    writer->info.unigram_entropy = eitp__token_writer_entropy(writer);
-    eitp__token_header_write(header, &writer->info);
-    eitp_status status = eitp__token_writer_flush(writer, error);
-    if (status == EITP_OK)
-        status = eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
-    return status == EITP_OK ? eitp__partial_file_commit(&writer->output, error) : status;
+    writer->samples.layout.info.unigram_entropy = eitp__token_writer_entropy(writer);
+    return eitp__sample_writer_finish(&writer->samples, error);
 }
 
 EITP__PRIVATE void eitp__token_writer_release(eitp__token_writer *writer) {
-    const eitp_host *host = writer->host;
-    if (!host)
-        return;
-    eitp__partial_file_release(&writer->output);
-    eitp__release(host, writer->buffer, EITP__TOKEN_WRITE_BYTES);
-    eitp__release(host, writer->counts, (size_t)writer->info.vocabulary_size * sizeof *writer->counts);
+    const size_t size = (size_t)writer->samples.layout.info.vocabulary_size * sizeof *writer->counts;
+    if (writer->samples.host)
+        eitp__release(writer->samples.host, writer->counts, size);
+    eitp__sample_writer_release(&writer->samples);
     memset(writer, 0, sizeof *writer);
 }
 /* <<src/data/token_writer.c */
@@ -42811,265 +43613,8 @@ EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const
 }
 /* <<src/data/row_reader.c */
 
-/* >>src/data/token_file.c */
-enum { EITP__TOKEN_READ_BYTES = 8192, EITP__TOKEN_VERIFY_IDS = 2048 };
-
-struct eitp_token_file {
-    eitp_host host;
-    eitp__file file;
-    eitp_token_file_info info;
-    uint64_t offset;        /* of the first id */
-    uint32_t limit;         /* ids must be below it */
-    eitp__file_stamp stamp; /* of the file when its content was last known */
-    uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
-    eitp__poll poll;        /* see eitp_token_file_set_poll */
-};
-
-/* Reads the header of the opened file and sets the limit for ids. */
-static eitp_status eitp__token_file_begin(eitp_token_file *file, int32_t vocabulary_size, eitp_error *error) {
-    unsigned char header[EITP__TOKEN_HEADER_SIZE];
-    uint64_t file_size = 0;
-    size_t size = 0;
-    eitp_status status = eitp__file_size(&file->file, &file_size, error);
-    if (status == EITP_OK)
-        status = eitp__file_read_some(&file->file, 0, header, sizeof header, &size, error);
-    if (status != EITP_OK)
-        return status;
-    status = eitp__token_header_read(header, size, file_size, &file->info, &file->offset, error);
-    if (status != EITP_OK)
-        return eitp__fail_prefix(error, status, "%s", file->file.path);
-    file->limit = file->info.vocabulary_size ? (uint32_t)file->info.vocabulary_size : 65536;
-    if (vocabulary_size && (uint32_t)vocabulary_size < file->limit)
-        file->limit = (uint32_t)vocabulary_size;
-    return EITP_OK;
-}
-
-eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
-                                 eitp_token_file **file, eitp_error *error) {
-    if (!host || !path || !file)
-        return eitp__fail_null(error, "eitp_token_file_open", "host, path and file");
-    *file = NULL;
-    if (vocabulary_size < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: vocabulary_size must be at least 0 (got %d); 0 uses the file's own", path,
-                          (int)vocabulary_size);
-    eitp_token_file *opened = (eitp_token_file *)eitp__allocate(host, sizeof *opened);
-    if (!opened)
-        return eitp__fail_memory(error, sizeof *opened, "a token file");
-    opened->host = *host;
-    eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK) {
-        opened->stamp = eitp__file_stamp_of(&opened->file);
-        status = eitp__token_file_begin(opened, vocabulary_size, error);
-    }
-    if (status != EITP_OK) {
-        eitp_token_file_close(opened);
-        return status;
-    }
-    *file = opened;
-    return EITP_OK;
-}
-
-void eitp_token_file_close(eitp_token_file *file) {
-    if (!file)
-        return;
-    eitp_host host = file->host;
-    eitp__file_close(&file->file, NULL);
-    eitp__release(&host, file, sizeof *file);
-}
-
-eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
-    eitp_token_file_info info = EITP__ZERO;
-    if (!file)
-        return info;
-    info = file->info;
-    if (!info.content_hash)
-        info.content_hash = __atomic_load_n(&file->verified_hash, __ATOMIC_RELAXED);
-    return info;
-}
-
-/* Decodes and checks stored ids; `first` is the number of the first one. */
-static eitp_status eitp__token_file_decode(const eitp_token_file *file, const unsigned char *bytes, uint64_t first,
-                                           size_t count, int32_t *ids, eitp_error *error) {
-    const size_t element = (size_t)file->info.element_size;
-    for (size_t i = 0; i < count; i++, bytes += element) {
-        uint32_t id = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8;
-        if (element == 4)
-            id |= (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-        if (id >= file->limit)
-            return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "%s: token %llu has id %lu, but the vocabulary has %lu; the file is damaged or was "
-                              "packed with another tokenizer: pack the text again",
-                              file->file.path, (unsigned long long)(first + i), (unsigned long)id,
-                              (unsigned long)file->limit);
-        ids[i] = (int32_t)id;
-    }
-    return EITP_OK;
-}
-
-/* Reads ids of the file as it is now. */
-static eitp_status eitp__token_file_read_ids(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
-                                             eitp_error *error) {
-    unsigned char bytes[EITP__TOKEN_READ_BYTES];
-    const uint64_t element = (uint64_t)file->info.element_size;
-    const uint64_t chunk = sizeof bytes / element;
-    eitp__file handle = file->file;
-    for (uint64_t done = 0; done < count;) {
-        const uint64_t now = count - done < chunk ? count - done : chunk;
-        eitp_status status =
-            eitp__file_read(&handle, file->offset + (first + done) * element, bytes, (size_t)(now * element), error);
-        /* Its size was checked when it was opened. */
-        if (status == EITP_ERROR_FORMAT)
-            status = eitp__fail(
-                error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before token %llu of %llu; restore it",
-                file->file.path, (unsigned long long)(first + done + now), (unsigned long long)file->info.token_count);
-        if (status == EITP_OK)
-            status = eitp__token_file_decode(file, bytes, first + done, (size_t)now, ids + done, error);
-        if (status != EITP_OK)
-            return status;
-        done += now;
-    }
-    return EITP_OK;
-}
-
-void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count) {
-    const uint64_t element = file ? (uint64_t)file->info.element_size : 0;
-    if (!file)
-        return;
-    eitp__file_prefetch(&file->file, file->offset + first * element, (size_t)(count * element));
-}
-
-eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
-                                        eitp_error *error) {
-    int32_t ids[EITP__TOKEN_VERIFY_IDS];
-    uint64_t now = eitp__token_hash_start();
-    if (!file || !count)
-        return eitp__fail_null(error, "eitp_token_file_find_prefix", "file and count");
-    *count = 0;
-    for (uint64_t first = 0; first < file->info.token_count;) {
-        const uint64_t left = file->info.token_count - first;
-        const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        const eitp_status status = eitp__poll_ask(&file->poll)
-                                       ? eitp__fail_interrupted(error)
-                                       : eitp__token_file_read_ids(file, first, size, ids, error);
-        if (status != EITP_OK)
-            return status;
-        for (uint64_t i = 0; i < size; i++) {
-            now = eitp__token_hash(now, ids + i, 1);
-            if (now != hash)
-                continue;
-            *count = first + i + 1;
-            return EITP_OK;
-        }
-        first += size;
-    }
-    return EITP_OK;
-}
-
-void eitp_token_file_set_poll(eitp_token_file *file, int (*poll)(void *user), void *user) {
-    if (!file)
-        return;
-    file->poll.ask = poll;
-    file->poll.user = user;
-}
-
-/* Reads all ids, which it checks, and hashes them. */
-static eitp_status eitp__token_file_hash(const eitp_token_file *file, uint64_t *hash, eitp_error *error) {
-    int32_t ids[EITP__TOKEN_VERIFY_IDS];
-    *hash = eitp__token_hash_start();
-    for (uint64_t first = 0; first < file->info.token_count;) {
-        uint64_t left = file->info.token_count - first;
-        uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
-        eitp_status status = eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
-                                                         : eitp__token_file_read_ids(file, first, count, ids, error);
-        if (status != EITP_OK)
-            return status;
-        *hash = eitp__token_hash(*hash, ids, (size_t)count);
-        first += count;
-    }
-    return EITP_OK;
-}
-
-eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
-    uint64_t hash;
-    if (!file)
-        return eitp__fail_null(error, "eitp_token_file_verify", "file");
-    eitp_status status = eitp__token_file_hash(file, &hash, error);
-    if (status == EITP_OK && file->info.kind == EITP_TOKEN_FILE_EITP && hash != file->info.content_hash)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s: the tokens are damaged (their hash is %016llx, expected %016llx): copy the file or pack "
-                          "the text again",
-                          file->file.path, (unsigned long long)hash, (unsigned long long)file->info.content_hash);
-    /* The object itself is not constant: eitp_token_file_open has allocated it. */
-    if (status == EITP_OK && file->info.kind == EITP_TOKEN_FILE_LLMC)
-        __atomic_store_n(&((eitp_token_file *)file)->verified_hash, hash, __ATOMIC_RELAXED);
-    return status;
-}
-
-/* ---- Reading ---- */
-
-/* Compares the ids with what they were when the file was opened. */
-static eitp_status eitp__token_file_compare(const void *owner, eitp_error *error) {
-    const eitp_token_file *file = (const eitp_token_file *)owner;
-    const uint64_t expected = eitp_token_file_get_info(file).content_hash;
-    uint64_t hash = 0;
-    eitp_status status = EITP_OK;
-    if (!expected)
-        return eitp__fail(error, EITP_ERROR_IO,
-                          "'%s' was written to while it was read; whether its tokens are the same is known only of a "
-                          "file that was verified",
-                          file->file.path);
-    status = eitp__token_file_hash(file, &hash, error);
-    if (status == EITP_OK && hash != expected)
-        return eitp__fail(
-            error, EITP_ERROR_IO,
-            "'%s' changed while it was read: the hash of its tokens is %016llx, expected %016llx; restore "
-            "it",
-            file->file.path, (unsigned long long)hash, (unsigned long long)expected);
-    return status;
-}
-
-eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
-                                 eitp_error *error) {
-    if (!file || (count && !ids))
-        return eitp__fail_null(error, "eitp_token_file_read", "file and ids");
-    if (first > file->info.token_count || count > file->info.token_count - first)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: %llu tokens from token %llu on exceed the %llu tokens of the file", file->file.path,
-                          (unsigned long long)count, (unsigned long long)first,
-                          (unsigned long long)file->info.token_count);
-    eitp_status status = eitp__token_file_read_ids(file, first, count, ids, error);
-    /* The object itself is not constant: eitp_token_file_open has allocated it. */
-    return status ? status
-                  : eitp__file_check_stamp(&file->file, &((eitp_token_file *)file)->stamp, eitp__token_file_compare,
-                                           file, error);
-}
-/* <<src/data/token_file.c */
-
-/* >>src/data/token_source.c */
-/* Token sources for token files and arrays. */
-
-static eitp_status eitp__read_file_tokens(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error) {
-    return eitp_token_file_read((const eitp_token_file *)user, first, count, ids, error);
-}
-
-static void eitp__prefetch_file_tokens(void *user, uint64_t first, uint64_t count) {
-    eitp_token_file_prefetch((const eitp_token_file *)user, first, count);
-}
-
-eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range) {
-    const eitp_token_file_info info = eitp_token_file_get_info(file);
-    eitp_token_source source;
-    memset(&source, 0, sizeof source);
-    source.user = (void *)file; /* only read, never written */
-    source.count = info.token_count;
-    source.range = range;
-    source.hash = info.content_hash;
-    source.end_of_text = info.end_of_text;
-    source.read = eitp__read_file_tokens;
-    source.prefetch = eitp__prefetch_file_tokens;
-    return source;
-}
+/* >>src/data/token_memory.c */
+/* Tokens in arrays. */
 
 static eitp_status eitp__read_memory_tokens(void *user, uint64_t first, uint64_t count, int32_t *ids,
                                             eitp_error *error) {
@@ -43084,12 +43629,12 @@ eitp_token_source eitp_token_memory_source(const int32_t *ids, uint64_t count, e
     source.user = (void *)ids;
     source.count = ids ? count : 0;
     source.range = range;
-    source.hash = eitp__token_hash(eitp__token_hash_start(), ids, (size_t)source.count);
+    source.hash = eitp__token_hash(EITP__FNV_START, ids, (size_t)source.count);
     source.end_of_text = -1;
     source.read = eitp__read_memory_tokens;
     return source;
 }
-/* <<src/data/token_source.c */
+/* <<src/data/token_memory.c */
 
 /* >>src/data/windows.c */
 /* Splitting tokens into training and validation parts, and reading them as windows. */
@@ -43484,6 +44029,7 @@ static void eitp__text_files_end(eitp_text_files *files) {
 static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_error *error) {
     const char *path = files->paths.walk.path;
     eitp__text_reader *reader = &files->reader;
+    eitp_sample_file_kind kind;
     eitp_status status = eitp__text_reader_open(reader, &files->host, path, &files->paths.how, error);
     if (status != EITP_OK)
         return status;
@@ -43492,7 +44038,8 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
         eitp__text_reader_close(reader);
         return EITP_OK;
     }
-    if (reader->end < EITP__TOKEN_MAGIC_SIZE || memcmp(reader->raw, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE))
+    if (!eitp__sample_kind_of((const unsigned char *)reader->raw, reader->end, &kind) ||
+        kind != EITP_SAMPLE_FILE_TOKENS)
         return eitp__text_reader_check(reader, error);
     if (files->paths.walk.is_listed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
@@ -43627,8 +44174,8 @@ static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *e
     progress.path = packer->path;
     progress.text_bytes = eitp__text_files_counts(packer->texts).file_bytes;
     progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
-    progress.documents = packer->writer.info.document_count;
-    progress.tokens = packer->writer.info.token_count;
+    progress.documents = packer->writer.samples.layout.info.document_count;
+    progress.tokens = packer->writer.samples.layout.info.token_count;
     if (config->progress(config->user, &progress))
         return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
                           packer->path);
@@ -43652,7 +44199,7 @@ static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
 }
 
 static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
-    eitp_token_file_info *info = &packer->writer.info;
+    eitp_sample_file_info *info = &packer->writer.samples.layout.info;
     info->document_count++;
     eitp_status status = eitp__pack_pieces(packer, error);
     if (status == EITP_OK && info->end_of_text >= 0)
@@ -43679,8 +44226,8 @@ static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *
         status =
             eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
     eitp__pack_warn_truncation(packer, tokenizer);
-    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
-    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
+    packer->writer.samples.layout.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
+    packer->writer.samples.layout.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
     return status;
 }
 
@@ -43698,7 +44245,7 @@ static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error)
 static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     const eitp_pack_config *config = packer->config;
     const eitp__text_progress counts = eitp__text_files_counts(packer->texts);
-    eitp_token_file_info *info = &packer->writer.info;
+    eitp_sample_file_info *info = &packer->writer.samples.layout.info;
     info->text_bytes = counts.text_bytes;
     info->invalid_bytes = counts.invalid_bytes;
     if (!info->token_count)
@@ -43713,7 +44260,7 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
 }
 
 eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
-                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
+                      const char *output_path, eitp_sample_file_info *info, eitp_error *error) {
     eitp__packer packer;
     if (!host || !tokenizer || !config || !output_path)
         return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
@@ -43726,7 +44273,7 @@ eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, co
     if (status == EITP_OK)
         status = eitp__pack_finish(&packer, error);
     if (status == EITP_OK && info)
-        *info = packer.writer.info;
+        *info = packer.writer.samples.layout.info;
     eitp__token_writer_release(&packer.writer);
     eitp_encoder_destroy(packer.encoder);
     eitp_text_files_close(packer.texts);
@@ -44459,300 +45006,6 @@ EITP__PRIVATE void eitp__label_meaning_release(eitp__label_meaning *meaning) {
 }
 /* <<src/data/example_labels.c */
 
-/* >>src/data/labelled_format.c */
-enum { EITP__LABELLED_MAGIC_SIZE = 8, EITP__LABELLED_AT_VERSION = 8 };
-
-/* Files have the first version that can express them: 2 adds labels of tokens. */
-enum { EITP__LABELLED_FIRST_VERSION = 1, EITP__LABELLED_TOKENS_VERSION = 2 };
-enum { EITP__LABELLED_AT_CRC = EITP__LABELLED_HEADER_SIZE - 4 };
-
-static const char *eitp__labelled_magic(void) {
-    return "EITPLAB"; /* including its zero byte */
-}
-
-/* The numbers of the header. */
-typedef struct eitp__labelled_fields {
-    uint64_t version, element_size, sample_count, id_count, value_count, names_size;
-    uint64_t tokenizer_fingerprint, content_hash;
-    uint64_t vocabulary_size, problem, label_count, max_length;
-    uint64_t pair_count, cut_samples, cut_ids, skipped, repeated, ambiguous;
-    uint64_t sequence_length, truncation, truncate_left, omit_special_tokens, dedup, cut_words;
-} eitp__labelled_fields;
-
-typedef struct eitp__labelled_field {
-    size_t member; /* offset in eitp__labelled_fields */
-    unsigned char at, size;
-} eitp__labelled_field;
-
-#define EITP__LABELLED_FIELD(member, at, size)                                                                         \
-    { offsetof(eitp__labelled_fields, member), at, size }
-
-static const eitp__labelled_field eitp__labelled_field_table[] = {
-    EITP__LABELLED_FIELD(version, EITP__LABELLED_AT_VERSION, 4),
-    EITP__LABELLED_FIELD(element_size, 12, 4),
-    EITP__LABELLED_FIELD(sample_count, 16, 8),
-    EITP__LABELLED_FIELD(id_count, 24, 8),
-    EITP__LABELLED_FIELD(value_count, 32, 8),
-    EITP__LABELLED_FIELD(names_size, 40, 8),
-    EITP__LABELLED_FIELD(tokenizer_fingerprint, 48, 8),
-    EITP__LABELLED_FIELD(content_hash, 56, 8),
-    EITP__LABELLED_FIELD(vocabulary_size, 64, 4),
-    EITP__LABELLED_FIELD(problem, 68, 4),
-    EITP__LABELLED_FIELD(label_count, 72, 4),
-    EITP__LABELLED_FIELD(max_length, 76, 4),
-    EITP__LABELLED_FIELD(pair_count, 80, 8),
-    EITP__LABELLED_FIELD(cut_samples, 88, 8),
-    EITP__LABELLED_FIELD(cut_ids, 96, 8),
-    EITP__LABELLED_FIELD(skipped, 104, 8),
-    EITP__LABELLED_FIELD(repeated, 112, 8),
-    EITP__LABELLED_FIELD(ambiguous, 120, 8),
-    EITP__LABELLED_FIELD(sequence_length, 128, 4),
-    EITP__LABELLED_FIELD(truncation, 132, 4),
-    EITP__LABELLED_FIELD(truncate_left, 136, 4),
-    EITP__LABELLED_FIELD(omit_special_tokens, 140, 4),
-    EITP__LABELLED_FIELD(dedup, 144, 4),
-    EITP__LABELLED_FIELD(cut_words, 152, 8),
-};
-
-EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LABELLED_HEADER_SIZE]) {
-    memset(bytes, 0, EITP__LABELLED_HEADER_SIZE);
-    memcpy(bytes, eitp__labelled_magic(), EITP__LABELLED_MAGIC_SIZE);
-}
-
-static eitp__labelled_fields eitp__labelled_fields_of(const eitp__labelled_layout *layout) {
-    const eitp_labelled_info *info = &layout->info;
-    eitp__labelled_fields fields;
-    fields.version =
-        info->problem == EITP_PROBLEM_TOKENS ? EITP__LABELLED_TOKENS_VERSION : EITP__LABELLED_FIRST_VERSION;
-    fields.element_size = (uint64_t)info->element_size;
-    fields.sample_count = info->sample_count;
-    fields.id_count = info->id_count;
-    fields.value_count = layout->value_count;
-    fields.names_size = layout->names_size;
-    fields.tokenizer_fingerprint = info->tokenizer_fingerprint;
-    fields.content_hash = info->content_hash;
-    fields.vocabulary_size = (uint64_t)info->vocabulary_size;
-    fields.problem = (uint64_t)info->problem;
-    fields.label_count = (uint64_t)info->label_count;
-    fields.max_length = (uint64_t)info->max_length;
-    fields.pair_count = info->pair_count;
-    fields.cut_samples = info->cut_samples;
-    fields.cut_ids = info->cut_ids;
-    fields.skipped = info->skipped;
-    fields.repeated = info->repeated;
-    fields.ambiguous = info->ambiguous;
-    fields.sequence_length = (uint64_t)info->sequence.max_length;
-    fields.truncation = (uint64_t)info->sequence.truncation;
-    fields.truncate_left = info->sequence.truncate_left != 0;
-    fields.omit_special_tokens = info->sequence.omit_special_tokens != 0;
-    fields.dedup = info->dedup != 0;
-    fields.cut_words = info->cut_words;
-    return fields;
-}
-
-EITP__PRIVATE void eitp__labelled_header_write(unsigned char bytes[EITP__LABELLED_HEADER_SIZE],
-                                               const eitp__labelled_layout *layout) {
-    const eitp__labelled_fields fields = eitp__labelled_fields_of(layout);
-    eitp__labelled_header_unfinished(bytes);
-    for (size_t i = 0; i < EITP__COUNT(eitp__labelled_field_table); i++) {
-        const eitp__labelled_field *field = &eitp__labelled_field_table[i];
-        uint64_t value;
-        memcpy(&value, (const char *)&fields + field->member, sizeof value);
-        eitp__put_number(bytes + field->at, field->size, value);
-    }
-    eitp__put_number(bytes + EITP__LABELLED_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__LABELLED_AT_CRC));
-}
-
-static void eitp__labelled_info_set(eitp_labelled_info *info, const eitp__labelled_fields *fields) {
-    info->element_size = (int32_t)fields->element_size;
-    info->vocabulary_size = (int32_t)fields->vocabulary_size;
-    info->problem = (eitp_problem)fields->problem;
-    info->label_count = (int64_t)fields->label_count;
-    info->sample_count = fields->sample_count;
-    info->id_count = fields->id_count;
-    info->max_length = (int64_t)fields->max_length;
-    info->pair_count = fields->pair_count;
-    info->cut_samples = fields->cut_samples;
-    info->cut_ids = fields->cut_ids;
-    info->skipped = fields->skipped;
-    info->repeated = fields->repeated;
-    info->ambiguous = fields->ambiguous;
-    info->dedup = fields->dedup != 0;
-    info->cut_words = fields->cut_words;
-    info->sequence.max_length = (int32_t)fields->sequence_length;
-    info->sequence.truncation = (eitp_truncation)fields->truncation;
-    info->sequence.truncate_left = fields->truncate_left != 0;
-    info->sequence.omit_special_tokens = fields->omit_special_tokens != 0;
-    info->tokenizer_fingerprint = fields->tokenizer_fingerprint;
-    info->content_hash = fields->content_hash;
-}
-
-/* The name of the first number that no file has; NULL: all are possible. */
-static const char *eitp__labelled_impossible(const eitp__labelled_fields *fields) {
-    const uint64_t size = fields->element_size, vocabulary = fields->vocabulary_size;
-    const int has_labels = fields->problem != EITP_PROBLEM_UNKNOWN;
-    if (size != 2 && size != 4)
-        return "size of an id";
-    if (!vocabulary || vocabulary > (size == 2 ? 65536 : (uint64_t)INT32_MAX))
-        return "vocabulary";
-    if (fields->problem > EITP_PROBLEM_TOKENS ||
-        (fields->problem == EITP_PROBLEM_TOKENS && fields->version < EITP__LABELLED_TOKENS_VERSION))
-        return "problem";
-    if (!fields->sample_count || fields->sample_count > EITP__MAX_SAMPLES)
-        return "number of samples";
-    if (!fields->max_length || fields->max_length > INT32_MAX)
-        return "length of a sample";
-    if (!fields->label_count != !has_labels || fields->label_count > INT32_MAX)
-        return "number of labels";
-    if (!has_labels && fields->names_size)
-        return "size of names";
-    if (fields->sequence_length > INT32_MAX || fields->truncation > EITP_TRUNCATE_NONE)
-        return "truncation";
-    return NULL;
-}
-
-/* Subtracts the size of a section from what is left of the file; returns 0 if there is less. */
-static int eitp__labelled_take(uint64_t *left, uint64_t count, uint64_t size) {
-    if (count > *left / size)
-        return 0;
-    *left -= count * size;
-    return 1;
-}
-
-EITP__PRIVATE uint64_t eitp__labelled_place(eitp__labelled_layout *layout) {
-    const uint64_t ids = layout->info.id_count * (uint64_t)layout->info.element_size;
-    layout->records = EITP__LABELLED_HEADER_SIZE + (ids + 7) / 8 * 8;
-    layout->values = layout->records + layout->info.sample_count * EITP__LABELLED_RECORD_SIZE;
-    layout->names = layout->values + layout->value_count * EITP__LABELLED_VALUE_SIZE;
-    return layout->names + layout->names_size;
-}
-
-/* Compares the counts with the size of the file. */
-static eitp_status eitp__labelled_check_size(eitp__labelled_layout *layout, uint64_t file_size, eitp_error *error) {
-    const eitp_labelled_info *info = &layout->info;
-    uint64_t left = file_size;
-    const int is_within = eitp__labelled_take(&left, EITP__LABELLED_HEADER_SIZE, 1) &&
-                          eitp__labelled_take(&left, info->id_count, (uint64_t)info->element_size) &&
-                          eitp__labelled_take(&left, info->sample_count, EITP__LABELLED_RECORD_SIZE) &&
-                          eitp__labelled_take(&left, layout->value_count, EITP__LABELLED_VALUE_SIZE) &&
-                          eitp__labelled_take(&left, layout->names_size, 1);
-    if (!is_within || eitp__labelled_place(layout) != file_size)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "the header says %llu samples with %llu ids of %d bytes, %llu values and %llu bytes of names, "
-            "but the file has %llu bytes; it is truncated or damaged: copy the file or pack the examples "
-            "again",
-            (unsigned long long)info->sample_count, (unsigned long long)info->id_count, (int)info->element_size,
-            (unsigned long long)layout->value_count, (unsigned long long)layout->names_size,
-            (unsigned long long)file_size);
-    return EITP_OK;
-}
-
-static eitp_status eitp__labelled_header_check(const unsigned char *bytes, size_t size, eitp_error *error) {
-    if (size < EITP__LABELLED_MAGIC_SIZE || memcmp(bytes, eitp__labelled_magic(), EITP__LABELLED_MAGIC_SIZE) != 0)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "not a labelled file: it does not begin with \"EITPLAB\"; create one with eitp_labelled_pack");
-    if (size < EITP__LABELLED_HEADER_SIZE)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
-                          "pack the examples again",
-                          (unsigned long long)size, (int)EITP__LABELLED_HEADER_SIZE);
-    const uint64_t version = eitp__get_number(bytes + EITP__LABELLED_AT_VERSION, 4);
-    const uint32_t crc = eitp__crc32c(0, bytes, EITP__LABELLED_AT_CRC);
-    const uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__LABELLED_AT_CRC, 4);
-    if (!version)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the examples again");
-    if (version > EITP__LABELLED_TOKENS_VERSION)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "unsupported labelled file version %llu (supported: %d to %d): pack the examples again",
-                          (unsigned long long)version, (int)EITP__LABELLED_FIRST_VERSION,
-                          (int)EITP__LABELLED_TOKENS_VERSION);
-    if (crc != expected)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "the header is damaged (its CRC32C is %08lx, expected %08lx): copy the file or pack the examples again",
-            (unsigned long)crc, (unsigned long)expected);
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__labelled_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
-                                                     eitp__labelled_layout *layout, eitp_error *error) {
-    eitp__labelled_fields fields;
-    eitp_status status = eitp__labelled_header_check(bytes, size, error);
-    if (status != EITP_OK)
-        return status;
-    for (size_t i = 0; i < EITP__COUNT(eitp__labelled_field_table); i++) {
-        const eitp__labelled_field *field = &eitp__labelled_field_table[i];
-        const uint64_t value = eitp__get_number(bytes + field->at, field->size);
-        memcpy((char *)&fields + field->member, &value, sizeof value);
-    }
-    const char *impossible = eitp__labelled_impossible(&fields);
-    if (impossible)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "the header says an impossible %s: pack the examples again",
-                          impossible);
-    memset(layout, 0, sizeof *layout);
-    eitp__labelled_info_set(&layout->info, &fields);
-    layout->value_count = fields.value_count;
-    layout->names_size = fields.names_size;
-    return eitp__labelled_check_size(layout, file_size, error);
-}
-
-/* ---- Records and values ---- */
-
-EITP__PRIVATE void eitp__labelled_record_write(unsigned char bytes[EITP__LABELLED_RECORD_SIZE],
-                                               const eitp__labelled_record *record) {
-    eitp__put_number(bytes, 8, record->first);
-    eitp__put_number(bytes + 8, 8, record->first_value);
-    eitp__put_number(bytes + 16, 8, record->text_hash);
-    eitp__put_number(bytes + 24, 4, record->length);
-    eitp__put_number(bytes + 28, 4, record->boundary);
-    eitp__put_number(bytes + 32, 4, record->value_count);
-    eitp__put_number(bytes + 36, 4, record->crc);
-}
-
-EITP__PRIVATE eitp__labelled_record eitp__labelled_record_read(const unsigned char bytes[EITP__LABELLED_RECORD_SIZE]) {
-    eitp__labelled_record record;
-    record.first = eitp__get_number(bytes, 8);
-    record.first_value = eitp__get_number(bytes + 8, 8);
-    record.text_hash = eitp__get_number(bytes + 16, 8);
-    record.length = (uint32_t)eitp__get_number(bytes + 24, 4);
-    record.boundary = (uint32_t)eitp__get_number(bytes + 28, 4);
-    record.value_count = (uint32_t)eitp__get_number(bytes + 32, 4);
-    record.crc = (uint32_t)eitp__get_number(bytes + 36, 4);
-    return record;
-}
-
-EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record, const eitp__labelled_layout *layout) {
-    const eitp_labelled_info *info = &layout->info;
-    const uint64_t length = record->length, values = record->value_count;
-    if (!length || length > (uint64_t)info->max_length || record->boundary > length)
-        return 0;
-    if (record->first > info->id_count || length > info->id_count - record->first ||
-        record->first_value > layout->value_count || values > layout->value_count - record->first_value)
-        return 0;
-    switch (info->problem) {
-    case EITP_PROBLEM_SINGLE_LABEL:
-        return values == 1;
-    case EITP_PROBLEM_MULTI_LABEL:
-        return values <= (uint64_t)info->label_count;
-    case EITP_PROBLEM_REGRESSION:
-        return values == (uint64_t)info->label_count;
-    case EITP_PROBLEM_TOKENS:
-        return values == length;
-    default:
-        return values == 0;
-    }
-}
-
-EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info) {
-    const uint32_t exponent = 0x7F800000u;
-    if (info->problem == EITP_PROBLEM_REGRESSION)
-        return (value & exponent) != exponent;
-    return value < (uint64_t)info->label_count || (info->problem == EITP_PROBLEM_TOKENS && value == EITP__NO_LABEL);
-}
-/* <<src/data/labelled_format.c */
-
 /* >>src/data/labelled_index.c */
 EITP__PRIVATE void eitp__labelled_index_init(eitp__labelled_index *index, const eitp_host *host) {
     memset(index, 0, sizeof *index);
@@ -44801,7 +45054,7 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
     for (size_t i = 0; i < index->value_count; i++)
         index->values[i] = index->values[i] == EITP__NO_LABEL ? EITP__NO_LABEL : meaning->values[index->values[i]];
     for (size_t i = 0; i < index->count && meaning->problem == EITP_PROBLEM_MULTI_LABEL; i++) {
-        const eitp__labelled_record *record = &index->entries[i].record;
+        const eitp__sample_record *record = &index->entries[i].record;
         eitp__sort(index->values + record->first_value, record->value_count, sizeof *index->values,
                    eitp__compare_packed_values);
     }
@@ -44823,14 +45076,15 @@ static int eitp__compare_text_places(const void *a, const void *b) {
 }
 
 static int eitp__same_values(const eitp__labelled_index *index, uint64_t a, uint64_t b) {
-    const eitp__labelled_record *left = &index->entries[a].record, *right = &index->entries[b].record;
+    const eitp__sample_record *left = &index->entries[a].record, *right = &index->entries[b].record;
     return left->value_count == right->value_count &&
            (!left->value_count || !memcmp(index->values + left->first_value, index->values + right->first_value,
                                           left->value_count * sizeof *index->values));
 }
 
 /* Marks the samples to drop by a length of 0. */
-static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_place *places, eitp_labelled_info *info) {
+static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_place *places,
+                               eitp_sample_file_info *info) {
     for (size_t first = 0, end; first < index->count; first = end) {
         int is_ambiguous = 0;
         for (end = first + 1; end < index->count && places[end].hash == places[first].hash; end++)
@@ -44862,7 +45116,7 @@ static void eitp__drop_marked(eitp__labelled_index *index) {
     index->value_count = values;
 }
 
-EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_sample_file_info *info,
                                                        eitp_error *error) {
     const size_t bytes = index->count * sizeof(eitp__text_place);
     eitp__text_place *places = (eitp__text_place *)eitp__allocate_uninitialized(index->host, bytes);
@@ -44879,11 +45133,12 @@ EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *ind
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info) {
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_sample_file_info *info) {
     info->sample_count = index->count;
+    info->token_count = 0;
     for (size_t i = 0; i < index->count; i++) {
         const eitp__labelled_entry *entry = &index->entries[i];
-        info->id_count += entry->record.length;
+        info->token_count += entry->record.length;
         if ((int64_t)entry->record.length > info->max_length)
             info->max_length = (int64_t)entry->record.length;
         info->pair_count += entry->is_pair != 0;
@@ -44895,174 +45150,61 @@ EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index,
 /* <<src/data/labelled_index.c */
 
 /* >>src/data/labelled_writer.c */
-enum { EITP__LABELLED_WRITE_BYTES = 65536, EITP__LABELLED_ENCODE_BYTES = 1024 };
-
-EITP__PRIVATE eitp_status eitp__labelled_writer_open(eitp__labelled_writer *writer, const eitp_host *host,
-                                                     const char *path, int32_t vocabulary_size, eitp_error *error) {
-    unsigned char header[EITP__LABELLED_HEADER_SIZE];
-    memset(writer, 0, sizeof *writer);
-    writer->host = host;
-    writer->vocabulary_size = vocabulary_size;
-    writer->element_size = vocabulary_size <= 65536 ? 2 : 4;
-    writer->offset = EITP__LABELLED_HEADER_SIZE;
-    writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__LABELLED_WRITE_BYTES);
-    if (!writer->buffer)
-        return eitp__fail_memory(error, EITP__LABELLED_WRITE_BYTES, "writing a labelled file");
-    eitp_status status = eitp__partial_file_open(&writer->output, host, path, error);
-    if (status != EITP_OK)
-        return status;
-    eitp__labelled_header_unfinished(header);
-    return eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
-}
-
-static eitp_status eitp__labelled_flush(eitp__labelled_writer *writer, eitp_error *error) {
-    eitp_status status =
-        eitp__file_write(&writer->output.file, writer->offset, writer->buffer, writer->buffered, error);
-    if (status == EITP_OK) {
-        writer->offset += writer->buffered;
-        writer->buffered = 0;
-    }
-    return status;
-}
-
-static eitp_status eitp__labelled_put(eitp__labelled_writer *writer, const void *data, size_t size, eitp_error *error) {
-    const unsigned char *bytes = (const unsigned char *)data;
-    while (size) {
-        const size_t room = EITP__LABELLED_WRITE_BYTES - writer->buffered, part = size < room ? size : room;
-        memcpy(writer->buffer + writer->buffered, bytes, part);
-        writer->buffered += part;
-        bytes += part;
-        size -= part;
-        eitp_status status =
-            writer->buffered == EITP__LABELLED_WRITE_BYTES ? eitp__labelled_flush(writer, error) : EITP_OK;
-        if (status != EITP_OK)
-            return status;
-    }
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__labelled_writer_add(eitp__labelled_writer *writer, const int32_t *ids, size_t count,
-                                                    uint32_t *crc, eitp_error *error) {
-    unsigned char bytes[EITP__LABELLED_ENCODE_BYTES];
-    const size_t element = writer->element_size, chunk = sizeof bytes / element;
-    *crc = 0;
-    for (size_t done = 0; done < count;) {
-        const size_t now = count - done < chunk ? count - done : chunk;
-        for (size_t i = 0; i < now; i++) {
-            const int32_t id = ids[done + i];
-            if (id < 0 || id >= writer->vocabulary_size)
-                return eitp__fail(error, EITP_ERROR_INTERNAL,
-                                  "the tokenizer returned id %ld, outside its vocabulary of %ld", (long)id,
-                                  (long)writer->vocabulary_size);
-            eitp__put_number(bytes + i * element, element, (uint64_t)id);
-        }
-        *crc = eitp__crc32c(*crc, bytes, now * element);
-        eitp_status status = eitp__labelled_put(writer, bytes, now * element, error);
-        if (status != EITP_OK)
-            return status;
-        done += now;
-    }
-    writer->id_count += count;
-    return EITP_OK;
-}
-
-/* ---- Finishing ---- */
-
-/* Moves the ids of a sample towards the beginning of the file. */
-static eitp_status eitp__labelled_move(eitp__labelled_writer *writer, uint64_t from, uint64_t to, uint64_t size,
-                                       eitp_error *error) {
-    while (size) {
-        const size_t most = EITP__LABELLED_WRITE_BYTES, part = size < most ? (size_t)size : most;
-        eitp_status status = eitp__file_read(&writer->output.file, from, writer->buffer, part, error);
-        if (status == EITP_OK)
-            status = eitp__file_write(&writer->output.file, to, writer->buffer, part, error);
-        if (status != EITP_OK)
-            return status;
-        from += part;
-        to += part;
-        size -= part;
-    }
-    return EITP_OK;
-}
-
 /* Closes the gaps that dropped samples left, and ends the file after the ids. */
-static eitp_status eitp__labelled_compact(eitp__labelled_writer *writer, eitp__labelled_index *index,
-                                          eitp_error *error) {
-    const uint64_t element = writer->element_size;
+static eitp_status eitp__labelled_compact(eitp__sample_writer *writer, eitp__labelled_index *index, eitp_error *error) {
+    const uint64_t begin = EITP__SAMPLE_HEADER_SIZE, element = (uint64_t)writer->layout.info.element_size;
     uint64_t next = 0;
-    eitp_status status = eitp__labelled_flush(writer, error);
+    eitp_status status = eitp__sample_writer_flush(writer, error);
     for (size_t i = 0; i < index->count && status == EITP_OK; i++) {
-        eitp__labelled_record *record = &index->entries[i].record;
+        eitp__sample_record *record = &index->entries[i].record;
         if (record->first != next)
-            status = eitp__labelled_move(writer, EITP__LABELLED_HEADER_SIZE + record->first * element,
-                                         EITP__LABELLED_HEADER_SIZE + next * element, record->length * element, error);
+            status = eitp__sample_writer_move(writer, begin + record->first * element, begin + next * element,
+                                              record->length * element, error);
         record->first = next;
         next += record->length;
     }
-    writer->offset = EITP__LABELLED_HEADER_SIZE + next * element;
-    if (status == EITP_OK && next != writer->id_count)
-        status = eitp__file_resize(&writer->output.file, writer->offset, error);
-    writer->id_count = next;
+    if (status == EITP_OK && writer->offset != begin + next * element)
+        status = eitp__file_resize(&writer->output.file, begin + next * element, error);
+    writer->offset = begin + next * element;
     return status;
 }
 
 /* Appends what follows the ids and hashes it. */
-static eitp_status eitp__labelled_put_hashed(eitp__labelled_writer *writer, const void *data, size_t size,
-                                             uint64_t *hash, eitp_error *error) {
+static eitp_status eitp__labelled_put(eitp__sample_writer *writer, const void *data, size_t size, eitp_error *error) {
+    uint64_t *hash = &writer->layout.info.content_hash;
     *hash = eitp__fnv1a(*hash, data, size);
-    return eitp__labelled_put(writer, data, size, error);
+    return eitp__sample_writer_put(writer, data, size, error);
 }
 
-static eitp_status eitp__labelled_put_index(eitp__labelled_writer *writer, const eitp__labelled_index *index,
-                                            uint64_t *hash, eitp_error *error) {
-    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
+static eitp_status eitp__labelled_put_index(eitp__sample_writer *writer, const eitp__labelled_index *index,
+                                            eitp_error *error) {
+    unsigned char bytes[EITP__SAMPLE_RECORD_SIZE];
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < index->count && status == EITP_OK; i++) {
-        eitp__labelled_record_write(bytes, &index->entries[i].record);
-        status = eitp__labelled_put_hashed(writer, bytes, sizeof bytes, hash, error);
+        eitp__sample_record_write(bytes, &index->entries[i].record);
+        status = eitp__labelled_put(writer, bytes, sizeof bytes, error);
     }
     for (size_t i = 0; i < index->value_count && status == EITP_OK; i++) {
-        eitp__put_number(bytes, EITP__LABELLED_VALUE_SIZE, index->values[i]);
-        status = eitp__labelled_put_hashed(writer, bytes, EITP__LABELLED_VALUE_SIZE, hash, error);
+        eitp__put_number(bytes, EITP__SAMPLE_VALUE_SIZE, index->values[i]);
+        status = eitp__labelled_put(writer, bytes, EITP__SAMPLE_VALUE_SIZE, error);
     }
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__labelled_writer *writer, eitp__labelled_index *index,
-                                                       const eitp__buffer *names, eitp_labelled_info *info,
-                                                       eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__sample_writer *writer, eitp__labelled_index *index,
+                                                       const eitp__buffer *names, eitp_error *error) {
     static const unsigned char zeros[8] = EITP__ZERO;
-    unsigned char header[EITP__LABELLED_HEADER_SIZE];
-    eitp__labelled_layout layout = EITP__ZERO;
-    info->element_size = (int32_t)writer->element_size;
-    info->content_hash = EITP__FNV_START;
-    layout.info = *info;
-    layout.value_count = index->value_count;
-    layout.names_size = names->size;
-    eitp__labelled_place(&layout);
+    writer->layout.value_count = index->value_count;
+    writer->layout.names_size = names->size;
+    eitp__sample_layout_place(&writer->layout);
     eitp_status status = eitp__labelled_compact(writer, index, error);
     if (status == EITP_OK)
-        status = eitp__labelled_put(writer, zeros, (size_t)(layout.records - writer->offset), error);
+        status = eitp__sample_writer_put(writer, zeros, (size_t)(writer->layout.records - writer->offset), error);
     if (status == EITP_OK)
-        status = eitp__labelled_put_index(writer, index, &info->content_hash, error);
+        status = eitp__labelled_put_index(writer, index, error);
     if (status == EITP_OK)
-        status = eitp__labelled_put_hashed(writer, names->data, names->size, &info->content_hash, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_flush(writer, error);
-    if (status != EITP_OK)
-        return status;
-    layout.info = *info;
-    eitp__labelled_header_write(header, &layout);
-    status = eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
-    return status == EITP_OK ? eitp__partial_file_commit(&writer->output, error) : status;
-}
-
-EITP__PRIVATE void eitp__labelled_writer_release(eitp__labelled_writer *writer) {
-    if (!writer->host)
-        return;
-    eitp__partial_file_release(&writer->output);
-    eitp__release(writer->host, writer->buffer, EITP__LABELLED_WRITE_BYTES);
-    memset(writer, 0, sizeof *writer);
+        status = eitp__labelled_put(writer, names->data, names->size, error);
+    return status == EITP_OK ? eitp__sample_writer_finish(writer, error) : status;
 }
 /* <<src/data/labelled_writer.c */
 
@@ -45101,8 +45243,7 @@ typedef struct eitp__labelled_packer {
     eitp_sequence_config sequence;
     eitp__example_labels labels;
     eitp__labelled_index index;
-    eitp__labelled_writer writer;
-    eitp_labelled_info info;
+    eitp__sample_writer writer; /* layout.info: the file so far */
     eitp__label_meaning meaning;
     uint64_t examples;               /* read */
     int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
@@ -45255,12 +45396,12 @@ static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, co
         status = eitp__labelled_index_reserve(&packer->index, value_count, error);
     if (status != EITP_OK)
         return status;
-    entry.record.first = packer->writer.id_count;
+    entry.record.first = packer->writer.layout.info.token_count;
     entry.record.length = (uint32_t)packer->report.count;
     entry.record.text_hash = eitp__text_hash(example);
     entry.cut = (uint32_t)(packer->report.cut_first + packer->report.cut_second);
     entry.cut_words = (uint32_t)packer->report.cut_words;
-    status = eitp__labelled_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
+    status = eitp__sample_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
     if (status == EITP_OK)
         eitp__labelled_index_add(&packer->index, entry,
                                  as_words ? eitp__labelled_token_values(packer) : packer->labels.numbers, value_count);
@@ -45297,7 +45438,7 @@ static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, co
             *error = why;
         return status;
     }
-    if (packer->info.skipped++ < EITP__LOGGED_EXAMPLES)
+    if (packer->writer.layout.info.skipped++ < EITP__LOGGED_EXAMPLES)
         eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
     return EITP_OK;
 }
@@ -45311,7 +45452,7 @@ static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *p
     progress.path = example->path;
     progress.line = example->line;
     progress.examples = packer->examples;
-    progress.ids = packer->writer.id_count;
+    progress.ids = packer->writer.layout.info.token_count;
     if (config->progress(config->user, &progress))
         return eitp__fail(error, EITP_ERROR_INTERRUPTED,
                           "packing was stopped after %llu examples; no labelled file was written",
@@ -45323,18 +45464,20 @@ static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *p
 
 static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, const char *output_path,
                                              eitp_error *error) {
-    const int32_t vocabulary_size = eitp_tokenizer_size(packer->tokenizer);
+    eitp_sample_file_info *info = &packer->writer.layout.info;
     eitp_status status = eitp__partial_file_check(packer->host, output_path, "labelled file", error);
     if (status == EITP_OK)
         status = eitp__labelled_set_length(packer, error);
     if (status == EITP_OK)
         status = eitp__example_labels_init(&packer->labels, packer->host, packer->config, error);
     if (status == EITP_OK)
-        status = eitp__labelled_writer_open(&packer->writer, packer->host, output_path, vocabulary_size, error);
-    packer->info.vocabulary_size = vocabulary_size;
-    packer->info.sequence = packer->sequence;
-    packer->info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(packer->tokenizer);
-    packer->info.dedup = packer->config->dedup != 0;
+        status = eitp__sample_writer_open(&packer->writer, packer->host, output_path, EITP_SAMPLE_FILE_LABELLED,
+                                          eitp_tokenizer_size(packer->tokenizer), error);
+    info->sequence = packer->sequence;
+    info->sequence.truncate_left = packer->sequence.truncate_left != 0;
+    info->sequence.omit_special_tokens = packer->sequence.omit_special_tokens != 0;
+    info->tokenizer_fingerprint = eitp_tokenizer_fingerprint(packer->tokenizer);
+    info->dedup = packer->config->dedup != 0;
     return status;
 }
 
@@ -45357,7 +45500,7 @@ static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const 
 
 /* Numbers the labels, counts repeats and drops them. */
 static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eitp_error *error) {
-    eitp_labelled_info *info = &packer->info;
+    eitp_sample_file_info *info = &packer->writer.layout.info;
     if (info->skipped > EITP__LOGGED_EXAMPLES)
         eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
                        (unsigned long long)info->skipped, (unsigned long long)packer->examples,
@@ -45384,7 +45527,7 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
 
 static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
     eitp__label_meaning_release(&packer->meaning);
-    eitp__labelled_writer_release(&packer->writer);
+    eitp__sample_writer_release(&packer->writer);
     eitp__labelled_index_release(&packer->index);
     eitp__example_labels_release(&packer->labels);
     eitp__release(packer->host, packer->ids, packer->id_capacity * sizeof *packer->ids);
@@ -45394,7 +45537,7 @@ static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
 
 eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
                                const eitp_labelled_pack_config *config, const eitp_example_source *source,
-                               const char *output_path, eitp_labelled_info *info, eitp_error *error) {
+                               const char *output_path, eitp_sample_file_info *info, eitp_error *error) {
     eitp__labelled_packer packer;
     if (!host || !tokenizer || !config || !source || !source->read || !output_path)
         return eitp__fail_null(error, "eitp_labelled_pack", "host, tokenizer, config, source and output_path");
@@ -45409,434 +45552,16 @@ eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *toke
     if (status == EITP_OK)
         status = eitp__labelled_pack_decide(&packer, error);
     if (status == EITP_OK)
-        status =
-            eitp__labelled_writer_finish(&packer.writer, &packer.index, &packer.meaning.names, &packer.info, error);
+        status = eitp__labelled_writer_finish(&packer.writer, &packer.index, &packer.meaning.names, error);
     if (status == EITP_OK && info)
-        *info = packer.info;
+        *info = packer.writer.layout.info;
     eitp__labelled_packer_release(&packer);
     return status;
 }
 /* <<src/data/labelled_pack.c */
 
-/* >>src/data/labelled_file.c */
-EITP__PRIVATE eitp_status eitp__labelled_read_bytes(const eitp_labelled_file *file, uint64_t offset, void *bytes,
-                                                    size_t size, eitp_error *error) {
-    eitp__file handle = file->file;
-    eitp_status status = eitp__file_read(&handle, offset, bytes, size, error);
-    if (status == EITP_ERROR_FORMAT)
-        return eitp__fail(error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before byte %llu; restore it",
-                          file->file.path, (unsigned long long)(offset + size));
-    return status;
-}
-
-static eitp_status eitp__labelled_fail_damaged(const eitp_labelled_file *file, const char *what, uint64_t number,
-                                               eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: %s %llu is damaged: copy the file or pack the examples again",
-                      file->file.path, what, (unsigned long long)number);
-}
-
-void eitp_labelled_file_set_poll(eitp_labelled_file *file, int (*poll)(void *user), void *user) {
-    if (!file)
-        return;
-    file->poll.ask = poll;
-    file->poll.user = user;
-}
-
-/* The next piece of what is read from the beginning to the end. */
-static eitp_status eitp__labelled_read_piece(const eitp_labelled_file *file, uint64_t offset, void *bytes, size_t size,
-                                             eitp_error *error) {
-    return eitp__poll_ask(&file->poll) ? eitp__fail_interrupted(error)
-                                       : eitp__labelled_read_bytes(file, offset, bytes, size, error);
-}
-
-/* ---- Records and values ---- */
-
-EITP__PRIVATE void eitp__labelled_window_init(eitp__labelled_window *window, const eitp_labelled_file *file) {
-    window->file = file;
-    window->first = window->count = 0;
-}
-
-EITP__PRIVATE eitp_status eitp__labelled_window_record(eitp__labelled_window *window, uint64_t number,
-                                                       eitp__labelled_record *record, eitp_error *error) {
-    const eitp__labelled_layout *layout = &window->file->layout;
-    if (number < window->first || number - window->first >= window->count) {
-        const uint64_t room = EITP__LABELLED_CHUNK / EITP__LABELLED_RECORD_SIZE;
-        const uint64_t left = layout->info.sample_count - number, count = left < room ? left : room;
-        const uint64_t offset = layout->records + number * EITP__LABELLED_RECORD_SIZE;
-        window->count = 0;
-        eitp_status status = eitp__labelled_read_piece(window->file, offset, window->bytes,
-                                                       (size_t)count * EITP__LABELLED_RECORD_SIZE, error);
-        if (status != EITP_OK)
-            return status;
-        window->first = number;
-        window->count = count;
-    }
-    *record = eitp__labelled_record_read(window->bytes + (number - window->first) * EITP__LABELLED_RECORD_SIZE);
-    if (!eitp__labelled_record_fits(record, layout))
-        return eitp__labelled_fail_damaged(window->file, "the index of sample", number, error);
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__labelled_read_values(const eitp_labelled_file *file, uint64_t first, size_t count,
-                                                     uint32_t *values, eitp_error *error) {
-    unsigned char bytes[EITP__LABELLED_CHUNK];
-    const uint64_t offset = file->layout.values + first * EITP__LABELLED_VALUE_SIZE;
-    eitp_status status = eitp__labelled_read_bytes(file, offset, bytes, count * EITP__LABELLED_VALUE_SIZE, error);
-    for (size_t i = 0; i < count && status == EITP_OK; i++) {
-        values[i] = (uint32_t)eitp__get_number(bytes + i * EITP__LABELLED_VALUE_SIZE, EITP__LABELLED_VALUE_SIZE);
-        if (!eitp__labelled_value_fits(values[i], &file->layout.info))
-            return eitp__labelled_fail_damaged(file, "the label or number", first + i, error);
-    }
-    return status;
-}
-
-/* ---- Opening ---- */
-
-/* Checks that records follow each other without gaps, and hashes them. */
-static eitp_status eitp__labelled_check_records(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
-    const eitp__labelled_layout *layout = &file->layout;
-    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
-    eitp__labelled_window window;
-    uint64_t ids = 0, values = 0, longest = 0;
-    eitp__labelled_window_init(&window, file);
-    for (uint64_t i = 0; i < layout->info.sample_count; i++) {
-        eitp__labelled_record record;
-        eitp_status status = eitp__labelled_window_record(&window, i, &record, error);
-        if (status != EITP_OK)
-            return status;
-        if (record.first != ids || record.first_value != values)
-            return eitp__labelled_fail_damaged(file, "the index of sample", i, error);
-        ids += record.length;
-        values += record.value_count;
-        longest = record.length > longest ? record.length : longest;
-        eitp__labelled_record_write(bytes, &record);
-        *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
-    }
-    if (ids != layout->info.id_count || values != layout->value_count || longest != (uint64_t)layout->info.max_length)
-        return eitp__labelled_fail_damaged(file, "the index after sample", layout->info.sample_count - 1, error);
-    return EITP_OK;
-}
-
-static eitp_status eitp__labelled_check_values(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
-    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
-    unsigned char bytes[EITP__LABELLED_VALUE_SIZE];
-    for (uint64_t first = 0; first < file->layout.value_count;) {
-        const uint64_t left = file->layout.value_count - first;
-        const size_t count = left < EITP__COUNT(values) ? (size_t)left : EITP__COUNT(values);
-        eitp_status status = eitp__poll_ask(&file->poll)
-                                 ? eitp__fail_interrupted(error)
-                                 : eitp__labelled_read_values(file, first, count, values, error);
-        if (status != EITP_OK)
-            return status;
-        for (size_t i = 0; i < count; i++) {
-            eitp__put_number(bytes, sizeof bytes, values[i]);
-            *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
-        }
-        first += count;
-    }
-    return EITP_OK;
-}
-
-/* Finds the names of labels in the bytes that hold them. Returns 0 if they are not as many as there are labels. */
-static int eitp__labelled_find_names(eitp_labelled_file *file) {
-    const char *at = file->names, *end = file->names + file->layout.names_size;
-    for (int64_t i = 0; i < file->layout.info.label_count; i++) {
-        const char *zero = at < end ? (const char *)memchr(at, 0, (size_t)(end - at)) : NULL;
-        if (!zero)
-            return 0;
-        file->labels[i] = at;
-        at = zero + 1;
-    }
-    return at == end;
-}
-
-/* Numbers to predict may be without names. */
-static eitp_status eitp__labelled_read_names(eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
-    const eitp__labelled_layout *layout = &file->layout;
-    const uint64_t size = layout->names_size, count = (uint64_t)layout->info.label_count;
-    if (!size && (layout->info.problem == EITP_PROBLEM_REGRESSION || !count))
-        return EITP_OK;
-    if (size < count)
-        return eitp__labelled_fail_damaged(file, "the name of label", count - 1, error);
-    file->names = (char *)eitp__allocate_uninitialized(&file->host, (size_t)size);
-    file->labels = (const char **)eitp__allocate_uninitialized(&file->host, (size_t)count * sizeof *file->labels);
-    if (!file->names || (count && !file->labels))
-        return eitp__fail_memory(error, (size_t)(size + count * sizeof *file->labels), "the names of labels");
-    eitp_status status = eitp__labelled_read_bytes(file, layout->names, file->names, (size_t)size, error);
-    if (status != EITP_OK)
-        return status;
-    *hash = eitp__fnv1a(*hash, file->names, (size_t)size);
-    return eitp__labelled_find_names(file) ? EITP_OK
-                                           : eitp__labelled_fail_damaged(file, "the name of label", count - 1, error);
-}
-
-static eitp_status eitp__labelled_check_content(eitp_labelled_file *file, eitp_error *error) {
-    uint64_t hash = EITP__FNV_START;
-    eitp_status status = eitp__labelled_check_records(file, &hash, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_check_values(file, &hash, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_read_names(file, &hash, error);
-    if (status == EITP_OK && hash != file->layout.info.content_hash)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s: the index is damaged (its hash is %016llx, expected %016llx): copy the file or pack the "
-                          "examples again",
-                          file->file.path, (unsigned long long)hash,
-                          (unsigned long long)file->layout.info.content_hash);
-    return status;
-}
-
-static eitp_status eitp__labelled_file_begin(eitp_labelled_file *file, int32_t vocabulary_size, eitp_error *error) {
-    unsigned char header[EITP__LABELLED_HEADER_SIZE];
-    uint64_t file_size = 0;
-    size_t size = 0;
-    eitp_status status = eitp__file_size(&file->file, &file_size, error);
-    if (status == EITP_OK)
-        status = eitp__file_read_some(&file->file, 0, header, sizeof header, &size, error);
-    if (status != EITP_OK)
-        return status;
-    status = eitp__labelled_header_read(header, size, file_size, &file->layout, error);
-    if (status != EITP_OK)
-        return eitp__fail_prefix(error, status, "%s", file->file.path);
-    file->limit = (uint32_t)file->layout.info.vocabulary_size;
-    if (vocabulary_size && (uint32_t)vocabulary_size < file->limit)
-        file->limit = (uint32_t)vocabulary_size;
-    return eitp__labelled_check_content(file, error);
-}
-
-eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
-                                    eitp_labelled_file **file, eitp_error *error) {
-    if (!host || !path || !file)
-        return eitp__fail_null(error, "eitp_labelled_file_open", "host, path and file");
-    *file = NULL;
-    if (vocabulary_size < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: vocabulary_size must be at least 0 (got %d); 0 uses the file's own", path,
-                          (int)vocabulary_size);
-    eitp_labelled_file *opened = (eitp_labelled_file *)eitp__allocate(host, sizeof *opened);
-    if (!opened)
-        return eitp__fail_memory(error, sizeof *opened, "a labelled file");
-    opened->host = *host;
-    eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK) {
-        opened->stamp = eitp__file_stamp_of(&opened->file);
-        status = eitp__labelled_file_begin(opened, vocabulary_size, error);
-    }
-    if (status != EITP_OK) {
-        eitp_labelled_file_close(opened);
-        return status;
-    }
-    *file = opened;
-    return EITP_OK;
-}
-
-void eitp_labelled_file_close(eitp_labelled_file *file) {
-    if (!file)
-        return;
-    eitp_host host = file->host;
-    eitp__file_close(&file->file, NULL);
-    eitp__release(&host, file->names, (size_t)file->layout.names_size);
-    eitp__release(&host, file->labels, (size_t)file->layout.info.label_count * sizeof *file->labels);
-    eitp__release(&host, file, sizeof *file);
-}
-
-eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file) {
-    eitp_labelled_info none = EITP__ZERO;
-    return file ? file->layout.info : none;
-}
-
-/* ---- Samples ---- */
-
-/* Decodes stored ids and checks them. */
-static eitp_status eitp__labelled_decode(const eitp_labelled_file *file, uint64_t number, const unsigned char *bytes,
-                                         size_t count, int32_t *ids, eitp_error *error) {
-    const size_t element = (size_t)file->layout.info.element_size;
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t id = (uint32_t)eitp__get_number(bytes + i * element, element);
-        if (id >= file->limit)
-            return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "%s: sample %llu has id %lu, but the vocabulary has %lu; the file is damaged or was "
-                              "packed with another tokenizer: pack the examples again",
-                              file->file.path, (unsigned long long)number, (unsigned long)id,
-                              (unsigned long)file->limit);
-        if (ids)
-            ids[i] = (int32_t)id;
-    }
-    return EITP_OK;
-}
-
-/* Reads the ids of a sample and compares their checksum; `ids` NULL: only that. */
-static eitp_status eitp__labelled_read_ids(const eitp_labelled_file *file, uint64_t number,
-                                           const eitp__labelled_record *record, int32_t *ids, eitp_error *error) {
-    unsigned char bytes[EITP__LABELLED_CHUNK];
-    const size_t element = (size_t)file->layout.info.element_size, chunk = sizeof bytes / element;
-    const uint64_t offset = EITP__LABELLED_HEADER_SIZE + record->first * element;
-    uint32_t crc = 0;
-    for (size_t done = 0; done < record->length;) {
-        const size_t left = record->length - done, count = left < chunk ? left : chunk;
-        eitp_status status = eitp__labelled_read_bytes(file, offset + done * element, bytes, count * element, error);
-        if (status == EITP_OK)
-            status = eitp__labelled_decode(file, number, bytes, count, ids ? ids + done : NULL, error);
-        if (status != EITP_OK)
-            return status;
-        crc = eitp__crc32c(crc, bytes, count * element);
-        done += count;
-    }
-    return crc == record->crc ? EITP_OK : eitp__labelled_fail_damaged(file, "sample", number, error);
-}
-
-/* Stores value `i` of a sample in what its problem has. */
-static void eitp__labelled_store_value(eitp_problem problem, size_t i, uint32_t value, eitp_labelled_sample *sample) {
-    switch (problem) {
-    case EITP_PROBLEM_MULTI_LABEL:
-        sample->targets[value] = 1;
-        break;
-    case EITP_PROBLEM_REGRESSION:
-        memcpy(&sample->targets[i], &value, sizeof value);
-        break;
-    case EITP_PROBLEM_TOKENS:
-        sample->token_labels[i] = value == EITP__NO_LABEL ? -1 : (int32_t)value;
-        break;
-    default:
-        sample->label = (int32_t)value;
-    }
-}
-
-/* Reads labels or numbers into what the problem has of a sample, if it is wanted. */
-static eitp_status eitp__labelled_read_labels(const eitp_labelled_file *file, const eitp__labelled_record *record,
-                                              eitp_labelled_sample *sample, eitp_error *error) {
-    const eitp_labelled_info *info = &file->layout.info;
-    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
-    sample->label = -1;
-    if (info->problem == EITP_PROBLEM_TOKENS ? !sample->token_labels
-                                             : info->problem != EITP_PROBLEM_SINGLE_LABEL && !sample->targets)
-        return EITP_OK;
-    for (int64_t i = 0; i < info->label_count && info->problem == EITP_PROBLEM_MULTI_LABEL; i++)
-        sample->targets[i] = 0;
-    for (size_t done = 0; done < record->value_count;) {
-        const size_t left = record->value_count - done, count = left < EITP__COUNT(values) ? left : EITP__COUNT(values);
-        eitp_status status = eitp__labelled_read_values(file, record->first_value + done, count, values, error);
-        if (status != EITP_OK)
-            return status;
-        for (size_t i = 0; i < count; i++)
-            eitp__labelled_store_value(info->problem, done + i, values[i], sample);
-        done += count;
-    }
-    return EITP_OK;
-}
-
-static eitp_status eitp__labelled_read_record(const eitp_labelled_file *file, uint64_t number,
-                                              eitp__labelled_record *record, eitp_error *error) {
-    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
-    if (number >= file->layout.info.sample_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: sample %llu is outside the %llu samples of the file",
-                          file->file.path, (unsigned long long)number,
-                          (unsigned long long)file->layout.info.sample_count);
-    eitp_status status = eitp__labelled_read_bytes(file, file->layout.records + number * EITP__LABELLED_RECORD_SIZE,
-                                                   bytes, sizeof bytes, error);
-    if (status != EITP_OK)
-        return status;
-    *record = eitp__labelled_record_read(bytes);
-    return eitp__labelled_record_fits(record, &file->layout)
-               ? EITP_OK
-               : eitp__labelled_fail_damaged(file, "the index of sample", number, error);
-}
-
-eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error) {
-    eitp__labelled_window window;
-    if (!file)
-        return eitp__fail_null(error, "eitp_labelled_file_verify", "file");
-    eitp__labelled_window_init(&window, file);
-    for (uint64_t i = 0; i < file->layout.info.sample_count; i++) {
-        eitp__labelled_record record;
-        eitp_status status = eitp__labelled_window_record(&window, i, &record, error);
-        if (status == EITP_OK)
-            status = eitp__labelled_read_ids(file, i, &record, NULL, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    return EITP_OK;
-}
-
-static eitp_status eitp__labelled_hash_names(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
-    unsigned char bytes[EITP__LABELLED_CHUNK];
-    const eitp__labelled_layout *layout = &file->layout;
-    for (uint64_t done = 0; done < layout->names_size;) {
-        const uint64_t left = layout->names_size - done;
-        const size_t count = left < sizeof bytes ? (size_t)left : sizeof bytes;
-        eitp_status status = eitp__labelled_read_bytes(file, layout->names + done, bytes, count, error);
-        if (status != EITP_OK)
-            return status;
-        *hash = eitp__fnv1a(*hash, bytes, count);
-        done += count;
-    }
-    return EITP_OK;
-}
-
-/* Compares everything with what it was when the file was opened. */
-static eitp_status eitp__labelled_file_compare(const void *owner, eitp_error *error) {
-    const eitp_labelled_file *file = (const eitp_labelled_file *)owner;
-    const uint64_t expected = file->layout.info.content_hash;
-    uint64_t hash = EITP__FNV_START;
-    eitp_status status = eitp__labelled_check_records(file, &hash, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_check_values(file, &hash, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_hash_names(file, &hash, error);
-    if (status == EITP_OK && hash != expected)
-        return eitp__fail(error, EITP_ERROR_IO,
-                          "'%s' changed while it was read: the hash of its samples is %016llx, expected %016llx; "
-                          "restore it",
-                          file->file.path, (unsigned long long)hash, (unsigned long long)expected);
-    return status == EITP_OK ? eitp_labelled_file_verify(file, error) : status;
-}
-
-eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number, eitp_labelled_sample *sample,
-                                    eitp_error *error) {
-    eitp__labelled_record record = EITP__ZERO;
-    if (!file || !sample)
-        return eitp__fail_null(error, "eitp_labelled_file_read", "file and sample");
-    eitp_status status = eitp__labelled_read_record(file, number, &record, error);
-    if (status == EITP_OK && sample->ids)
-        status = eitp__labelled_read_ids(file, number, &record, sample->ids, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_read_labels(file, &record, sample, error);
-    /* The object itself is not constant: eitp_labelled_file_open has allocated it. */
-    if (status == EITP_OK)
-        status = eitp__file_check_stamp(&file->file, &((eitp_labelled_file *)file)->stamp, eitp__labelled_file_compare,
-                                        file, error);
-    if (status != EITP_OK)
-        return status;
-    sample->length = record.length;
-    for (uint32_t i = 0; i < record.length && sample->segments; i++)
-        sample->segments[i] = i >= record.boundary;
-    return EITP_OK;
-}
-
-static eitp_status eitp__read_labelled_file(void *user, uint64_t number, eitp_labelled_sample *sample,
-                                            eitp_error *error) {
-    return eitp_labelled_file_read((const eitp_labelled_file *)user, number, sample, error);
-}
-
-eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
-    eitp_labelled_source source;
-    memset(&source, 0, sizeof source);
-    if (!file)
-        return source;
-    source.user = (void *)file; /* only read, never written */
-    source.count = file->layout.info.sample_count;
-    source.max_length = file->layout.info.max_length;
-    source.problem = file->layout.info.problem;
-    source.label_count = file->layout.info.label_count;
-    source.labels = file->labels;
-    source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
-    source.read = eitp__read_labelled_file;
-    return source;
-}
-/* <<src/data/labelled_file.c */
-
 /* >>src/data/labelled_part.c */
-EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
+EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_sample_file *file, uint64_t count,
                                                        eitp_labelled_part **part, eitp_error *error) {
     eitp_labelled_part *created = (eitp_labelled_part *)eitp__allocate(&file->host, sizeof *created);
     size_t bytes = 0;
@@ -45856,14 +45581,14 @@ EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file 
 }
 
 EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error) {
-    eitp__labelled_window window;
+    eitp__index_reader reader;
     unsigned char bytes[8];
     eitp__put_number(bytes, sizeof bytes, part->file->layout.info.content_hash);
     uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, sizeof bytes);
-    eitp__labelled_window_init(&window, part->file);
+    eitp__index_reader_init(&reader, part->file);
     for (uint64_t i = 0; i < part->count; i++) {
-        eitp__labelled_record record;
-        eitp_status status = eitp__labelled_window_record(&window, part->samples[i], &record, error);
+        eitp__sample_record record;
+        eitp_status status = eitp__index_reader_record(&reader, part->samples[i], &record, error);
         if (status != EITP_OK)
             return status;
         if ((int64_t)record.length > part->max_length)
@@ -45875,13 +45600,20 @@ EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, e
     return EITP_OK;
 }
 
-eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+EITP__PRIVATE eitp_status eitp__fail_no_samples(const eitp_sample_file *file, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "%s: the file has tokens, but no samples; create one with eitp_labelled_pack", file->file.path);
+}
+
+eitp_status eitp_labelled_part_create(const eitp_sample_file *file, const uint64_t *samples, uint64_t count,
                                       eitp_labelled_part **part, eitp_error *error) {
     eitp_labelled_part *created = NULL;
     if (!file || !part || (count && !samples))
         return eitp__fail_null(error, "eitp_labelled_part_create", "file, part and, with a count, samples");
     *part = NULL;
     const uint64_t all = file->layout.info.sample_count;
+    if (!all)
+        return eitp__fail_no_samples(file, error);
     for (uint64_t i = 0; i < count; i++) {
         if (samples[i] >= all)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the file",
@@ -45914,11 +45646,11 @@ static eitp_status eitp__read_labelled_part(void *user, uint64_t number, eitp_la
     if (number >= part->count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the part",
                           (unsigned long long)number, (unsigned long long)part->count);
-    return eitp_labelled_file_read(part->file, part->samples[number], sample, error);
+    return eitp_sample_file_read_sample(part->file, part->samples[number], sample, error);
 }
 
 eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
-    eitp_labelled_source source = eitp_labelled_file_source(part ? part->file : NULL);
+    eitp_labelled_source source = eitp_sample_file_labelled_source(part ? part->file : NULL);
     if (!part)
         return source;
     source.user = (void *)part; /* only read, never written */
@@ -45950,8 +45682,8 @@ static int eitp__has_text_hash(const uint64_t *sorted, uint64_t count, uint64_t 
 
 eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
                                   uint64_t *count, eitp_error *error) {
-    eitp__labelled_record record = EITP__ZERO;
-    eitp__labelled_window window;
+    eitp__sample_record record = EITP__ZERO;
+    eitp__index_reader reader;
     eitp_status status = EITP_OK;
     uint64_t found = 0;
     if (!training || !validation || !count)
@@ -45960,15 +45692,15 @@ eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp
     uint64_t *hashes = (uint64_t *)eitp__allocate_uninitialized(&training->host, bytes);
     if (bytes && !hashes)
         return eitp__fail_memory(error, bytes, "the texts of a part of a labelled file");
-    eitp__labelled_window_init(&window, training->file);
+    eitp__index_reader_init(&reader, training->file);
     for (uint64_t i = 0; i < training->count && status == EITP_OK; i++) {
-        status = eitp__labelled_window_record(&window, training->samples[i], &record, error);
+        status = eitp__index_reader_record(&reader, training->samples[i], &record, error);
         hashes[i] = record.text_hash;
     }
     eitp__sort(hashes, (size_t)training->count, sizeof *hashes, eitp__compare_text_hashes);
-    eitp__labelled_window_init(&window, validation->file);
+    eitp__index_reader_init(&reader, validation->file);
     for (uint64_t i = 0; i < validation->count && status == EITP_OK; i++) {
-        status = eitp__labelled_window_record(&window, validation->samples[i], &record, error);
+        status = eitp__index_reader_record(&reader, validation->samples[i], &record, error);
         found += status == EITP_OK && eitp__has_text_hash(hashes, training->count, record.text_hash);
     }
     eitp__release(&training->host, hashes, bytes);
@@ -46019,12 +45751,12 @@ static int eitp__compare_turns(const void *a, const void *b) {
 }
 
 /* Reads the label of each sample. Samples with a single label have one value each. */
-static eitp_status eitp__drawn_labels(const eitp_labelled_file *file, eitp__drawn_sample *samples, eitp_error *error) {
-    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
+static eitp_status eitp__drawn_labels(const eitp_sample_file *file, eitp__drawn_sample *samples, eitp_error *error) {
+    uint32_t values[EITP__SAMPLE_CHUNK / EITP__SAMPLE_VALUE_SIZE];
     const uint64_t all = file->layout.info.problem == EITP_PROBLEM_SINGLE_LABEL ? file->layout.info.sample_count : 0;
     for (uint64_t first = 0; first < all;) {
         const size_t count = all - first < EITP__COUNT(values) ? (size_t)(all - first) : EITP__COUNT(values);
-        eitp_status status = eitp__labelled_read_values(file, first, count, values, error);
+        eitp_status status = eitp__sample_read_values(file, first, count, values, error);
         if (status != EITP_OK)
             return status;
         for (size_t i = 0; i < count; i++)
@@ -46035,7 +45767,7 @@ static eitp_status eitp__drawn_labels(const eitp_labelled_file *file, eitp__draw
 }
 
 /* Sets the rank of each sample, from the random order that the samples are in. */
-static eitp_status eitp__drawn_ranks(const eitp_labelled_file *file, eitp__drawn_sample *samples, eitp_error *error) {
+static eitp_status eitp__drawn_ranks(const eitp_sample_file *file, eitp__drawn_sample *samples, eitp_error *error) {
     const uint64_t all = file->layout.info.sample_count;
     const size_t labels = file->layout.info.label_count > 0 ? (size_t)file->layout.info.label_count : 1;
     uint32_t *counts = (uint32_t *)eitp__allocate(&file->host, labels * sizeof *counts);
@@ -46050,7 +45782,7 @@ static eitp_status eitp__drawn_ranks(const eitp_labelled_file *file, eitp__drawn
 }
 
 /* Puts the samples into the order in which they are taken for validation. */
-static eitp_status eitp__draw_samples(const eitp_labelled_file *file, uint64_t seed, eitp__drawn_sample *samples,
+static eitp_status eitp__draw_samples(const eitp_sample_file *file, uint64_t seed, eitp__drawn_sample *samples,
                                       eitp_error *error) {
     const size_t all = (size_t)file->layout.info.sample_count;
     for (size_t i = 0; i < all; i++) {
@@ -46074,8 +45806,8 @@ static int eitp__compare_sample_numbers(const void *a, const void *b) {
 }
 
 /* Creates a part of drawn samples, in the order of the file. */
-static eitp_status eitp__part_of_drawn(const eitp_labelled_file *file, const eitp__drawn_sample *samples,
-                                       uint64_t count, eitp_labelled_part **part, eitp_error *error) {
+static eitp_status eitp__part_of_drawn(const eitp_sample_file *file, const eitp__drawn_sample *samples, uint64_t count,
+                                       eitp_labelled_part **part, eitp_error *error) {
     eitp_labelled_part *created = NULL;
     eitp_status status = eitp__labelled_part_allocate(file, count, &created, error);
     if (status != EITP_OK)
@@ -46091,7 +45823,7 @@ static eitp_status eitp__part_of_drawn(const eitp_labelled_file *file, const eit
     return status;
 }
 
-static eitp_status eitp__split_drawn(const eitp_labelled_file *file, uint64_t seed, uint64_t validation_count,
+static eitp_status eitp__split_drawn(const eitp_sample_file *file, uint64_t seed, uint64_t validation_count,
                                      eitp_labelled_part **training, eitp_labelled_part **validation,
                                      eitp_error *error) {
     const uint64_t all = file->layout.info.sample_count;
@@ -46112,12 +45844,14 @@ static eitp_status eitp__split_drawn(const eitp_labelled_file *file, uint64_t se
     return status;
 }
 
-eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+eitp_status eitp_labelled_split(const eitp_sample_file *file, double validation_fraction, uint64_t seed,
                                 eitp_labelled_part **training, eitp_labelled_part **validation, eitp_error *error) {
     if (!file || !training || !validation)
         return eitp__fail_null(error, "eitp_labelled_split", "file, training and validation");
     const uint64_t all = file->layout.info.sample_count;
     *training = *validation = NULL;
+    if (!all)
+        return eitp__fail_no_samples(file, error);
     if (!(validation_fraction >= 0 && validation_fraction < 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "validation_fraction must be at least 0 and below 1 (got %g)",
                           validation_fraction);
@@ -64989,16 +64723,16 @@ EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_
     training->shape.vocabulary = vocabulary;
 }
 
-EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_token_file *file,
+EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_sample_file *file,
                                                          eitp_error *error) {
-    const eitp_token_file_info info = eitp_token_file_get_info(file);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     const int32_t size = eitp_tokenizer_size(training->tokenizer);
     if (size > training->shape.vocabulary)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the tokenizer has %d tokens, more than the model's vocabulary of %lld; use the model's own "
                           "tokenizer, or with random weights set vocab_size to %d",
                           (int)size, (long long)training->shape.vocabulary, (int)size);
-    if (!file || info.kind != EITP_TOKEN_FILE_EITP)
+    if (!file || info.kind != EITP_SAMPLE_FILE_TOKENS)
         return EITP_OK;
     if (info.tokenizer_fingerprint != eitp_tokenizer_fingerprint(training->tokenizer))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -65017,32 +64751,13 @@ EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *tr
 /* >>src/recipe/recipe_packed.c */
 /* What the texts of a resumed run were packed into, whatever became of them. */
 
-static int eitp__has_its_tokenizer(const eitp_training *training, uint64_t fingerprint) {
-    return !training->tokenizer || eitp_tokenizer_fingerprint(training->tokenizer) == fingerprint;
-}
-
 /* What a part is in the run: the data that a trained model is evaluated on may be the validation data. */
 static eitp_split eitp__run_split(const eitp_training *training, eitp_split split) {
     return split == EITP_TRAINING ? training->packed_as : split;
 }
 
-static int eitp__has_its_tokens(const eitp_training *training, eitp_split split, const char *path) {
-    eitp_token_file *file;
-    eitp_token_file_info info;
-    int is_it;
-    if (eitp_token_file_open(&training->host, path, 0, &file, NULL))
-        return 0;
-    info = eitp_token_file_get_info(file);
-    is_it = eitp__run_split(training, split) == EITP_TRAINING
-                ? info.content_hash == training->resumed.data.hash
-                : eitp__has_its_tokenizer(training, info.tokenizer_fingerprint);
-    is_it = is_it && !eitp_token_file_verify(file, NULL);
-    eitp_token_file_close(file);
-    return is_it;
-}
-
 /* The checkpoint has the hash of the training part. */
-static int eitp__has_training_part(const eitp_training *training, const eitp_labelled_file *file) {
+static int eitp__has_training_part(const eitp_training *training, const eitp_sample_file *file) {
     const double fraction = training->recipe.data.validation.count ? 0 : training->recipe.data.validation_fraction;
     eitp_labelled_part *kept = NULL, *held = NULL;
     const int is_it = !eitp_labelled_split(file, fraction, training->recipe.trainer.seed, &kept, &held, NULL) &&
@@ -65052,28 +64767,30 @@ static int eitp__has_training_part(const eitp_training *training, const eitp_lab
     return is_it;
 }
 
-static int eitp__has_its_samples(const eitp_training *training, eitp_split split, const char *path) {
-    eitp_labelled_file *file;
+/* The checkpoint names the training data by their hash, and not the validation data: any other file of the same kind
+   and tokenizer is theirs. */
+static int eitp__has_its_data(const eitp_training *training, eitp_split split, int is_labelled, const char *path) {
+    eitp_sample_file_info info;
+    eitp_sample_file *file;
     int is_it;
-    if (eitp_labelled_file_open(&training->host, path, 0, &file, NULL))
+    if (eitp_sample_file_open(&training->host, path, 0, &file, NULL))
         return 0;
-    is_it = eitp__run_split(training, split) == EITP_TRAINING
-                ? eitp__has_training_part(training, file)
-                : eitp__has_its_tokenizer(training, eitp_labelled_file_get_info(file).tokenizer_fingerprint);
-    is_it = is_it && !eitp_labelled_file_verify(file, NULL);
-    eitp_labelled_file_close(file);
+    info = eitp_sample_file_get_info(file);
+    if ((info.sample_count > 0) != is_labelled)
+        is_it = 0;
+    else if (eitp__run_split(training, split) == EITP_VALIDATION)
+        is_it = !training->tokenizer || eitp_tokenizer_fingerprint(training->tokenizer) == info.tokenizer_fingerprint;
+    else
+        is_it =
+            is_labelled ? eitp__has_training_part(training, file) : info.content_hash == training->resumed.data.hash;
+    is_it = is_it && !eitp_sample_file_verify(file, NULL);
+    eitp_sample_file_close(file);
     return is_it;
-}
-
-/* The checkpoint names the training data by their hash, and not the validation data: any other file of the same
-   tokenizer is theirs. */
-static int eitp__has_its_data(const eitp_training *training, eitp_split split, const char *path) {
-    return eitp__has_its_tokens(training, split, path) || eitp__has_its_samples(training, split, path);
 }
 
 /* The path of a file in the directory of packed data that has the data of the run, in a new text; NULL: none. `except`
    is not one; it may be NULL. */
-static char *eitp__search_packed(const eitp_training *training, eitp_split split, const char *except) {
+static char *eitp__search_packed(const eitp_training *training, eitp_split split, int is_labelled, const char *except) {
     const eitp_host *host = &training->host;
     char *directory = eitp__join_path(host, training->recipe.run.directory, "data"), *found = NULL;
     eitp__buffer names;
@@ -65083,7 +64800,7 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
         count = 0;
     for (size_t i = 0; i < count && !found; i++, at += strlen(names.data + at) + 1) {
         found = eitp__join_path(host, directory, names.data + at);
-        if (found && ((except && !strcmp(except, found)) || !eitp__has_its_data(training, split, found))) {
+        if (found && ((except && !strcmp(except, found)) || !eitp__has_its_data(training, split, is_labelled, found))) {
             eitp__release_text(host, found);
             found = NULL;
         }
@@ -65095,24 +64812,24 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
 
 /* The file of a part, or NULL. That of the validation data is another one than that of the training data, of which a
    trained model that is evaluated on the validation data has none open. */
-static char *eitp__find_packed(eitp_training *training, eitp_split split) {
+static char *eitp__find_packed(eitp_training *training, eitp_split split, int is_labelled) {
     char *found, *trained;
     if (split == EITP_VALIDATION || training->packed_as == EITP_TRAINING)
-        return eitp__search_packed(training, split,
+        return eitp__search_packed(training, split, is_labelled,
                                    split == EITP_VALIDATION ? training->parts[EITP_TRAINING].path : NULL);
     training->packed_as = EITP_TRAINING;
-    trained = eitp__search_packed(training, split, NULL);
+    trained = eitp__search_packed(training, split, is_labelled, NULL);
     training->packed_as = EITP_VALIDATION;
-    found = eitp__search_packed(training, split, trained);
+    found = eitp__search_packed(training, split, is_labelled, trained);
     eitp__release_text(&training->host, trained);
     return found;
 }
 
 /* True if the file that the texts would be packed into now has the data of the run. */
-static int eitp__is_expected(const eitp_training *training, eitp_split split, const char *path) {
+static int eitp__is_expected(const eitp_training *training, eitp_split split, int is_labelled, const char *path) {
     const char *trained = training->parts[EITP_TRAINING].path;
     return !(split == EITP_VALIDATION && trained && !strcmp(trained, path)) &&
-           eitp__has_its_data(training, split, path);
+           eitp__has_its_data(training, split, is_labelled, path);
 }
 
 /* True if a file or directory of the part is missing. */
@@ -65134,12 +64851,26 @@ EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split
     return i < paths->count;
 }
 
-EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
-                                   const eitp_error *why) {
+static void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
+                            const eitp_error *why) {
     if (status)
         eitp__log_line(&training->host, EITP_LOG_WARNING, "%s; packing the texts again", why->message);
     else
         eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", part->path);
+}
+
+EITP__PRIVATE int eitp__part_is_packed(const eitp_training *training, const eitp__data_part *part) {
+    eitp_sample_file *file;
+    eitp_error why;
+    eitp_status status;
+    if ((training->trained && training->recipe.data.packed) || !eitp__recipe_is_file(&training->host, part->path))
+        return 0;
+    status = eitp_sample_file_open(&training->host, part->path, 0, &file, &why);
+    if (!status)
+        status = eitp_sample_file_verify(file, &why);
+    eitp_sample_file_close(file);
+    eitp__log_reuse(training, part, status, &why);
+    return !status;
 }
 
 /* Says what a run that is resumed goes on with, or what a trained model is evaluated on. */
@@ -65163,18 +64894,18 @@ static void eitp__log_found(const eitp_training *training, eitp_split split, con
                        path);
 }
 
-EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
-                                                 eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, int is_labelled,
+                                                 const char *expected, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     if (!training->is_resumed || !training->resumed.data.hash || training->recipe.data.rereads[split])
         return EITP_OK;
-    if (!training->trained && eitp__is_expected(training, split, expected)) {
+    if (!training->trained && eitp__is_expected(training, split, is_labelled, expected)) {
         part->path = eitp__copy_text(&training->host, expected);
         if (!part->path)
             return eitp__fail_memory(error, strlen(expected), "the path of packed data");
         eitp__log_reuse(training, part, EITP_OK, NULL);
     } else {
-        part->path = eitp__find_packed(training, split);
+        part->path = eitp__find_packed(training, split, is_labelled);
         if (part->path)
             eitp__log_found(training, split, part->path);
     }
@@ -65238,15 +64969,14 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
 
 /* A file that begins as one of either kind, whole or not. */
 static eitp_status eitp__starts_as_token_file(const eitp_host *host, const char *path, int *is_one, eitp_error *error) {
-    static const unsigned char llmc[EITP__TOKEN_MAGIC_SIZE] = {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0};
     eitp__file file = EITP__ZERO;
-    unsigned char bytes[EITP__TOKEN_MAGIC_SIZE];
+    unsigned char bytes[EITP__SAMPLE_MAGIC_SIZE];
+    eitp_sample_file_kind kind;
     size_t done = 0;
     eitp_status status = eitp__file_open(&file, host, path, EITP_FILE_READ, error);
     if (!status)
         status = eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, error);
-    *is_one = !status && done == sizeof bytes &&
-              (!memcmp(bytes, eitp__token_magic(), sizeof bytes) || !memcmp(bytes, llmc, sizeof bytes));
+    *is_one = !status && eitp__sample_kind_of(bytes, done, &kind) && kind != EITP_SAMPLE_FILE_LABELLED;
     eitp__file_close(&file, NULL);
     return status;
 }
@@ -65287,7 +65017,7 @@ static int eitp__tokens_progress(void *user, const eitp_pack_progress *progress)
     return recipe->progress && recipe->progress(recipe->progress_user, &now);
 }
 
-static void eitp__log_packed(const eitp_training *training, const eitp_token_file_info *info, double seconds,
+static void eitp__log_packed(const eitp_training *training, const eitp_sample_file_info *info, double seconds,
                              const char *path) {
     char size[16];
     eitp__log_line(&training->host, EITP_LOG_INFO,
@@ -65314,7 +65044,7 @@ EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *train
 static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     eitp_pack_config config = EITP__ZERO;
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     const double started = eitp__clock();
     eitp_status status = eitp__make_packed_directory(training, error);
     config.texts = eitp__part_texts(training, split);
@@ -65328,44 +65058,28 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     return status;
 }
 
-/* True if the packed file exists and is whole. A damaged one is packed again. */
-static int eitp__reuses_tokens(const eitp_training *training, const eitp__data_part *part) {
-    eitp_token_file *file;
-    eitp_error why;
-    eitp_status status;
-    if (!eitp__recipe_is_file(&training->host, part->path))
-        return 0;
-    status = eitp_token_file_open(&training->host, part->path, 0, &file, &why);
-    if (!status)
-        status = eitp_token_file_verify(file, &why);
-    eitp_token_file_close(file);
-    eitp__log_reuse(training, part, status, &why);
-    return !status;
-}
-
 /* Finds or makes the file that the texts are packed into. */
 static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     char *path = eitp__packed_path(training, eitp__part_fingerprint(training, split), "tokens");
-    eitp_status status = path ? eitp__part_find_packed(training, split, path, error)
+    eitp_status status = path ? eitp__part_find_packed(training, split, 0, path, error)
                               : eitp__fail_memory(error, 100, "the path of packed data");
     if (status || part->path) {
         eitp__release_text(&training->host, path);
         return status;
     }
     part->path = path;
-    part->is_verified = !eitp__part_has_input(training, split) &&
-                        !(training->trained && training->recipe.data.packed) && eitp__reuses_tokens(training, part);
+    part->is_verified = !eitp__part_has_input(training, split) && eitp__part_is_packed(training, part);
     return part->is_verified ? EITP_OK : eitp__pack_tokens(training, split, error);
 }
 
 /* The vocabulary of a token file that has no tokenizer becomes that of random weights. */
 static eitp_status eitp__take_file_vocabulary(eitp_training *training, const char *path, eitp_error *error) {
-    eitp_token_file *file;
-    const eitp_status status = eitp_token_file_open(&training->host, path, 0, &file, error);
+    eitp_sample_file *file;
+    const eitp_status status = eitp_sample_file_open(&training->host, path, 0, &file, error);
     if (!status)
-        eitp__training_set_vocabulary(training, eitp_token_file_get_info(file).vocabulary_size);
-    eitp_token_file_close(file);
+        eitp__training_set_vocabulary(training, eitp_sample_file_get_info(file).vocabulary_size);
+    eitp_sample_file_close(file);
     return status;
 }
 
@@ -65388,19 +65102,19 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
     if (!status && !is_token_file)
         status = eitp__find_packed_tokens(training, split, error);
     if (!status)
-        status = eitp_token_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->tokens,
-                                      error);
-    eitp_token_file_set_poll(part->tokens, eitp__training_is_stopped, training);
+        status = eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->tokens,
+                                       error);
+    eitp_sample_file_set_poll(part->tokens, eitp__training_is_stopped, training);
     /* All of it is read now, so that a damaged file does not end the run halfway. */
     if (!status && !part->is_made && !part->is_verified)
-        status = eitp_token_file_verify(part->tokens, error);
+        status = eitp_sample_file_verify(part->tokens, error);
     return status;
 }
 
 EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split) {
     const eitp__data_part *part = &training->parts[split];
     const eitp__data_part *file = part->tokens ? part : &training->parts[EITP_TRAINING];
-    eitp_token_source source = eitp_token_file_source(file->tokens, part->range);
+    eitp_token_source source = eitp_sample_file_token_source(file->tokens, part->range);
     if (split == EITP_TRAINING && training->kept_tokens)
         source.hash = training->resumed.data.hash;
     return source;
@@ -65408,8 +65122,8 @@ EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training,
 
 EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part) {
     eitp_labelled_part_destroy(part->samples);
-    eitp_token_file_close(part->tokens);
-    eitp_labelled_file_close(part->labelled);
+    eitp_sample_file_close(part->tokens);
+    eitp_sample_file_close(part->labelled);
     eitp__release_text(host, part->path);
 }
 /* <<src/recipe/recipe_data.c */
@@ -65547,7 +65261,7 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
     eitp__data_part *part = &training->parts[split];
     eitp_labelled_pack_config config = EITP__ZERO;
     eitp_example_source source, labelled;
-    eitp_labelled_info info;
+    eitp_sample_file_info info;
     eitp__sample_packing packing = {training, NULL};
     const double started = eitp__clock();
     eitp_status status = eitp__make_packed_directory(training, error);
@@ -65573,7 +65287,7 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
     if (!status)
         eitp__log_line(&training->host, EITP_LOG_INFO,
                        "packed %llu samples into %llu tokens, at most %lld each, in %.1f s: %s",
-                       (unsigned long long)info.sample_count, (unsigned long long)info.id_count,
+                       (unsigned long long)info.sample_count, (unsigned long long)info.token_count,
                        (long long)info.max_length, eitp__clock() - started, part->path);
     eitp_table_close(packing.table);
     return status;
@@ -65597,23 +65311,8 @@ static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_spl
     return hash;
 }
 
-/* True if the packed file exists and is whole. A damaged one is packed again. */
-static int eitp__reuses_samples(const eitp_training *training, const eitp__data_part *part) {
-    eitp_labelled_file *file;
-    eitp_error why;
-    eitp_status status;
-    if (!eitp__recipe_is_file(&training->host, part->path))
-        return 0;
-    status = eitp_labelled_file_open(&training->host, part->path, 0, &file, &why);
-    if (!status)
-        status = eitp_labelled_file_verify(file, &why);
-    eitp_labelled_file_close(file);
-    eitp__log_reuse(training, part, status, &why);
-    return !status;
-}
-
 /* What is worth knowing of the data: what was cut, left out or repeated. */
-static void eitp__report_samples(const eitp_training *training, const eitp_labelled_info *info) {
+static void eitp__report_samples(const eitp_training *training, const eitp_sample_file_info *info) {
     const eitp_host *host = &training->host;
     if (info->cut_samples)
         eitp__log_line(
@@ -65656,26 +65355,24 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
                                                   const eitp__sample_config *config, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     char *path = eitp__first_path(training, split, config);
-    eitp_labelled_info info;
-    eitp_status status = path ? eitp__part_find_packed(training, split, path, error)
+    eitp_sample_file_info info;
+    eitp_status status = path ? eitp__part_find_packed(training, split, 1, path, error)
                               : eitp__fail_memory(error, 100, "the path of packed data");
     if (!status && !part->path) {
         part->path = path;
         path = NULL;
-        part->is_verified = !eitp__part_has_input(training, split) &&
-                            !(training->trained && training->recipe.data.packed) &&
-                            eitp__reuses_samples(training, part);
+        part->is_verified = !eitp__part_has_input(training, split) && eitp__part_is_packed(training, part);
         if (!part->is_verified)
             status = eitp__pack_samples(training, split, config, error);
     }
     eitp__release_text(&training->host, path);
     if (!status)
-        status = eitp_labelled_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary,
-                                         &part->labelled, error);
+        status = eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary,
+                                       &part->labelled, error);
     if (status)
         return status;
-    eitp_labelled_file_set_poll(part->labelled, eitp__training_is_stopped, training);
-    info = eitp_labelled_file_get_info(part->labelled);
+    eitp_sample_file_set_poll(part->labelled, eitp__training_is_stopped, training);
+    info = eitp_sample_file_get_info(part->labelled);
     eitp__report_samples(training, &info);
     return EITP_OK;
 }
@@ -65749,9 +65446,9 @@ static eitp_status eitp__set_language_shape(eitp_training *training, eitp_error 
 
 /* A token file whose tokenizer is not named may have bytes. Otherwise the model is saved without a tokenizer. */
 static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error *error) {
-    const eitp_token_file_info info = eitp_token_file_get_info(training->parts[EITP_TRAINING].tokens);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].tokens);
     eitp_status status = eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error);
-    if (status || (info.kind == EITP_TOKEN_FILE_EITP &&
+    if (status || (info.kind == EITP_SAMPLE_FILE_TOKENS &&
                    info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(training->tokenizer)))
         return status;
     eitp_tokenizer_destroy(training->tokenizer);
@@ -65764,15 +65461,15 @@ static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error
 
 /* Keeps the tokens of the checkpoint of a token file that has grown. */
 static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error) {
-    const eitp_token_file *file = training->parts[EITP_TRAINING].tokens;
-    const eitp_token_file_info info = eitp_token_file_get_info(file);
+    const eitp_sample_file *file = training->parts[EITP_TRAINING].tokens;
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     const uint64_t hash = training->resumed.data.hash;
     eitp_status status;
     training->kept_tokens = 0;
     if (!training->is_resumed || !hash || info.content_hash == hash ||
         (training->trained && !eitp__trained_divides(training)))
         return EITP_OK;
-    status = eitp_token_file_find_prefix(file, hash, &training->kept_tokens, error);
+    status = eitp_sample_file_find_prefix(file, hash, &training->kept_tokens, error);
     if (!status && training->kept_tokens && !training->trained)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
                        "the data has grown from %llu to %llu tokens since '%s' was written; the run continues with the "
@@ -65812,7 +65509,7 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     eitp__data_part *parts = training->parts;
     const int has_file = parts[EITP_VALIDATION].tokens != NULL;
     const uint64_t count = training->kept_tokens ? training->kept_tokens
-                                                 : eitp_token_file_get_info(parts[EITP_TRAINING].tokens).token_count;
+                                                 : eitp_sample_file_get_info(parts[EITP_TRAINING].tokens).token_count;
     eitp_token_range nothing;
     eitp_status status = eitp__training_window_size(training, &training->rows, error);
     if (status)
@@ -65820,7 +65517,7 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)
-        status = eitp_split_tokens(eitp_token_file_get_info(parts[EITP_VALIDATION].tokens).token_count, 0,
+        status = eitp_split_tokens(eitp_sample_file_get_info(parts[EITP_VALIDATION].tokens).token_count, 0,
                                    training->rows, &parts[EITP_VALIDATION].range, &nothing, error);
     training->recipe.task.block_size = training->rows;
     training->validates = !status && parts[EITP_VALIDATION].range.count > 0 && !training->recipe.data.holds_out_only;
@@ -66069,7 +65766,7 @@ static eitp_status eitp__fail_labels(const eitp__label_names *names, const eitp_
 static eitp_status eitp__match_part(const eitp_training *training, const eitp__label_names *names, eitp_split split,
                                     int *lacks_some, eitp_error *error) {
     const eitp__data_part *part = &training->parts[split];
-    const eitp_labelled_source source = eitp_labelled_file_source(part->labelled);
+    const eitp_labelled_source source = eitp_sample_file_labelled_source(part->labelled);
     const size_t size = (size_t)(source.label_count + 1) * sizeof(int32_t);
     int32_t *numbers = (int32_t *)eitp__allocate(&training->host, size);
     eitp_label_match match;
@@ -66114,7 +65811,7 @@ static void eitp__report_counts(const eitp_training *training, const eitp_labell
 }
 
 static void eitp__report_labels(const eitp_training *training) {
-    const eitp_labelled_source source = eitp_labelled_file_source(training->parts[EITP_TRAINING].labelled);
+    const eitp_labelled_source source = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].labelled);
     const size_t size = (size_t)(source.label_count + 1) * sizeof(uint64_t);
     uint64_t *counts = source.labels && source.problem != EITP_PROBLEM_REGRESSION
                            ? (uint64_t *)eitp__allocate(&training->host, size)
@@ -66127,7 +65824,7 @@ static void eitp__report_labels(const eitp_training *training) {
 /* The shape follows the labels of the data, unless the model has a classifier already. */
 static eitp_status eitp__follow_labels(eitp_training *training, const eitp__label_names *names, int *lacks_some,
                                        eitp_error *error) {
-    const eitp_labelled_info info = eitp_labelled_file_get_info(training->parts[EITP_TRAINING].labelled);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].labelled);
     eitp_status status = eitp__check_problem(training, info.problem, error);
     if (!status && !training->trained)
         eitp__report_labels(training);
@@ -66142,7 +65839,7 @@ static eitp_status eitp__follow_labels(eitp_training *training, const eitp__labe
 /* Validation data has the labels of the training data, or of a model that has more of them. */
 static eitp_status eitp__open_labelled_validation(eitp_training *training, eitp__sample_config config,
                                                   const eitp__label_names *names, int lacks_some, eitp_error *error) {
-    const eitp_labelled_source kept = eitp_labelled_file_source(training->parts[EITP_TRAINING].labelled);
+    const eitp_labelled_source kept = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].labelled);
     eitp_status status;
     if (!training->recipe.data.validation.count)
         return EITP_OK;
@@ -66954,7 +66651,7 @@ static eitp_status eitp__find_window_size(eitp_training *training, uint64_t coun
 
 static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *error) {
     eitp__data_part *part = &training->parts[EITP_TRAINING];
-    const eitp_token_file_info info = eitp_token_file_get_info(part->tokens);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(part->tokens);
     const eitp_task_identity *was = &training->resumed.data;
     const uint64_t count = training->kept_tokens ? training->kept_tokens : info.token_count;
     const uint64_t hash = training->kept_tokens ? was->hash : info.content_hash, end = was->first + was->count;
@@ -67721,10 +67418,10 @@ eitp_training_source eitp_training_get_source(const eitp_training *training) {
 
 eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_split split) {
     eitp_training_data data = EITP__ZERO;
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     if (!training || (unsigned)split > EITP_VALIDATION)
         return data;
-    info = eitp_token_file_get_info(training->parts[split].tokens);
+    info = eitp_sample_file_get_info(training->parts[split].tokens);
     data.path = training->parts[split].path;
     data.is_labelled = training->parts[EITP_TRAINING].labelled != NULL;
     data.tokens = training->parts[split].range;

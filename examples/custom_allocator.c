@@ -42,7 +42,7 @@ static void block_release(void *user, void *memory, size_t size) {
 typedef struct run {
     eitp_context *context;
     eitp_tokenizer *tokenizer;
-    eitp_token_file *tokens;
+    eitp_sample_file *tokens;
     eitp_language_config text; /* with the model */
     eitp_task task;
     eitp_trainer *trainer;
@@ -54,7 +54,7 @@ static int prepare(run *r, const eitp_host *host) {
     eitp_context_config settings = eitp_context_config_default();
     eitp_pack_config pack = eitp_pack_config_default();
     eitp_trainer_config config = eitp_trainer_config_default();
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     eitp_token_range training, validation;
     eitp_transformer_config shape;
     settings.host = *host;
@@ -67,14 +67,14 @@ static int prepare(run *r, const eitp_host *host) {
     if (eitp_context_create(&settings, &r->context, &error) ||
         eitp_tokenizer_create_bytes(host, &r->tokenizer, &error) ||
         eitp_pack(host, r->tokenizer, &pack, "custom_allocator.tok", &info, &error) ||
-        eitp_token_file_open(host, "custom_allocator.tok", 0, &r->tokens, &error) ||
+        eitp_sample_file_open(host, "custom_allocator.tok", 0, &r->tokens, &error) ||
         eitp_split_tokens(info.token_count, 0.1, r->text.block_size, &training, &validation, &error) ||
         eitp_model_create(r->context, &shape, &r->text.model, &error) ||
         eitp_model_initialize(r->text.model, 1, &error))
         return 1;
     r->text.tokenizer = r->tokenizer;
-    r->text.training = eitp_token_file_source(r->tokens, training);
-    r->text.validation = eitp_token_file_source(r->tokens, validation);
+    r->text.training = eitp_sample_file_token_source(r->tokens, training);
+    r->text.validation = eitp_sample_file_token_source(r->tokens, validation);
     return eitp_language_task(&r->text, &r->task, &error) ||
            eitp_trainer_create(&r->task, &config, &r->trainer, &error);
 }
@@ -116,7 +116,7 @@ int main(void) {
     eitp_trainer_destroy(r.trainer);
     eitp_task_release(&r.task);
     eitp_model_destroy(r.text.model);
-    eitp_token_file_close(r.tokens);
+    eitp_sample_file_close(r.tokens);
     eitp_tokenizer_destroy(r.tokenizer);
     eitp_context_destroy(r.context);
     return failed || steps != 0;

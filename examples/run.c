@@ -26,7 +26,7 @@ int main(int count, char **arguments) {
     eitp_transformer_config shape;
     eitp_context *context;
     eitp_tokenizer *bytes;
-    eitp_token_file *file;
+    eitp_sample_file *file;
     eitp_token_range train, held_out;
     eitp_task task;
     eitp_trainer *trainer;
@@ -44,17 +44,17 @@ int main(int count, char **arguments) {
     if (eitp_context_create(&settings, &context, &error) ||
         eitp_tokenizer_create_bytes(&settings.host, &bytes, &error) ||
         eitp_pack(&settings.host, bytes, &pack, tokens, NULL, &error) ||
-        eitp_token_file_open(&settings.host, tokens, 0, &file, &error) ||
-        eitp_split_tokens(eitp_token_file_get_info(file).token_count, 0.1, 64, &train, &held_out, &error) ||
+        eitp_sample_file_open(&settings.host, tokens, 0, &file, &error) ||
+        eitp_split_tokens(eitp_sample_file_get_info(file).token_count, 0.1, 64, &train, &held_out, &error) ||
         eitp_model_create(context, &shape, &data.model, &error) || eitp_model_initialize(data.model, 1, &error))
         return fprintf(stderr, "%s\n", error.message), 1;
-    data.training = eitp_token_file_source(file, train), data.tokenizer = bytes;
-    data.validation = eitp_token_file_source(file, held_out);
+    data.training = eitp_sample_file_token_source(file, train), data.tokenizer = bytes;
+    data.validation = eitp_sample_file_token_source(file, held_out);
     if (eitp_language_task(&data, &task, &error) || eitp_trainer_create(&task, &training, &trainer, &error) ||
         eitp_run_train(run, trainer, NULL, &error))
         return fprintf(stderr, "%s\n", error.message), 1;
     signal(SIGINT, SIG_DFL), signal(SIGTERM, SIG_DFL); /* the run is destroyed below */
     eitp_trainer_destroy(trainer), eitp_task_release(&task), eitp_model_destroy(data.model);
-    eitp_token_file_close(file), eitp_tokenizer_destroy(bytes), eitp_context_destroy(context), eitp_run_destroy(run);
+    eitp_sample_file_close(file), eitp_tokenizer_destroy(bytes), eitp_context_destroy(context), eitp_run_destroy(run);
     return 0;
 }

@@ -20,7 +20,7 @@ typedef struct run {
     char token_path[PATH_SIZE];
     eitp_context *context;
     eitp_tokenizer *tokenizer;
-    eitp_token_file *tokens;
+    eitp_sample_file *tokens;
     eitp_token_range training, validation;
     eitp_model *model;
     eitp_task task;
@@ -60,7 +60,7 @@ static eitp_status prepare_tokenizer(run *r, const eitp_host *host, const char *
 /* Packs the texts into a token file and reserves a tenth of it for validation. */
 static eitp_status pack_texts(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
     eitp_pack_config config = eitp_pack_config_default();
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     eitp_status status;
     config.texts.paths = paths;
     config.texts.path_count = path_count;
@@ -70,7 +70,7 @@ static eitp_status pack_texts(run *r, const eitp_host *host, const char *const *
         return status;
     printf("%llu bytes of text, %llu tokens; a model that only knows their frequencies has a loss of %.3f\n",
            (unsigned long long)info.text_bytes, (unsigned long long)info.token_count, info.unigram_entropy);
-    status = eitp_token_file_open(host, r->token_path, 0, &r->tokens, &error);
+    status = eitp_sample_file_open(host, r->token_path, 0, &r->tokens, &error);
     return status ? status : eitp_split_tokens(info.token_count, 0.1, BLOCK, &r->training, &r->validation, &error);
 }
 
@@ -90,8 +90,8 @@ static eitp_status create_model(run *r) {
 static eitp_status create_task(run *r) {
     eitp_language_config config = eitp_language_config_default();
     config.model = r->model;
-    config.training = eitp_token_file_source(r->tokens, r->training);
-    config.validation = eitp_token_file_source(r->tokens, r->validation);
+    config.training = eitp_sample_file_token_source(r->tokens, r->training);
+    config.validation = eitp_sample_file_token_source(r->tokens, r->validation);
     config.block_size = BLOCK;
     config.tokenizer = r->tokenizer;
     return eitp_language_task(&config, &r->task, &error);
@@ -181,7 +181,7 @@ int main(int argument_count, char **arguments) {
     eitp_trainer_destroy(r.trainer);
     eitp_task_release(&r.task);
     eitp_model_destroy(r.model);
-    eitp_token_file_close(r.tokens);
+    eitp_sample_file_close(r.tokens);
     eitp_tokenizer_destroy(r.tokenizer);
     eitp_context_destroy(r.context);
     return failed;

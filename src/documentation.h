@@ -30,11 +30,11 @@
  *     eitp_pack_config pack = eitp_pack_config_default();
  *     eitp_language_config language = eitp_language_config_default();
  *     eitp_transformer_config shape = eitp_transformer_config_default();
- *     eitp_token_file_info info;
+ *     eitp_sample_file_info info;
  *     eitp_token_range train, held_out;
  *     eitp_context *context = NULL;
  *     eitp_tokenizer *tokenizer = NULL;
- *     eitp_token_file *tokens = NULL;
+ *     eitp_sample_file *tokens = NULL;
  *     eitp_trainer *trainer = NULL;
  *     eitp_task task = {0};
  *     eitp_step_report step = {0};
@@ -48,12 +48,12 @@
  *     int failed = eitp_context_create(&settings, &context, &error) ||
  *                  eitp_tokenizer_create_bytes(&settings.host, &tokenizer, &error) ||
  *                  eitp_pack(&settings.host, tokenizer, &pack, "text.tok", &info, &error) ||
- *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
+ *                  eitp_sample_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
  *                  eitp_split_tokens(info.token_count, 0, language.block_size, &train, &held_out, &error) ||
  *                  eitp_transformer_config_named("tiny", &shape, &error);
  *     shape.vocabulary = 257; // 256 bytes and the end-of-text token
  *     language.tokenizer = tokenizer;
- *     language.training = eitp_token_file_source(tokens, train);
+ *     language.training = eitp_sample_file_token_source(tokens, train);
  *     failed = failed || eitp_model_create(context, &shape, &language.model, &error) ||
  *              eitp_model_initialize(language.model, 1, &error) || eitp_language_task(&language, &task, &error) ||
  *              eitp_trainer_create(&task, &training, &trainer, &error);
@@ -70,7 +70,7 @@
  *     eitp_trainer_destroy(trainer); // destroy in the opposite order of creation
  *     eitp_task_release(&task);
  *     eitp_model_destroy(language.model);
- *     eitp_token_file_close(tokens);
+ *     eitp_sample_file_close(tokens);
  *     eitp_tokenizer_destroy(tokenizer);
  *     eitp_context_destroy(context);
  *     return failed;
@@ -117,12 +117,12 @@
  *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. The context owns
  *        the parameters.
  *     2. eitp_tokenizer_load; or eitp_tokenizer_train and eitp_tokenizer_save; or eitp_tokenizer_create_bytes.
- *     3. eitp_pack creates a token file, eitp_token_file_open opens it, eitp_split_tokens splits it into training and
+ *     3. eitp_pack creates a token file, eitp_sample_file_open opens it, eitp_split_tokens splits it into training and
  *        validation.
  *     4. eitp_model_load for a Hugging Face directory. For random weights: eitp_transformer_config_named,
  *        eitp_transformer_config_read or your own eitp_transformer_config, then eitp_model_create and
  *        eitp_model_initialize.
- *     5. eitp_language_task describes the data: eitp_token_file_source, eitp_token_memory_source, or a callback.
+ *     5. eitp_language_task describes the data: eitp_sample_file_token_source, eitp_token_memory_source, or a callback.
  *        eitp_trainer_config_default, eitp_trainer_create: allocates everything that training needs. To continue from a
  *        checkpoint: eitp_checkpoint_recover, eitp_trainer_resume.
  *     6. In your loop: eitp_trainer_step; from time to time eitp_trainer_evaluate, eitp_trainer_save,
@@ -177,7 +177,7 @@
  *   the program that needs no release; `release` frees what such a struct has. eitp_directory_create and
  *   eitp_checkpoint_create create directories on disk. A function that ends in _with is the one without the ending, and
  *   takes a configuration too. A property is a noun (eitp_plan_statistics), after get_ where the noun is a type
- *   (eitp_token_file_get_info).
+ *   (eitp_sample_file_get_info).
  *   A choice is an enum. It is a string if its values depend on the machine or the build (device, isa, products,
  *   precision) or are names in a table or a model (shapes, optimizers in JSON, metrics, layers).
  *
@@ -206,7 +206,7 @@
  *
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
- *   Tokenizers and open token and labelled files may be shared between threads. Callbacks (allocator, files, log,
+ *   Tokenizers and open files of samples may be shared between threads. Callbacks (allocator, files, log,
  *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an
  *   offload file (and `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file
  *   functions that it calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads

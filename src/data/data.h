@@ -1,32 +1,10 @@
-/* Data: text is packed into a token file (docs/token-file.md), which is read as windows of tokens and targets. */
+/* Data: text is packed into a token file, which is read as windows of tokens and targets. */
 #ifndef EITP_DATA_H
 #define EITP_DATA_H
 
-#include "base/base.h"
-#include "text/text.h"
+#include "data/sample_file.h"
 
 EITP_BEGIN_DECLARATIONS
-
-typedef enum eitp_token_file_kind {
-    EITP_TOKEN_FILE_EITP = 0, /* written by eitp_pack */
-    EITP_TOKEN_FILE_LLMC = 1  /* llm.c's .bin, magic 20240520, version 1: 16-bit ids and their count */
-} eitp_token_file_kind;
-
-/* The header of a token file. Of an llm.c file only kind, element_size and token_count are known; content_hash too
-   after eitp_token_file_verify. */
-typedef struct eitp_token_file_info {
-    eitp_token_file_kind kind;
-    int32_t element_size;           /* bytes per id: 2 or 4 */
-    int32_t vocabulary_size;        /* every id is below it; 0: unknown */
-    int32_t end_of_text;            /* the id after each document; -1: none or unknown */
-    uint64_t token_count;           /* number of ids, including end_of_text */
-    uint64_t document_count;        /* number of texts that are not empty */
-    uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded the texts */
-    uint64_t content_hash;          /* of the ids: equal tokens have equal hashes */
-    uint64_t text_bytes;            /* size of the texts in UTF-8 */
-    uint64_t invalid_bytes;         /* bytes that were not valid in the texts' encoding and became U+FFFD */
-    double unigram_entropy;         /* in nats per token: the loss of a model that knows only how frequent each id is */
-} eitp_token_file_info;
 
 /* How a file is divided into texts. */
 typedef enum eitp_text_format {
@@ -130,69 +108,10 @@ EITP_API eitp_pack_config eitp_pack_config_default(void);
  * A path that does not exist, a token file among them, a table without the column, and texts that are all empty are
  * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
  * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
- * eitp_token_file_info.
+ * eitp_sample_file_info.
  */
 EITP_API eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
-                               const char *output_path, eitp_token_file_info *info, eitp_error *error);
-
-/* A token file opened for reading. Any number of threads may read it at the same time, if the host's files allow it. */
-typedef struct eitp_token_file eitp_token_file;
-
-/*
- * Opens a token file of eitp or llm.c and checks its header and size; the tokens stay on disk. Ids are checked when
- * they are read: they must be below the file's vocabulary size and, unless it is 0, below the caller's
- * `vocabulary_size`. Close with eitp_token_file_close.
- */
-EITP_API eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
-                                          eitp_token_file **file, eitp_error *error);
-
-/* NULL is harmless. */
-EITP_API void eitp_token_file_close(eitp_token_file *file);
-
-/* All zeros for NULL. */
-EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file);
-
-/* A hint that these tokens will be read soon: the system may fetch them ahead. The range must be within the file. NULL
-   is harmless. */
-EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
-
-/*
- * Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
- * the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter, or has other tokens than when it was opened,
- * EITP_ERROR_IO. After a failure the content of `ids` is unspecified.
- *
- * Each call looks at the size and the time of the file, and reads all of it where they have changed since the last one,
- * to compare the content hash. An llm.c file that is written to is an error unless it was verified before, since its
- * header has no hash.
- */
-EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
-                                          eitp_error *error);
-
-/*
- * Sets a function that is asked every few kilobytes while all of the file is read, which may take minutes. Once it
- * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that
- * a signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted.
- * A NULL file is harmless.
- */
-EITP_API void eitp_token_file_set_poll(eitp_token_file *file, int (*poll)(void *user), void *user);
-
-/* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
-   does not match. Afterwards the content hash of an llm.c file is known too. */
-EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
-
-/*
- * Finds the shortest prefix of the file whose tokens have this hash (content_hash, or that of a token source), and sets
- * *count to its number of tokens, or to 0 if no prefix has it. This tells whether a file that has grown still begins
- * with the tokens it had. Reads at most the whole file.
- */
-EITP_API eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
-                                                 eitp_error *error);
-
-/* Tokens [first, first + count). */
-typedef struct eitp_token_range {
-    uint64_t first;
-    uint64_t count;
-} eitp_token_range;
+                               const char *output_path, eitp_sample_file_info *info, eitp_error *error);
 
 /*
  * Splits `token_count` tokens into a training part and the validation part after it. With n tokens, fraction f and
@@ -203,25 +122,6 @@ typedef struct eitp_token_range {
  */
 EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, int64_t block_size,
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
-
-/*
- * Tokens in a token file, in memory, or behind a function of the program. What `user` points to must outlive the users
- * of the source. `read` and `prefetch` are called by the thread that called eitp.
- */
-typedef struct eitp_token_source {
-    void *user;
-    uint64_t count;         /* number of tokens */
-    eitp_token_range range; /* the tokens to use */
-    uint64_t hash;          /* of all tokens; a resume compares it; 0: unknown */
-    int32_t end_of_text;    /* the id after each document; -1: none */
-    /* Stores tokens [first, first + count) of the source, not of the range, in ids[count]. */
-    eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
-    void (*prefetch)(void *user, uint64_t first, uint64_t count); /* a hint: read soon; may be NULL */
-} eitp_token_source;
-
-/* A range of a token file, which must stay open. NULL gives a source without tokens. eitp_windows_init checks the
-   range. */
-EITP_API eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range);
 
 /*
  * A range of an array, which is not copied. Reads all ids once to compute the hash: that of a token file with the same

@@ -1,5 +1,4 @@
-/* Labelled samples: examples as token ids and numbers, as tasks read them, and the file that they are packed into
-   (docs/labelled-file.md). */
+/* Labelled samples: examples are packed into a labelled file, which is split into parts. */
 #ifndef EITP_LABELLED_H
 #define EITP_LABELLED_H
 
@@ -7,55 +6,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* A labelled sample, for `read` of a source to fill in. */
-typedef struct eitp_labelled_sample {
-    int32_t *ids;      /* room for max_length ids of the source; NULL: not wanted */
-    int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
-    int64_t length;    /* number of ids, at least 1 */
-    int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
-    float *targets;    /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
-                          sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
-    /* Room for max_length values; NULL: not wanted. EITP_PROBLEM_TOKENS: the label of each id; -1: it has none. */
-    int32_t *token_labels;
-} eitp_labelled_sample;
-
-/* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
-   outlive the users of the source. A source without `read` has no samples. */
-typedef struct eitp_labelled_source {
-    void *user;
-    uint64_t count;            /* number of samples */
-    int64_t max_length;        /* ids of the longest sample */
-    eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
-    int64_t label_count;       /* labels, or numbers to predict */
-    const char *const *labels; /* label_count names, by which a task finds the model's labels; NULL: they have none */
-    uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
-    /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
-    eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
-} eitp_labelled_source;
-
 /* ---- Packing examples into a labelled file ---- */
-
-/* A labelled file. */
-typedef struct eitp_labelled_info {
-    int32_t element_size;           /* bytes of an id: 2 or 4 */
-    int32_t vocabulary_size;        /* every id is below it */
-    eitp_problem problem;           /* EITP_PROBLEM_UNKNOWN: samples have no labels */
-    int64_t label_count;            /* labels, or numbers to predict */
-    uint64_t sample_count;          /* at least 1 */
-    uint64_t id_count;              /* of all samples */
-    int64_t max_length;             /* ids of the longest sample */
-    uint64_t pair_count;            /* samples of two texts */
-    uint64_t cut_samples;           /* samples that were too long and were cut, */
-    uint64_t cut_ids;               /* the tokens that they lost, */
-    uint64_t cut_words;             /* and with EITP_PROBLEM_TOKENS the words that lost all their tokens */
-    uint64_t skipped;               /* bad examples, which are not in the file */
-    uint64_t repeated;              /* examples with the texts and labels of an earlier one */
-    uint64_t ambiguous;             /* examples with texts that occur with different labels */
-    int dedup;                      /* nonzero: repeated and ambiguous examples are not in the file */
-    eitp_sequence_config sequence;  /* how texts were encoded */
-    uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded them */
-    uint64_t content_hash;          /* of samples and labels; the order of samples matters */
-} eitp_labelled_info;
 
 /* Progress of eitp_labelled_pack. */
 typedef struct eitp_labelled_progress {
@@ -123,46 +74,11 @@ EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
  * the same texts and labels is kept; if their labels differ, none is.
  *
  * A source without a usable example is EITP_ERROR_ARGUMENT. If `info` is not NULL, it receives the new file's
- * eitp_labelled_info.
+ * eitp_sample_file_info.
  */
 EITP_API eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
                                         const eitp_labelled_pack_config *config, const eitp_example_source *source,
-                                        const char *output_path, eitp_labelled_info *info, eitp_error *error);
-
-/* ---- Reading a labelled file ---- */
-
-/* A labelled file opened for reading. Any number of threads may read it at the same time, if the host's files allow
-   it. */
-typedef struct eitp_labelled_file eitp_labelled_file;
-
-/*
- * Opens a labelled file and checks its header, size, index and labels, which it reads once; they and the ids stay on
- * disk. Ids are checked when they are read: they must be below the file's vocabulary size and, unless it is 0, below
- * the caller's `vocabulary_size`. Close with eitp_labelled_file_close.
- */
-EITP_API eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
-                                             eitp_labelled_file **file, eitp_error *error);
-
-/* NULL is harmless. */
-EITP_API void eitp_labelled_file_close(eitp_labelled_file *file);
-
-/* All zeros for NULL. */
-EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file);
-
-/* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, damaged content EITP_ERROR_FORMAT, and a
-   file that has become shorter, or has other samples than when it was opened, EITP_ERROR_IO: its size and time are
-   looked at, and all of it is read where they have changed. After a failure the content of *sample is unspecified. */
-EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
-                                             eitp_labelled_sample *sample, eitp_error *error);
-
-/* Sets a function that is asked while all of the file is read; see eitp_token_file_set_poll. */
-EITP_API void eitp_labelled_file_set_poll(eitp_labelled_file *file, int (*poll)(void *user), void *user);
-
-/* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
-EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
-
-/* All samples of a file, which must stay open. NULL gives a source without samples. */
-EITP_API eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file);
+                                        const char *output_path, eitp_sample_file_info *info, eitp_error *error);
 
 /* ---- Parts of a labelled file ---- */
 
@@ -172,7 +88,7 @@ typedef struct eitp_labelled_part eitp_labelled_part;
 
 /* Copies `count` sample numbers, whose order and repetitions are kept; `samples` NULL and `count` 0: all samples. A
    number outside the file is EITP_ERROR_ARGUMENT. Release with eitp_labelled_part_destroy. */
-EITP_API eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+EITP_API eitp_status eitp_labelled_part_create(const eitp_sample_file *file, const uint64_t *samples, uint64_t count,
                                                eitp_labelled_part **part, eitp_error *error);
 
 /* NULL is harmless. */
@@ -195,7 +111,7 @@ EITP_API eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part
  * EITP_ERROR_ARGUMENT if f is outside [0, 1), or above 0 with one sample. Needs 24 bytes of memory for each sample
  * besides the parts.
  */
-EITP_API eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+EITP_API eitp_status eitp_labelled_split(const eitp_sample_file *file, double validation_fraction, uint64_t seed,
                                          eitp_labelled_part **training, eitp_labelled_part **validation,
                                          eitp_error *error);
 

@@ -50,7 +50,7 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
     for (size_t i = 0; i < index->value_count; i++)
         index->values[i] = index->values[i] == EITP__NO_LABEL ? EITP__NO_LABEL : meaning->values[index->values[i]];
     for (size_t i = 0; i < index->count && meaning->problem == EITP_PROBLEM_MULTI_LABEL; i++) {
-        const eitp__labelled_record *record = &index->entries[i].record;
+        const eitp__sample_record *record = &index->entries[i].record;
         eitp__sort(index->values + record->first_value, record->value_count, sizeof *index->values,
                    eitp__compare_packed_values);
     }
@@ -72,14 +72,15 @@ static int eitp__compare_text_places(const void *a, const void *b) {
 }
 
 static int eitp__same_values(const eitp__labelled_index *index, uint64_t a, uint64_t b) {
-    const eitp__labelled_record *left = &index->entries[a].record, *right = &index->entries[b].record;
+    const eitp__sample_record *left = &index->entries[a].record, *right = &index->entries[b].record;
     return left->value_count == right->value_count &&
            (!left->value_count || !memcmp(index->values + left->first_value, index->values + right->first_value,
                                           left->value_count * sizeof *index->values));
 }
 
 /* Marks the samples to drop by a length of 0. */
-static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_place *places, eitp_labelled_info *info) {
+static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_place *places,
+                               eitp_sample_file_info *info) {
     for (size_t first = 0, end; first < index->count; first = end) {
         int is_ambiguous = 0;
         for (end = first + 1; end < index->count && places[end].hash == places[first].hash; end++)
@@ -111,7 +112,7 @@ static void eitp__drop_marked(eitp__labelled_index *index) {
     index->value_count = values;
 }
 
-EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_sample_file_info *info,
                                                        eitp_error *error) {
     const size_t bytes = index->count * sizeof(eitp__text_place);
     eitp__text_place *places = (eitp__text_place *)eitp__allocate_uninitialized(index->host, bytes);
@@ -128,11 +129,12 @@ EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *ind
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info) {
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_sample_file_info *info) {
     info->sample_count = index->count;
+    info->token_count = 0;
     for (size_t i = 0; i < index->count; i++) {
         const eitp__labelled_entry *entry = &index->entries[i];
-        info->id_count += entry->record.length;
+        info->token_count += entry->record.length;
         if ((int64_t)entry->record.length > info->max_length)
             info->max_length = (int64_t)entry->record.length;
         info->pair_count += entry->is_pair != 0;

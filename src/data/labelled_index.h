@@ -4,11 +4,11 @@
 
 #include "base/memory.h"
 #include "data/example_labels.h"
-#include "data/labelled_format.h"
+#include "data/sample_record.h"
 
 /* A packed example. */
 typedef struct eitp__labelled_entry {
-    eitp__labelled_record record;
+    eitp__sample_record record;
     uint32_t cut;       /* tokens that it lost, */
     uint32_t cut_words; /* and words of which it lost all, with EITP_PROBLEM_TOKENS */
     int is_pair;
@@ -39,10 +39,10 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
 
 /* Counts repeated and ambiguous samples in *info, by the hashes of their texts and by their values; drops them if
    info->dedup is set. */
-EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_sample_file_info *info,
                                                        eitp_error *error);
 
 /* Sets the counts of *info that depend on the entries. */
-EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info);
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_sample_file_info *info);
 
 #endif

@@ -39,8 +39,7 @@ typedef struct eitp__labelled_packer {
     eitp_sequence_config sequence;
     eitp__example_labels labels;
     eitp__labelled_index index;
-    eitp__labelled_writer writer;
-    eitp_labelled_info info;
+    eitp__sample_writer writer; /* layout.info: the file so far */
     eitp__label_meaning meaning;
     uint64_t examples;               /* read */
     int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
@@ -193,12 +192,12 @@ static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, co
         status = eitp__labelled_index_reserve(&packer->index, value_count, error);
     if (status != EITP_OK)
         return status;
-    entry.record.first = packer->writer.id_count;
+    entry.record.first = packer->writer.layout.info.token_count;
     entry.record.length = (uint32_t)packer->report.count;
     entry.record.text_hash = eitp__text_hash(example);
     entry.cut = (uint32_t)(packer->report.cut_first + packer->report.cut_second);
     entry.cut_words = (uint32_t)packer->report.cut_words;
-    status = eitp__labelled_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
+    status = eitp__sample_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
     if (status == EITP_OK)
         eitp__labelled_index_add(&packer->index, entry,
                                  as_words ? eitp__labelled_token_values(packer) : packer->labels.numbers, value_count);
@@ -235,7 +234,7 @@ static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, co
             *error = why;
         return status;
     }
-    if (packer->info.skipped++ < EITP__LOGGED_EXAMPLES)
+    if (packer->writer.layout.info.skipped++ < EITP__LOGGED_EXAMPLES)
         eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
     return EITP_OK;
 }
@@ -249,7 +248,7 @@ static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *p
     progress.path = example->path;
     progress.line = example->line;
     progress.examples = packer->examples;
-    progress.ids = packer->writer.id_count;
+    progress.ids = packer->writer.layout.info.token_count;
     if (config->progress(config->user, &progress))
         return eitp__fail(error, EITP_ERROR_INTERRUPTED,
                           "packing was stopped after %llu examples; no labelled file was written",
@@ -261,18 +260,20 @@ static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *p
 
 static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, const char *output_path,
                                              eitp_error *error) {
-    const int32_t vocabulary_size = eitp_tokenizer_size(packer->tokenizer);
+    eitp_sample_file_info *info = &packer->writer.layout.info;
     eitp_status status = eitp__partial_file_check(packer->host, output_path, "labelled file", error);
     if (status == EITP_OK)
         status = eitp__labelled_set_length(packer, error);
     if (status == EITP_OK)
         status = eitp__example_labels_init(&packer->labels, packer->host, packer->config, error);
     if (status == EITP_OK)
-        status = eitp__labelled_writer_open(&packer->writer, packer->host, output_path, vocabulary_size, error);
-    packer->info.vocabulary_size = vocabulary_size;
-    packer->info.sequence = packer->sequence;
-    packer->info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(packer->tokenizer);
-    packer->info.dedup = packer->config->dedup != 0;
+        status = eitp__sample_writer_open(&packer->writer, packer->host, output_path, EITP_SAMPLE_FILE_LABELLED,
+                                          eitp_tokenizer_size(packer->tokenizer), error);
+    info->sequence = packer->sequence;
+    info->sequence.truncate_left = packer->sequence.truncate_left != 0;
+    info->sequence.omit_special_tokens = packer->sequence.omit_special_tokens != 0;
+    info->tokenizer_fingerprint = eitp_tokenizer_fingerprint(packer->tokenizer);
+    info->dedup = packer->config->dedup != 0;
     return status;
 }
 
@@ -295,7 +296,7 @@ static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const 
 
 /* Numbers the labels, counts repeats and drops them. */
 static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eitp_error *error) {
-    eitp_labelled_info *info = &packer->info;
+    eitp_sample_file_info *info = &packer->writer.layout.info;
     if (info->skipped > EITP__LOGGED_EXAMPLES)
         eitp__log_line(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
                        (unsigned long long)info->skipped, (unsigned long long)packer->examples,
@@ -322,7 +323,7 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
 
 static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
     eitp__label_meaning_release(&packer->meaning);
-    eitp__labelled_writer_release(&packer->writer);
+    eitp__sample_writer_release(&packer->writer);
     eitp__labelled_index_release(&packer->index);
     eitp__example_labels_release(&packer->labels);
     eitp__release(packer->host, packer->ids, packer->id_capacity * sizeof *packer->ids);
@@ -332,7 +333,7 @@ static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
 
 eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
                                const eitp_labelled_pack_config *config, const eitp_example_source *source,
-                               const char *output_path, eitp_labelled_info *info, eitp_error *error) {
+                               const char *output_path, eitp_sample_file_info *info, eitp_error *error) {
     eitp__labelled_packer packer;
     if (!host || !tokenizer || !config || !source || !source->read || !output_path)
         return eitp__fail_null(error, "eitp_labelled_pack", "host, tokenizer, config, source and output_path");
@@ -347,10 +348,9 @@ eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *toke
     if (status == EITP_OK)
         status = eitp__labelled_pack_decide(&packer, error);
     if (status == EITP_OK)
-        status =
-            eitp__labelled_writer_finish(&packer.writer, &packer.index, &packer.meaning.names, &packer.info, error);
+        status = eitp__labelled_writer_finish(&packer.writer, &packer.index, &packer.meaning.names, error);
     if (status == EITP_OK && info)
-        *info = packer.info;
+        *info = packer.writer.layout.info;
     eitp__labelled_packer_release(&packer);
     return status;
 }

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/sort.h"
 
-EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
+EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_sample_file *file, uint64_t count,
                                                        eitp_labelled_part **part, eitp_error *error) {
     eitp_labelled_part *created = (eitp_labelled_part *)eitp__allocate(&file->host, sizeof *created);
     size_t bytes = 0;
@@ -25,14 +25,14 @@ EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file 
 }
 
 EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error) {
-    eitp__labelled_window window;
+    eitp__index_reader reader;
     unsigned char bytes[8];
     eitp__put_number(bytes, sizeof bytes, part->file->layout.info.content_hash);
     uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, sizeof bytes);
-    eitp__labelled_window_init(&window, part->file);
+    eitp__index_reader_init(&reader, part->file);
     for (uint64_t i = 0; i < part->count; i++) {
-        eitp__labelled_record record;
-        eitp_status status = eitp__labelled_window_record(&window, part->samples[i], &record, error);
+        eitp__sample_record record;
+        eitp_status status = eitp__index_reader_record(&reader, part->samples[i], &record, error);
         if (status != EITP_OK)
             return status;
         if ((int64_t)record.length > part->max_length)
@@ -44,13 +44,20 @@ EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, e
     return EITP_OK;
 }
 
-eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+EITP__PRIVATE eitp_status eitp__fail_no_samples(const eitp_sample_file *file, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "%s: the file has tokens, but no samples; create one with eitp_labelled_pack", file->file.path);
+}
+
+eitp_status eitp_labelled_part_create(const eitp_sample_file *file, const uint64_t *samples, uint64_t count,
                                       eitp_labelled_part **part, eitp_error *error) {
     eitp_labelled_part *created = NULL;
     if (!file || !part || (count && !samples))
         return eitp__fail_null(error, "eitp_labelled_part_create", "file, part and, with a count, samples");
     *part = NULL;
     const uint64_t all = file->layout.info.sample_count;
+    if (!all)
+        return eitp__fail_no_samples(file, error);
     for (uint64_t i = 0; i < count; i++) {
         if (samples[i] >= all)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the file",
@@ -83,11 +90,11 @@ static eitp_status eitp__read_labelled_part(void *user, uint64_t number, eitp_la
     if (number >= part->count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the part",
                           (unsigned long long)number, (unsigned long long)part->count);
-    return eitp_labelled_file_read(part->file, part->samples[number], sample, error);
+    return eitp_sample_file_read_sample(part->file, part->samples[number], sample, error);
 }
 
 eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
-    eitp_labelled_source source = eitp_labelled_file_source(part ? part->file : NULL);
+    eitp_labelled_source source = eitp_sample_file_labelled_source(part ? part->file : NULL);
     if (!part)
         return source;
     source.user = (void *)part; /* only read, never written */
@@ -119,8 +126,8 @@ static int eitp__has_text_hash(const uint64_t *sorted, uint64_t count, uint64_t 
 
 eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
                                   uint64_t *count, eitp_error *error) {
-    eitp__labelled_record record = EITP__ZERO;
-    eitp__labelled_window window;
+    eitp__sample_record record = EITP__ZERO;
+    eitp__index_reader reader;
     eitp_status status = EITP_OK;
     uint64_t found = 0;
     if (!training || !validation || !count)
@@ -129,15 +136,15 @@ eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp
     uint64_t *hashes = (uint64_t *)eitp__allocate_uninitialized(&training->host, bytes);
     if (bytes && !hashes)
         return eitp__fail_memory(error, bytes, "the texts of a part of a labelled file");
-    eitp__labelled_window_init(&window, training->file);
+    eitp__index_reader_init(&reader, training->file);
     for (uint64_t i = 0; i < training->count && status == EITP_OK; i++) {
-        status = eitp__labelled_window_record(&window, training->samples[i], &record, error);
+        status = eitp__index_reader_record(&reader, training->samples[i], &record, error);
         hashes[i] = record.text_hash;
     }
     eitp__sort(hashes, (size_t)training->count, sizeof *hashes, eitp__compare_text_hashes);
-    eitp__labelled_window_init(&window, validation->file);
+    eitp__index_reader_init(&reader, validation->file);
     for (uint64_t i = 0; i < validation->count && status == EITP_OK; i++) {
-        status = eitp__labelled_window_record(&window, validation->samples[i], &record, error);
+        status = eitp__index_reader_record(&reader, validation->samples[i], &record, error);
         found += status == EITP_OK && eitp__has_text_hash(hashes, training->count, record.text_hash);
     }
     eitp__release(&training->host, hashes, bytes);

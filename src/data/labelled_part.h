@@ -2,19 +2,23 @@
 #ifndef EITP_LABELLED_PART_H
 #define EITP_LABELLED_PART_H
 
-#include "data/labelled_file.h"
+#include "data/labelled.h"
+#include "data/sample_index.h"
 
 struct eitp_labelled_part {
     eitp_host host;
-    const eitp_labelled_file *file;
+    const eitp_sample_file *file;
     uint64_t *samples, count; /* the list */
     int64_t max_length;       /* ids of the longest sample */
     uint64_t hash;
 };
 
 /* Creates a part with room for `count` samples, which the caller writes before eitp__labelled_part_finish. */
-EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
+EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_sample_file *file, uint64_t count,
                                                        eitp_labelled_part **part, eitp_error *error);
+
+/* EITP_ERROR_ARGUMENT: the file is not a labelled file. */
+EITP__PRIVATE eitp_status eitp__fail_no_samples(const eitp_sample_file *file, eitp_error *error);
 
 /* Finds the longest sample and the hash. */
 EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error);

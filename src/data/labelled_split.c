@@ -41,12 +41,12 @@ static int eitp__compare_turns(const void *a, const void *b) {
 }
 
 /* Reads the label of each sample. Samples with a single label have one value each. */
-static eitp_status eitp__drawn_labels(const eitp_labelled_file *file, eitp__drawn_sample *samples, eitp_error *error) {
-    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
+static eitp_status eitp__drawn_labels(const eitp_sample_file *file, eitp__drawn_sample *samples, eitp_error *error) {
+    uint32_t values[EITP__SAMPLE_CHUNK / EITP__SAMPLE_VALUE_SIZE];
     const uint64_t all = file->layout.info.problem == EITP_PROBLEM_SINGLE_LABEL ? file->layout.info.sample_count : 0;
     for (uint64_t first = 0; first < all;) {
         const size_t count = all - first < EITP__COUNT(values) ? (size_t)(all - first) : EITP__COUNT(values);
-        eitp_status status = eitp__labelled_read_values(file, first, count, values, error);
+        eitp_status status = eitp__sample_read_values(file, first, count, values, error);
         if (status != EITP_OK)
             return status;
         for (size_t i = 0; i < count; i++)
@@ -57,7 +57,7 @@ static eitp_status eitp__drawn_labels(const eitp_labelled_file *file, eitp__draw
 }
 
 /* Sets the rank of each sample, from the random order that the samples are in. */
-static eitp_status eitp__drawn_ranks(const eitp_labelled_file *file, eitp__drawn_sample *samples, eitp_error *error) {
+static eitp_status eitp__drawn_ranks(const eitp_sample_file *file, eitp__drawn_sample *samples, eitp_error *error) {
     const uint64_t all = file->layout.info.sample_count;
     const size_t labels = file->layout.info.label_count > 0 ? (size_t)file->layout.info.label_count : 1;
     uint32_t *counts = (uint32_t *)eitp__allocate(&file->host, labels * sizeof *counts);
@@ -72,7 +72,7 @@ static eitp_status eitp__drawn_ranks(const eitp_labelled_file *file, eitp__drawn
 }
 
 /* Puts the samples into the order in which they are taken for validation. */
-static eitp_status eitp__draw_samples(const eitp_labelled_file *file, uint64_t seed, eitp__drawn_sample *samples,
+static eitp_status eitp__draw_samples(const eitp_sample_file *file, uint64_t seed, eitp__drawn_sample *samples,
                                       eitp_error *error) {
     const size_t all = (size_t)file->layout.info.sample_count;
     for (size_t i = 0; i < all; i++) {
@@ -96,8 +96,8 @@ static int eitp__compare_sample_numbers(const void *a, const void *b) {
 }
 
 /* Creates a part of drawn samples, in the order of the file. */
-static eitp_status eitp__part_of_drawn(const eitp_labelled_file *file, const eitp__drawn_sample *samples,
-                                       uint64_t count, eitp_labelled_part **part, eitp_error *error) {
+static eitp_status eitp__part_of_drawn(const eitp_sample_file *file, const eitp__drawn_sample *samples, uint64_t count,
+                                       eitp_labelled_part **part, eitp_error *error) {
     eitp_labelled_part *created = NULL;
     eitp_status status = eitp__labelled_part_allocate(file, count, &created, error);
     if (status != EITP_OK)
@@ -113,7 +113,7 @@ static eitp_status eitp__part_of_drawn(const eitp_labelled_file *file, const eit
     return status;
 }
 
-static eitp_status eitp__split_drawn(const eitp_labelled_file *file, uint64_t seed, uint64_t validation_count,
+static eitp_status eitp__split_drawn(const eitp_sample_file *file, uint64_t seed, uint64_t validation_count,
                                      eitp_labelled_part **training, eitp_labelled_part **validation,
                                      eitp_error *error) {
     const uint64_t all = file->layout.info.sample_count;
@@ -134,12 +134,14 @@ static eitp_status eitp__split_drawn(const eitp_labelled_file *file, uint64_t se
     return status;
 }
 
-eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+eitp_status eitp_labelled_split(const eitp_sample_file *file, double validation_fraction, uint64_t seed,
                                 eitp_labelled_part **training, eitp_labelled_part **validation, eitp_error *error) {
     if (!file || !training || !validation)
         return eitp__fail_null(error, "eitp_labelled_split", "file, training and validation");
     const uint64_t all = file->layout.info.sample_count;
     *training = *validation = NULL;
+    if (!all)
+        return eitp__fail_no_samples(file, error);
     if (!(validation_fraction >= 0 && validation_fraction < 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "validation_fraction must be at least 0 and below 1 (got %g)",
                           validation_fraction);

@@ -33,8 +33,8 @@ static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *e
     progress.path = packer->path;
     progress.text_bytes = eitp__text_files_counts(packer->texts).file_bytes;
     progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
-    progress.documents = packer->writer.info.document_count;
-    progress.tokens = packer->writer.info.token_count;
+    progress.documents = packer->writer.samples.layout.info.document_count;
+    progress.tokens = packer->writer.samples.layout.info.token_count;
     if (config->progress(config->user, &progress))
         return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
                           packer->path);
@@ -58,7 +58,7 @@ static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
 }
 
 static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
-    eitp_token_file_info *info = &packer->writer.info;
+    eitp_sample_file_info *info = &packer->writer.samples.layout.info;
     info->document_count++;
     eitp_status status = eitp__pack_pieces(packer, error);
     if (status == EITP_OK && info->end_of_text >= 0)
@@ -85,8 +85,8 @@ static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *
         status =
             eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
     eitp__pack_warn_truncation(packer, tokenizer);
-    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
-    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
+    packer->writer.samples.layout.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
+    packer->writer.samples.layout.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
     return status;
 }
 
@@ -104,7 +104,7 @@ static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error)
 static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     const eitp_pack_config *config = packer->config;
     const eitp__text_progress counts = eitp__text_files_counts(packer->texts);
-    eitp_token_file_info *info = &packer->writer.info;
+    eitp_sample_file_info *info = &packer->writer.samples.layout.info;
     info->text_bytes = counts.text_bytes;
     info->invalid_bytes = counts.invalid_bytes;
     if (!info->token_count)
@@ -119,7 +119,7 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
 }
 
 eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
-                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
+                      const char *output_path, eitp_sample_file_info *info, eitp_error *error) {
     eitp__packer packer;
     if (!host || !tokenizer || !config || !output_path)
         return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
@@ -132,7 +132,7 @@ eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, co
     if (status == EITP_OK)
         status = eitp__pack_finish(&packer, error);
     if (status == EITP_OK && info)
-        *info = packer.writer.info;
+        *info = packer.writer.samples.layout.info;
     eitp__token_writer_release(&packer.writer);
     eitp_encoder_destroy(packer.encoder);
     eitp_text_files_close(packer.texts);

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "data/row_reader.h"
 #include "data/text_paths.h"
-#include "data/token_header.h"
+#include "data/sample_header.h"
 
 struct eitp_text_files {
     eitp_host host;
@@ -76,6 +76,7 @@ static void eitp__text_files_end(eitp_text_files *files) {
 static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_error *error) {
     const char *path = files->paths.walk.path;
     eitp__text_reader *reader = &files->reader;
+    eitp_sample_file_kind kind;
     eitp_status status = eitp__text_reader_open(reader, &files->host, path, &files->paths.how, error);
     if (status != EITP_OK)
         return status;
@@ -84,7 +85,8 @@ static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_erro
         eitp__text_reader_close(reader);
         return EITP_OK;
     }
-    if (reader->end < EITP__TOKEN_MAGIC_SIZE || memcmp(reader->raw, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE))
+    if (!eitp__sample_kind_of((const unsigned char *)reader->raw, reader->end, &kind) ||
+        kind != EITP_SAMPLE_FILE_TOKENS)
         return eitp__text_reader_check(reader, error);
     if (files->paths.walk.is_listed)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);

@@ -1,18 +1,12 @@
-/* Writes a token file atomically: complete and synced, or not at all. */
+/* Writes a token file, whose hash and entropy it computes. */
 #ifndef EITP_TOKEN_WRITER_H
 #define EITP_TOKEN_WRITER_H
 
-#include "data/data.h"
-#include "data/partial_file.h"
+#include "data/sample_writer.h"
 
 typedef struct eitp__token_writer {
-    const eitp_host *host;
-    eitp__partial_file output;
-    unsigned char *buffer;
-    size_t buffered;
-    uint64_t offset;  /* of the buffer in the file */
+    eitp__sample_writer samples;
     uint64_t *counts; /* occurrences by id, [vocabulary_size] */
-    eitp_token_file_info info;
 } eitp__token_writer;
 
 /* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__token_writer_release even after a
@@ -23,7 +17,7 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
 EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, const int32_t *ids, size_t count,
                                                  eitp_error *error);
 
-/* Completes writer->info, in which the caller has set the fields about texts and tokenizer, and renames the file to its
+/* Completes the info, in which the caller has set the fields about texts and tokenizer, and renames the file to its
    path. */
 EITP__PRIVATE eitp_status eitp__token_writer_finish(eitp__token_writer *writer, eitp_error *error);
 

@@ -2,7 +2,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "data/path_walk.h"
-#include "data/token_header.h"
+#include "data/sample_header.h"
 #include "recipe/training.h"
 
 /* ---- Fingerprints ---- */
@@ -54,15 +54,14 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
 
 /* A file that begins as one of either kind, whole or not. */
 static eitp_status eitp__starts_as_token_file(const eitp_host *host, const char *path, int *is_one, eitp_error *error) {
-    static const unsigned char llmc[EITP__TOKEN_MAGIC_SIZE] = {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0};
     eitp__file file = EITP__ZERO;
-    unsigned char bytes[EITP__TOKEN_MAGIC_SIZE];
+    unsigned char bytes[EITP__SAMPLE_MAGIC_SIZE];
+    eitp_sample_file_kind kind;
     size_t done = 0;
     eitp_status status = eitp__file_open(&file, host, path, EITP_FILE_READ, error);
     if (!status)
         status = eitp__file_read_some(&file, 0, bytes, sizeof bytes, &done, error);
-    *is_one = !status && done == sizeof bytes &&
-              (!memcmp(bytes, eitp__token_magic(), sizeof bytes) || !memcmp(bytes, llmc, sizeof bytes));
+    *is_one = !status && eitp__sample_kind_of(bytes, done, &kind) && kind != EITP_SAMPLE_FILE_LABELLED;
     eitp__file_close(&file, NULL);
     return status;
 }
@@ -103,7 +102,7 @@ static int eitp__tokens_progress(void *user, const eitp_pack_progress *progress)
     return recipe->progress && recipe->progress(recipe->progress_user, &now);
 }
 
-static void eitp__log_packed(const eitp_training *training, const eitp_token_file_info *info, double seconds,
+static void eitp__log_packed(const eitp_training *training, const eitp_sample_file_info *info, double seconds,
                              const char *path) {
     char size[16];
     eitp__log_line(&training->host, EITP_LOG_INFO,
@@ -130,7 +129,7 @@ EITP__PRIVATE eitp_text_files_config eitp__part_texts(const eitp_training *train
 static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     eitp_pack_config config = EITP__ZERO;
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     const double started = eitp__clock();
     eitp_status status = eitp__make_packed_directory(training, error);
     config.texts = eitp__part_texts(training, split);
@@ -144,44 +143,28 @@ static eitp_status eitp__pack_tokens(eitp_training *training, eitp_split split, 
     return status;
 }
 
-/* True if the packed file exists and is whole. A damaged one is packed again. */
-static int eitp__reuses_tokens(const eitp_training *training, const eitp__data_part *part) {
-    eitp_token_file *file;
-    eitp_error why;
-    eitp_status status;
-    if (!eitp__recipe_is_file(&training->host, part->path))
-        return 0;
-    status = eitp_token_file_open(&training->host, part->path, 0, &file, &why);
-    if (!status)
-        status = eitp_token_file_verify(file, &why);
-    eitp_token_file_close(file);
-    eitp__log_reuse(training, part, status, &why);
-    return !status;
-}
-
 /* Finds or makes the file that the texts are packed into. */
 static eitp_status eitp__find_packed_tokens(eitp_training *training, eitp_split split, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     char *path = eitp__packed_path(training, eitp__part_fingerprint(training, split), "tokens");
-    eitp_status status = path ? eitp__part_find_packed(training, split, path, error)
+    eitp_status status = path ? eitp__part_find_packed(training, split, 0, path, error)
                               : eitp__fail_memory(error, 100, "the path of packed data");
     if (status || part->path) {
         eitp__release_text(&training->host, path);
         return status;
     }
     part->path = path;
-    part->is_verified = !eitp__part_has_input(training, split) &&
-                        !(training->trained && training->recipe.data.packed) && eitp__reuses_tokens(training, part);
+    part->is_verified = !eitp__part_has_input(training, split) && eitp__part_is_packed(training, part);
     return part->is_verified ? EITP_OK : eitp__pack_tokens(training, split, error);
 }
 
 /* The vocabulary of a token file that has no tokenizer becomes that of random weights. */
 static eitp_status eitp__take_file_vocabulary(eitp_training *training, const char *path, eitp_error *error) {
-    eitp_token_file *file;
-    const eitp_status status = eitp_token_file_open(&training->host, path, 0, &file, error);
+    eitp_sample_file *file;
+    const eitp_status status = eitp_sample_file_open(&training->host, path, 0, &file, error);
     if (!status)
-        eitp__training_set_vocabulary(training, eitp_token_file_get_info(file).vocabulary_size);
-    eitp_token_file_close(file);
+        eitp__training_set_vocabulary(training, eitp_sample_file_get_info(file).vocabulary_size);
+    eitp_sample_file_close(file);
     return status;
 }
 
@@ -204,19 +187,19 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
     if (!status && !is_token_file)
         status = eitp__find_packed_tokens(training, split, error);
     if (!status)
-        status = eitp_token_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->tokens,
-                                      error);
-    eitp_token_file_set_poll(part->tokens, eitp__training_is_stopped, training);
+        status = eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->tokens,
+                                       error);
+    eitp_sample_file_set_poll(part->tokens, eitp__training_is_stopped, training);
     /* All of it is read now, so that a damaged file does not end the run halfway. */
     if (!status && !part->is_made && !part->is_verified)
-        status = eitp_token_file_verify(part->tokens, error);
+        status = eitp_sample_file_verify(part->tokens, error);
     return status;
 }
 
 EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split) {
     const eitp__data_part *part = &training->parts[split];
     const eitp__data_part *file = part->tokens ? part : &training->parts[EITP_TRAINING];
-    eitp_token_source source = eitp_token_file_source(file->tokens, part->range);
+    eitp_token_source source = eitp_sample_file_token_source(file->tokens, part->range);
     if (split == EITP_TRAINING && training->kept_tokens)
         source.hash = training->resumed.data.hash;
     return source;
@@ -224,7 +207,7 @@ EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training,
 
 EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part) {
     eitp_labelled_part_destroy(part->samples);
-    eitp_token_file_close(part->tokens);
-    eitp_labelled_file_close(part->labelled);
+    eitp_sample_file_close(part->tokens);
+    eitp_sample_file_close(part->labelled);
     eitp__release_text(host, part->path);
 }

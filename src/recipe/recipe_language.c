@@ -24,9 +24,9 @@ static eitp_status eitp__set_language_shape(eitp_training *training, eitp_error 
 
 /* A token file whose tokenizer is not named may have bytes. Otherwise the model is saved without a tokenizer. */
 static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error *error) {
-    const eitp_token_file_info info = eitp_token_file_get_info(training->parts[EITP_TRAINING].tokens);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].tokens);
     eitp_status status = eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error);
-    if (status || (info.kind == EITP_TOKEN_FILE_EITP &&
+    if (status || (info.kind == EITP_SAMPLE_FILE_TOKENS &&
                    info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(training->tokenizer)))
         return status;
     eitp_tokenizer_destroy(training->tokenizer);
@@ -39,15 +39,15 @@ static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error
 
 /* Keeps the tokens of the checkpoint of a token file that has grown. */
 static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error) {
-    const eitp_token_file *file = training->parts[EITP_TRAINING].tokens;
-    const eitp_token_file_info info = eitp_token_file_get_info(file);
+    const eitp_sample_file *file = training->parts[EITP_TRAINING].tokens;
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     const uint64_t hash = training->resumed.data.hash;
     eitp_status status;
     training->kept_tokens = 0;
     if (!training->is_resumed || !hash || info.content_hash == hash ||
         (training->trained && !eitp__trained_divides(training)))
         return EITP_OK;
-    status = eitp_token_file_find_prefix(file, hash, &training->kept_tokens, error);
+    status = eitp_sample_file_find_prefix(file, hash, &training->kept_tokens, error);
     if (!status && training->kept_tokens && !training->trained)
         eitp__log_line(&training->host, EITP_LOG_WARNING,
                        "the data has grown from %llu to %llu tokens since '%s' was written; the run continues with the "
@@ -87,7 +87,7 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     eitp__data_part *parts = training->parts;
     const int has_file = parts[EITP_VALIDATION].tokens != NULL;
     const uint64_t count = training->kept_tokens ? training->kept_tokens
-                                                 : eitp_token_file_get_info(parts[EITP_TRAINING].tokens).token_count;
+                                                 : eitp_sample_file_get_info(parts[EITP_TRAINING].tokens).token_count;
     eitp_token_range nothing;
     eitp_status status = eitp__training_window_size(training, &training->rows, error);
     if (status)
@@ -95,7 +95,7 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)
-        status = eitp_split_tokens(eitp_token_file_get_info(parts[EITP_VALIDATION].tokens).token_count, 0,
+        status = eitp_split_tokens(eitp_sample_file_get_info(parts[EITP_VALIDATION].tokens).token_count, 0,
                                    training->rows, &parts[EITP_VALIDATION].range, &nothing, error);
     training->recipe.task.block_size = training->rows;
     training->validates = !status && parts[EITP_VALIDATION].range.count > 0 && !training->recipe.data.holds_out_only;

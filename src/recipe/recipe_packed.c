@@ -1,32 +1,13 @@
 /* What the texts of a resumed run were packed into, whatever became of them. */
 #include "recipe/training.h"
 
-static int eitp__has_its_tokenizer(const eitp_training *training, uint64_t fingerprint) {
-    return !training->tokenizer || eitp_tokenizer_fingerprint(training->tokenizer) == fingerprint;
-}
-
 /* What a part is in the run: the data that a trained model is evaluated on may be the validation data. */
 static eitp_split eitp__run_split(const eitp_training *training, eitp_split split) {
     return split == EITP_TRAINING ? training->packed_as : split;
 }
 
-static int eitp__has_its_tokens(const eitp_training *training, eitp_split split, const char *path) {
-    eitp_token_file *file;
-    eitp_token_file_info info;
-    int is_it;
-    if (eitp_token_file_open(&training->host, path, 0, &file, NULL))
-        return 0;
-    info = eitp_token_file_get_info(file);
-    is_it = eitp__run_split(training, split) == EITP_TRAINING
-                ? info.content_hash == training->resumed.data.hash
-                : eitp__has_its_tokenizer(training, info.tokenizer_fingerprint);
-    is_it = is_it && !eitp_token_file_verify(file, NULL);
-    eitp_token_file_close(file);
-    return is_it;
-}
-
 /* The checkpoint has the hash of the training part. */
-static int eitp__has_training_part(const eitp_training *training, const eitp_labelled_file *file) {
+static int eitp__has_training_part(const eitp_training *training, const eitp_sample_file *file) {
     const double fraction = training->recipe.data.validation.count ? 0 : training->recipe.data.validation_fraction;
     eitp_labelled_part *kept = NULL, *held = NULL;
     const int is_it = !eitp_labelled_split(file, fraction, training->recipe.trainer.seed, &kept, &held, NULL) &&
@@ -36,28 +17,30 @@ static int eitp__has_training_part(const eitp_training *training, const eitp_lab
     return is_it;
 }
 
-static int eitp__has_its_samples(const eitp_training *training, eitp_split split, const char *path) {
-    eitp_labelled_file *file;
+/* The checkpoint names the training data by their hash, and not the validation data: any other file of the same kind
+   and tokenizer is theirs. */
+static int eitp__has_its_data(const eitp_training *training, eitp_split split, int is_labelled, const char *path) {
+    eitp_sample_file_info info;
+    eitp_sample_file *file;
     int is_it;
-    if (eitp_labelled_file_open(&training->host, path, 0, &file, NULL))
+    if (eitp_sample_file_open(&training->host, path, 0, &file, NULL))
         return 0;
-    is_it = eitp__run_split(training, split) == EITP_TRAINING
-                ? eitp__has_training_part(training, file)
-                : eitp__has_its_tokenizer(training, eitp_labelled_file_get_info(file).tokenizer_fingerprint);
-    is_it = is_it && !eitp_labelled_file_verify(file, NULL);
-    eitp_labelled_file_close(file);
+    info = eitp_sample_file_get_info(file);
+    if ((info.sample_count > 0) != is_labelled)
+        is_it = 0;
+    else if (eitp__run_split(training, split) == EITP_VALIDATION)
+        is_it = !training->tokenizer || eitp_tokenizer_fingerprint(training->tokenizer) == info.tokenizer_fingerprint;
+    else
+        is_it =
+            is_labelled ? eitp__has_training_part(training, file) : info.content_hash == training->resumed.data.hash;
+    is_it = is_it && !eitp_sample_file_verify(file, NULL);
+    eitp_sample_file_close(file);
     return is_it;
-}
-
-/* The checkpoint names the training data by their hash, and not the validation data: any other file of the same
-   tokenizer is theirs. */
-static int eitp__has_its_data(const eitp_training *training, eitp_split split, const char *path) {
-    return eitp__has_its_tokens(training, split, path) || eitp__has_its_samples(training, split, path);
 }
 
 /* The path of a file in the directory of packed data that has the data of the run, in a new text; NULL: none. `except`
    is not one; it may be NULL. */
-static char *eitp__search_packed(const eitp_training *training, eitp_split split, const char *except) {
+static char *eitp__search_packed(const eitp_training *training, eitp_split split, int is_labelled, const char *except) {
     const eitp_host *host = &training->host;
     char *directory = eitp__join_path(host, training->recipe.run.directory, "data"), *found = NULL;
     eitp__buffer names;
@@ -67,7 +50,7 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
         count = 0;
     for (size_t i = 0; i < count && !found; i++, at += strlen(names.data + at) + 1) {
         found = eitp__join_path(host, directory, names.data + at);
-        if (found && ((except && !strcmp(except, found)) || !eitp__has_its_data(training, split, found))) {
+        if (found && ((except && !strcmp(except, found)) || !eitp__has_its_data(training, split, is_labelled, found))) {
             eitp__release_text(host, found);
             found = NULL;
         }
@@ -79,24 +62,24 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
 
 /* The file of a part, or NULL. That of the validation data is another one than that of the training data, of which a
    trained model that is evaluated on the validation data has none open. */
-static char *eitp__find_packed(eitp_training *training, eitp_split split) {
+static char *eitp__find_packed(eitp_training *training, eitp_split split, int is_labelled) {
     char *found, *trained;
     if (split == EITP_VALIDATION || training->packed_as == EITP_TRAINING)
-        return eitp__search_packed(training, split,
+        return eitp__search_packed(training, split, is_labelled,
                                    split == EITP_VALIDATION ? training->parts[EITP_TRAINING].path : NULL);
     training->packed_as = EITP_TRAINING;
-    trained = eitp__search_packed(training, split, NULL);
+    trained = eitp__search_packed(training, split, is_labelled, NULL);
     training->packed_as = EITP_VALIDATION;
-    found = eitp__search_packed(training, split, trained);
+    found = eitp__search_packed(training, split, is_labelled, trained);
     eitp__release_text(&training->host, trained);
     return found;
 }
 
 /* True if the file that the texts would be packed into now has the data of the run. */
-static int eitp__is_expected(const eitp_training *training, eitp_split split, const char *path) {
+static int eitp__is_expected(const eitp_training *training, eitp_split split, int is_labelled, const char *path) {
     const char *trained = training->parts[EITP_TRAINING].path;
     return !(split == EITP_VALIDATION && trained && !strcmp(trained, path)) &&
-           eitp__has_its_data(training, split, path);
+           eitp__has_its_data(training, split, is_labelled, path);
 }
 
 /* True if a file or directory of the part is missing. */
@@ -118,12 +101,26 @@ EITP__PRIVATE int eitp__part_has_input(const eitp_training *training, eitp_split
     return i < paths->count;
 }
 
-EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
-                                   const eitp_error *why) {
+static void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
+                            const eitp_error *why) {
     if (status)
         eitp__log_line(&training->host, EITP_LOG_WARNING, "%s; packing the texts again", why->message);
     else
         eitp__log_line(&training->host, EITP_LOG_INFO, "reusing packed data: %s", part->path);
+}
+
+EITP__PRIVATE int eitp__part_is_packed(const eitp_training *training, const eitp__data_part *part) {
+    eitp_sample_file *file;
+    eitp_error why;
+    eitp_status status;
+    if ((training->trained && training->recipe.data.packed) || !eitp__recipe_is_file(&training->host, part->path))
+        return 0;
+    status = eitp_sample_file_open(&training->host, part->path, 0, &file, &why);
+    if (!status)
+        status = eitp_sample_file_verify(file, &why);
+    eitp_sample_file_close(file);
+    eitp__log_reuse(training, part, status, &why);
+    return !status;
 }
 
 /* Says what a run that is resumed goes on with, or what a trained model is evaluated on. */
@@ -147,18 +144,18 @@ static void eitp__log_found(const eitp_training *training, eitp_split split, con
                        path);
 }
 
-EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
-                                                 eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, int is_labelled,
+                                                 const char *expected, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     if (!training->is_resumed || !training->resumed.data.hash || training->recipe.data.rereads[split])
         return EITP_OK;
-    if (!training->trained && eitp__is_expected(training, split, expected)) {
+    if (!training->trained && eitp__is_expected(training, split, is_labelled, expected)) {
         part->path = eitp__copy_text(&training->host, expected);
         if (!part->path)
             return eitp__fail_memory(error, strlen(expected), "the path of packed data");
         eitp__log_reuse(training, part, EITP_OK, NULL);
     } else {
-        part->path = eitp__find_packed(training, split);
+        part->path = eitp__find_packed(training, split, is_labelled);
         if (part->path)
             eitp__log_found(training, split, part->path);
     }

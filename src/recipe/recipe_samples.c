@@ -133,7 +133,7 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
     eitp__data_part *part = &training->parts[split];
     eitp_labelled_pack_config config = EITP__ZERO;
     eitp_example_source source, labelled;
-    eitp_labelled_info info;
+    eitp_sample_file_info info;
     eitp__sample_packing packing = {training, NULL};
     const double started = eitp__clock();
     eitp_status status = eitp__make_packed_directory(training, error);
@@ -159,7 +159,7 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
     if (!status)
         eitp__log_line(&training->host, EITP_LOG_INFO,
                        "packed %llu samples into %llu tokens, at most %lld each, in %.1f s: %s",
-                       (unsigned long long)info.sample_count, (unsigned long long)info.id_count,
+                       (unsigned long long)info.sample_count, (unsigned long long)info.token_count,
                        (long long)info.max_length, eitp__clock() - started, part->path);
     eitp_table_close(packing.table);
     return status;
@@ -183,23 +183,8 @@ static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_spl
     return hash;
 }
 
-/* True if the packed file exists and is whole. A damaged one is packed again. */
-static int eitp__reuses_samples(const eitp_training *training, const eitp__data_part *part) {
-    eitp_labelled_file *file;
-    eitp_error why;
-    eitp_status status;
-    if (!eitp__recipe_is_file(&training->host, part->path))
-        return 0;
-    status = eitp_labelled_file_open(&training->host, part->path, 0, &file, &why);
-    if (!status)
-        status = eitp_labelled_file_verify(file, &why);
-    eitp_labelled_file_close(file);
-    eitp__log_reuse(training, part, status, &why);
-    return !status;
-}
-
 /* What is worth knowing of the data: what was cut, left out or repeated. */
-static void eitp__report_samples(const eitp_training *training, const eitp_labelled_info *info) {
+static void eitp__report_samples(const eitp_training *training, const eitp_sample_file_info *info) {
     const eitp_host *host = &training->host;
     if (info->cut_samples)
         eitp__log_line(
@@ -242,26 +227,24 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
                                                   const eitp__sample_config *config, eitp_error *error) {
     eitp__data_part *part = &training->parts[split];
     char *path = eitp__first_path(training, split, config);
-    eitp_labelled_info info;
-    eitp_status status = path ? eitp__part_find_packed(training, split, path, error)
+    eitp_sample_file_info info;
+    eitp_status status = path ? eitp__part_find_packed(training, split, 1, path, error)
                               : eitp__fail_memory(error, 100, "the path of packed data");
     if (!status && !part->path) {
         part->path = path;
         path = NULL;
-        part->is_verified = !eitp__part_has_input(training, split) &&
-                            !(training->trained && training->recipe.data.packed) &&
-                            eitp__reuses_samples(training, part);
+        part->is_verified = !eitp__part_has_input(training, split) && eitp__part_is_packed(training, part);
         if (!part->is_verified)
             status = eitp__pack_samples(training, split, config, error);
     }
     eitp__release_text(&training->host, path);
     if (!status)
-        status = eitp_labelled_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary,
-                                         &part->labelled, error);
+        status = eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary,
+                                       &part->labelled, error);
     if (status)
         return status;
-    eitp_labelled_file_set_poll(part->labelled, eitp__training_is_stopped, training);
-    info = eitp_labelled_file_get_info(part->labelled);
+    eitp_sample_file_set_poll(part->labelled, eitp__training_is_stopped, training);
+    info = eitp_sample_file_get_info(part->labelled);
     eitp__report_samples(training, &info);
     return EITP_OK;
 }

@@ -69,16 +69,16 @@ EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_
     training->shape.vocabulary = vocabulary;
 }
 
-EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_token_file *file,
+EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_sample_file *file,
                                                          eitp_error *error) {
-    const eitp_token_file_info info = eitp_token_file_get_info(file);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     const int32_t size = eitp_tokenizer_size(training->tokenizer);
     if (size > training->shape.vocabulary)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the tokenizer has %d tokens, more than the model's vocabulary of %lld; use the model's own "
                           "tokenizer, or with random weights set vocab_size to %d",
                           (int)size, (long long)training->shape.vocabulary, (int)size);
-    if (!file || info.kind != EITP_TOKEN_FILE_EITP)
+    if (!file || info.kind != EITP_SAMPLE_FILE_TOKENS)
         return EITP_OK;
     if (info.tokenizer_fingerprint != eitp_tokenizer_fingerprint(training->tokenizer))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,

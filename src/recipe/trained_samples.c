@@ -32,7 +32,7 @@ static eitp_status eitp__find_window_size(eitp_training *training, uint64_t coun
 
 static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *error) {
     eitp__data_part *part = &training->parts[EITP_TRAINING];
-    const eitp_token_file_info info = eitp_token_file_get_info(part->tokens);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(part->tokens);
     const eitp_task_identity *was = &training->resumed.data;
     const uint64_t count = training->kept_tokens ? training->kept_tokens : info.token_count;
     const uint64_t hash = training->kept_tokens ? was->hash : info.content_hash, end = was->first + was->count;

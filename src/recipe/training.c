@@ -475,10 +475,10 @@ eitp_training_source eitp_training_get_source(const eitp_training *training) {
 
 eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_split split) {
     eitp_training_data data = EITP__ZERO;
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     if (!training || (unsigned)split > EITP_VALIDATION)
         return data;
-    info = eitp_token_file_get_info(training->parts[split].tokens);
+    info = eitp_sample_file_get_info(training->parts[split].tokens);
     data.path = training->parts[split].path;
     data.is_labelled = training->parts[EITP_TRAINING].labelled != NULL;
     data.tokens = training->parts[split].range;

@@ -10,8 +10,8 @@
 typedef struct eitp__data_part {
     const eitp_text_list *paths; /* of the recipe */
     char *path;                  /* of the file: a token file of `paths`, or what they are packed into */
-    eitp_token_file *tokens;     /* one of these two is opened; neither: the part has no file of its own */
-    eitp_labelled_file *labelled;
+    eitp_sample_file *tokens;    /* one of these two is opened; neither: the part has no file of its own */
+    eitp_sample_file *labelled;
     int is_made;                 /* by this opening */
     int is_verified;             /* read through once, and valid */
     eitp_token_range range;      /* of token files */
@@ -170,7 +170,7 @@ EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp
 /* Gives random weights the vocabulary of the tokenizer, or of a token file, unless the recipe has one; fails if the
    model's vocabulary has not all tokens. `file` may be NULL. */
 EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_t vocabulary);
-EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_token_file *file,
+EITP__PRIVATE eitp_status eitp__training_check_tokenizer(const eitp_training *training, const eitp_sample_file *file,
                                                          eitp_error *error);
 
 /* Creates a model of the shape in a context, with adapters and what is frozen; and reads or draws its values. */
@@ -226,12 +226,12 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
  * Sets the path of a part of a resumed run to the file that it was packed into: `expected` while the texts are the
  * same, else another one, with a warning that they have changed. Nothing is set if there is none.
  */
-EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, const char *expected,
-                                                 eitp_error *error);
+EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, int is_labelled,
+                                                 const char *expected, eitp_error *error);
 
-/* Logs that the packed file of a part is reused, or, if reading it has failed, why the texts are packed again. */
-EITP__PRIVATE void eitp__log_reuse(const eitp_training *training, const eitp__data_part *part, eitp_status status,
-                                   const eitp_error *why);
+/* True if the packed file of a part exists and is whole; logs that it is reused. A damaged one is packed again, and the
+   log says why. */
+EITP__PRIVATE int eitp__part_is_packed(const eitp_training *training, const eitp__data_part *part);
 
 /* True if "-" is among the paths of a part. It is another text each time: what it was packed into before is that of an
    earlier run, unless a checkpoint knows it. */

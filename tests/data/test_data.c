@@ -79,7 +79,7 @@ static uint64_t noise(uint64_t index) {
 
 /* Packs one path in the scratch directory with the byte tokenizer. */
 static eitp_status pack_with(const eitp_host *host, const eitp_tokenizer *tokenizer, const char *input,
-                             const char *output, eitp_pack_config config, eitp_token_file_info *info,
+                             const char *output, eitp_pack_config config, eitp_sample_file_info *info,
                              eitp_error *error) {
     char path[1200];
     const char *paths[1];
@@ -91,7 +91,7 @@ static eitp_status pack_with(const eitp_host *host, const eitp_tokenizer *tokeni
 }
 
 static eitp_status pack_one(const eitp_host *host, const char *input, const char *output, eitp_pack_config config,
-                            eitp_token_file_info *info, eitp_error *error) {
+                            eitp_sample_file_info *info, eitp_error *error) {
     eitp_tokenizer *tokenizer = NULL;
     eitp_status status = eitp_tokenizer_create_bytes(host, &tokenizer, error);
     if (status == EITP_OK)
@@ -104,19 +104,19 @@ static eitp_status pack_one(const eitp_host *host, const char *input, const char
 static char *unpack(const char *name, char *text, size_t capacity) {
     eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     static int32_t ids[65536];
     size_t size = 0;
     text[0] = 0;
-    if (eitp_token_file_open(&host, at(name), 0, &file, NULL) == EITP_OK &&
+    if (eitp_sample_file_open(&host, at(name), 0, &file, NULL) == EITP_OK &&
         eitp_tokenizer_create_bytes(&host, &tokenizer, NULL) == EITP_OK) {
-        size_t count = (size_t)eitp_token_file_get_info(file).token_count;
-        if (count <= EITP__COUNT(ids) && eitp_token_file_read(file, 0, count, ids, NULL) == EITP_OK &&
+        size_t count = (size_t)eitp_sample_file_get_info(file).token_count;
+        if (count <= EITP__COUNT(ids) && eitp_sample_file_read_tokens(file, 0, count, ids, NULL) == EITP_OK &&
             eitp_tokenizer_decode(tokenizer, ids, count, text, capacity - 1, &size, NULL) == EITP_OK)
             text[size < capacity ? size : capacity - 1] = 0;
     }
     eitp_tokenizer_destroy(tokenizer);
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     return text;
 }
 
@@ -162,7 +162,7 @@ static void test_permutation_is_a_bijection(void) {
     check_bijection(1000);
 }
 
-/* Values computed by an independent program from docs/token-file.md: resumed runs depend on these orders. */
+/* Values computed by an independent program from docs/sample-file.md: resumed runs depend on these orders. */
 static void test_permutation_keeps_its_values(void) {
     static const uint64_t expected[3][10] = {
         {0, 5, 2, 4, 6, 7, 1, 8, 3, 9}, {6, 9, 0, 3, 4, 5, 2, 8, 7, 1}, {8, 1, 2, 9, 4, 3, 0, 7, 6, 5}};
@@ -391,17 +391,17 @@ static void test_pack_round_trip(void) {
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
     eitp_pack_config config = eitp_pack_config_default();
-    eitp_token_file_info info = EITP__ZERO, read;
-    eitp_token_file *file = NULL;
+    eitp_sample_file_info info = EITP__ZERO, read;
+    eitp_sample_file *file = NULL;
     char text[256];
     REQUIRE(scratch_make(scratch));
     CHECK(put_text("a.txt", "one caf\xC3\xA9\n"));
     REQUIRE_OK(pack_one(&host, "a.txt", "a.tok", config, &info, &error), error);
     CHECK(!strcmp(unpack("a.tok", text, sizeof text), "one caf\xC3\xA9\n<|endoftext|>"));
     CHECK(!is_there("a.tok.partial"));
-    REQUIRE_OK(eitp_token_file_open(&host, at("a.tok"), 0, &file, &error), error);
-    read = eitp_token_file_get_info(file);
-    CHECK(info.kind == EITP_TOKEN_FILE_EITP && info.element_size == 2 && info.document_count == 1);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("a.tok"), 0, &file, &error), error);
+    read = eitp_sample_file_get_info(file);
+    CHECK(info.kind == EITP_SAMPLE_FILE_TOKENS && info.element_size == 2 && info.document_count == 1);
     CHECK(info.text_bytes == 10 && info.invalid_bytes == 0 && info.token_count == 11);
     CHECK(info.vocabulary_size == 257 && info.end_of_text == 256 && info.tokenizer_fingerprint != 0);
     CHECK(read.kind == info.kind && read.element_size == info.element_size &&
@@ -410,8 +410,8 @@ static void test_pack_round_trip(void) {
     CHECK(read.document_count == info.document_count && read.tokenizer_fingerprint == info.tokenizer_fingerprint);
     CHECK(read.content_hash == info.content_hash && read.text_bytes == info.text_bytes);
     CHECK(read.invalid_bytes == info.invalid_bytes && read.unigram_entropy == info.unigram_entropy);
-    CHECK(eitp_token_file_verify(file, &error) == EITP_OK);
-    eitp_token_file_close(file);
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_OK);
+    eitp_sample_file_close(file);
     CHECK(settled(&m) && m.warnings == 0);
     scratch_remove(scratch);
 }
@@ -421,7 +421,7 @@ static void test_pack_counts_entropy(void) {
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
     eitp_pack_config config = eitp_pack_config_default();
-    eitp_token_file_info info = EITP__ZERO;
+    eitp_sample_file_info info = EITP__ZERO;
     REQUIRE(scratch_make(scratch));
     CHECK(put_text("a.txt", "aabbaa"));
     REQUIRE_OK(pack_one(&host, "a.txt", "a.tok", config, &info, &error), error);
@@ -435,7 +435,7 @@ static void test_pack_reads_directories_in_order(void) {
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
     eitp_pack_config config = eitp_pack_config_default();
-    eitp_token_file_info info = EITP__ZERO;
+    eitp_sample_file_info info = EITP__ZERO;
     char text[256];
     REQUIRE(scratch_make(scratch));
     CHECK(put_directory("d/b/c") && put_directory("d/empty"));
@@ -484,9 +484,9 @@ static void test_pack_separates_documents(void) {
         eitp_host host = meter_host(&m);
         eitp_error error = EITP__ZERO;
         eitp_pack_config config = eitp_pack_config_default();
-        eitp_token_file_info info = EITP__ZERO;
+        eitp_sample_file_info info = EITP__ZERO;
         eitp_tokenizer *tokenizer = NULL;
-        eitp_token_file *file = NULL;
+        eitp_sample_file *file = NULL;
         int32_t ids[6] = {0};
         REQUIRE(scratch_make(scratch));
         CHECK(put_directory("d") && put_text("d/a", "o") && put_text("d/b", "t"));
@@ -496,14 +496,14 @@ static void test_pack_separates_documents(void) {
         REQUIRE_OK(pack_with(&host, tokenizer, "d", "d.tok", config, NULL, &error), error);
         CHECK_THAT(m.warnings == cases[i].warnings && (!m.warnings || strstr(m.log, "eos_token")), "case %zu: %s", i,
                    m.log);
-        REQUIRE_OK(eitp_token_file_open(&host, at("d.tok"), 0, &file, &error), error);
-        info = eitp_token_file_get_info(file);
+        REQUIRE_OK(eitp_sample_file_open(&host, at("d.tok"), 0, &file, &error), error);
+        info = eitp_sample_file_get_info(file);
         CHECK_THAT(info.end_of_text == cases[i].end_of_text && info.document_count == 2 &&
                        info.token_count == cases[i].count,
                    "case %zu: end-of-text %d, %d tokens", i, (int)info.end_of_text, (int)info.token_count);
-        CHECK(info.token_count <= 6 && !eitp_token_file_read(file, 0, info.token_count, ids, &error));
+        CHECK(info.token_count <= 6 && !eitp_sample_file_read_tokens(file, 0, info.token_count, ids, &error));
         CHECK_THAT(!memcmp(ids, cases[i].ids, sizeof ids), "case %zu", i);
-        eitp_token_file_close(file);
+        eitp_sample_file_close(file);
         eitp_tokenizer_destroy(tokenizer);
         CHECK(settled(&m));
         scratch_remove(scratch);
@@ -556,7 +556,7 @@ static void test_pack_replaces_or_refuses_invalid_bytes(void) {
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
     eitp_pack_config config = eitp_pack_config_default();
-    eitp_token_file_info info = EITP__ZERO;
+    eitp_sample_file_info info = EITP__ZERO;
     char text[256];
     REQUIRE(scratch_make(scratch));
     CHECK(put_text("bad.txt", "0123456789\xE2\x82 \xFF."));
@@ -732,7 +732,7 @@ static void test_text_files_are_a_source(void) {
 static void test_prefix_is_found(void) {
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     static int32_t ids[20000];
     static const size_t sizes[] = {1, 8191, 8192, 8193, 19999, 20000};
     uint64_t count;
@@ -740,49 +740,49 @@ static void test_prefix_is_found(void) {
     for (size_t i = 0; i < EITP__COUNT(ids); i++)
         ids[i] = (int32_t)(noise(i) % 70000);
     REQUIRE_OK(write_ids("long", 70000, ids, EITP__COUNT(ids), &error), error);
-    REQUIRE_OK(eitp_token_file_open(&host, at("long"), 0, &file, &error), error);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("long"), 0, &file, &error), error);
     for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
         const eitp_token_range all = {0, sizes[i]};
         const uint64_t hash = eitp_token_memory_source(ids, sizes[i], all).hash;
-        REQUIRE_OK(eitp_token_file_find_prefix(file, hash, &count, &error), error);
+        REQUIRE_OK(eitp_sample_file_find_prefix(file, hash, &count, &error), error);
         CHECK_THAT(count == sizes[i], "%llu", (unsigned long long)count);
-        REQUIRE_OK(eitp_token_file_find_prefix(file, hash ^ 1, &count, &error), error);
+        REQUIRE_OK(eitp_sample_file_find_prefix(file, hash ^ 1, &count, &error), error);
         CHECK(count == 0);
     }
-    CHECK(eitp_token_file_find_prefix(NULL, 1, &count, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_token_file_find_prefix(file, 1, NULL, &error) == EITP_ERROR_ARGUMENT);
-    eitp_token_file_close(file);
+    CHECK(eitp_sample_file_find_prefix(NULL, 1, &count, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_find_prefix(file, 1, NULL, &error) == EITP_ERROR_ARGUMENT);
+    eitp_sample_file_close(file);
     scratch_remove(scratch);
 }
 
 static void test_wide_ids(void) {
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     static int32_t ids[40000], read[40000];
     REQUIRE(scratch_make(scratch));
     for (size_t i = 0; i < EITP__COUNT(ids); i++)
         ids[i] = (int32_t)(noise(i) % 70000);
     ids[0] = 65536;
     REQUIRE_OK(write_ids("wide", 70000, ids, EITP__COUNT(ids), &error), error);
-    REQUIRE_OK(eitp_token_file_open(&host, at("wide"), 0, &file, &error), error);
-    CHECK(eitp_token_file_get_info(file).element_size == 4);
-    REQUIRE_OK(eitp_token_file_read(file, 0, EITP__COUNT(ids), read, &error), error);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("wide"), 0, &file, &error), error);
+    CHECK(eitp_sample_file_get_info(file).element_size == 4);
+    REQUIRE_OK(eitp_sample_file_read_tokens(file, 0, EITP__COUNT(ids), read, &error), error);
     CHECK(!memcmp(ids, read, sizeof ids));
-    REQUIRE_OK(eitp_token_file_read(file, 12345, 5, read, &error), error);
+    REQUIRE_OK(eitp_sample_file_read_tokens(file, 12345, 5, read, &error), error);
     CHECK(!memcmp(ids + 12345, read, 5 * sizeof *ids));
-    CHECK(eitp_token_file_verify(file, &error) == EITP_OK);
-    eitp_token_file_close(file);
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_OK);
+    eitp_sample_file_close(file);
     ids[3] = 65535;
     REQUIRE_OK(write_ids("narrow", 65536, ids + 3, 1, &error), error);
-    REQUIRE_OK(eitp_token_file_open(&host, at("narrow"), 0, &file, &error), error);
-    CHECK(eitp_token_file_get_info(file).element_size == 2);
-    CHECK(eitp_token_file_read(file, 0, 1, read, &error) == EITP_OK && read[0] == 65535);
-    eitp_token_file_close(file);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("narrow"), 0, &file, &error), error);
+    CHECK(eitp_sample_file_get_info(file).element_size == 2);
+    CHECK(eitp_sample_file_read_tokens(file, 0, 1, read, &error) == EITP_OK && read[0] == 65535);
+    eitp_sample_file_close(file);
     REQUIRE_OK(write_ids("wide", 65537, ids + 3, 1, &error), error);
-    REQUIRE_OK(eitp_token_file_open(&host, at("wide"), 0, &file, &error), error);
-    CHECK(eitp_token_file_get_info(file).element_size == 4);
-    eitp_token_file_close(file);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("wide"), 0, &file, &error), error);
+    CHECK(eitp_sample_file_get_info(file).element_size == 4);
+    eitp_sample_file_close(file);
     CHECK(write_ids("beyond", 65535, ids + 3, 1, &error) == EITP_ERROR_INTERNAL && has(&error, "65535"));
     CHECK(!is_there("beyond") && !is_there("beyond.partial"));
     scratch_remove(scratch);
@@ -792,29 +792,30 @@ static void test_reading_is_bounded(void) {
     static const int32_t ids[] = {5, 6, 7};
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     int32_t read[4] = {-1, -1, -1, -1};
     REQUIRE(scratch_make(scratch));
     REQUIRE_OK(write_ids("three", 8, ids, 3, &error), error);
-    REQUIRE_OK(eitp_token_file_open(&host, at("three"), 0, &file, &error), error);
-    CHECK(eitp_token_file_read(file, 0, 4, read, &error) == EITP_ERROR_ARGUMENT && has(&error, "three"));
-    CHECK(eitp_token_file_read(file, 4, 0, read, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_token_file_read(file, 2, UINT64_MAX, read, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_token_file_read(file, UINT64_MAX, 2, read, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_token_file_read(file, 3, 0, read, &error) == EITP_OK && read[0] == -1);
-    CHECK(eitp_token_file_read(file, 0, 1, NULL, &error) == EITP_ERROR_ARGUMENT && has(&error, "ids must not be NULL"));
-    CHECK(eitp_token_file_read(file, 0, 0, NULL, &error) == EITP_OK);
-    CHECK(eitp_token_file_read(file, 2, 1, read, &error) == EITP_OK && read[0] == 7 && read[1] == -1);
-    eitp_token_file_close(file);
-    eitp_token_file_close(NULL);
-    CHECK(eitp_token_file_open(&host, at("three"), -1, &file, &error) == EITP_ERROR_ARGUMENT && !file);
-    CHECK(eitp_token_file_open(&host, at("four"), 0, &file, &error) == EITP_ERROR_ARGUMENT && !file);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("three"), 0, &file, &error), error);
+    CHECK(eitp_sample_file_read_tokens(file, 0, 4, read, &error) == EITP_ERROR_ARGUMENT && has(&error, "three"));
+    CHECK(eitp_sample_file_read_tokens(file, 4, 0, read, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_read_tokens(file, 2, UINT64_MAX, read, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_read_tokens(file, UINT64_MAX, 2, read, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_read_tokens(file, 3, 0, read, &error) == EITP_OK && read[0] == -1);
+    CHECK(eitp_sample_file_read_tokens(file, 0, 1, NULL, &error) == EITP_ERROR_ARGUMENT &&
+          has(&error, "ids must not be NULL"));
+    CHECK(eitp_sample_file_read_tokens(file, 0, 0, NULL, &error) == EITP_OK);
+    CHECK(eitp_sample_file_read_tokens(file, 2, 1, read, &error) == EITP_OK && read[0] == 7 && read[1] == -1);
+    eitp_sample_file_close(file);
+    eitp_sample_file_close(NULL);
+    CHECK(eitp_sample_file_open(&host, at("three"), -1, &file, &error) == EITP_ERROR_ARGUMENT && !file);
+    CHECK(eitp_sample_file_open(&host, at("four"), 0, &file, &error) == EITP_ERROR_ARGUMENT && !file);
     /* A vocabulary_size below the file's. */
-    REQUIRE_OK(eitp_token_file_open(&host, at("three"), 7, &file, &error), error);
-    CHECK(eitp_token_file_read(file, 0, 2, read, &error) == EITP_OK);
-    CHECK(eitp_token_file_read(file, 1, 2, read, &error) == EITP_ERROR_FORMAT);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("three"), 7, &file, &error), error);
+    CHECK(eitp_sample_file_read_tokens(file, 0, 2, read, &error) == EITP_OK);
+    CHECK(eitp_sample_file_read_tokens(file, 1, 2, read, &error) == EITP_ERROR_FORMAT);
     CHECK(has(&error, "three") && has(&error, "token 2 has id 7") && has(&error, "vocabulary has 7"));
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     scratch_remove(scratch);
 }
 
@@ -833,36 +834,37 @@ static void test_llmc_files(void) {
     static const uint16_t ids[] = {50256, 1, 65535, 258};
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     int32_t read[4];
     REQUIRE(scratch_make(scratch));
     CHECK(put_llmc("gpt2.bin", 1, 4, ids, 4));
-    REQUIRE_OK(eitp_token_file_open(&host, at("gpt2.bin"), 0, &file, &error), error);
-    eitp_token_file_info info = eitp_token_file_get_info(file);
-    CHECK(info.kind == EITP_TOKEN_FILE_LLMC && info.token_count == 4 && info.vocabulary_size == 0 &&
+    REQUIRE_OK(eitp_sample_file_open(&host, at("gpt2.bin"), 0, &file, &error), error);
+    eitp_sample_file_info info = eitp_sample_file_get_info(file);
+    CHECK(info.kind == EITP_SAMPLE_FILE_LLMC && info.token_count == 4 && info.vocabulary_size == 0 &&
           info.end_of_text == -1);
-    REQUIRE_OK(eitp_token_file_read(file, 0, 4, read, &error), error);
+    REQUIRE_OK(eitp_sample_file_read_tokens(file, 0, 4, read, &error), error);
     CHECK(read[0] == 50256 && read[1] == 1 && read[2] == 65535 && read[3] == 258);
-    CHECK(eitp_token_file_verify(file, &error) == EITP_OK);
-    eitp_token_file_close(file);
-    REQUIRE_OK(eitp_token_file_open(&host, at("gpt2.bin"), 50257, &file, &error), error);
-    CHECK(eitp_token_file_read(file, 0, 2, read, &error) == EITP_OK);
-    CHECK(eitp_token_file_read(file, 0, 4, read, &error) == EITP_ERROR_FORMAT &&
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_OK);
+    eitp_sample_file_close(file);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("gpt2.bin"), 50257, &file, &error), error);
+    CHECK(eitp_sample_file_read_tokens(file, 0, 2, read, &error) == EITP_OK);
+    CHECK(eitp_sample_file_read_tokens(file, 0, 4, read, &error) == EITP_ERROR_FORMAT &&
           has(&error, "gpt2.bin: token 2 has id 65535"));
-    CHECK(eitp_token_file_verify(file, &error) == EITP_ERROR_FORMAT);
-    eitp_token_file_close(file);
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_ERROR_FORMAT);
+    eitp_sample_file_close(file);
     CHECK(put_llmc("bad.bin", 1, 5, ids, 4) &&
-          eitp_token_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT &&
+          eitp_sample_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT &&
           has(&error, "bad.bin: the header says 5"));
     CHECK(put_llmc("bad.bin", 1, 3, ids, 4) &&
-          eitp_token_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT);
+          eitp_sample_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT);
     CHECK(put_llmc("bad.bin", 1, 0xFFFFFFFFu, ids, 4) &&
-          eitp_token_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT && has(&error, "negative"));
+          eitp_sample_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT &&
+          has(&error, "negative"));
     CHECK(put_llmc("bad.bin", 2, 4, ids, 4) &&
-          eitp_token_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_UNSUPPORTED &&
+          eitp_sample_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_UNSUPPORTED &&
           has(&error, "version 2"));
     CHECK(put_llmc("bad.bin", 1, 0, ids, 0) &&
-          eitp_token_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT &&
+          eitp_sample_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT &&
           has(&error, "no tokens"));
     CHECK(file == NULL);
     scratch_remove(scratch);
@@ -872,11 +874,11 @@ static void test_llmc_files(void) {
 static eitp_status open_bytes(const void *bytes, size_t size, eitp_error *error) {
     meter m;
     eitp_host host = meter_host(&m);
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     CHECK(put_file("bytes", bytes, size));
-    eitp_status status = eitp_token_file_open(&host, at("bytes"), 0, &file, error);
+    eitp_status status = eitp_sample_file_open(&host, at("bytes"), 0, &file, error);
     CHECK((status == EITP_OK) == (file != NULL));
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     CHECK(settled(&m));
     return status;
 }
@@ -901,7 +903,8 @@ static void test_damaged_headers(void) {
         bytes[i] ^= 0x10;
     }
     CHECK(open_bytes(bytes, 263, &error) == EITP_ERROR_FORMAT); /* includes the zero byte at the end of the buffer */
-    CHECK(open_bytes(text, sizeof text, &error) == EITP_ERROR_FORMAT && has(&error, "bytes: not a token file"));
+    CHECK(open_bytes(text, sizeof text, &error) == EITP_ERROR_FORMAT &&
+          has(&error, "bytes: not a token or labelled file"));
     memset(bytes + 8, 0, 248);
     CHECK(open_bytes(bytes, 262, &error) == EITP_ERROR_FORMAT && has(&error, "packing was interrupted"));
     eitp__buffer_release(&file);
@@ -917,17 +920,17 @@ static void test_invalid_headers(void) {
         const char *message;
     } cases[] = {
         {8, 4, 2, EITP_ERROR_UNSUPPORTED, "version 2"},
-        {12, 4, 3, EITP_ERROR_FORMAT, "3 bytes"},
-        {12, 4, 0, EITP_ERROR_FORMAT, "0 bytes"},
+        {12, 4, 3, EITP_ERROR_FORMAT, "size of an id (3)"},
+        {12, 4, 0, EITP_ERROR_FORMAT, "size of an id (0)"},
         {12, 4, 4, EITP_ERROR_FORMAT, "the header says"},
         {16, 8, 4, EITP_ERROR_FORMAT, "the header says 4"},
         {16, 8, 0, EITP_ERROR_FORMAT, "the header says 0"},
         {16, 8, 0x8000000000000003u, EITP_ERROR_FORMAT, "the header says"},
         {16, 8, UINT64_MAX, EITP_ERROR_FORMAT, "the header says"},
-        {32, 4, 0, EITP_ERROR_FORMAT, "vocabulary of 0"},
-        {32, 4, 65537, EITP_ERROR_FORMAT, "vocabulary of 65537"},
+        {32, 4, 0, EITP_ERROR_FORMAT, "vocabulary (0)"},
+        {32, 4, 65537, EITP_ERROR_FORMAT, "vocabulary (65537)"},
         {32, 4, 0xFFFFFFFFu, EITP_ERROR_FORMAT, "vocabulary"},
-        {36, 4, 8, EITP_ERROR_FORMAT, "end-of-text id 8"},
+        {36, 4, 8, EITP_ERROR_FORMAT, "end-of-text id (8)"},
         {72, 8, 0x7FF8000000000000u, EITP_ERROR_FORMAT, "entropy"},
         {72, 8, 0x7FF0000000000000u, EITP_ERROR_FORMAT, "entropy"},
         {72, 8, 0xBFF0000000000000u, EITP_ERROR_FORMAT, "entropy"},
@@ -958,15 +961,15 @@ static void test_verify_finds_changes(void) {
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
     eitp__buffer content;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     REQUIRE(scratch_make(scratch));
     REQUIRE_OK(write_ids("three", 8, ids, 3, &error), error);
     REQUIRE(get_file("three", &content));
     content.data[258] = 4;
     CHECK(put_file("three", content.data, content.size));
-    REQUIRE_OK(eitp_token_file_open(&host, at("three"), 0, &file, &error), error);
-    CHECK(eitp_token_file_verify(file, &error) == EITP_ERROR_FORMAT && has(&error, "three") && has(&error, "hash"));
-    eitp_token_file_close(file);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("three"), 0, &file, &error), error);
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_ERROR_FORMAT && has(&error, "three") && has(&error, "hash"));
+    eitp_sample_file_close(file);
     eitp__buffer_release(&content);
     scratch_remove(scratch);
 }
@@ -986,10 +989,10 @@ static int put_id(const char *name, uint64_t offset, int id) {
 }
 
 /* Reads an id, and counts the file calls. */
-static long calls_of_read(meter *m, eitp_token_file *file, eitp_status expected, eitp_error *error) {
+static long calls_of_read(meter *m, eitp_sample_file *file, eitp_status expected, eitp_error *error) {
     const long before = m->faulty.file_calls;
     int32_t id;
-    const eitp_status status = eitp_token_file_read(file, 7, 1, &id, error);
+    const eitp_status status = eitp_sample_file_read_tokens(file, 7, 1, &id, error);
     CHECK_THAT(status == expected && (!status || error->status == status), "%s", status ? error->message : "unchanged");
     return m->faulty.file_calls - before;
 }
@@ -1000,7 +1003,7 @@ static void test_changed_tokens_are_found(void) {
         meter m;
         eitp_host host = meter_host(&m);
         eitp_error error = EITP__ZERO;
-        eitp_token_file *file = NULL;
+        eitp_sample_file *file = NULL;
         static int32_t ids[CHANGING_IDS];
         REQUIRE(scratch_make(scratch));
         for (int i = 0; i < CHANGING_IDS; i++)
@@ -1008,7 +1011,7 @@ static void test_changed_tokens_are_found(void) {
         if (by_path)
             host.files.file_info = NULL;
         REQUIRE_OK(write_ids("ids", CHANGING_IDS, ids, CHANGING_IDS, &error), error);
-        REQUIRE_OK(eitp_token_file_open(&host, at("ids"), 0, &file, &error), error);
+        REQUIRE_OK(eitp_sample_file_open(&host, at("ids"), 0, &file, &error), error);
         CHECK(calls_of_read(&m, file, EITP_OK, &error) == 2);
         CHECK(!faults_set_time(at("ids"), 1000));
         CHECK(calls_of_read(&m, file, EITP_OK, &error) > 5);
@@ -1023,8 +1026,8 @@ static void test_changed_tokens_are_found(void) {
         CHECK(put_id("ids", CHANGING_ID, 4000) && !faults_set_time(at("ids"), 4000));
         CHECK(calls_of_read(&m, file, EITP_OK, &error) > 5);
         CHECK(truncate(at("ids"), CHANGING_ID) == 0);
-        CHECK(calls_of_read(&m, file, EITP_ERROR_IO, &error) > 0 && has(&error, "it ends before token"));
-        eitp_token_file_close(file);
+        CHECK(calls_of_read(&m, file, EITP_ERROR_IO, &error) > 0 && has(&error, "it ends before byte"));
+        eitp_sample_file_close(file);
         CHECK(settled(&m));
         scratch_remove(scratch);
     }
@@ -1047,13 +1050,13 @@ static void test_a_comparison_can_be_stopped(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     long stopped, whole;
     REQUIRE(scratch_make(scratch));
     REQUIRE_OK(write_ids("ids", CHANGING_IDS, ids, EITP__COUNT(ids), &error), error);
-    REQUIRE_OK(eitp_token_file_open(&host, at("ids"), 0, &file, &error), error);
-    eitp_token_file_set_poll(NULL, ask_stopper, &s);
-    eitp_token_file_set_poll(file, ask_stopper, &s);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("ids"), 0, &file, &error), error);
+    eitp_sample_file_set_poll(NULL, ask_stopper, &s);
+    eitp_sample_file_set_poll(file, ask_stopper, &s);
     CHECK(calls_of_read(&m, file, EITP_OK, &error) == 2 && !s.asked);
     CHECK(!faults_set_time(at("ids"), 1000));
     stopped = calls_of_read(&m, file, EITP_ERROR_INTERRUPTED, &error);
@@ -1061,10 +1064,10 @@ static void test_a_comparison_can_be_stopped(void) {
     whole = calls_of_read(&m, file, EITP_OK, &error);
     CHECK_THAT(whole > stopped && calls_of_read(&m, file, EITP_OK, &error) == 2, "%ld calls, %ld", stopped, whole);
     s.asked = 0;
-    CHECK(eitp_token_file_verify(file, &error) == EITP_ERROR_INTERRUPTED && s.asked == 2);
-    eitp_token_file_set_poll(file, NULL, NULL);
-    CHECK(eitp_token_file_verify(file, &error) == EITP_OK && s.asked == 2);
-    eitp_token_file_close(file);
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_ERROR_INTERRUPTED && s.asked == 2);
+    eitp_sample_file_set_poll(file, NULL, NULL);
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_OK && s.asked == 2);
+    eitp_sample_file_close(file);
     CHECK(settled(&m));
     scratch_remove(scratch);
 }
@@ -1076,17 +1079,17 @@ static void test_replaced_tokens_are_unchanged(void) {
         int32_t id = 0;
         eitp_host host = eitp_host_default();
         eitp_error error = EITP__ZERO;
-        eitp_token_file *file = NULL;
+        eitp_sample_file *file = NULL;
         REQUIRE(scratch_make(scratch));
         if (by_path)
             host.files.file_info = NULL;
         REQUIRE_OK(write_ids("ids", 8, ids, 3, &error), error);
-        REQUIRE_OK(eitp_token_file_open(&host, at("ids"), 0, &file, &error), error);
+        REQUIRE_OK(eitp_sample_file_open(&host, at("ids"), 0, &file, &error), error);
         REQUIRE_OK(write_ids("ids", 8, others, 3, &error), error);
-        CHECK_THAT(!eitp_token_file_read(file, 0, 1, &id, &error) && id == 5, "%s", error.message);
+        CHECK_THAT(!eitp_sample_file_read_tokens(file, 0, 1, &id, &error) && id == 5, "%s", error.message);
         CHECK(unlink(at("ids")) == 0);
-        CHECK_THAT(!eitp_token_file_read(file, 0, 1, &id, &error) && id == 5, "%s", error.message);
-        eitp_token_file_close(file);
+        CHECK_THAT(!eitp_sample_file_read_tokens(file, 0, 1, &id, &error) && id == 5, "%s", error.message);
+        eitp_sample_file_close(file);
         scratch_remove(scratch);
     }
 }
@@ -1100,21 +1103,21 @@ static void test_changed_llmc_tokens_are_found(void) {
     for (int is_verified = 0; is_verified < 2; is_verified++) {
         eitp_host host = eitp_host_default();
         eitp_error error = EITP__ZERO;
-        eitp_token_file *file = NULL;
+        eitp_sample_file *file = NULL;
         int32_t id;
         REQUIRE(scratch_make(scratch));
         CHECK(put_llmc("ids.bin", 1, 4, ids, 4));
-        REQUIRE_OK(eitp_token_file_open(&host, at("ids.bin"), 0, &file, &error), error);
-        CHECK(!is_verified || !eitp_token_file_verify(file, &error));
-        CHECK(eitp_token_file_get_info(file).content_hash == (is_verified ? hash : 0));
-        CHECK(eitp_token_file_source(file, all).hash == (is_verified ? hash : 0));
-        CHECK(!eitp_token_file_read(file, 1, 1, &id, &error) && !faults_set_time(at("ids.bin"), 1000));
-        CHECK(eitp_token_file_read(file, 1, 1, &id, &error) == (is_verified ? EITP_OK : EITP_ERROR_IO));
+        REQUIRE_OK(eitp_sample_file_open(&host, at("ids.bin"), 0, &file, &error), error);
+        CHECK(!is_verified || !eitp_sample_file_verify(file, &error));
+        CHECK(eitp_sample_file_get_info(file).content_hash == (is_verified ? hash : 0));
+        CHECK(eitp_sample_file_token_source(file, all).hash == (is_verified ? hash : 0));
+        CHECK(!eitp_sample_file_read_tokens(file, 1, 1, &id, &error) && !faults_set_time(at("ids.bin"), 1000));
+        CHECK(eitp_sample_file_read_tokens(file, 1, 1, &id, &error) == (is_verified ? EITP_OK : EITP_ERROR_IO));
         CHECK(is_verified || has(&error, "was written to while it was read"));
         CHECK(put_id("ids.bin", 1024, 9) && !faults_set_time(at("ids.bin"), 2000));
-        CHECK(eitp_token_file_read(file, 1, 1, &id, &error) == EITP_ERROR_IO);
+        CHECK(eitp_sample_file_read_tokens(file, 1, 1, &id, &error) == EITP_ERROR_IO);
         CHECK(!is_verified || has(&error, "changed while it was read"));
-        eitp_token_file_close(file);
+        eitp_sample_file_close(file);
         scratch_remove(scratch);
     }
 }
@@ -1176,20 +1179,20 @@ static void test_split_says_how_many_are_needed(void) {
 }
 
 /* A file of tokens 0, 1, 2, ..., opened. */
-static eitp_token_file *count_up(int32_t count) {
+static eitp_sample_file *count_up(int32_t count) {
     static int32_t ids[4096];
     eitp_host host = eitp_host_default();
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     for (int32_t i = 0; i < count; i++)
         ids[i] = i;
     if (write_ids("ids", 4096, ids, (size_t)count, NULL) == EITP_OK)
-        eitp_token_file_open(&host, at("ids"), 0, &file, NULL);
+        eitp_sample_file_open(&host, at("ids"), 0, &file, NULL);
     return file;
 }
 
-static eitp_status windows_of(eitp_windows *windows, const eitp_token_file *file, eitp_token_range range,
+static eitp_status windows_of(eitp_windows *windows, const eitp_sample_file *file, eitp_token_range range,
                               int64_t block_size, eitp_error *error) {
-    const eitp_token_source source = eitp_token_file_source(file, range);
+    const eitp_token_source source = eitp_sample_file_token_source(file, range);
     return eitp_windows_init(windows, &source, block_size, error);
 }
 
@@ -1199,7 +1202,7 @@ static void test_windows_in_sequence(void) {
     eitp_token_range range = {5, 32};
     int32_t tokens[10], targets[10];
     REQUIRE(scratch_make(scratch));
-    eitp_token_file *file = count_up(100);
+    eitp_sample_file *file = count_up(100);
     REQUIRE(file != NULL);
     REQUIRE_OK(windows_of(&windows, file, range, 10, &error), error);
     CHECK(windows.count == 3);
@@ -1220,7 +1223,7 @@ static void test_windows_in_sequence(void) {
     REQUIRE_OK(windows_of(&windows, file, range, 1, &error), error);
     REQUIRE_OK(eitp_windows_read(&windows, 28, tokens, targets, &error), error);
     CHECK(windows.count == 29 && tokens[0] == 33 && targets[0] == 34);
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     scratch_remove(scratch);
 }
 
@@ -1246,7 +1249,7 @@ static void test_windows_refusals(void) {
     eitp_windows windows;
     eitp_token_range all = {0, 100}, small = {90, 10}, past = {1, 100}, wild = {50, UINT64_MAX};
     REQUIRE(scratch_make(scratch));
-    eitp_token_file *file = count_up(100);
+    eitp_sample_file *file = count_up(100);
     REQUIRE(file != NULL);
     CHECK(windows_of(&windows, file, all, 0, &error) == EITP_ERROR_ARGUMENT && has(&error, "block_size"));
     CHECK(windows_of(&windows, file, all, INT64_MAX, &error) == EITP_ERROR_ARGUMENT);
@@ -1255,7 +1258,7 @@ static void test_windows_refusals(void) {
     CHECK(windows_of(&windows, file, past, 10, &error) == EITP_ERROR_ARGUMENT && has(&error, "exceed the 100 tokens"));
     CHECK(windows_of(&windows, file, wild, 10, &error) == EITP_ERROR_ARGUMENT);
     CHECK(windows_of(&windows, file, all, 99, &error) == EITP_OK && windows.count == 1);
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     scratch_remove(scratch);
 }
 
@@ -1265,16 +1268,16 @@ static void test_token_sources(void) {
     eitp_token_range range = {7, 50};
     int32_t ids[100], from_file[20], from_memory[20];
     REQUIRE(scratch_make(scratch));
-    eitp_token_file *file = count_up(100);
+    eitp_sample_file *file = count_up(100);
     REQUIRE(file != NULL);
     for (int i = 0; i < 100; i++)
         ids[i] = i;
-    const eitp_token_source a = eitp_token_file_source(file, range);
+    const eitp_token_source a = eitp_sample_file_token_source(file, range);
     const eitp_token_source b = eitp_token_memory_source(ids, 100, range);
     CHECK(a.count == b.count && a.range.first == b.range.first && a.hash == b.hash && a.hash);
     CHECK(!a.read(a.user, 30, 20, from_file, &error) && !b.read(b.user, 30, 20, from_memory, &error));
     CHECK(!memcmp(from_file, from_memory, sizeof from_file) && from_file[0] == 30);
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     scratch_remove(scratch);
 }
 
@@ -1373,12 +1376,12 @@ static int read_with_fault(int64_t n, int in_memory) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     eitp_windows windows;
     eitp_token_range range = {0, 100};
     int32_t tokens[10], targets[10];
     *(in_memory ? &m.faulty.fail_allocation : &m.faulty.fail_file_call) = (long)n;
-    eitp_status status = eitp_token_file_open(&host, at("ids"), 0, &file, &error);
+    eitp_status status = eitp_sample_file_open(&host, at("ids"), 0, &file, &error);
     CHECK((status == EITP_OK) == (file != NULL));
     if (status == EITP_OK)
         status = windows_of(&windows, file, range, 10, &error);
@@ -1386,7 +1389,7 @@ static int read_with_fault(int64_t n, int in_memory) {
         status = eitp_windows_read(&windows, 0, tokens, targets, &error);
     const int64_t calls = in_memory ? m.faulty.allocations
                                     : m.faulty.file_calls; /* a failure to close a file that was only read is ignored */
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     CHECK(settled(&m));
     /* Without its time, a file is compared by its content. */
     const int is_harmless = calls < n || (m.faulty.failed_call && !strcmp(m.faulty.failed_call, "file_info"));
@@ -1400,7 +1403,7 @@ static int read_with_fault(int64_t n, int in_memory) {
 static void test_reading_survives_faults(void) {
     int64_t n;
     REQUIRE(scratch_make(scratch));
-    eitp_token_file_close(count_up(100));
+    eitp_sample_file_close(count_up(100));
     for (n = 1; read_with_fault(n, 1); n++)
         ;
     CHECK(n > 2);

@@ -81,7 +81,7 @@ static int has(const eitp_error *error, const char *text) {
 }
 
 static eitp_status pack_on(const eitp_host *on, const eitp_tokenizer *tokenizer, eitp_labelled_pack_config config,
-                           const row *items, size_t count, const char *name, eitp_labelled_info *info,
+                           const row *items, size_t count, const char *name, eitp_sample_file_info *info,
                            eitp_error *error) {
     rows r;
     const eitp_example_source source = source_of(&r, items, count);
@@ -95,12 +95,12 @@ static eitp_labelled_pack_config plain(void) {
 }
 
 /* Packs and opens; NULL after a failure, which is reported. */
-static eitp_labelled_file *packed(eitp_labelled_pack_config config, const row *items, size_t count) {
-    eitp_labelled_file *file = NULL;
+static eitp_sample_file *packed(eitp_labelled_pack_config config, const row *items, size_t count) {
+    eitp_sample_file *file = NULL;
     eitp_error error;
     eitp_status status = pack_on(host, wordpiece, config, items, count, "a.lab", NULL, &error);
     if (status == EITP_OK)
-        status = eitp_labelled_file_open(host, at("a.lab"), 0, &file, &error);
+        status = eitp_sample_file_open(host, at("a.lab"), 0, &file, &error);
     CHECK_THAT(status == EITP_OK, "%s", error.message);
     return file;
 }
@@ -111,9 +111,9 @@ static int is_there(const char *name) {
 }
 
 /* The names of labels as "a,b,c". */
-static const char *names_of(const eitp_labelled_file *file) {
+static const char *names_of(const eitp_sample_file *file) {
     static char text[256];
-    const eitp_labelled_source source = eitp_labelled_file_source(file);
+    const eitp_labelled_source source = eitp_sample_file_labelled_source(file);
     size_t used = 0;
     text[0] = 0;
     for (int64_t i = 0; i < source.label_count && source.labels && used < sizeof text; i++)
@@ -122,15 +122,15 @@ static const char *names_of(const eitp_labelled_file *file) {
 }
 
 /* The label of a sample, or its targets as "0 1 0". */
-static const char *labels_of(const eitp_labelled_file *file, uint64_t number) {
+static const char *labels_of(const eitp_sample_file *file, uint64_t number) {
     static char text[256];
-    const eitp_labelled_info info = eitp_labelled_file_get_info(file);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     eitp_labelled_sample sample = EITP__ZERO;
     float targets[16];
     size_t used = 0;
     sample.targets = targets;
     text[0] = 0;
-    if (eitp_labelled_file_read(file, number, &sample, NULL) != EITP_OK)
+    if (eitp_sample_file_read_sample(file, number, &sample, NULL) != EITP_OK)
         return "failed";
     if (info.problem == EITP_PROBLEM_SINGLE_LABEL)
         snprintf(text, sizeof text, "%ld", (long)sample.label);
@@ -157,9 +157,9 @@ static const row sentences[] = {
 };
 
 /* Every sample of a file is what the tokenizer makes of its row. */
-static void check_ids(const eitp_tokenizer *tokenizer, const eitp_labelled_file *file, const row *items, size_t count) {
-    const eitp_labelled_info info = eitp_labelled_file_get_info(file);
-    const eitp_labelled_source source = eitp_labelled_file_source(file);
+static void check_ids(const eitp_tokenizer *tokenizer, const eitp_sample_file *file, const row *items, size_t count) {
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
+    const eitp_labelled_source source = eitp_sample_file_labelled_source(file);
     int32_t ids[2][256], segments[2][256];
     uint64_t all = 0, cut = 0;
     REQUIRE(info.sample_count == count && source.count == count && source.max_length <= 256);
@@ -180,7 +180,7 @@ static void check_ids(const eitp_tokenizer *tokenizer, const eitp_labelled_file 
         all += report.count;
         cut += report.cut_first + report.cut_second;
     }
-    CHECK(info.id_count == all && info.cut_ids == cut && (cut > 0) == (info.cut_samples > 0));
+    CHECK(info.token_count == all && info.cut_ids == cut && (cut > 0) == (info.cut_samples > 0));
     CHECK(info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(tokenizer));
     CHECK(info.vocabulary_size == eitp_tokenizer_size(tokenizer) && info.pair_count == 2);
 }
@@ -191,20 +191,20 @@ static void test_ids_are_those_of_the_tokenizer(void) {
     for (size_t t = 0; t < 3; t++) {
         for (size_t l = 0; l < 3; l++) {
             eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
-            eitp_labelled_info info;
-            eitp_labelled_file *file;
+            eitp_sample_file_info info;
+            eitp_sample_file *file;
             eitp_error error;
             config.sequence.max_length = lengths[l];
             config.sequence.truncate_left = l == 1;
             REQUIRE_OK(pack_on(host, tokenizers[t], config, sentences, 5, "a.lab", &info, &error), error);
-            REQUIRE_OK(eitp_labelled_file_open(host, at("a.lab"), 0, &file, &error), error);
-            const eitp_labelled_info again = eitp_labelled_file_get_info(file);
+            REQUIRE_OK(eitp_sample_file_open(host, at("a.lab"), 0, &file, &error), error);
+            const eitp_sample_file_info again = eitp_sample_file_get_info(file);
             CHECK(!memcmp(&info, &again, sizeof info) && !info.skipped && !info.repeated && !info.ambiguous);
             CHECK(same_text(names_of(file), "neg,neutral,pos") && same_text(labels_of(file, 0), "2"));
             CHECK(same_text(labels_of(file, 2), "1") && info.problem == EITP_PROBLEM_SINGLE_LABEL);
-            CHECK(eitp_labelled_file_verify(file, &error) == EITP_OK);
+            CHECK(eitp_sample_file_verify(file, &error) == EITP_OK);
             check_ids(tokenizers[t], file, sentences, 5);
-            eitp_labelled_file_close(file);
+            eitp_sample_file_close(file);
         }
     }
 }
@@ -212,37 +212,36 @@ static void test_ids_are_those_of_the_tokenizer(void) {
 /* Ids above 65535 take four bytes. */
 static void test_wide_ids(void) {
     static const int32_t ids[] = {0, 65536, 69999, 258};
-    eitp__labelled_writer writer;
+    eitp__sample_writer writer;
     eitp__labelled_index index;
     eitp__labelled_entry entry = EITP__ZERO;
-    eitp_labelled_info info = EITP__ZERO;
     eitp_labelled_sample sample = EITP__ZERO;
-    eitp_labelled_file *file = NULL;
+    eitp_sample_file *file = NULL;
     eitp__buffer names;
     int32_t found[4];
     eitp_error error;
     eitp__buffer_init(&names, host);
     eitp__labelled_index_init(&index, host);
-    REQUIRE_OK(eitp__labelled_writer_open(&writer, host, at("a.lab"), 70000, &error), error);
-    REQUIRE_OK(eitp__labelled_writer_add(&writer, ids, 4, &entry.record.crc, &error), error);
+    REQUIRE_OK(eitp__sample_writer_open(&writer, host, at("a.lab"), EITP_SAMPLE_FILE_LABELLED, 70000, &error), error);
+    REQUIRE_OK(eitp__sample_writer_add(&writer, ids, 4, &entry.record.crc, &error), error);
     REQUIRE_OK(eitp__labelled_index_reserve(&index, 0, &error), error);
     entry.record.length = entry.record.boundary = 4;
     eitp__labelled_index_add(&index, entry, NULL, 0);
-    info.vocabulary_size = 70000;
-    eitp__labelled_index_count(&index, &info);
-    REQUIRE_OK(eitp__labelled_writer_finish(&writer, &index, &names, &info, &error), error);
-    eitp__labelled_writer_release(&writer);
+    eitp__labelled_index_count(&index, &writer.layout.info);
+    REQUIRE_OK(eitp__labelled_writer_finish(&writer, &index, &names, &error), error);
+    eitp__sample_writer_release(&writer);
     eitp__labelled_index_release(&index);
-    REQUIRE_OK(eitp_labelled_file_open(host, at("a.lab"), 0, &file, &error), error);
+    REQUIRE_OK(eitp_sample_file_open(host, at("a.lab"), 0, &file, &error), error);
     sample.ids = found;
-    CHECK(eitp_labelled_file_read(file, 0, &sample, &error) == EITP_OK && !memcmp(found, ids, sizeof ids));
-    CHECK(sample.label == -1 && sample.length == 4 && eitp_labelled_file_get_info(file).element_size == 4);
-    CHECK(eitp_labelled_file_read(file, 1, &sample, &error) == EITP_ERROR_ARGUMENT && has(&error, "outside the 1"));
-    eitp_labelled_file_close(file);
-    REQUIRE_OK(eitp_labelled_file_open(host, at("a.lab"), 69999, &file, &error), error);
-    CHECK(eitp_labelled_file_read(file, 0, &sample, &error) == EITP_ERROR_FORMAT && has(&error, "id 69999"));
-    CHECK(eitp_labelled_file_verify(file, &error) == EITP_ERROR_FORMAT);
-    eitp_labelled_file_close(file);
+    CHECK(eitp_sample_file_read_sample(file, 0, &sample, &error) == EITP_OK && !memcmp(found, ids, sizeof ids));
+    CHECK(sample.label == -1 && sample.length == 4 && eitp_sample_file_get_info(file).element_size == 4);
+    CHECK(eitp_sample_file_read_sample(file, 1, &sample, &error) == EITP_ERROR_ARGUMENT &&
+          has(&error, "outside the 1"));
+    eitp_sample_file_close(file);
+    REQUIRE_OK(eitp_sample_file_open(host, at("a.lab"), 69999, &file, &error), error);
+    CHECK(eitp_sample_file_read_sample(file, 0, &sample, &error) == EITP_ERROR_FORMAT && has(&error, "id 69999"));
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_ERROR_FORMAT);
+    eitp_sample_file_close(file);
 }
 
 /* The tokenizer of uncased.json with another "truncation", and with a tokenizer_config.json. */
@@ -304,7 +303,7 @@ static void test_length_of_the_tokenizer(void) {
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
         eitp_tokenizer *tokenizer = NULL;
-        eitp_labelled_info info;
+        eitp_sample_file_info info;
         eitp_error error;
         REQUIRE_OK(load_truncating(cases[i].truncation, cases[i].config, &tokenizer, &error), error);
         config.sequence.max_length = cases[i].asked;
@@ -415,8 +414,8 @@ static void test_what_labels_mean(void) {
     for (size_t i = 0; i < EITP__COUNT(label_cases); i++) {
         const label_case *c = &label_cases[i];
         eitp_labelled_pack_config config = plain();
-        eitp_labelled_file *file = NULL;
-        eitp_labelled_info info;
+        eitp_sample_file *file = NULL;
+        eitp_sample_file_info info;
         eitp_error error;
         row items[3];
         memcpy(items, c->items, sizeof items);
@@ -437,11 +436,11 @@ static void test_what_labels_mean(void) {
             continue;
         }
         REQUIRE_OK(status, error);
-        REQUIRE_OK(eitp_labelled_file_open(host, at("a.lab"), 0, &file, &error), error);
+        REQUIRE_OK(eitp_sample_file_open(host, at("a.lab"), 0, &file, &error), error);
         CHECK_THAT(info.problem == c->problem && same_text(names_of(file), c->labels) &&
                        same_text(labels_of(file, 2), c->last),
                    "case %zu: problem %d", i, (int)info.problem);
-        eitp_labelled_file_close(file);
+        eitp_sample_file_close(file);
     }
 }
 
@@ -455,13 +454,13 @@ static void test_order_does_not_matter(void) {
             items[i].text = "words";
             items[i].labels[0] = labels[(i * 5 + turn) % 6];
         }
-        eitp_labelled_file *file = packed(plain(), items, 6);
+        eitp_sample_file *file = packed(plain(), items, 6);
         REQUIRE(file != NULL);
         if (!turn)
             snprintf(expected, sizeof expected, "%s", names_of(file));
         CHECK(same_text(names_of(file), expected) &&
-              eitp_labelled_file_get_info(file).problem == EITP_PROBLEM_MULTI_LABEL);
-        eitp_labelled_file_close(file);
+              eitp_sample_file_get_info(file).problem == EITP_PROBLEM_MULTI_LABEL);
+        eitp_sample_file_close(file);
     }
     CHECK(same_text(expected, "9,10,a,b,c,x"));
 }
@@ -471,18 +470,18 @@ static void test_values_are_ascending(void) {
     static const row items[] = {
         {"one", NULL, {"c"}, 0}, {"two", NULL, {"a|c|b"}, 0}, {"three", NULL, {"b", "c", "a"}, 1}};
     static const uint32_t expected[] = {2, 0, 1, 2, 0, 1, 2};
-    eitp_labelled_file *file = packed(plain(), items, 3);
+    eitp_sample_file *file = packed(plain(), items, 3);
     uint32_t values[7];
     REQUIRE(file != NULL && file->layout.value_count == 7);
-    CHECK(eitp__labelled_read_values(file, 0, 7, values, NULL) == EITP_OK && !memcmp(values, expected, sizeof values));
-    eitp_labelled_file_close(file);
+    CHECK(eitp__sample_read_values(file, 0, 7, values, NULL) == EITP_OK && !memcmp(values, expected, sizeof values));
+    eitp_sample_file_close(file);
 }
 
 static void test_many_labels(void) {
     enum { MANY = 3000 };
     row *items = (row *)calloc(MANY, sizeof *items);
     char(*names)[12] = (char(*)[12])calloc(MANY, sizeof *names);
-    eitp_labelled_file *file;
+    eitp_sample_file *file;
     REQUIRE(items && names);
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "%d", i);
@@ -491,10 +490,10 @@ static void test_many_labels(void) {
     }
     file = packed(plain(), items, MANY);
     REQUIRE(file != NULL);
-    CHECK(eitp_labelled_file_get_info(file).label_count == MANY);
+    CHECK(eitp_sample_file_get_info(file).label_count == MANY);
     for (int i = 0; i < MANY; i++)
         CHECK(same_text(labels_of(file, (uint64_t)(i * 7) % MANY), names[i]));
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
     free(items);
     free(names);
 }
@@ -517,7 +516,7 @@ static void test_bad_examples_are_skipped(void) {
     row items[GOOD + BAD] = EITP__ZERO;
     eitp_labelled_pack_config config = plain();
     eitp_host logging = *host;
-    eitp_labelled_info info;
+    eitp_sample_file_info info;
     log_lines lines = EITP__ZERO;
     eitp_error error;
     for (int i = 0; i < GOOD + BAD; i++) {
@@ -603,16 +602,16 @@ static const row repeats[] = {
 static void test_repeats(void) {
     eitp_labelled_pack_config config = plain();
     const size_t count = EITP__COUNT(repeats);
-    eitp_labelled_info info;
-    eitp_labelled_file *file = packed(config, repeats, count);
+    eitp_sample_file_info info;
+    eitp_sample_file *file = packed(config, repeats, count);
     REQUIRE(file != NULL);
-    info = eitp_labelled_file_get_info(file);
+    info = eitp_sample_file_get_info(file);
     CHECK(info.sample_count == count && info.repeated == 2 && info.ambiguous == 3 && !info.dedup);
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
     config.dedup = 1;
     file = packed(config, repeats, count);
     REQUIRE(file != NULL);
-    info = eitp_labelled_file_get_info(file);
+    info = eitp_sample_file_get_info(file);
     CHECK(info.sample_count == 6 && info.repeated == 2 && info.ambiguous == 3 && info.dedup && info.label_count == 2);
     static const row kept[] = {{"one", NULL, {"a"}, 0},
                                {"two", NULL, {"b"}, 0},
@@ -622,14 +621,14 @@ static void test_repeats(void) {
                                {"one", "", {"b"}, 0}};
     for (size_t i = 0; i < 6; i++)
         CHECK(same_text(labels_of(file, i), kept[i].labels[0][0] == 'a' ? "0" : "1"));
-    CHECK(eitp_labelled_file_verify(file, NULL) == EITP_OK);
+    CHECK(eitp_sample_file_verify(file, NULL) == EITP_OK);
     const uint64_t hash = info.content_hash;
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
     /* The file is the one that the kept examples give. */
     file = packed(config, kept, 6);
     REQUIRE(file != NULL);
-    CHECK(eitp_labelled_file_get_info(file).content_hash == hash);
-    eitp_labelled_file_close(file);
+    CHECK(eitp_sample_file_get_info(file).content_hash == hash);
+    eitp_sample_file_close(file);
     eitp_error error;
     CHECK(pack_on(host, wordpiece, config, repeats + 3, 2, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK(has(&error, "no sample is left"));
@@ -642,8 +641,8 @@ static void test_long_samples(void) {
     int32_t *ids = (int32_t *)calloc(LONG, sizeof *ids);
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
     eitp_labelled_sample sample = EITP__ZERO;
-    eitp_labelled_file *file = NULL;
-    eitp_labelled_info info;
+    eitp_sample_file *file = NULL;
+    eitp_sample_file_info info;
     eitp_error error;
     row items[5] = EITP__ZERO;
     REQUIRE(text && ids);
@@ -656,18 +655,18 @@ static void test_long_samples(void) {
     }
     config.dedup = 1;
     REQUIRE_OK(pack_on(host, bytes_tokenizer, config, items, 5, "a.lab", &info, &error), error);
-    CHECK(info.sample_count == 1 && info.ambiguous == 4 && info.id_count == LONG / 2);
-    REQUIRE_OK(eitp_labelled_file_open(host, at("a.lab"), 0, &file, &error), error);
+    CHECK(info.sample_count == 1 && info.ambiguous == 4 && info.token_count == LONG / 2);
+    REQUIRE_OK(eitp_sample_file_open(host, at("a.lab"), 0, &file, &error), error);
     sample.ids = ids;
-    REQUIRE_OK(eitp_labelled_file_read(file, 0, &sample, &error), error);
+    REQUIRE_OK(eitp_sample_file_read_sample(file, 0, &sample, &error), error);
     for (int i = 0; i < LONG / 2; i += 999) {
         const char *byte = NULL;
         size_t size = 0;
         CHECK(eitp_tokenizer_token(bytes_tokenizer, ids[i], &byte, &size, &error) == EITP_OK && size == 1 &&
               *byte == text[LONG / 2 + i]);
     }
-    CHECK(eitp_labelled_file_verify(file, &error) == EITP_OK);
-    eitp_labelled_file_close(file);
+    CHECK(eitp_sample_file_verify(file, &error) == EITP_OK);
+    eitp_sample_file_close(file);
     free(text);
     free(ids);
 }
@@ -680,14 +679,14 @@ static void test_repeats_with_several_labels(void) {
                                 {"two", NULL, {"b|a"}, 0},
                                 {"three", NULL, {"c"}, 0}};
     eitp_labelled_pack_config config = plain();
-    eitp_labelled_file *file;
+    eitp_sample_file *file;
     config.dedup = 1;
     file = packed(config, items, 5);
     REQUIRE(file != NULL);
-    const eitp_labelled_info info = eitp_labelled_file_get_info(file);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     CHECK(info.ambiguous == 2 && info.repeated == 1 && info.sample_count == 2);
     CHECK(same_text(labels_of(file, 0), "1 1 0") && same_text(labels_of(file, 1), "0 0 1"));
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
 }
 
 /* Many samples, most of them dropped: ids move over several buffers. */
@@ -696,7 +695,7 @@ static void test_many_repeats(void) {
     row *items = (row *)calloc(MANY, sizeof *items);
     char(*texts)[48] = (char(*)[48])calloc(MANY, sizeof *texts);
     eitp_labelled_pack_config config = plain();
-    eitp_labelled_file *file;
+    eitp_sample_file *file;
     REQUIRE(items && texts);
     for (int i = 0; i < MANY; i++) {
         snprintf(texts[i], sizeof texts[i], "number %d of the texts", i % 4000);
@@ -706,20 +705,20 @@ static void test_many_repeats(void) {
     config.dedup = 1;
     file = packed(config, items, MANY);
     REQUIRE(file != NULL);
-    const eitp_labelled_info info = eitp_labelled_file_get_info(file);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     CHECK(info.sample_count == 2500 && info.ambiguous == 3000 && info.repeated == 500);
-    CHECK(eitp_labelled_file_verify(file, NULL) == EITP_OK);
+    CHECK(eitp_sample_file_verify(file, NULL) == EITP_OK);
     for (uint64_t i = 0; i < 2500; i += 7) {
         int32_t ids[2][64];
         const eitp_text text = text_of(texts[1500 + i]);
         eitp_labelled_sample sample = EITP__ZERO;
         eitp_sequence_report report;
         sample.ids = ids[0];
-        CHECK(eitp_labelled_file_read(file, i, &sample, NULL) == EITP_OK &&
+        CHECK(eitp_sample_file_read_sample(file, i, &sample, NULL) == EITP_OK &&
               eitp_tokenizer_encode_sequence(wordpiece, &text, NULL, NULL, ids[1], NULL, 64, &report, NULL) == EITP_OK);
         CHECK(report.count == (size_t)sample.length && !memcmp(ids[0], ids[1], report.count * sizeof ids[0][0]));
     }
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
     free(items);
     free(texts);
 }
@@ -727,10 +726,10 @@ static void test_many_repeats(void) {
 /* ---- Splits ---- */
 
 /* Packs `count` rows of which `share` tells the label. */
-static eitp_labelled_file *packed_classes(int count, const char *(*label)(int)) {
+static eitp_sample_file *packed_classes(int count, const char *(*label)(int)) {
     row *items = (row *)calloc((size_t)count, sizeof *items);
     char(*texts)[32] = (char(*)[32])calloc((size_t)count, sizeof *texts);
-    eitp_labelled_file *file = NULL;
+    eitp_sample_file *file = NULL;
     if (items && texts) {
         for (int i = 0; i < count; i++) {
             snprintf(texts[i], sizeof texts[i], "text %d", i);
@@ -781,7 +780,7 @@ static void check_partition(const eitp_labelled_part *a, const eitp_labelled_par
 static void test_split_is_stratified(void) {
     static const double fractions[] = {1e-9, 0.001, 0.002, 0.004, 0.01, 0.1, 0.2, 0.5, 0.9, 0.999, 0.99999};
     static const uint64_t all[] = {800, 191, 5, 3, 1};
-    eitp_labelled_file *file = packed_classes(1000, uneven);
+    eitp_sample_file *file = packed_classes(1000, uneven);
     REQUIRE(file != NULL);
     for (size_t k = 0; k < EITP__COUNT(fractions); k++) {
         eitp_labelled_part *training, *validation;
@@ -806,13 +805,13 @@ static void test_split_is_stratified(void) {
         eitp_labelled_part_destroy(training);
         eitp_labelled_part_destroy(validation);
     }
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
 }
 
-/* Values computed by an independent program from docs/labelled-file.md: resumed runs depend on them. */
+/* Values computed by an independent program from docs/sample-file.md: resumed runs depend on them. */
 static void test_split_keeps_its_values(void) {
     eitp_labelled_part *parts[3][2];
-    eitp_labelled_file *file = packed_classes(1000, uneven);
+    eitp_sample_file *file = packed_classes(1000, uneven);
     eitp_error error;
     uint64_t shared = 0;
     REQUIRE(file != NULL);
@@ -834,12 +833,12 @@ static void test_split_keeps_its_values(void) {
     CHECK(shared == 62273138);
     for (size_t k = 0; k < 6; k++)
         eitp_labelled_part_destroy(parts[k / 2][k % 2]);
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
 }
 
 static void test_split_without_labels(void) {
     eitp_labelled_part *training, *validation;
-    eitp_labelled_file *file = packed_classes(100, no_label);
+    eitp_sample_file *file = packed_classes(100, no_label);
     eitp_error error;
     REQUIRE(file != NULL);
     REQUIRE_OK(eitp_labelled_split(file, 0.25, 3, &training, &validation, &error), error);
@@ -856,28 +855,28 @@ static void test_split_without_labels(void) {
     CHECK(eitp_labelled_split(file, 1, 3, &training, &validation, &error) == EITP_ERROR_ARGUMENT);
     CHECK(has(&error, "below 1 (got 1)") && !training && !validation);
     CHECK(eitp_labelled_split(file, NAN, 3, &training, &validation, &error) == EITP_ERROR_ARGUMENT);
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
     file = packed_classes(1, no_label);
     CHECK(eitp_labelled_split(file, 0.5, 3, &training, &validation, &error) == EITP_ERROR_ARGUMENT);
     CHECK(has(&error, "one sample cannot be split"));
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
 }
 
 static void test_parts_and_overlap(void) {
     static const uint64_t some[] = {10, 2, 2, 0}, outside[] = {0, 11};
-    eitp_labelled_file *a = packed(plain(), repeats, EITP__COUNT(repeats)), *b = NULL;
+    eitp_sample_file *a = packed(plain(), repeats, EITP__COUNT(repeats)), *b = NULL;
     eitp_labelled_part *all, *part, *other;
     eitp_labelled_sample sample = EITP__ZERO;
     uint64_t count = 0;
     eitp_error error;
     REQUIRE(a != NULL);
     REQUIRE_OK(pack_on(host, roberta, plain(), repeats + 1, 3, "b.lab", NULL, &error), error);
-    REQUIRE_OK(eitp_labelled_file_open(host, at("b.lab"), 0, &b, &error), error);
+    REQUIRE_OK(eitp_sample_file_open(host, at("b.lab"), 0, &b, &error), error);
     REQUIRE_OK(eitp_labelled_part_create(a, NULL, 0, &all, &error), error);
     REQUIRE_OK(eitp_labelled_part_create(a, some, 4, &part, &error), error);
     REQUIRE_OK(eitp_labelled_part_create(b, NULL, 0, &other, &error), error);
     CHECK(eitp_labelled_part_source(all).count == 11 && eitp_labelled_part_source(part).count == 4);
-    CHECK(eitp_labelled_part_source(all).max_length == eitp_labelled_file_get_info(a).max_length);
+    CHECK(eitp_labelled_part_source(all).max_length == eitp_sample_file_get_info(a).max_length);
     CHECK(eitp_labelled_part_source(part).max_length == 4); /* [CLS] one [SEP] [SEP] */
     const eitp_labelled_source source = eitp_labelled_part_source(part);
     CHECK(source.read(source.user, 3, &sample, &error) == EITP_OK && sample.label == 0 && sample.length == 3);
@@ -892,12 +891,12 @@ static void test_parts_and_overlap(void) {
     CHECK(eitp_labelled_part_create(a, outside, 2, &none, &error) == EITP_ERROR_ARGUMENT && !none);
     CHECK(has(&error, "sample 11 is outside the 11 samples"));
     CHECK(eitp_labelled_part_create(a, NULL, 2, &none, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(!eitp_labelled_part_source(NULL).read && !eitp_labelled_file_source(NULL).read);
+    CHECK(!eitp_labelled_part_source(NULL).read && !eitp_sample_file_labelled_source(NULL).read);
     eitp_labelled_part_destroy(all);
     eitp_labelled_part_destroy(part);
     eitp_labelled_part_destroy(other);
-    eitp_labelled_file_close(a);
-    eitp_labelled_file_close(b);
+    eitp_sample_file_close(a);
+    eitp_sample_file_close(b);
 }
 
 /* ---- Memory, counts, weights ---- */
@@ -994,11 +993,11 @@ static void test_balanced_weights(void) {
 /* Uses a file as a task would. */
 static eitp_status use_file(const eitp_host *on, const char *path, eitp_error *error) {
     eitp_labelled_part *training = NULL, *validation = NULL;
-    eitp_labelled_file *file = NULL;
+    eitp_sample_file *file = NULL;
     uint64_t count = 0;
-    eitp_status status = eitp_labelled_file_open(on, path, 0, &file, error);
+    eitp_status status = eitp_sample_file_open(on, path, 0, &file, error);
     if (status == EITP_OK)
-        status = eitp_labelled_file_verify(file, error);
+        status = eitp_sample_file_verify(file, error);
     if (status == EITP_OK)
         status = eitp_labelled_split(file, 0.4, 1, &training, &validation, error);
     if (status == EITP_OK)
@@ -1011,7 +1010,7 @@ static eitp_status use_file(const eitp_host *on, const char *path, eitp_error *e
     }
     eitp_labelled_part_destroy(training);
     eitp_labelled_part_destroy(validation);
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
     return status;
 }
 
@@ -1062,7 +1061,7 @@ static const lie lies[] = {
     {"header", 12, 4, 3, "an impossible size of an id"},
     {"header", 16, 8, 0, "an impossible number of samples"},
     {"header", 16, 8, UINT64_MAX, "an impossible number of samples"},
-    {"header", 16, 8, 3, "the header says 3 samples"},
+    {"header", 16, 8, 3, "3 samples, 8 values"},
     {"header", 24, 8, UINT64_MAX / 2 + 5, "but the file has"},
     {"header", 32, 8, UINT64_MAX / 4 + 2, "but the file has"},
     {"header", 40, 8, UINT64_MAX, "but the file has"},
@@ -1092,11 +1091,11 @@ static const lie lies[] = {
 
 /* Sets a number of a file of two regressions of two numbers, and makes its checksums right. */
 static void tell_lie(const lie *l, char *data, size_t size) {
-    eitp__labelled_layout layout = EITP__ZERO;
+    eitp__sample_layout layout = EITP__ZERO;
     unsigned char *bytes = (unsigned char *)data;
-    REQUIRE(eitp__labelled_header_read(bytes, 256, size, &layout, NULL) == EITP_OK);
+    REQUIRE(eitp__sample_header_read(bytes, 256, size, &layout, NULL) == EITP_OK);
     const uint64_t place = !strcmp(l->of, "header")   ? 0
-                           : !strcmp(l->of, "record") ? layout.records + EITP__LABELLED_RECORD_SIZE
+                           : !strcmp(l->of, "record") ? layout.records + EITP__SAMPLE_RECORD_SIZE
                            : !strcmp(l->of, "value")  ? layout.values
                                                       : layout.names;
     eitp__put_number(bytes + place + l->at, l->size, l->value);
@@ -1151,7 +1150,7 @@ static void test_too_many_labels(void) {
 
 /* A record that becomes longer than the longest sample after the file was opened. */
 static void test_record_that_changes(void) {
-    eitp_labelled_file *file = packed(plain(), several, 4);
+    eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_sample sample = EITP__ZERO;
     unsigned char bytes[4];
     eitp_error error;
@@ -1164,29 +1163,29 @@ static void test_record_that_changes(void) {
     REQUIRE_OK(eitp__file_open(&changed, host, at("a.lab"), EITP_FILE_UPDATE, &error), error);
     REQUIRE_OK(eitp__file_write(&changed, file->layout.records + 24, bytes, 4, &error), error);
     REQUIRE_OK(eitp__file_close(&changed, &error), error);
-    CHECK(eitp_labelled_file_read(file, 0, &sample, &error) == EITP_ERROR_FORMAT);
+    CHECK(eitp_sample_file_read_sample(file, 0, &sample, &error) == EITP_ERROR_FORMAT);
     CHECK(has(&error, "the index of sample 0 is damaged"));
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
     free(ids);
 }
 
 /* A file that shrinks after it was opened. */
 static void test_file_that_changes(void) {
-    eitp_labelled_file *file = packed(plain(), several, 4);
+    eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_sample sample = EITP__ZERO;
     eitp_error error;
     int32_t ids[64];
     REQUIRE(file != NULL);
     sample.ids = ids;
     CHECK(truncate(at("a.lab"), 300) == 0);
-    CHECK(eitp_labelled_file_read(file, 0, &sample, &error) == EITP_ERROR_IO &&
+    CHECK(eitp_sample_file_read_sample(file, 0, &sample, &error) == EITP_ERROR_IO &&
           has(&error, "changed while it was read"));
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
 }
 
 /* Another id, label or name while a file is open is found, and another time alone is not an error. */
 static void test_changes_are_found(void) {
-    eitp_labelled_file *file = packed(plain(), several, 4);
+    eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_part *part = NULL, *rest = NULL;
     eitp_labelled_source sources[2];
     eitp_labelled_sample sample = EITP__ZERO;
@@ -1195,7 +1194,7 @@ static void test_changes_are_found(void) {
     REQUIRE(file != NULL);
     REQUIRE_OK(eitp_labelled_split(file, 0.5, 1, &part, &rest, &error), error);
     const uint64_t places[] = {256, file->layout.records + 4, file->layout.values, file->layout.names};
-    sources[0] = eitp_labelled_file_source(file);
+    sources[0] = eitp_sample_file_labelled_source(file);
     sources[1] = eitp_labelled_part_source(rest);
     CHECK(!sources[0].read(sources[0].user, 1, &sample, &error) && !faults_set_time(at("a.lab"), 1000));
     CHECK(!sources[0].read(sources[0].user, 1, &sample, &error) &&
@@ -1218,18 +1217,18 @@ static void test_changes_are_found(void) {
     }
     eitp_labelled_part_destroy(part);
     eitp_labelled_part_destroy(rest);
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
 }
 
 /* The system sets the time of a file before it copies what is written: what is read in between is the old content. */
 static void test_change_after_its_time_is_found(void) {
-    eitp_labelled_file *file = packed(plain(), several, 4);
+    eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_sample sample = EITP__ZERO;
     eitp_error error;
     eitp__file changed;
     unsigned char byte = 0, other;
     REQUIRE(file != NULL);
-    CHECK(!faults_set_time(at("a.lab"), 1000) && !eitp_labelled_file_read(file, 1, &sample, &error));
+    CHECK(!faults_set_time(at("a.lab"), 1000) && !eitp_sample_file_read_sample(file, 1, &sample, &error));
     REQUIRE_OK(eitp__file_open(&changed, host, at("a.lab"), EITP_FILE_UPDATE, &error), error);
     REQUIRE_OK(eitp__file_read(&changed, file->layout.values, &byte, 1, &error), error);
     other = byte ^ 1;
@@ -1237,13 +1236,13 @@ static void test_change_after_its_time_is_found(void) {
     CHECK(!faults_set_time(at("a.lab"), 1000));
     CHECK(file->stamp.recheck_at > 1);
     file->stamp.recheck_at = 1; /* the time has passed */
-    CHECK(eitp_labelled_file_read(file, 1, &sample, &error) == EITP_ERROR_IO &&
+    CHECK(eitp_sample_file_read_sample(file, 1, &sample, &error) == EITP_ERROR_IO &&
           has(&error, "changed while it was read"));
     REQUIRE_OK(eitp__file_write(&changed, file->layout.values, &byte, 1, &error), error);
     REQUIRE_OK(eitp__file_close(&changed, &error), error);
-    CHECK(!faults_set_time(at("a.lab"), 1000) && !eitp_labelled_file_read(file, 1, &sample, &error));
-    CHECK(!file->stamp.recheck_at && !eitp_labelled_file_read(file, 1, &sample, &error));
-    eitp_labelled_file_close(file);
+    CHECK(!faults_set_time(at("a.lab"), 1000) && !eitp_sample_file_read_sample(file, 1, &sample, &error));
+    CHECK(!file->stamp.recheck_at && !eitp_sample_file_read_sample(file, 1, &sample, &error));
+    eitp_sample_file_close(file);
 }
 
 /* Counts the questions, and stops at the one that *user counts down to. */
@@ -1253,32 +1252,32 @@ static int count_down(void *user) {
 
 /* Comparing a file that was touched can be stopped at each question, and begins anew. */
 static void test_a_comparison_can_be_stopped(void) {
-    eitp_labelled_file *file = packed(plain(), several, 4);
+    eitp_sample_file *file = packed(plain(), several, 4);
     eitp_labelled_sample sample = EITP__ZERO;
     eitp_error error;
     REQUIRE(file != NULL);
     CHECK(!faults_set_time(at("a.lab"), 1000));
-    eitp_labelled_file_set_poll(NULL, count_down, NULL);
-    for (int i = 1; i <= 3; i++) { /* of the index, of the labels, and of the texts */
+    eitp_sample_file_set_poll(NULL, count_down, NULL);
+    for (int i = 1; i <= 3; i++) { /* of the index and the texts, of the labels, and of their names */
         int left = i;
-        eitp_labelled_file_set_poll(file, count_down, &left);
-        CHECK(eitp_labelled_file_read(file, 1, &sample, &error) == EITP_ERROR_INTERRUPTED && !left);
+        eitp_sample_file_set_poll(file, count_down, &left);
+        CHECK(eitp_sample_file_read_sample(file, 1, &sample, &error) == EITP_ERROR_INTERRUPTED && !left);
     }
-    eitp_labelled_file_set_poll(file, NULL, NULL);
-    CHECK(!eitp_labelled_file_read(file, 1, &sample, &error));
-    eitp_labelled_file_close(file);
+    eitp_sample_file_set_poll(file, NULL, NULL);
+    CHECK(!eitp_sample_file_read_sample(file, 1, &sample, &error));
+    eitp_sample_file_close(file);
 }
 
 static void test_unfinished_file(void) {
     unsigned char header[256];
-    eitp_labelled_file *file;
+    eitp_sample_file *file;
     eitp_error error;
-    eitp__labelled_header_unfinished(header);
+    eitp__sample_header_unfinished(header, EITP_SAMPLE_FILE_LABELLED);
     REQUIRE_OK(eitp__write_file(host, at("a.lab"), header, sizeof header, &error), error);
-    CHECK(eitp_labelled_file_open(host, at("a.lab"), 0, &file, &error) == EITP_ERROR_FORMAT && !file);
+    CHECK(eitp_sample_file_open(host, at("a.lab"), 0, &file, &error) == EITP_ERROR_FORMAT && !file);
     CHECK(has(&error, "packing was interrupted"));
-    CHECK(eitp_labelled_file_open(host, at("a.lab"), -1, &file, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_labelled_file_open(host, at("missing"), 0, &file, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_open(host, at("a.lab"), -1, &file, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_open(host, at("missing"), 0, &file, &error) == EITP_ERROR_ARGUMENT);
 }
 
 /* Packs with repeats, opens and uses the file. */
@@ -1334,16 +1333,16 @@ static void test_null(void) {
     eitp_labelled_part *part;
     eitp_error error;
     uint64_t count;
-    CHECK(eitp_labelled_file_open(NULL, "a", 0, NULL, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_labelled_file_read(NULL, 0, NULL, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_labelled_file_verify(NULL, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_open(NULL, "a", 0, NULL, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_read_sample(NULL, 0, NULL, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_sample_file_verify(NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_labelled_part_create(NULL, NULL, 0, &part, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_labelled_split(NULL, 0.1, 1, &part, &part, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_labelled_overlap(NULL, NULL, &count, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_labelled_memory_source(NULL, &source, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_labelled_class_counts(host, &source, &count, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_labelled_file_get_info(NULL).sample_count == 0);
-    eitp_labelled_file_close(NULL);
+    CHECK(eitp_sample_file_get_info(NULL).sample_count == 0);
+    eitp_sample_file_close(NULL);
     eitp_labelled_part_destroy(NULL);
 }
 

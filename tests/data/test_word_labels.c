@@ -167,7 +167,7 @@ static void test_words_are_texts(void) {
 /* ---- Packing ---- */
 
 static eitp_status pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_labelled_pack_config *config,
-                        const char *name, eitp_labelled_info *info, eitp_error *error) {
+                        const char *name, eitp_sample_file_info *info, eitp_error *error) {
     const char *path = at(name);
     eitp_table_config table_config = eitp_table_config_default();
     eitp_example_source source;
@@ -208,17 +208,17 @@ static void describe(const eitp_labelled_source *source, uint64_t number, const 
 
 static void check_sample(const eitp_tokenizer *tokenizer, uint64_t number, const char *expected) {
     const eitp_host host = eitp_host_default();
-    eitp_labelled_file *file;
+    eitp_sample_file *file;
     eitp_labelled_source source;
     char text[600];
     eitp_error error;
-    REQUIRE_OK(eitp_labelled_file_open(&host, at("a.lab"), 0, &file, &error), error);
-    REQUIRE_OK(eitp_labelled_file_verify(file, &error), error);
-    source = eitp_labelled_file_source(file);
+    REQUIRE_OK(eitp_sample_file_open(&host, at("a.lab"), 0, &file, &error), error);
+    REQUIRE_OK(eitp_sample_file_verify(file, &error), error);
+    source = eitp_sample_file_labelled_source(file);
     CHECK(source.problem == EITP_PROBLEM_TOKENS);
     describe(&source, number, tokenizer, text, sizeof text);
     CHECK_THAT(!strcmp(text, expected), "%s", text);
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
 }
 
 static const char sentence[] = "unaffable B-X\nwater O\ndon't I-X\n\nthe O\n";
@@ -227,7 +227,7 @@ static const char sentence[] = "unaffable B-X\nwater O\ndon't I-X\n\nthe O\n";
 static void test_first_pieces_have_labels(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
-    eitp_labelled_info info;
+    eitp_sample_file_info info;
     eitp_error error;
     REQUIRE(scratch_make(scratch) && put("a.conll", sentence));
     REQUIRE_OK(pack(&host, wordpiece, &config, "a.conll", &info, &error), error);
@@ -253,7 +253,7 @@ static void test_numbers_of_labels(void) {
     static const char *const names[] = {"10", "9"};
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
-    eitp_labelled_file *file;
+    eitp_sample_file *file;
     eitp_labelled_source source;
     uint64_t counts[2];
     eitp_error error;
@@ -266,12 +266,12 @@ static void test_numbers_of_labels(void) {
         config.problem = i ? EITP_PROBLEM_TOKENS : EITP_PROBLEM_UNKNOWN;
         REQUIRE_OK(pack(&host, wordpiece, &config, "a.jsonl", NULL, &error), error);
         check_sample(wordpiece, 0, "[CLS]:. the:10 water:9 of:10 [SEP]:.");
-        REQUIRE_OK(eitp_labelled_file_open(&host, at("a.lab"), 0, &file, &error), error);
-        source = eitp_labelled_file_source(file);
+        REQUIRE_OK(eitp_sample_file_open(&host, at("a.lab"), 0, &file, &error), error);
+        source = eitp_sample_file_labelled_source(file);
         CHECK(!strcmp(source.labels[0], i ? "10" : "9"));
         REQUIRE_OK(eitp_labelled_class_counts(&host, &source, counts, &error), error);
         CHECK(counts[i ? 0 : 1] == 3 && counts[i ? 1 : 0] == 2);
-        eitp_labelled_file_close(file);
+        eitp_sample_file_close(file);
     }
     scratch_remove(scratch);
 }
@@ -311,7 +311,7 @@ static void test_bad_examples(void) {
 static void test_skipped_and_repeated(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
-    eitp_labelled_info info;
+    eitp_sample_file_info info;
     eitp_error error;
     REQUIRE(scratch_make(scratch) &&
             put("a.jsonl",
@@ -334,7 +334,7 @@ static void test_skipped_and_repeated(void) {
 static void test_versions(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
-    eitp_labelled_file *file;
+    eitp_sample_file *file;
     eitp_error error;
     REQUIRE(scratch_make(scratch) && put("a.conll", sentence) && put("b.csv", "text,label\nthe,x\nof,y\n"));
     for (int i = 0; i < 2; i++) {
@@ -348,7 +348,7 @@ static void test_versions(void) {
         bytes[8] = i ? 3 : 1;
         eitp__put_number(bytes + 252, 4, eitp__crc32c(0, bytes, 252));
         REQUIRE_OK(eitp__write_file(&host, at("b.lab"), content.data, content.size, &error), error);
-        CHECK(eitp_labelled_file_open(&host, at("b.lab"), 0, &file, &error) ==
+        CHECK(eitp_sample_file_open(&host, at("b.lab"), 0, &file, &error) ==
                   (i ? EITP_ERROR_UNSUPPORTED : EITP_ERROR_FORMAT) &&
               has(&error, i ? "unsupported labelled file version 3 (supported: 1 to 2)" : "an impossible problem"));
         eitp__buffer_release(&content);
@@ -368,14 +368,14 @@ static void test_damage_is_found(void) {
     eitp__buffer_init(&content, &host);
     REQUIRE_OK(eitp__read_file(&host, at("a.lab"), 1 << 20, &content, &error), error);
     for (size_t i = 0; i < content.size; i++) {
-        eitp_labelled_file *file;
+        eitp_sample_file *file;
         content.data[i] ^= 1;
         REQUIRE_OK(eitp__write_file(&host, at("b.lab"), content.data, content.size, &error), error);
-        eitp_status status = eitp_labelled_file_open(&host, at("b.lab"), 0, &file, &error);
+        eitp_status status = eitp_sample_file_open(&host, at("b.lab"), 0, &file, &error);
         if (status == EITP_OK)
-            status = eitp_labelled_file_verify(file, &error);
+            status = eitp_sample_file_verify(file, &error);
         harmless += status == EITP_OK;
-        eitp_labelled_file_close(file);
+        eitp_sample_file_close(file);
         content.data[i] ^= 1;
     }
     CHECK_THAT(harmless < 8, "%zu", harmless);

@@ -654,7 +654,7 @@ static void remainders_of_frozen_parameters_take_no_memory(void) {
 typedef struct run {
     subject s;
     eitp_tokenizer *tokenizer;
-    eitp_token_file *file;
+    eitp_sample_file *file;
     eitp_task task;
     eitp_trainer *trainer;
 } run;
@@ -722,8 +722,8 @@ static eitp_status make_trainer(run *r, eitp_token_range training, eitp_token_ra
     eitp_language_config language = eitp_language_config_default();
     eitp_status status;
     language.model = r->s.model;
-    language.training = eitp_token_file_source(r->file, training);
-    language.validation = eitp_token_file_source(r->file, validation);
+    language.training = eitp_sample_file_token_source(r->file, training);
+    language.validation = eitp_sample_file_token_source(r->file, validation);
     language.block_size = 16;
     language.tokenizer = r->tokenizer;
     status = eitp_language_task(&language, &r->task, &error_);
@@ -750,10 +750,10 @@ static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const
     if (!status)
         status = eitp_pack(host, r->tokenizer, &pack, packed, NULL, &error_);
     if (!status)
-        status = eitp_token_file_open(host, packed, 257, &r->file, &error_);
+        status = eitp_sample_file_open(host, packed, 257, &r->file, &error_);
     if (!status)
         status =
-            eitp_split_tokens(eitp_token_file_get_info(r->file).token_count, 0.1, 16, &training, &validation, &error_);
+            eitp_split_tokens(eitp_sample_file_get_info(r->file).token_count, 0.1, 16, &training, &validation, &error_);
     if (!status)
         status = make_model(r, host, w);
     return status ? status : make_trainer(r, training, validation, &config);
@@ -763,7 +763,7 @@ static void end_run(run *r) {
     eitp_trainer_destroy(r->trainer);
     eitp_task_release(&r->task);
     end_subject(&r->s);
-    eitp_token_file_close(r->file);
+    eitp_sample_file_close(r->file);
     eitp_tokenizer_destroy(r->tokenizer);
 }
 

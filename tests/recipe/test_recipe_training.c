@@ -214,7 +214,7 @@ static void pack_tokens(fixture *f, size_t count) {
     const eitp_host host = eitp_host_default();
     const char *const paths[] = {keep_path(f, "text.txt"), keep_path(f, "letters.txt")};
     eitp_pack_config pack = eitp_pack_config_default();
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     eitp_tokenizer *bytes = NULL;
     pack.texts.paths = paths;
     pack.texts.path_count = count;

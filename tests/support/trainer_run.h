@@ -29,7 +29,7 @@ typedef struct run {
     eitp_context *context;
     eitp_model *model;
     eitp_tokenizer *tokenizer;
-    eitp_token_file *file;
+    eitp_sample_file *file;
     eitp_language_config language;
     eitp_task task;
     eitp_trainer *trainer;
@@ -122,8 +122,8 @@ static RUN_UNUSED eitp_status add_adapters(eitp_model *model, int64_t rank, doub
 
 static RUN_UNUSED eitp_status make_task(run *r, eitp_error *error) {
     r->language.model = r->model;
-    r->language.training = eitp_token_file_source(r->file, r->training);
-    r->language.validation = eitp_token_file_source(r->file, r->validation);
+    r->language.training = eitp_sample_file_token_source(r->file, r->training);
+    r->language.validation = eitp_sample_file_token_source(r->file, r->validation);
     r->language.tokenizer = r->tokenizer;
     return eitp_language_task(&r->language, &r->task, error);
 }
@@ -187,9 +187,9 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     if (!status)
         status = eitp_pack(host, r->tokenizer, &pack, packed, NULL, error);
     if (!status)
-        status = eitp_token_file_open(host, packed, 257, &r->file, error);
+        status = eitp_sample_file_open(host, packed, 257, &r->file, error);
     if (!status)
-        status = eitp_split_tokens(eitp_token_file_get_info(r->file).token_count, 0.1, r->language.block_size,
+        status = eitp_split_tokens(eitp_sample_file_get_info(r->file).token_count, 0.1, r->language.block_size,
                                    &r->training, &r->validation, error);
     if (!status)
         status = eitp_model_create(r->context, &shape, &r->model, error);
@@ -206,7 +206,7 @@ static RUN_UNUSED void end_run(run *r) {
     eitp_trainer_destroy(r->trainer);
     eitp_task_release(&r->task);
     eitp_model_destroy(r->model);
-    eitp_token_file_close(r->file);
+    eitp_sample_file_close(r->file);
     eitp_tokenizer_destroy(r->tokenizer);
     eitp_context_destroy(r->context);
 }

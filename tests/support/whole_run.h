@@ -202,7 +202,7 @@ typedef struct whole_parts {
     eitp_context *context;
     eitp_model *model;
     eitp_tokenizer *tokenizer;
-    eitp_token_file *file;
+    eitp_sample_file *file;
     eitp_task task;
     eitp_trainer *trainer;
 } whole_parts;
@@ -252,17 +252,17 @@ static WHOLE_UNUSED void whole_add_metric(eitp_task *task) {
 static WHOLE_UNUSED eitp_status whole_make_task(const whole *w, whole_parts *p, eitp_error *error) {
     eitp_language_config language = eitp_language_config_default();
     eitp_token_range training, validation;
-    eitp_status status = eitp_token_file_open(&w->host, whole_path(w, "text.tokens"), 0, &p->file, error);
+    eitp_status status = eitp_sample_file_open(&w->host, whole_path(w, "text.tokens"), 0, &p->file, error);
     if (!status)
         status =
-            eitp_split_tokens(eitp_token_file_get_info(p->file).token_count, 0.2, 8, &training, &validation, error);
+            eitp_split_tokens(eitp_sample_file_get_info(p->file).token_count, 0.2, 8, &training, &validation, error);
     if (status)
         return status;
     language.model = p->model;
     language.block_size = 8;
     language.tokenizer = p->tokenizer;
-    language.training = eitp_token_file_source(p->file, training);
-    language.validation = eitp_token_file_source(p->file, validation);
+    language.training = eitp_sample_file_token_source(p->file, training);
+    language.validation = eitp_sample_file_token_source(p->file, validation);
     status = eitp_language_task(&language, &p->task, error);
     whole_add_metric(&p->task);
     return status;
@@ -300,7 +300,7 @@ static WHOLE_UNUSED void whole_release(whole_parts *p) {
     eitp_trainer_destroy(p->trainer);
     eitp_task_release(&p->task);
     eitp_model_destroy(p->model);
-    eitp_token_file_close(p->file);
+    eitp_sample_file_close(p->file);
     eitp_tokenizer_destroy(p->tokenizer);
     eitp_context_destroy(p->context);
 }

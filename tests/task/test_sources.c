@@ -28,7 +28,7 @@ static void expect_pieces(void *user, uint64_t first, uint64_t count) {
 }
 
 static eitp_token_source source_of(const run *r, place from, pieces *p, eitp_token_range range) {
-    const eitp_token_source file = eitp_token_file_source(r->file, range);
+    const eitp_token_source file = eitp_sample_file_token_source(r->file, range);
     eitp_token_source source = file;
     if (from == FROM_MEMORY)
         return eitp_token_memory_source(p->ids, p->count, range);
@@ -52,9 +52,9 @@ static int begin(run *r, pieces *p, place from, const char *precision) {
         eitp_trainer_destroy(r->trainer);
         r->trainer = NULL;
         eitp_task_release(&r->task);
-        p->count = eitp_token_file_get_info(r->file).token_count;
+        p->count = eitp_sample_file_get_info(r->file).token_count;
         p->ids = (int32_t *)malloc(p->count * sizeof *p->ids);
-        status = eitp_token_file_read(r->file, 0, p->count, p->ids, &error_);
+        status = eitp_sample_file_read_tokens(r->file, 0, p->count, p->ids, &error_);
     }
     r->language.training = source_of(r, from, p, r->training);
     r->language.validation = source_of(r, from, p, r->validation);

@@ -559,7 +559,7 @@ static void texts_with_null(void) {
     eitp_example_source examples;
     eitp_example example;
     int is_end;
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     eitp_token_range range = {0, 0};
     eitp_windows windows;
     eitp_token_source tokens;
@@ -607,14 +607,14 @@ static void texts_with_null(void) {
     CHECK(eitp_table_get_statistics(NULL).rows == 0);
     source = eitp_text_files_source(NULL);
     CHECK(names_null(source.read(source.user, &bytes, &size, &error_), "files"));
-    CHECK(names_null(eitp_token_file_open(NULL, "x", 0, &file, &error_), "host"));
-    CHECK(names_null(eitp_token_file_open(&host, NULL, 0, &file, &error_), "path"));
-    CHECK(names_null(eitp_token_file_read(NULL, 0, 1, ids, &error_), "file"));
-    CHECK(names_null(eitp_token_file_verify(NULL, &error_), "file"));
+    CHECK(names_null(eitp_sample_file_open(NULL, "x", 0, &file, &error_), "host"));
+    CHECK(names_null(eitp_sample_file_open(&host, NULL, 0, &file, &error_), "path"));
+    CHECK(names_null(eitp_sample_file_read_tokens(NULL, 0, 1, ids, &error_), "file"));
+    CHECK(names_null(eitp_sample_file_verify(NULL, &error_), "file"));
     CHECK(names_null(eitp_split_tokens(100, 0.5, 4, NULL, &range, &error_), "training"));
     CHECK(names_null(eitp_windows_init(&windows, NULL, 4, &error_), "source"));
     CHECK(names_null(eitp_windows_read(NULL, 0, ids, ids, &error_), "windows"));
-    tokens = eitp_token_file_source(NULL, range);
+    tokens = eitp_sample_file_token_source(NULL, range);
     CHECK(!tokens.count && names_null(tokens.read(tokens.user, 0, 1, ids, &error_), "file"));
     eitp_tokenizer_destroy(tokenizer);
 }
@@ -679,12 +679,12 @@ static void getters_of_null(void) {
     CHECK(!eitp_trainer_steps_done(NULL) && !eitp_pass_graph(NULL) && !eitp_trainer_micro_batches_per_pass(NULL));
     CHECK(!eitp_trainer_statistics(NULL).nodes && !eitp_trainer_shape(NULL).batch_size);
     CHECK(!eitp_tokenizer_size(NULL) && eitp_tokenizer_end_of_text(NULL) == -1 && !eitp_tokenizer_fingerprint(NULL));
-    CHECK(!eitp_token_file_get_info(NULL).token_count && !eitp_text_files_bytes(NULL) &&
+    CHECK(!eitp_sample_file_get_info(NULL).token_count && !eitp_text_files_bytes(NULL) &&
           !eitp_sample_index(EITP_SHUFFLE_NONE, 1, 0, 1));
     CHECK(!eitp_memory_budget_default(NULL) && !eitp_memory_floor(NULL) && !eitp_memory_is_short(NULL));
-    eitp_token_file_prefetch(NULL, 0, 1);
-    eitp_token_file_set_poll(NULL, NULL, NULL);
-    eitp_labelled_file_set_poll(NULL, NULL, NULL);
+    eitp_sample_file_prefetch(NULL, 0, 1);
+    eitp_sample_file_set_poll(NULL, NULL, NULL);
+    eitp_sample_file_set_poll(NULL, NULL, NULL);
     eitp_windows_prefetch(NULL, 0);
     eitp_encoder_reset(NULL);
     eitp_generator_reset(NULL);

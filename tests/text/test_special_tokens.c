@@ -42,18 +42,18 @@ static eitp_tokenizer *make_tokenizer(void) {
     return tokenizer;
 }
 
-static eitp_token_file *pack(const eitp_tokenizer *tokenizer) {
+static eitp_sample_file *pack(const eitp_tokenizer *tokenizer) {
     const eitp_host host = eitp_host_default();
     const char *path = at("text");
     eitp_pack_config config = eitp_pack_config_default();
-    eitp_token_file *file = NULL;
+    eitp_sample_file *file = NULL;
     char packed[600];
     put("text", "one and two and three and four and five and six and seven");
     config.texts.paths = &path;
     config.texts.path_count = 1;
     snprintf(packed, sizeof packed, "%s", at("text.tok"));
     CHECK(!eitp_pack(&host, tokenizer, &config, packed, NULL, &error_));
-    CHECK(!eitp_token_file_open(&host, packed, 0, &file, &error_));
+    CHECK(!eitp_sample_file_open(&host, packed, 0, &file, &error_));
     return file;
 }
 
@@ -69,7 +69,7 @@ typedef struct origin {
     const char *config, *weights;
 } origin;
 
-static eitp_status begin(run *r, origin from, const eitp_token_file *file, const eitp_tokenizer *tokenizer) {
+static eitp_status begin(run *r, origin from, const eitp_sample_file *file, const eitp_tokenizer *tokenizer) {
     eitp_context_config context = eitp_context_config_default();
     eitp_trainer_config config = eitp_trainer_config_default();
     const eitp_host host = eitp_host_default();
@@ -95,11 +95,11 @@ static eitp_status begin(run *r, origin from, const eitp_token_file *file, const
         status = from.weights ? eitp_model_load_weights(r->model, from.weights, &error_)
                               : eitp_model_initialize(r->model, 1, &error_);
     all.first = 0;
-    all.count = eitp_token_file_get_info(file).token_count;
+    all.count = eitp_sample_file_get_info(file).token_count;
     config.grad_accum = 1;
     memset(&language, 0, sizeof language);
     language.model = r->model;
-    language.training = eitp_token_file_source(file, all);
+    language.training = eitp_sample_file_token_source(file, all);
     language.block_size = 8;
     language.tokenizer = tokenizer;
     if (!status)
@@ -122,7 +122,7 @@ static eitp_status step_and_save(run *r, const char *output) {
 
 static void checkpoints_have_the_tokenizers_special_tokens(void) {
     eitp_tokenizer *tokenizer;
-    eitp_token_file *file;
+    eitp_sample_file *file;
     origin from = EITP__ZERO;
     run r;
     REQUIRE(scratch_make(directory));
@@ -135,7 +135,7 @@ static void checkpoints_have_the_tokenizers_special_tokens(void) {
     CHECK(says("out/checkpoint-1/tokenizer_config.json", "\"eos_token\": \"~\",\n\"bos_token\": \"^\",\n"));
     CHECK(says("out/checkpoint-1/tokenizer_config.json", "\"chat_template\": \"{{ x }}\""));
     end(&r);
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     eitp_tokenizer_destroy(tokenizer);
     scratch_remove(directory);
 }
@@ -143,7 +143,7 @@ static void checkpoints_have_the_tokenizers_special_tokens(void) {
 /* A token file has the end-of-text id even without its tokenizer; GPT-2's 50256 is outside this vocabulary. */
 static void checkpoints_have_the_token_files_end_of_text(void) {
     eitp_tokenizer *tokenizer;
-    eitp_token_file *file;
+    eitp_sample_file *file;
     origin from = EITP__ZERO;
     run r;
     REQUIRE(scratch_make(directory));
@@ -154,7 +154,7 @@ static void checkpoints_have_the_token_files_end_of_text(void) {
     CHECK(says("out/checkpoint-1/config.json", "\"eos_token_id\": 126,\n"));
     CHECK(says("out/checkpoint-1/generation_config.json", "\"eos_token_id\": 126,\n"));
     end(&r);
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     eitp_tokenizer_destroy(tokenizer);
     scratch_remove(directory);
 }
@@ -163,7 +163,7 @@ static void checkpoints_have_the_token_files_end_of_text(void) {
 static void generation_settings_survive_training_and_resume(void) {
     static const char expected[] = "{\n  \"top_k\": 7,\n  \"bos_token_id\": 94,\n  \"eos_token_id\": [126, 10],\n";
     eitp_tokenizer *tokenizer;
-    eitp_token_file *file;
+    eitp_sample_file *file;
     origin from = EITP__ZERO;
     run r;
     REQUIRE(scratch_make(directory));
@@ -186,7 +186,7 @@ static void generation_settings_survive_training_and_resume(void) {
     REQUIRE_OK(step_and_save(&r, at("out")), error_);
     end(&r);
     CHECK(says("out/checkpoint-2/generation_config.json", expected));
-    eitp_token_file_close(file);
+    eitp_sample_file_close(file);
     eitp_tokenizer_destroy(tokenizer);
     scratch_remove(directory);
 }

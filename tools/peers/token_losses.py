@@ -110,7 +110,7 @@ def train_eitp(eitp, rows, work, steps):
 
 
 def packed(work):
-    """The ids and labels of each sample in the labelled file (docs/labelled-file.md)."""
+    """The ids and labels of each sample in the labelled file (docs/sample-file.md)."""
     file = numpy.fromfile(next((work / "out" / "data").glob("*.labelled")), "u1")
     samples, ids, values, _ = (int(n) for n in file[16:48].view("<u8"))
     size = int(file[12:16].view("<u4")[0])

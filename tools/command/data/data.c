@@ -10,7 +10,7 @@
 
 /* ---- Token files and texts ---- */
 
-/* True if a file begins as one of docs/token-file.md's two kinds. */
+/* True if a file begins as a token file or as llm.c's (docs/sample-file.md). */
 static int starts_as_token_file(const char *path) {
     static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
                                               {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
@@ -115,7 +115,7 @@ eitp_status data_explain(eitp_status status, eitp_error *error) {
 }
 
 eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
-                      const char *path, eitp_token_file_info *info, eitp_error *error) {
+                      const char *path, eitp_sample_file_info *info, eitp_error *error) {
     const mode_t before = permissions_lower(o, id, path);
     eitp_pack_config config;
     pack_state state;

@@ -17,7 +17,7 @@ eitp_status data_explain(eitp_status status, eitp_error *error);
 
 /* Packs the texts of an option into a file of the host, with progress on a terminal. */
 eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
-                      const char *path, eitp_token_file_info *info, eitp_error *error);
+                      const char *path, eitp_sample_file_info *info, eitp_error *error);
 
 /* True if texts are rows: of a table, or lines by --data-format lines. */
 int data_is_table(const option_set *o, option_id id);

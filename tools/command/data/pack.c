@@ -5,7 +5,7 @@
 #include "output.h"
 #include "process.h"
 
-static void print_info(const option_set *o, const char *path, const eitp_token_file_info *info) {
+static void print_info(const option_set *o, const char *path, const eitp_sample_file_info *info) {
     text_buffer t = {NULL, 0, 0};
     double bytes_per_token = (double)info->text_bytes / (double)info->token_count;
     if (options_integer(o, OPTION_JSON)) {
@@ -33,7 +33,7 @@ static eitp_status pack(const option_set *o, eitp_error *error) {
     const eitp_host host = command_host();
     const char *path = options_text(o, OPTION_OUTPUT);
     eitp_tokenizer *tokenizer = NULL;
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     int is_token_file;
     eitp_status status = options_require(o, OPTION_DATA, error);
     if (!status)

@@ -187,9 +187,9 @@ eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error) {
     return eitp_tokenizer_create_bytes(&host, tokenizer, error);
 }
 
-eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_token_file *file, int64_t vocabulary,
+eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_sample_file *file, int64_t vocabulary,
                                   eitp_error *error) {
-    eitp_token_file_info info;
+    eitp_sample_file_info info;
     if (eitp_tokenizer_size(tokenizer) > vocabulary)
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
@@ -198,13 +198,13 @@ eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_to
             (int)eitp_tokenizer_size(tokenizer), (long long)vocabulary, (int)eitp_tokenizer_size(tokenizer));
     if (!file)
         return EITP_OK;
-    info = eitp_token_file_get_info(file);
-    if (info.kind == EITP_TOKEN_FILE_EITP && info.tokenizer_fingerprint != eitp_tokenizer_fingerprint(tokenizer))
+    info = eitp_sample_file_get_info(file);
+    if (info.kind == EITP_SAMPLE_FILE_TOKENS && info.tokenizer_fingerprint != eitp_tokenizer_fingerprint(tokenizer))
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
             "the token file was packed with another tokenizer; pack it again, or name its own with --tokenizer");
     /* The tokenizers are the same but for their end-of-text. */
-    if (info.kind == EITP_TOKEN_FILE_EITP && info.end_of_text != eitp_tokenizer_end_of_text(tokenizer))
+    if (info.kind == EITP_SAMPLE_FILE_TOKENS && info.end_of_text != eitp_tokenizer_end_of_text(tokenizer))
         output_warning(
             "the token file ends documents with token %d, and the tokenizer's end-of-text is %d (-1: none); pack the "
             "texts again to use the tokenizer's",

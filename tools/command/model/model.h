@@ -59,7 +59,7 @@ eitp_status model_create_directory(const option_set *o, option_id id,
                                    void *user, eitp_error *error);
 
 /* Checks that the model's vocabulary has all tokens, and that the token file (may be NULL) is the tokenizer's. */
-eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_token_file *file, int64_t vocabulary,
+eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_sample_file *file, int64_t vocabulary,
                                   eitp_error *error);
 
 /* Fails unless the model predicts the next token; `name` is what the user called it. */

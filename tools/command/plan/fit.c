@@ -113,12 +113,13 @@ void fit_set_defaults(option_set *o, const eitp_transformer_config *shape) {
 /* The vocabulary of the token file of --data; 0 if it is unknown. */
 static int64_t token_file_vocabulary(const option_set *o) {
     const eitp_host host = command_host();
-    eitp_token_file *file;
+    eitp_sample_file *file;
     eitp_error ignored;
     int64_t vocabulary = 0;
-    if (options_has(o, OPTION_DATA) && !eitp_token_file_open(&host, options_text(o, OPTION_DATA), 0, &file, &ignored)) {
-        vocabulary = eitp_token_file_get_info(file).vocabulary_size;
-        eitp_token_file_close(file);
+    if (options_has(o, OPTION_DATA) &&
+        !eitp_sample_file_open(&host, options_text(o, OPTION_DATA), 0, &file, &ignored)) {
+        vocabulary = eitp_sample_file_get_info(file).vocabulary_size;
+        eitp_sample_file_close(file);
     }
     return vocabulary;
 }

@@ -1,4 +1,4 @@
-/* Fuzzes labelled files: each is opened, read and split, or refused. */
+/* Fuzzes files of samples of every kind: each is opened, cut into windows, read and split, or refused. */
 #include "tests/support/everything.h"
 #include "tests/support/one_file.h"
 
@@ -39,15 +39,31 @@ static void use_source(const eitp_labelled_source *source, int32_t vocabulary_si
     require(source->read(source->user, source->count, NULL, NULL) == EITP_ERROR_ARGUMENT);
 }
 
-static void use_file(const eitp_labelled_file *file, int32_t vocabulary_size) {
-    const eitp_labelled_info info = eitp_labelled_file_get_info(file);
-    const eitp_labelled_source all = eitp_labelled_file_source(file);
+/* Reads windows of tokens, which files of every kind have. */
+static void use_tokens(const eitp_sample_file *file, int32_t vocabulary_size) {
+    const uint64_t count = eitp_sample_file_get_info(file).token_count;
+    eitp_token_range training, validation;
+    eitp_token_source source;
+    eitp_windows windows;
+    int32_t tokens[16], targets[16];
+    require(eitp_sample_file_read_tokens(file, count, 1, tokens, NULL) == EITP_ERROR_ARGUMENT);
+    if (eitp_split_tokens(count, 0.25, 16, &training, &validation, NULL) != EITP_OK)
+        return;
+    source = eitp_sample_file_token_source(file, validation);
+    require(eitp_windows_init(&windows, &source, 16, NULL) == EITP_OK);
+    for (uint64_t window = 0; window < 8 && window < windows.count; window++) {
+        if (eitp_windows_read(&windows, window, tokens, targets, NULL) != EITP_OK)
+            continue;
+        for (int i = 0; i < 16; i++)
+            require(tokens[i] >= 0 && (!vocabulary_size || tokens[i] < vocabulary_size));
+    }
+}
+
+static void use_samples(const eitp_sample_file *file, int32_t vocabulary_size) {
+    const eitp_labelled_source all = eitp_sample_file_labelled_source(file);
     eitp_labelled_part *training = NULL, *validation = NULL;
     uint64_t overlap = 0;
-    require(info.sample_count > 0 && info.id_count >= info.sample_count &&
-            (info.label_count > 0) == (info.problem > 0));
     use_source(&all, vocabulary_size);
-    eitp_labelled_file_verify(file, NULL);
     if (eitp_labelled_split(file, 0.3, 1, &training, &validation, NULL) == EITP_OK) {
         const eitp_labelled_source part = eitp_labelled_part_source(validation);
         require(training && validation && part.count + eitp_labelled_part_source(training).count == all.count);
@@ -58,16 +74,30 @@ static void use_file(const eitp_labelled_file *file, int32_t vocabulary_size) {
     eitp_labelled_part_destroy(validation);
 }
 
+static void use_file(const eitp_sample_file *file, int32_t vocabulary_size) {
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
+    require(info.token_count > 0 && info.token_count >= info.sample_count);
+    require(info.element_size == 2 || info.element_size == 4);
+    require((info.label_count > 0) == (info.problem > 0));
+    require((info.sample_count > 0) == (info.kind == EITP_SAMPLE_FILE_LABELLED));
+    eitp_sample_file_verify(file, NULL);
+    use_tokens(file, vocabulary_size);
+    if (info.sample_count)
+        use_samples(file, vocabulary_size);
+    else
+        require(!eitp_sample_file_labelled_source(file).read);
+}
+
 static void open_bytes(const uint8_t *data, size_t size, int32_t vocabulary_size) {
     one_file one = {data, size};
     const eitp_host host = one_file_host(&one);
-    eitp_labelled_file *file = NULL;
+    eitp_sample_file *file = NULL;
     eitp_error error;
-    if (eitp_labelled_file_open(&host, "fuzz", vocabulary_size, &file, &error) == EITP_OK)
+    if (eitp_sample_file_open(&host, "fuzz", vocabulary_size, &file, &error) == EITP_OK)
         use_file(file, vocabulary_size);
     else
         require(!file && strlen(error.message) > 10);
-    eitp_labelled_file_close(file);
+    eitp_sample_file_close(file);
 }
 
 static void put(uint8_t *bytes, size_t size, uint64_t value) {
@@ -75,23 +105,22 @@ static void put(uint8_t *bytes, size_t size, uint64_t value) {
         bytes[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Gives the header and what follows the ids valid checksums, to reach the checks after them. */
+/* Gives the header, and what follows the ids of samples, valid checksums, to reach the checks after them. */
 static void seal(uint8_t *bytes, size_t size) {
-    eitp__labelled_layout layout = EITP__ZERO;
-    uint64_t records;
+    eitp__sample_layout layout = EITP__ZERO;
     for (int turn = 0; turn < 2; turn++) {
-        put(bytes + EITP__LABELLED_HEADER_SIZE - 4, 4, eitp__crc32c(0, bytes, EITP__LABELLED_HEADER_SIZE - 4));
-        if (eitp__labelled_header_read(bytes, EITP__LABELLED_HEADER_SIZE, size, &layout, NULL) != EITP_OK)
+        put(bytes + EITP__SAMPLE_HEADER_SIZE - 4, 4, eitp__crc32c(0, bytes, EITP__SAMPLE_HEADER_SIZE - 4));
+        if (eitp__sample_header_read(bytes, EITP__SAMPLE_HEADER_SIZE, size, &layout, NULL) != EITP_OK ||
+            !layout.info.sample_count)
             return;
-        records = layout.records;
-        put(bytes + 56, 8, eitp__fnv1a(EITP__FNV_START, bytes + records, size - (size_t)records));
+        put(bytes + 56, 8, eitp__fnv1a(EITP__FNV_START, bytes + layout.records, size - (size_t)layout.records));
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     open_bytes(data, size, 0);
     open_bytes(data, size, 100);
-    if (size >= EITP__LABELLED_HEADER_SIZE) {
+    if (size >= EITP__SAMPLE_HEADER_SIZE) {
         uint8_t *sealed = (uint8_t *)malloc(size);
         require(sealed != NULL);
         memcpy(sealed, data, size);

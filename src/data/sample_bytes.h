@@ -1,0 +1,34 @@
+/* An open file of samples, and its bytes and ids. */
+#ifndef EITP_SAMPLE_BYTES_H
+#define EITP_SAMPLE_BYTES_H
+
+#include "base/files.h"
+#include "data/sample_header.h"
+#include "tensor/context.h"
+
+struct eitp_sample_file {
+    eitp_host host;
+    eitp__file file;
+    eitp__sample_layout layout;
+    uint32_t limit;      /* ids must be below it */
+    const char **labels; /* label_count names, which are in `names_text`; NULL: none */
+    char *names_text;
+    eitp__file_stamp stamp; /* of the file when its content was last known */
+    uint64_t verified_hash; /* of an llm.c file, whose header has none; 0: not verified; atomic */
+    eitp__poll poll;        /* see eitp_sample_file_set_poll */
+};
+
+/* Reads `size` bytes; a shorter file is EITP_ERROR_IO, since its size was checked when it was opened. */
+EITP__PRIVATE eitp_status eitp__sample_read_bytes(const eitp_sample_file *file, uint64_t offset, void *bytes,
+                                                  size_t size, eitp_error *error);
+
+/* The same for the next piece of what is read from the beginning to the end: it asks the poll first. */
+EITP__PRIVATE eitp_status eitp__sample_read_piece(const eitp_sample_file *file, uint64_t offset, void *bytes,
+                                                  size_t size, eitp_error *error);
+
+/* Reads ids [first, first + count) of the file, which has them, and checks them. ids[count] may be NULL. *crc, unless
+   NULL, becomes the checksum of their bytes. */
+EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, uint64_t first, uint64_t count,
+                                                int32_t *ids, uint32_t *crc, eitp_error *error);
+
+#endif

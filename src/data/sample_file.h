@@ -1,0 +1,172 @@
+/* Samples as token ids: windows of tokens, or samples with labels; and the file that they are packed into
+   (docs/sample-file.md). */
+#ifndef EITP_SAMPLE_FILE_H
+#define EITP_SAMPLE_FILE_H
+
+#include "base/base.h"
+#include "text/text.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* ---- Sources ---- */
+
+/* Tokens [first, first + count). */
+typedef struct eitp_token_range {
+    uint64_t first;
+    uint64_t count;
+} eitp_token_range;
+
+/*
+ * Tokens in a file, in memory, or behind a function of the program. What `user` points to must outlive the users of the
+ * source. `read` and `prefetch` are called by the thread that called eitp.
+ */
+typedef struct eitp_token_source {
+    void *user;
+    uint64_t count;         /* number of tokens */
+    eitp_token_range range; /* the tokens to use */
+    uint64_t hash;          /* of all tokens; a resume compares it; 0: unknown */
+    int32_t end_of_text;    /* the id after each document; -1: none */
+    /* Stores tokens [first, first + count) of the source, not of the range, in ids[count]. */
+    eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
+    void (*prefetch)(void *user, uint64_t first, uint64_t count); /* a hint: read soon; may be NULL */
+} eitp_token_source;
+
+/* A labelled sample, for `read` of a source to fill in. */
+typedef struct eitp_labelled_sample {
+    int32_t *ids;      /* room for max_length ids of the source; NULL: not wanted */
+    int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
+    int64_t length;    /* number of ids, at least 1 */
+    int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
+    float *targets;    /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
+                          sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
+    /* Room for max_length values; NULL: not wanted. EITP_PROBLEM_TOKENS: the label of each id; -1: it has none. */
+    int32_t *token_labels;
+} eitp_labelled_sample;
+
+/* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
+   outlive the users of the source. A source without `read` has no samples. */
+typedef struct eitp_labelled_source {
+    void *user;
+    uint64_t count;            /* number of samples */
+    int64_t max_length;        /* ids of the longest sample */
+    eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
+    int64_t label_count;       /* labels, or numbers to predict */
+    const char *const *labels; /* label_count names, by which a task finds the model's labels; NULL: they have none */
+    uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
+    /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
+    eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
+} eitp_labelled_source;
+
+/* ---- Files of samples ---- */
+
+typedef enum eitp_sample_file_kind {
+    EITP_SAMPLE_FILE_TOKENS = 0,  /* a token file, written by eitp_pack */
+    EITP_SAMPLE_FILE_LLMC = 1,    /* llm.c's .bin, magic 20240520, version 1: 16-bit ids and their count */
+    EITP_SAMPLE_FILE_LABELLED = 2 /* a labelled file, written by eitp_labelled_pack */
+} eitp_sample_file_kind;
+
+/*
+ * What the header of a file says. Members that its kind does not have are 0: a token file has no samples, a labelled
+ * file no documents. Of an llm.c file only kind, element_size and token_count are known, and content_hash after
+ * eitp_sample_file_verify.
+ */
+typedef struct eitp_sample_file_info {
+    eitp_sample_file_kind kind;
+    int32_t element_size;           /* bytes per id: 2 or 4 */
+    int32_t vocabulary_size;        /* every id is below it; 0: unknown */
+    int32_t end_of_text;            /* the id after each document; -1: none or unknown */
+    uint64_t token_count;           /* number of ids, those of special tokens included */
+    uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded the texts */
+    uint64_t content_hash;          /* of ids, samples and labels, in their order; 0: unknown */
+    /* Of token files. */
+    uint64_t document_count; /* number of texts that are not empty */
+    uint64_t text_bytes;     /* size of the texts in UTF-8 */
+    uint64_t invalid_bytes;  /* bytes that were not valid in the texts' encoding and became U+FFFD */
+    double unigram_entropy;  /* in nats per token: the loss of a model that knows only how frequent each id is */
+    /* Of labelled files. */
+    uint64_t sample_count;         /* at least 1 */
+    int64_t max_length;            /* ids of the longest sample */
+    eitp_problem problem;          /* EITP_PROBLEM_UNKNOWN: samples have no labels */
+    int64_t label_count;           /* labels, or numbers to predict */
+    uint64_t pair_count;           /* samples of two texts */
+    uint64_t cut_samples;          /* samples that were too long and were cut, */
+    uint64_t cut_ids;              /* the tokens that they lost, */
+    uint64_t cut_words;            /* and with EITP_PROBLEM_TOKENS the words that lost all their tokens */
+    uint64_t skipped;              /* bad examples, which are not in the file */
+    uint64_t repeated;             /* examples with the texts and labels of an earlier one */
+    uint64_t ambiguous;            /* examples with texts that occur with different labels */
+    int dedup;                     /* nonzero: repeated and ambiguous examples are not in the file */
+    eitp_sequence_config sequence; /* how texts were encoded */
+} eitp_sample_file_info;
+
+/* A file of samples, of any kind, opened for reading. Any number of threads may read it at the same time, if the host's
+   files allow it. */
+typedef struct eitp_sample_file eitp_sample_file;
+
+/*
+ * Opens a file, recognises its kind, and checks its header and size. Of a labelled file it also reads and checks index
+ * and labels, once. They and the ids stay on disk. Ids are checked when they are read: they must be below the file's
+ * vocabulary size and, unless it is 0, below the caller's `vocabulary_size`. Close with eitp_sample_file_close.
+ */
+EITP_API eitp_status eitp_sample_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                           eitp_sample_file **file, eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_sample_file_close(eitp_sample_file *file);
+
+/* All zeros for NULL. */
+EITP_API eitp_sample_file_info eitp_sample_file_get_info(const eitp_sample_file *file);
+
+/*
+ * Sets a function that is called every few kilobytes while all of the file is read, which may take minutes. Once it
+ * returns nonzero, the call ends with EITP_ERROR_INTERRUPTED; the next one begins anew. Usually it returns a flag that
+ * a signal handler has set. Any thread that reads may call it, so set it before they do. NULL: nothing is interrupted.
+ * A NULL file is harmless.
+ */
+EITP_API void eitp_sample_file_set_poll(eitp_sample_file *file, int (*poll)(void *user), void *user);
+
+/* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary, or if a content hash or the checksum of a
+   sample does not match. Afterwards the content hash of an llm.c file is known too. */
+EITP_API eitp_status eitp_sample_file_verify(const eitp_sample_file *file, eitp_error *error);
+
+/* A hint that these tokens will be read soon: the system may fetch them ahead. The range must be within the file. NULL
+   is harmless. */
+EITP_API void eitp_sample_file_prefetch(const eitp_sample_file *file, uint64_t first, uint64_t count);
+
+/*
+ * Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
+ * the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter, or has other content than when it was opened,
+ * EITP_ERROR_IO. After a failure the content of `ids` is unspecified.
+ *
+ * Each call looks at the size and the time of the file, and reads all of it where they have changed since the last one,
+ * to compare the content hash. An llm.c file that is written to is an error unless it was verified before, since its
+ * header has no hash.
+ */
+EITP_API eitp_status eitp_sample_file_read_tokens(const eitp_sample_file *file, uint64_t first, uint64_t count,
+                                                  int32_t *ids, eitp_error *error);
+
+/* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, which is every number for a file without
+   samples; damaged content is EITP_ERROR_FORMAT. A file that has changed is an error as in
+   eitp_sample_file_read_tokens. After a failure the content of *sample is unspecified. */
+EITP_API eitp_status eitp_sample_file_read_sample(const eitp_sample_file *file, uint64_t number,
+                                                  eitp_labelled_sample *sample, eitp_error *error);
+
+/*
+ * Finds the shortest prefix of the file whose tokens have this hash (the content_hash of a token file, or the hash of
+ * eitp_token_memory_source), and sets *count to its number of tokens, or to 0 if no prefix has it. This tells whether a
+ * file that has grown still begins with the tokens it had. Reads at most the whole file.
+ */
+EITP_API eitp_status eitp_sample_file_find_prefix(const eitp_sample_file *file, uint64_t hash, uint64_t *count,
+                                                  eitp_error *error);
+
+/* A range of the tokens of a file, which must stay open; those of a labelled file are the ids of its samples, one after
+   another. NULL gives a source without tokens. eitp_windows_init checks the range. */
+EITP_API eitp_token_source eitp_sample_file_token_source(const eitp_sample_file *file, eitp_token_range range);
+
+/* All samples of a file, which must stay open. A file of another kind than EITP_SAMPLE_FILE_LABELLED, and NULL, give a
+   source without samples. */
+EITP_API eitp_labelled_source eitp_sample_file_labelled_source(const eitp_sample_file *file);
+
+EITP_END_DECLARATIONS
+
+#endif

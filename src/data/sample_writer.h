@@ -1,0 +1,44 @@
+/* Writes a file of samples atomically: complete and synced, or not at all. Ids go to the file as they come. */
+#ifndef EITP_SAMPLE_WRITER_H
+#define EITP_SAMPLE_WRITER_H
+
+#include "data/partial_file.h"
+#include "data/sample_header.h"
+
+typedef struct eitp__sample_writer {
+    const eitp_host *host;
+    eitp__partial_file output;
+    unsigned char *buffer;
+    size_t buffered;
+    uint64_t offset; /* of the buffer in the file */
+    eitp__sample_layout layout;
+} eitp__sample_writer;
+
+/* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__sample_writer_release even after a
+   failure. */
+EITP__PRIVATE eitp_status eitp__sample_writer_open(eitp__sample_writer *writer, const eitp_host *host, const char *path,
+                                                   eitp_sample_file_kind kind, int32_t vocabulary_size,
+                                                   eitp_error *error);
+
+/* Appends ids, and counts them in layout.info. *crc, unless NULL, becomes the checksum of their bytes. */
+EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, const int32_t *ids, size_t count,
+                                                  uint32_t *crc, eitp_error *error);
+
+/* Appends bytes. */
+EITP__PRIVATE eitp_status eitp__sample_writer_put(eitp__sample_writer *writer, const void *data, size_t size,
+                                                  eitp_error *error);
+
+/* Writes what is buffered. */
+EITP__PRIVATE eitp_status eitp__sample_writer_flush(eitp__sample_writer *writer, eitp_error *error);
+
+/* Moves `size` bytes towards the beginning of the file. Nothing may be buffered. */
+EITP__PRIVATE eitp_status eitp__sample_writer_move(eitp__sample_writer *writer, uint64_t from, uint64_t to,
+                                                   uint64_t size, eitp_error *error);
+
+/* Writes what is buffered and the header, which is layout's, and renames the file to its path. */
+EITP__PRIVATE eitp_status eitp__sample_writer_finish(eitp__sample_writer *writer, eitp_error *error);
+
+/* Removes an unfinished file and releases the memory. */
+EITP__PRIVATE void eitp__sample_writer_release(eitp__sample_writer *writer);
+
+#endif
