@@ -13258,13 +13258,13 @@ EITP__PRIVATE void eitp__recipe_write(const eitp_recipe *recipe, eitp__buffer *t
 typedef struct eitp__data_part {
     const eitp_text_list *paths; /* of the recipe */
     char *path;                  /* of the file: a token file of `paths`, or what they are packed into */
-    eitp_sample_file *tokens;    /* one of these two is opened; neither: the part has no file of its own */
-    eitp_sample_file *labelled;
+    eitp_sample_file *file;      /* NULL: the part has no file of its own */
+    int is_labelled;             /* it has samples; 0: tokens */
     int is_made;                 /* by this opening */
     int is_verified;             /* read through once, and valid */
-    eitp_token_range range;      /* of token files */
-    eitp_labelled_part *samples; /* of labelled files */
-    eitp_text_windows windows;   /* of token files, for masked tokens */
+    eitp_token_range range;      /* of tokens */
+    eitp_labelled_part *samples; /* of samples */
+    eitp_text_windows windows;   /* of tokens, for masked tokens */
 } eitp__data_part;
 
 typedef struct eitp__recipe_task eitp__recipe_task;
@@ -65102,19 +65102,19 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
     if (!status && !is_token_file)
         status = eitp__find_packed_tokens(training, split, error);
     if (!status)
-        status = eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->tokens,
-                                       error);
-    eitp_sample_file_set_poll(part->tokens, eitp__training_is_stopped, training);
+        status =
+            eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->file, error);
+    eitp_sample_file_set_poll(part->file, eitp__training_is_stopped, training);
     /* All of it is read now, so that a damaged file does not end the run halfway. */
     if (!status && !part->is_made && !part->is_verified)
-        status = eitp_sample_file_verify(part->tokens, error);
+        status = eitp_sample_file_verify(part->file, error);
     return status;
 }
 
 EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split) {
     const eitp__data_part *part = &training->parts[split];
-    const eitp__data_part *file = part->tokens ? part : &training->parts[EITP_TRAINING];
-    eitp_token_source source = eitp_sample_file_token_source(file->tokens, part->range);
+    const eitp__data_part *owner = part->file ? part : &training->parts[EITP_TRAINING];
+    eitp_token_source source = eitp_sample_file_token_source(owner->file, part->range);
     if (split == EITP_TRAINING && training->kept_tokens)
         source.hash = training->resumed.data.hash;
     return source;
@@ -65122,8 +65122,7 @@ EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training,
 
 EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part) {
     eitp_labelled_part_destroy(part->samples);
-    eitp_sample_file_close(part->tokens);
-    eitp_sample_file_close(part->labelled);
+    eitp_sample_file_close(part->file);
     eitp__release_text(host, part->path);
 }
 /* <<src/recipe/recipe_data.c */
@@ -65367,12 +65366,13 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
     }
     eitp__release_text(&training->host, path);
     if (!status)
-        status = eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary,
-                                       &part->labelled, error);
+        status =
+            eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->file, error);
     if (status)
         return status;
-    eitp_sample_file_set_poll(part->labelled, eitp__training_is_stopped, training);
-    info = eitp_sample_file_get_info(part->labelled);
+    part->is_labelled = 1;
+    eitp_sample_file_set_poll(part->file, eitp__training_is_stopped, training);
+    info = eitp_sample_file_get_info(part->file);
     eitp__report_samples(training, &info);
     return EITP_OK;
 }
@@ -65395,18 +65395,18 @@ static eitp_status eitp__report_overlap(const eitp_training *training, eitp_erro
 
 EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, eitp_error *error) {
     eitp__data_part *kept = &training->parts[EITP_TRAINING], *held = &training->parts[EITP_VALIDATION];
-    const double fraction = held->labelled ? 0 : training->recipe.data.validation_fraction;
+    const double fraction = held->file ? 0 : training->recipe.data.validation_fraction;
     eitp_labelled_part *nothing = NULL;
     eitp_labelled_source training_samples, validation_samples;
     eitp_status status;
     eitp_labelled_part_destroy(kept->samples);
     eitp_labelled_part_destroy(held->samples);
     kept->samples = held->samples = NULL;
-    status = eitp_labelled_split(kept->labelled, fraction, training->recipe.trainer.seed, &kept->samples,
-                                 held->labelled ? &nothing : &held->samples, error);
+    status = eitp_labelled_split(kept->file, fraction, training->recipe.trainer.seed, &kept->samples,
+                                 held->file ? &nothing : &held->samples, error);
     eitp_labelled_part_destroy(nothing);
-    if (!status && held->labelled)
-        status = eitp_labelled_part_create(held->labelled, NULL, 0, &held->samples, error);
+    if (!status && held->file)
+        status = eitp_labelled_part_create(held->file, NULL, 0, &held->samples, error);
     training_samples = eitp__part_samples(training, EITP_TRAINING);
     validation_samples = eitp__part_samples(training, EITP_VALIDATION);
     training->validates = !status && validation_samples.count > 0 && !training->recipe.data.holds_out_only;
@@ -65446,7 +65446,7 @@ static eitp_status eitp__set_language_shape(eitp_training *training, eitp_error 
 
 /* A token file whose tokenizer is not named may have bytes. Otherwise the model is saved without a tokenizer. */
 static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error *error) {
-    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].tokens);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].file);
     eitp_status status = eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error);
     if (status || (info.kind == EITP_SAMPLE_FILE_TOKENS &&
                    info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(training->tokenizer)))
@@ -65461,7 +65461,7 @@ static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error
 
 /* Keeps the tokens of the checkpoint of a token file that has grown. */
 static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error) {
-    const eitp_sample_file *file = training->parts[EITP_TRAINING].tokens;
+    const eitp_sample_file *file = training->parts[EITP_TRAINING].file;
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     const uint64_t hash = training->resumed.data.hash;
     eitp_status status;
@@ -65489,7 +65489,7 @@ static eitp_status eitp__open_windows(eitp_training *training, eitp_error *error
     if (!status && !training->tokenizer)
         status = eitp__recognize_tokenizer(training, error);
     for (int split = 0; split < 2 && !status && training->tokenizer; split++)
-        status = eitp__training_check_tokenizer(training, training->parts[split].tokens, error);
+        status = eitp__training_check_tokenizer(training, training->parts[split].file, error);
     return status;
 }
 
@@ -65507,9 +65507,9 @@ EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *traini
 
 static eitp_status eitp__split_windows(eitp_training *training, eitp_error *error) {
     eitp__data_part *parts = training->parts;
-    const int has_file = parts[EITP_VALIDATION].tokens != NULL;
+    const int has_file = parts[EITP_VALIDATION].file != NULL;
     const uint64_t count = training->kept_tokens ? training->kept_tokens
-                                                 : eitp_sample_file_get_info(parts[EITP_TRAINING].tokens).token_count;
+                                                 : eitp_sample_file_get_info(parts[EITP_TRAINING].file).token_count;
     eitp_token_range nothing;
     eitp_status status = eitp__training_window_size(training, &training->rows, error);
     if (status)
@@ -65517,7 +65517,7 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)
-        status = eitp_split_tokens(eitp_sample_file_get_info(parts[EITP_VALIDATION].tokens).token_count, 0,
+        status = eitp_split_tokens(eitp_sample_file_get_info(parts[EITP_VALIDATION].file).token_count, 0,
                                    training->rows, &parts[EITP_VALIDATION].range, &nothing, error);
     training->recipe.task.block_size = training->rows;
     training->validates = !status && parts[EITP_VALIDATION].range.count > 0 && !training->recipe.data.holds_out_only;
@@ -65598,8 +65598,8 @@ static eitp_status eitp__open_masked(eitp_training *training, eitp_error *error)
 }
 
 static eitp_status eitp__split_masked(eitp_training *training, eitp_error *error) {
-    return training->parts[EITP_TRAINING].labelled ? eitp__training_split_samples(training, error)
-                                                   : eitp__split_windows(training, error);
+    return training->parts[EITP_TRAINING].is_labelled ? eitp__training_split_samples(training, error)
+                                                      : eitp__split_windows(training, error);
 }
 
 /* The samples of a part: its rows, or windows of its tokens. */
@@ -65609,7 +65609,7 @@ static eitp_status eitp__masked_source(eitp_training *training, eitp_split split
     const eitp_token_source tokens = eitp__part_tokens(training, split);
     eitp_status status;
     *source = eitp__part_samples(training, split);
-    if (training->parts[EITP_TRAINING].labelled)
+    if (training->parts[EITP_TRAINING].is_labelled)
         return EITP_OK;
     status = eitp_text_windows_init(windows, &tokens, training->tokenizer, training->rows, error);
     *source = eitp_text_windows_source(windows);
@@ -65766,7 +65766,7 @@ static eitp_status eitp__fail_labels(const eitp__label_names *names, const eitp_
 static eitp_status eitp__match_part(const eitp_training *training, const eitp__label_names *names, eitp_split split,
                                     int *lacks_some, eitp_error *error) {
     const eitp__data_part *part = &training->parts[split];
-    const eitp_labelled_source source = eitp_sample_file_labelled_source(part->labelled);
+    const eitp_labelled_source source = eitp_sample_file_labelled_source(part->file);
     const size_t size = (size_t)(source.label_count + 1) * sizeof(int32_t);
     int32_t *numbers = (int32_t *)eitp__allocate(&training->host, size);
     eitp_label_match match;
@@ -65811,7 +65811,7 @@ static void eitp__report_counts(const eitp_training *training, const eitp_labell
 }
 
 static void eitp__report_labels(const eitp_training *training) {
-    const eitp_labelled_source source = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].labelled);
+    const eitp_labelled_source source = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].file);
     const size_t size = (size_t)(source.label_count + 1) * sizeof(uint64_t);
     uint64_t *counts = source.labels && source.problem != EITP_PROBLEM_REGRESSION
                            ? (uint64_t *)eitp__allocate(&training->host, size)
@@ -65824,7 +65824,7 @@ static void eitp__report_labels(const eitp_training *training) {
 /* The shape follows the labels of the data, unless the model has a classifier already. */
 static eitp_status eitp__follow_labels(eitp_training *training, const eitp__label_names *names, int *lacks_some,
                                        eitp_error *error) {
-    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].labelled);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].file);
     eitp_status status = eitp__check_problem(training, info.problem, error);
     if (!status && !training->trained)
         eitp__report_labels(training);
@@ -65839,7 +65839,7 @@ static eitp_status eitp__follow_labels(eitp_training *training, const eitp__labe
 /* Validation data has the labels of the training data, or of a model that has more of them. */
 static eitp_status eitp__open_labelled_validation(eitp_training *training, eitp__sample_config config,
                                                   const eitp__label_names *names, int lacks_some, eitp_error *error) {
-    const eitp_labelled_source kept = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].labelled);
+    const eitp_labelled_source kept = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].file);
     eitp_status status;
     if (!training->recipe.data.validation.count)
         return EITP_OK;
@@ -66300,7 +66300,7 @@ static void eitp__write_run(eitp_training *training, eitp__buffer *text) {
     eitp__write_member(text, "device", eitp_context_description(training->context));
     eitp__write_member(text, "numerics", eitp_context_numerics(training->context));
     eitp__write_member(text, "started", now);
-    eitp__write_member(text, data->labelled ? "labelled_file" : "token_file", data->path);
+    eitp__write_member(text, data->is_labelled ? "labelled_file" : "token_file", data->path);
     eitp__buffer_format(text, "\"last_step\": %lld, \"parameters\": %lld", (long long)training->recipe.run.steps,
                         (long long)eitp_model_parameter_count(training->model));
 }
@@ -66651,7 +66651,7 @@ static eitp_status eitp__find_window_size(eitp_training *training, uint64_t coun
 
 static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *error) {
     eitp__data_part *part = &training->parts[EITP_TRAINING];
-    const eitp_sample_file_info info = eitp_sample_file_get_info(part->tokens);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(part->file);
     const eitp_task_identity *was = &training->resumed.data;
     const uint64_t count = training->kept_tokens ? training->kept_tokens : info.token_count;
     const uint64_t hash = training->kept_tokens ? was->hash : info.content_hash, end = was->first + was->count;
@@ -66678,12 +66678,11 @@ static eitp_status eitp__select_samples(eitp_training *training, eitp_error *err
     const eitp_recipe *recipe = &training->recipe;
     eitp_labelled_part *kept = NULL, *held = NULL;
     int is_same = 0;
-    eitp_status status = eitp_labelled_part_create(part->labelled, NULL, 0, &part->samples, error);
+    eitp_status status = eitp_labelled_part_create(part->file, NULL, 0, &part->samples, error);
     const uint64_t count = status ? 0 : eitp_labelled_part_source(part->samples).count;
     /* A fraction that leaves no sample for a part is not that of the run. */
     if (!status && was->count &&
-        !eitp_labelled_split(part->labelled, recipe->data.validation_fraction, recipe->trainer.seed, &kept, &held,
-                             NULL))
+        !eitp_labelled_split(part->file, recipe->data.validation_fraction, recipe->trainer.seed, &kept, &held, NULL))
         is_same = eitp_labelled_part_source(kept).hash == was->hash;
     if (is_same)
         training->trained_fraction = (double)eitp_labelled_part_source(kept).count / (double)count;
@@ -66702,8 +66701,8 @@ static eitp_status eitp__select_samples(eitp_training *training, eitp_error *err
 }
 
 EITP__PRIVATE eitp_status eitp__trained_select(eitp_training *training, eitp_error *error) {
-    return training->parts[EITP_TRAINING].labelled ? eitp__select_samples(training, error)
-                                                   : eitp__select_tokens(training, error);
+    return training->parts[EITP_TRAINING].is_labelled ? eitp__select_samples(training, error)
+                                                      : eitp__select_tokens(training, error);
 }
 /* <<src/recipe/trained_samples.c */
 
@@ -66832,7 +66831,7 @@ static eitp_status eitp__open_trained_data(eitp_training *training, eitp_error *
     status = training->kind->set_shape(training, error);
     if (!status)
         status = training->kind->open(training, error);
-    if (!status && training->parts[EITP_TRAINING].labelled)
+    if (!status && training->parts[EITP_TRAINING].is_labelled)
         training->recipe.task.block_size = eitp__training_max_length(training);
     return status ? status : eitp__trained_select(training, error);
 }
@@ -67001,7 +67000,7 @@ static eitp_status eitp__open_parts(eitp_training *training, eitp_error *error) 
     if (status)
         return status;
     training->recipe.task.kind = training->kind->kind;
-    if (training->parts[EITP_TRAINING].labelled)
+    if (training->parts[EITP_TRAINING].is_labelled)
         eitp__settle_block_size(training);
     return EITP_OK;
 }
@@ -67110,9 +67109,12 @@ static void eitp__log_window(const eitp_training *training, const char *reason) 
                        (long long)training->rows, (long long)positions, reason);
 }
 
-/* True if neither the recipe nor a checkpoint sets the size of windows. */
+/* True if neither the recipe nor a checkpoint sets the size of windows. Planning that has failed before may have left its
+   size in the recipe. */
 static int eitp__is_window_open(const eitp_training *training) {
-    return training->recipe.task.block_size < 0 && !training->parts[EITP_TRAINING].labelled && !training->resumed.rows;
+    const int64_t size = training->recipe.task.block_size;
+    return (size < 0 || (size && size == training->chosen_window)) && !training->parts[EITP_TRAINING].is_labelled &&
+           !training->resumed.rows;
 }
 
 /* Plans with windows of this size. *suits: data and memory have room for them. `reason` tells what has not. */
@@ -67421,9 +67423,9 @@ eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_sp
     eitp_sample_file_info info;
     if (!training || (unsigned)split > EITP_VALIDATION)
         return data;
-    info = eitp_sample_file_get_info(training->parts[split].tokens);
+    info = eitp_sample_file_get_info(training->parts[split].file);
     data.path = training->parts[split].path;
-    data.is_labelled = training->parts[EITP_TRAINING].labelled != NULL;
+    data.is_labelled = training->parts[EITP_TRAINING].is_labelled;
     data.tokens = training->parts[split].range;
     data.bytes_per_token = info.token_count ? (double)info.text_bytes / (double)info.token_count : 0;
     data.samples = data.is_labelled ? eitp__part_samples(training, split).count : training->task.samples[split];

@@ -187,19 +187,19 @@ EITP__PRIVATE eitp_status eitp__part_open_tokens(eitp_training *training, eitp_s
     if (!status && !is_token_file)
         status = eitp__find_packed_tokens(training, split, error);
     if (!status)
-        status = eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->tokens,
-                                       error);
-    eitp_sample_file_set_poll(part->tokens, eitp__training_is_stopped, training);
+        status =
+            eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->file, error);
+    eitp_sample_file_set_poll(part->file, eitp__training_is_stopped, training);
     /* All of it is read now, so that a damaged file does not end the run halfway. */
     if (!status && !part->is_made && !part->is_verified)
-        status = eitp_sample_file_verify(part->tokens, error);
+        status = eitp_sample_file_verify(part->file, error);
     return status;
 }
 
 EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split) {
     const eitp__data_part *part = &training->parts[split];
-    const eitp__data_part *file = part->tokens ? part : &training->parts[EITP_TRAINING];
-    eitp_token_source source = eitp_sample_file_token_source(file->tokens, part->range);
+    const eitp__data_part *owner = part->file ? part : &training->parts[EITP_TRAINING];
+    eitp_token_source source = eitp_sample_file_token_source(owner->file, part->range);
     if (split == EITP_TRAINING && training->kept_tokens)
         source.hash = training->resumed.data.hash;
     return source;
@@ -207,7 +207,6 @@ EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training,
 
 EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part) {
     eitp_labelled_part_destroy(part->samples);
-    eitp_sample_file_close(part->tokens);
-    eitp_sample_file_close(part->labelled);
+    eitp_sample_file_close(part->file);
     eitp__release_text(host, part->path);
 }

@@ -125,7 +125,7 @@ static eitp_status eitp__fail_labels(const eitp__label_names *names, const eitp_
 static eitp_status eitp__match_part(const eitp_training *training, const eitp__label_names *names, eitp_split split,
                                     int *lacks_some, eitp_error *error) {
     const eitp__data_part *part = &training->parts[split];
-    const eitp_labelled_source source = eitp_sample_file_labelled_source(part->labelled);
+    const eitp_labelled_source source = eitp_sample_file_labelled_source(part->file);
     const size_t size = (size_t)(source.label_count + 1) * sizeof(int32_t);
     int32_t *numbers = (int32_t *)eitp__allocate(&training->host, size);
     eitp_label_match match;
@@ -170,7 +170,7 @@ static void eitp__report_counts(const eitp_training *training, const eitp_labell
 }
 
 static void eitp__report_labels(const eitp_training *training) {
-    const eitp_labelled_source source = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].labelled);
+    const eitp_labelled_source source = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].file);
     const size_t size = (size_t)(source.label_count + 1) * sizeof(uint64_t);
     uint64_t *counts = source.labels && source.problem != EITP_PROBLEM_REGRESSION
                            ? (uint64_t *)eitp__allocate(&training->host, size)
@@ -183,7 +183,7 @@ static void eitp__report_labels(const eitp_training *training) {
 /* The shape follows the labels of the data, unless the model has a classifier already. */
 static eitp_status eitp__follow_labels(eitp_training *training, const eitp__label_names *names, int *lacks_some,
                                        eitp_error *error) {
-    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].labelled);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].file);
     eitp_status status = eitp__check_problem(training, info.problem, error);
     if (!status && !training->trained)
         eitp__report_labels(training);
@@ -198,7 +198,7 @@ static eitp_status eitp__follow_labels(eitp_training *training, const eitp__labe
 /* Validation data has the labels of the training data, or of a model that has more of them. */
 static eitp_status eitp__open_labelled_validation(eitp_training *training, eitp__sample_config config,
                                                   const eitp__label_names *names, int lacks_some, eitp_error *error) {
-    const eitp_labelled_source kept = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].labelled);
+    const eitp_labelled_source kept = eitp_sample_file_labelled_source(training->parts[EITP_TRAINING].file);
     eitp_status status;
     if (!training->recipe.data.validation.count)
         return EITP_OK;

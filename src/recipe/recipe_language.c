@@ -24,7 +24,7 @@ static eitp_status eitp__set_language_shape(eitp_training *training, eitp_error 
 
 /* A token file whose tokenizer is not named may have bytes. Otherwise the model is saved without a tokenizer. */
 static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error *error) {
-    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].tokens);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(training->parts[EITP_TRAINING].file);
     eitp_status status = eitp_tokenizer_create_bytes(&training->host, &training->tokenizer, error);
     if (status || (info.kind == EITP_SAMPLE_FILE_TOKENS &&
                    info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(training->tokenizer)))
@@ -39,7 +39,7 @@ static eitp_status eitp__recognize_tokenizer(eitp_training *training, eitp_error
 
 /* Keeps the tokens of the checkpoint of a token file that has grown. */
 static eitp_status eitp__keep_tokens(eitp_training *training, eitp_error *error) {
-    const eitp_sample_file *file = training->parts[EITP_TRAINING].tokens;
+    const eitp_sample_file *file = training->parts[EITP_TRAINING].file;
     const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     const uint64_t hash = training->resumed.data.hash;
     eitp_status status;
@@ -67,7 +67,7 @@ static eitp_status eitp__open_windows(eitp_training *training, eitp_error *error
     if (!status && !training->tokenizer)
         status = eitp__recognize_tokenizer(training, error);
     for (int split = 0; split < 2 && !status && training->tokenizer; split++)
-        status = eitp__training_check_tokenizer(training, training->parts[split].tokens, error);
+        status = eitp__training_check_tokenizer(training, training->parts[split].file, error);
     return status;
 }
 
@@ -85,9 +85,9 @@ EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *traini
 
 static eitp_status eitp__split_windows(eitp_training *training, eitp_error *error) {
     eitp__data_part *parts = training->parts;
-    const int has_file = parts[EITP_VALIDATION].tokens != NULL;
+    const int has_file = parts[EITP_VALIDATION].file != NULL;
     const uint64_t count = training->kept_tokens ? training->kept_tokens
-                                                 : eitp_sample_file_get_info(parts[EITP_TRAINING].tokens).token_count;
+                                                 : eitp_sample_file_get_info(parts[EITP_TRAINING].file).token_count;
     eitp_token_range nothing;
     eitp_status status = eitp__training_window_size(training, &training->rows, error);
     if (status)
@@ -95,7 +95,7 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     status = eitp_split_tokens(count, has_file ? 0 : training->recipe.data.validation_fraction, training->rows,
                                &parts[EITP_TRAINING].range, &parts[EITP_VALIDATION].range, error);
     if (!status && has_file)
-        status = eitp_split_tokens(eitp_sample_file_get_info(parts[EITP_VALIDATION].tokens).token_count, 0,
+        status = eitp_split_tokens(eitp_sample_file_get_info(parts[EITP_VALIDATION].file).token_count, 0,
                                    training->rows, &parts[EITP_VALIDATION].range, &nothing, error);
     training->recipe.task.block_size = training->rows;
     training->validates = !status && parts[EITP_VALIDATION].range.count > 0 && !training->recipe.data.holds_out_only;
@@ -176,8 +176,8 @@ static eitp_status eitp__open_masked(eitp_training *training, eitp_error *error)
 }
 
 static eitp_status eitp__split_masked(eitp_training *training, eitp_error *error) {
-    return training->parts[EITP_TRAINING].labelled ? eitp__training_split_samples(training, error)
-                                                   : eitp__split_windows(training, error);
+    return training->parts[EITP_TRAINING].is_labelled ? eitp__training_split_samples(training, error)
+                                                      : eitp__split_windows(training, error);
 }
 
 /* The samples of a part: its rows, or windows of its tokens. */
@@ -187,7 +187,7 @@ static eitp_status eitp__masked_source(eitp_training *training, eitp_split split
     const eitp_token_source tokens = eitp__part_tokens(training, split);
     eitp_status status;
     *source = eitp__part_samples(training, split);
-    if (training->parts[EITP_TRAINING].labelled)
+    if (training->parts[EITP_TRAINING].is_labelled)
         return EITP_OK;
     status = eitp_text_windows_init(windows, &tokens, training->tokenizer, training->rows, error);
     *source = eitp_text_windows_source(windows);

@@ -239,12 +239,13 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
     }
     eitp__release_text(&training->host, path);
     if (!status)
-        status = eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary,
-                                       &part->labelled, error);
+        status =
+            eitp_sample_file_open(&training->host, part->path, (int32_t)training->shape.vocabulary, &part->file, error);
     if (status)
         return status;
-    eitp_sample_file_set_poll(part->labelled, eitp__training_is_stopped, training);
-    info = eitp_sample_file_get_info(part->labelled);
+    part->is_labelled = 1;
+    eitp_sample_file_set_poll(part->file, eitp__training_is_stopped, training);
+    info = eitp_sample_file_get_info(part->file);
     eitp__report_samples(training, &info);
     return EITP_OK;
 }
@@ -267,18 +268,18 @@ static eitp_status eitp__report_overlap(const eitp_training *training, eitp_erro
 
 EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, eitp_error *error) {
     eitp__data_part *kept = &training->parts[EITP_TRAINING], *held = &training->parts[EITP_VALIDATION];
-    const double fraction = held->labelled ? 0 : training->recipe.data.validation_fraction;
+    const double fraction = held->file ? 0 : training->recipe.data.validation_fraction;
     eitp_labelled_part *nothing = NULL;
     eitp_labelled_source training_samples, validation_samples;
     eitp_status status;
     eitp_labelled_part_destroy(kept->samples);
     eitp_labelled_part_destroy(held->samples);
     kept->samples = held->samples = NULL;
-    status = eitp_labelled_split(kept->labelled, fraction, training->recipe.trainer.seed, &kept->samples,
-                                 held->labelled ? &nothing : &held->samples, error);
+    status = eitp_labelled_split(kept->file, fraction, training->recipe.trainer.seed, &kept->samples,
+                                 held->file ? &nothing : &held->samples, error);
     eitp_labelled_part_destroy(nothing);
-    if (!status && held->labelled)
-        status = eitp_labelled_part_create(held->labelled, NULL, 0, &held->samples, error);
+    if (!status && held->file)
+        status = eitp_labelled_part_create(held->file, NULL, 0, &held->samples, error);
     training_samples = eitp__part_samples(training, EITP_TRAINING);
     validation_samples = eitp__part_samples(training, EITP_VALIDATION);
     training->validates = !status && validation_samples.count > 0 && !training->recipe.data.holds_out_only;

@@ -123,7 +123,7 @@ static eitp_status eitp__open_trained_data(eitp_training *training, eitp_error *
     status = training->kind->set_shape(training, error);
     if (!status)
         status = training->kind->open(training, error);
-    if (!status && training->parts[EITP_TRAINING].labelled)
+    if (!status && training->parts[EITP_TRAINING].is_labelled)
         training->recipe.task.block_size = eitp__training_max_length(training);
     return status ? status : eitp__trained_select(training, error);
 }

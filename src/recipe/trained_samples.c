@@ -32,7 +32,7 @@ static eitp_status eitp__find_window_size(eitp_training *training, uint64_t coun
 
 static eitp_status eitp__select_tokens(eitp_training *training, eitp_error *error) {
     eitp__data_part *part = &training->parts[EITP_TRAINING];
-    const eitp_sample_file_info info = eitp_sample_file_get_info(part->tokens);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(part->file);
     const eitp_task_identity *was = &training->resumed.data;
     const uint64_t count = training->kept_tokens ? training->kept_tokens : info.token_count;
     const uint64_t hash = training->kept_tokens ? was->hash : info.content_hash, end = was->first + was->count;
@@ -59,12 +59,11 @@ static eitp_status eitp__select_samples(eitp_training *training, eitp_error *err
     const eitp_recipe *recipe = &training->recipe;
     eitp_labelled_part *kept = NULL, *held = NULL;
     int is_same = 0;
-    eitp_status status = eitp_labelled_part_create(part->labelled, NULL, 0, &part->samples, error);
+    eitp_status status = eitp_labelled_part_create(part->file, NULL, 0, &part->samples, error);
     const uint64_t count = status ? 0 : eitp_labelled_part_source(part->samples).count;
     /* A fraction that leaves no sample for a part is not that of the run. */
     if (!status && was->count &&
-        !eitp_labelled_split(part->labelled, recipe->data.validation_fraction, recipe->trainer.seed, &kept, &held,
-                             NULL))
+        !eitp_labelled_split(part->file, recipe->data.validation_fraction, recipe->trainer.seed, &kept, &held, NULL))
         is_same = eitp_labelled_part_source(kept).hash == was->hash;
     if (is_same)
         training->trained_fraction = (double)eitp_labelled_part_source(kept).count / (double)count;
@@ -83,6 +82,6 @@ static eitp_status eitp__select_samples(eitp_training *training, eitp_error *err
 }
 
 EITP__PRIVATE eitp_status eitp__trained_select(eitp_training *training, eitp_error *error) {
-    return training->parts[EITP_TRAINING].labelled ? eitp__select_samples(training, error)
-                                                   : eitp__select_tokens(training, error);
+    return training->parts[EITP_TRAINING].is_labelled ? eitp__select_samples(training, error)
+                                                      : eitp__select_tokens(training, error);
 }

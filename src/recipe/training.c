@@ -58,7 +58,7 @@ static eitp_status eitp__open_parts(eitp_training *training, eitp_error *error) 
     if (status)
         return status;
     training->recipe.task.kind = training->kind->kind;
-    if (training->parts[EITP_TRAINING].labelled)
+    if (training->parts[EITP_TRAINING].is_labelled)
         eitp__settle_block_size(training);
     return EITP_OK;
 }
@@ -167,9 +167,12 @@ static void eitp__log_window(const eitp_training *training, const char *reason) 
                        (long long)training->rows, (long long)positions, reason);
 }
 
-/* True if neither the recipe nor a checkpoint sets the size of windows. */
+/* True if neither the recipe nor a checkpoint sets the size of windows. Planning that has failed before may have left its
+   size in the recipe. */
 static int eitp__is_window_open(const eitp_training *training) {
-    return training->recipe.task.block_size < 0 && !training->parts[EITP_TRAINING].labelled && !training->resumed.rows;
+    const int64_t size = training->recipe.task.block_size;
+    return (size < 0 || (size && size == training->chosen_window)) && !training->parts[EITP_TRAINING].is_labelled &&
+           !training->resumed.rows;
 }
 
 /* Plans with windows of this size. *suits: data and memory have room for them. `reason` tells what has not. */
@@ -478,9 +481,9 @@ eitp_training_data eitp_training_get_data(const eitp_training *training, eitp_sp
     eitp_sample_file_info info;
     if (!training || (unsigned)split > EITP_VALIDATION)
         return data;
-    info = eitp_sample_file_get_info(training->parts[split].tokens);
+    info = eitp_sample_file_get_info(training->parts[split].file);
     data.path = training->parts[split].path;
-    data.is_labelled = training->parts[EITP_TRAINING].labelled != NULL;
+    data.is_labelled = training->parts[EITP_TRAINING].is_labelled;
     data.tokens = training->parts[split].range;
     data.bytes_per_token = info.token_count ? (double)info.text_bytes / (double)info.token_count : 0;
     data.samples = data.is_labelled ? eitp__part_samples(training, split).count : training->task.samples[split];

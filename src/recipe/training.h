@@ -10,13 +10,13 @@
 typedef struct eitp__data_part {
     const eitp_text_list *paths; /* of the recipe */
     char *path;                  /* of the file: a token file of `paths`, or what they are packed into */
-    eitp_sample_file *tokens;    /* one of these two is opened; neither: the part has no file of its own */
-    eitp_sample_file *labelled;
+    eitp_sample_file *file;      /* NULL: the part has no file of its own */
+    int is_labelled;             /* it has samples; 0: tokens */
     int is_made;                 /* by this opening */
     int is_verified;             /* read through once, and valid */
-    eitp_token_range range;      /* of token files */
-    eitp_labelled_part *samples; /* of labelled files */
-    eitp_text_windows windows;   /* of token files, for masked tokens */
+    eitp_token_range range;      /* of tokens */
+    eitp_labelled_part *samples; /* of samples */
+    eitp_text_windows windows;   /* of tokens, for masked tokens */
 } eitp__data_part;
 
 typedef struct eitp__recipe_task eitp__recipe_task;

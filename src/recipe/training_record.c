@@ -68,7 +68,7 @@ static void eitp__write_run(eitp_training *training, eitp__buffer *text) {
     eitp__write_member(text, "device", eitp_context_description(training->context));
     eitp__write_member(text, "numerics", eitp_context_numerics(training->context));
     eitp__write_member(text, "started", now);
-    eitp__write_member(text, data->labelled ? "labelled_file" : "token_file", data->path);
+    eitp__write_member(text, data->is_labelled ? "labelled_file" : "token_file", data->path);
     eitp__buffer_format(text, "\"last_step\": %lld, \"parameters\": %lld", (long long)training->recipe.run.steps,
                         (long long)eitp_model_parameter_count(training->model));
 }
