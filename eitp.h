@@ -67109,8 +67109,8 @@ static void eitp__log_window(const eitp_training *training, const char *reason) 
                        (long long)training->rows, (long long)positions, reason);
 }
 
-/* True if neither the recipe nor a checkpoint sets the size of windows. Planning that has failed before may have left its
-   size in the recipe. */
+/* True if neither the recipe nor a checkpoint sets the size of windows. Planning that has failed before may have left
+   its size in the recipe. */
 static int eitp__is_window_open(const eitp_training *training) {
     const int64_t size = training->recipe.task.block_size;
     return (size < 0 || (size && size == training->chosen_window)) && !training->parts[EITP_TRAINING].is_labelled &&

@@ -173,7 +173,7 @@ build_use() { # compiler, file
 refuses_other() { # compiler, file
     "$1" -I"$work/other" $flags -c "$work/use.c" -o "$name-other.o" &&
         ! "$1" "$name-other.o" "$2" -o "$name-other" $link $runtime -lm 2>"$name-other.log" &&
-        grep -q 'undefined.*eitp_[a-z_]*_99' "$name-other.log"
+        grep -q 'undefined.*eitp_[a-z0-9_]*_99' "$name-other.log"
 }
 
 # True if a shared library exports the public functions and nothing else, inline functions of C++'s std excepted.
