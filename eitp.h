@@ -130,10 +130,10 @@
  *        the last checkpoint. Instead of a loop of your own you can use a run (below).
  *     7. eitp_model_save writes a model directory without the training state.
  *     8. Destroy everything in the opposite order of creation.
- *   Run: eitp_run_config_default sets directory, steps, and when to evaluate, save and stop early. eitp_run_create
+ *   Run: eitp_run_config_default sets directory, steps, and when to evaluate, save and stop early. eitp_run_open
  *   locks the directory and finds the checkpoint to resume from. eitp_run_train trains the trainer of step 5 to the end
  *   and reports events to a listener, or to the log. eitp_run_request_stop and eitp_run_request_save may be called from
- *   signal handlers. Destroy the run last. See examples/run.c.
+ *   signal handlers. Close the run last. See examples/run.c.
  *   Generate: eitp_generator_create, then eitp_generate_text continues a prompt, and passes the text on in pieces as it
  *   comes. For tokens, or a conversation, alternate eitp_generator_feed and eitp_generator_sample: each conversation
  *   with a model is a generator. See examples/generate.c.
@@ -875,13 +875,13 @@
  *
  *   src/run/run.h
  *  eitp_jsonl_open
- *  eitp_jsonl_sink                         The sink of a file; zeros if it is NULL, which eitp_run_create refuses
+ *  eitp_jsonl_sink                         The sink of a file; zeros if it is NULL, which eitp_run_open refuses
  *  eitp_jsonl_close                        Closes the file
  *  eitp_run_event_name                     The name of an event in records: "saved", "skipped_step", ...
  *  eitp_run_config_default                 A new run of 1000 steps in "out" that evaluates and saves every 500 ...
  *  eitp_run_settings                       The members of eitp_run_config that are settings; they may change in a ...
- *  eitp_run_create                         Creates the directory, locks it (eitp_files.lock), finds the checkpoint ...
- *  eitp_run_destroy                        Unlocks the directory
+ *  eitp_run_open                           Creates the directory, locks it (eitp_files.lock), finds the checkpoint ...
+ *  eitp_run_close                          Unlocks the directory
  *  eitp_run_checkpoint                     The directory of the checkpoint that the run resumes from; NULL for a ...
  *  eitp_run_set_config                     Replaces the configuration before eitp_run_train, all but directory, ...
  *  eitp_run_resume_trainer                 Resumes the trainer from the run's checkpoint, and verifies its tensors ...
@@ -899,7 +899,7 @@
  *  eitp_recipe_release                     Frees the texts that eitp_recipe_read has read
  *  eitp_recipe_format                      Writes the settings that have a value as a JSON object, for ...
  *  eitp_training_open                      Opens a recipe, which is copied: creates and locks the output directory, ...
- *  eitp_training_open_run                  The same with a run that the program has created, to complete the recipe ...
+ *  eitp_training_open_run                  The same with a run that the program has opened, to complete the recipe ...
  *  eitp_training_get_recipe                The recipe with what opening and planning have found, such as the kind ...
  *  eitp_training_plan                      Divides the data, and chooses the configuration that fits in memory ...
  *  eitp_training_prepare                   Creates context, model, task and trainer, with the weights that the ...
@@ -954,7 +954,7 @@
 #define eitp_trainer_config_default EITP__VERSIONED(eitp_trainer_config_default)
 #define eitp_trainer_create EITP__VERSIONED(eitp_trainer_create)
 #define eitp_run_config_default EITP__VERSIONED(eitp_run_config_default)
-#define eitp_run_create EITP__VERSIONED(eitp_run_create)
+#define eitp_run_open EITP__VERSIONED(eitp_run_open)
 #define eitp_recipe_default EITP__VERSIONED(eitp_recipe_default)
 #define eitp_training_open EITP__VERSIONED(eitp_training_open)
 #define eitp_training_open_run EITP__VERSIONED(eitp_training_open_run)
@@ -4067,7 +4067,7 @@ typedef struct eitp_task {
     void (*judge)(void *user, void *memory, eitp_metric *results);
 } eitp_task;
 
-/* Calls release, if any, and clears the struct. NULL is fine. */
+/* Calls release, if any, and clears the struct. NULL is harmless. */
 EITP_API void eitp_task_release(eitp_task *task);
 
 /* ---- Language modelling ---- */
@@ -4966,10 +4966,10 @@ typedef struct eitp_record_sink {
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
 
-/* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
+/* The sink of a file; zeros if it is NULL, which eitp_run_open refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
-/* Closes the file. NULL is fine. */
+/* Closes the file. NULL is harmless. */
 EITP_API void eitp_jsonl_close(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
@@ -5137,12 +5137,12 @@ typedef struct eitp_run eitp_run;
  * the lock, or the directory has checkpoints of another run or of later steps. EITP_ERROR_FORMAT if the checkpoint is
  * damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
-EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
-                                     eitp_error *error);
+EITP_API eitp_status eitp_run_open(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
+                                   eitp_error *error);
 
-/* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_create
-   created. Removes a checkpoint that eitp_run_keep_checkpoint has released. NULL is fine. */
-EITP_API void eitp_run_destroy(eitp_run *run);
+/* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_open
+   created. Removes a checkpoint that eitp_run_keep_checkpoint has released. NULL is harmless. */
+EITP_API void eitp_run_close(eitp_run *run);
 
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
    is released, if the checkpoint proves to be damaged: see eitp_run_resume_trainer. */
@@ -5150,8 +5150,8 @@ EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
 /*
  * Replaces the configuration before eitp_run_train, all but directory, resume and checkpoint: for programs that take
- * settings from the checkpoint, which is known, and locked, only after eitp_run_create. It is copied. On failure the
- * run keeps the one it had. EITP_ERROR_ARGUMENT as for eitp_run_create.
+ * settings from the checkpoint, which is known, and locked, only after eitp_run_open. It is copied. On failure the
+ * run keeps the one it had. EITP_ERROR_ARGUMENT as for eitp_run_open.
  */
 EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error);
 
@@ -5234,14 +5234,14 @@ EITP_API eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char 
 
 /* ---- Requests ---- */
 
-/* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is ignored. */
+/* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is harmless. */
 /*
- * Requests that the run ends. May be called from a signal handler and from any thread. NULL is ignored.
+ * Requests that the run ends. May be called from a signal handler and from any thread. NULL is harmless.
  *
  * An evaluation or a step that is in progress is dropped, within about one sample or one op; but a step that has begun
  * to change parameters is completed. Then a checkpoint of the last step is written, unless there is one. It removes no
  * other, and save_total_limit does not count it unless the schedule has a save after this step. Before step 1 nothing
- * is saved, and eitp_run_destroy removes what eitp_run_create created. A resumed run repeats what was dropped, and ends
+ * is saved, and eitp_run_close removes what eitp_run_open created. A resumed run repeats what was dropped, and ends
  * with the same bits, records and best checkpoint as one that was not stopped. During a save the save is completed.
  */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
@@ -5254,7 +5254,7 @@ EITP_API void eitp_run_request_save(eitp_run *run);
  * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
  * Protects it from pruning, for example during an upload or a copy to another disk. Call it from the listener: in
  * EITP_EVENT_SAVED the newest checkpoint is not removed yet. One that is released after eitp_run_train is removed by
- * eitp_run_destroy, if save_total_limit does not keep it. NULL is ignored.
+ * eitp_run_close, if save_total_limit does not keep it. NULL is harmless.
  */
 EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
 
@@ -5419,8 +5419,8 @@ typedef struct eitp_training eitp_training;
  */
 EITP_API eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **training, eitp_error *error);
 
-/* The same with a run that the program has created, to complete the recipe from its checkpoint. The training destroys
-   it, but not if opening fails. */
+/* The same with a run that the program has opened, to complete the recipe from its checkpoint. The training closes it,
+   but not if opening fails. */
 EITP_API eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eitp_training **training,
                                             eitp_error *error);
 
@@ -6432,7 +6432,7 @@ EITP__PRIVATE eitp_status eitp__write_behind_create(const eitp_host *host, uint6
 /* Drops the copies, and removes files that are not finished. The queue can be used again. */
 EITP__PRIVATE void eitp__write_behind_clear(eitp__write_behind *queue);
 
-/* The same, and releases the queue. NULL is fine. */
+/* The same, and releases the queue. NULL is harmless. */
 EITP__PRIVATE void eitp__write_behind_destroy(eitp__write_behind *queue);
 
 /* Opens "<path>.tmp". The queue owns the file. */
@@ -10963,7 +10963,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__
 /* Adds a file and its entries, sorted by name. On failure too, what it adds belongs to the collection. */
 EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error);
 
-/* Closes the files and frees the entries and their names. NULL is fine. */
+/* Closes the files and frees the entries and their names. NULL is harmless. */
 EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection);
 
 /* The entries, sorted by the bytes of their names. `at` and `find` return NULL if there is none. */
@@ -12499,7 +12499,7 @@ EITP__PRIVATE int eitp__save_is_written(const eitp__save *save);
 /* The step that is saved. */
 EITP__PRIVATE int64_t eitp__save_step(const eitp__save *save);
 
-/* Drops what is not written, and removes what is. NULL is fine. */
+/* Drops what is not written, and removes what is. NULL is harmless. */
 EITP__PRIVATE void eitp__save_abandon(eitp__save *save);
 
 /* Both halves: eitp_trainer_save with options. */
@@ -63822,15 +63822,15 @@ eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, ei
     return status ? status : eitp__run_take_config(run, config, error);
 }
 
-eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
+eitp_status eitp_run_open(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
     eitp_run *created;
     eitp_status status;
     if (!host || !config || !run)
-        return eitp__fail_null(error, "eitp_run_create", "host, config and run");
+        return eitp__fail_null(error, "eitp_run_open", "host, config and run");
     *run = NULL;
-    status = config->directory ? EITP_OK : eitp__fail_null(error, "eitp_run_create", "config.directory");
+    status = config->directory ? EITP_OK : eitp__fail_null(error, "eitp_run_open", "config.directory");
     if (!status && config->resume == EITP_RESUME_NAMED && !config->checkpoint)
-        status = eitp__fail_null(error, "eitp_run_create", "config.checkpoint with EITP_RESUME_NAMED");
+        status = eitp__fail_null(error, "eitp_run_open", "config.checkpoint with EITP_RESUME_NAMED");
     if (!status)
         status = eitp__run_check(config, error);
     if (status)
@@ -63849,7 +63849,7 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     if (!status)
         status = eitp_run_set_config(created, config, error);
     if (status)
-        eitp_run_destroy(created);
+        eitp_run_close(created);
     else
         *run = created;
     return status;
@@ -63862,7 +63862,7 @@ static void eitp__run_prune_released(const eitp_run *run) {
     eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept, EITP__KEPT_STEPS, NULL);
 }
 
-void eitp_run_destroy(eitp_run *run) {
+void eitp_run_close(eitp_run *run) {
     eitp_host host;
     if (!run)
         return;
@@ -66609,7 +66609,7 @@ void eitp_training_close(eitp_training *training) {
     if (!training->has_begun)
         eitp__remove_created(training);
     eitp__training_release_stages(training);
-    eitp_run_destroy(training->run);
+    eitp_run_close(training->run);
     eitp__release_text(&host, training->made_record);
     eitp__buffer_release(&training->record);
     eitp_recipe_release(&training->recipe);
@@ -66964,7 +66964,7 @@ static eitp_status eitp__open_directory(eitp_training *training, eitp_error *err
     config.metrics = 0; /* the rest follows when it is known: eitp__configure_run */
     config.sink_count = 0;
     if (!training->run)
-        status = eitp_run_create(&training->host, &config, &training->run, error);
+        status = eitp_run_open(&training->host, &config, &training->run, error);
     checkpoint = status ? NULL : eitp_run_checkpoint(training->run);
     if (status || !checkpoint)
         return status;

@@ -37,7 +37,7 @@ int main(int count, char **arguments) {
     pack.texts.paths = &text, pack.texts.path_count = 1, settings.threads = 2, config.listener.user = stderr,
     config.listener.notify = print;
     data.block_size = 64, training.batch_size = 4, training.schedule.peak = 1e-3;
-    if (eitp_transformer_config_named("tiny", &shape, &error) || eitp_run_create(&settings.host, &config, &run, &error))
+    if (eitp_transformer_config_named("tiny", &shape, &error) || eitp_run_open(&settings.host, &config, &run, &error))
         return fprintf(stderr, "%s\n", error.message), 1;
     signal(SIGINT, stop), signal(SIGTERM, stop);
     shape.vocabulary = 257, shape.positions = data.block_size, shape.width = 64, shape.inner = 256, shape.layers = 2;
@@ -55,6 +55,6 @@ int main(int count, char **arguments) {
         return fprintf(stderr, "%s\n", error.message), 1;
     signal(SIGINT, SIG_DFL), signal(SIGTERM, SIG_DFL); /* the run is destroyed below */
     eitp_trainer_destroy(trainer), eitp_task_release(&task), eitp_model_destroy(data.model);
-    eitp_sample_file_close(file), eitp_tokenizer_destroy(bytes), eitp_context_destroy(context), eitp_run_destroy(run);
+    eitp_sample_file_close(file), eitp_tokenizer_destroy(bytes), eitp_context_destroy(context), eitp_run_close(run);
     return 0;
 }

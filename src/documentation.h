@@ -130,10 +130,10 @@
  *        the last checkpoint. Instead of a loop of your own you can use a run (below).
  *     7. eitp_model_save writes a model directory without the training state.
  *     8. Destroy everything in the opposite order of creation.
- *   Run: eitp_run_config_default sets directory, steps, and when to evaluate, save and stop early. eitp_run_create
+ *   Run: eitp_run_config_default sets directory, steps, and when to evaluate, save and stop early. eitp_run_open
  *   locks the directory and finds the checkpoint to resume from. eitp_run_train trains the trainer of step 5 to the end
  *   and reports events to a listener, or to the log. eitp_run_request_stop and eitp_run_request_save may be called from
- *   signal handlers. Destroy the run last. See examples/run.c.
+ *   signal handlers. Close the run last. See examples/run.c.
  *   Generate: eitp_generator_create, then eitp_generate_text continues a prompt, and passes the text on in pieces as it
  *   comes. For tokens, or a conversation, alternate eitp_generator_feed and eitp_generator_sample: each conversation
  *   with a model is a generator. See examples/generate.c.

@@ -24,7 +24,7 @@
 #define eitp_trainer_config_default EITP__VERSIONED(eitp_trainer_config_default)
 #define eitp_trainer_create EITP__VERSIONED(eitp_trainer_create)
 #define eitp_run_config_default EITP__VERSIONED(eitp_run_config_default)
-#define eitp_run_create EITP__VERSIONED(eitp_run_create)
+#define eitp_run_open EITP__VERSIONED(eitp_run_open)
 #define eitp_recipe_default EITP__VERSIONED(eitp_recipe_default)
 #define eitp_training_open EITP__VERSIONED(eitp_training_open)
 #define eitp_training_open_run EITP__VERSIONED(eitp_training_open_run)

@@ -26,7 +26,7 @@ EITP__PRIVATE eitp_status eitp__write_behind_create(const eitp_host *host, uint6
 /* Drops the copies, and removes files that are not finished. The queue can be used again. */
 EITP__PRIVATE void eitp__write_behind_clear(eitp__write_behind *queue);
 
-/* The same, and releases the queue. NULL is fine. */
+/* The same, and releases the queue. NULL is harmless. */
 EITP__PRIVATE void eitp__write_behind_destroy(eitp__write_behind *queue);
 
 /* Opens "<path>.tmp". The queue owns the file. */

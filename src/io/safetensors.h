@@ -60,7 +60,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__
 /* Adds a file and its entries, sorted by name. On failure too, what it adds belongs to the collection. */
 EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error);
 
-/* Closes the files and frees the entries and their names. NULL is fine. */
+/* Closes the files and frees the entries and their names. NULL is harmless. */
 EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection);
 
 /* The entries, sorted by the bytes of their names. `at` and `find` return NULL if there is none. */

@@ -160,8 +160,8 @@ typedef struct eitp_training eitp_training;
  */
 EITP_API eitp_status eitp_training_open(const eitp_recipe *recipe, eitp_training **training, eitp_error *error);
 
-/* The same with a run that the program has created, to complete the recipe from its checkpoint. The training destroys
-   it, but not if opening fails. */
+/* The same with a run that the program has opened, to complete the recipe from its checkpoint. The training closes it,
+   but not if opening fails. */
 EITP_API eitp_status eitp_training_open_run(const eitp_recipe *recipe, eitp_run *run, eitp_training **training,
                                             eitp_error *error);
 

@@ -22,7 +22,7 @@ static eitp_status eitp__open_directory(eitp_training *training, eitp_error *err
     config.metrics = 0; /* the rest follows when it is known: eitp__configure_run */
     config.sink_count = 0;
     if (!training->run)
-        status = eitp_run_create(&training->host, &config, &training->run, error);
+        status = eitp_run_open(&training->host, &config, &training->run, error);
     checkpoint = status ? NULL : eitp_run_checkpoint(training->run);
     if (status || !checkpoint)
         return status;

@@ -103,7 +103,7 @@ void eitp_training_close(eitp_training *training) {
     if (!training->has_begun)
         eitp__remove_created(training);
     eitp__training_release_stages(training);
-    eitp_run_destroy(training->run);
+    eitp_run_close(training->run);
     eitp__release_text(&host, training->made_record);
     eitp__buffer_release(&training->record);
     eitp_recipe_release(&training->recipe);

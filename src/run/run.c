@@ -139,15 +139,15 @@ eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, ei
     return status ? status : eitp__run_take_config(run, config, error);
 }
 
-eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
+eitp_status eitp_run_open(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
     eitp_run *created;
     eitp_status status;
     if (!host || !config || !run)
-        return eitp__fail_null(error, "eitp_run_create", "host, config and run");
+        return eitp__fail_null(error, "eitp_run_open", "host, config and run");
     *run = NULL;
-    status = config->directory ? EITP_OK : eitp__fail_null(error, "eitp_run_create", "config.directory");
+    status = config->directory ? EITP_OK : eitp__fail_null(error, "eitp_run_open", "config.directory");
     if (!status && config->resume == EITP_RESUME_NAMED && !config->checkpoint)
-        status = eitp__fail_null(error, "eitp_run_create", "config.checkpoint with EITP_RESUME_NAMED");
+        status = eitp__fail_null(error, "eitp_run_open", "config.checkpoint with EITP_RESUME_NAMED");
     if (!status)
         status = eitp__run_check(config, error);
     if (status)
@@ -166,7 +166,7 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     if (!status)
         status = eitp_run_set_config(created, config, error);
     if (status)
-        eitp_run_destroy(created);
+        eitp_run_close(created);
     else
         *run = created;
     return status;
@@ -179,7 +179,7 @@ static void eitp__run_prune_released(const eitp_run *run) {
     eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept, EITP__KEPT_STEPS, NULL);
 }
 
-void eitp_run_destroy(eitp_run *run) {
+void eitp_run_close(eitp_run *run) {
     eitp_host host;
     if (!run)
         return;

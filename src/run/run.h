@@ -75,10 +75,10 @@ typedef struct eitp_record_sink {
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
 
-/* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
+/* The sink of a file; zeros if it is NULL, which eitp_run_open refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
-/* Closes the file. NULL is fine. */
+/* Closes the file. NULL is harmless. */
 EITP_API void eitp_jsonl_close(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
@@ -246,12 +246,12 @@ typedef struct eitp_run eitp_run;
  * the lock, or the directory has checkpoints of another run or of later steps. EITP_ERROR_FORMAT if the checkpoint is
  * damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
-EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
-                                     eitp_error *error);
+EITP_API eitp_status eitp_run_open(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
+                                   eitp_error *error);
 
-/* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_create
-   created. Removes a checkpoint that eitp_run_keep_checkpoint has released. NULL is fine. */
-EITP_API void eitp_run_destroy(eitp_run *run);
+/* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_open
+   created. Removes a checkpoint that eitp_run_keep_checkpoint has released. NULL is harmless. */
+EITP_API void eitp_run_close(eitp_run *run);
 
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
    is released, if the checkpoint proves to be damaged: see eitp_run_resume_trainer. */
@@ -259,8 +259,8 @@ EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
 /*
  * Replaces the configuration before eitp_run_train, all but directory, resume and checkpoint: for programs that take
- * settings from the checkpoint, which is known, and locked, only after eitp_run_create. It is copied. On failure the
- * run keeps the one it had. EITP_ERROR_ARGUMENT as for eitp_run_create.
+ * settings from the checkpoint, which is known, and locked, only after eitp_run_open. It is copied. On failure the
+ * run keeps the one it had. EITP_ERROR_ARGUMENT as for eitp_run_open.
  */
 EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error);
 
@@ -343,14 +343,14 @@ EITP_API eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char 
 
 /* ---- Requests ---- */
 
-/* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is ignored. */
+/* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is harmless. */
 /*
- * Requests that the run ends. May be called from a signal handler and from any thread. NULL is ignored.
+ * Requests that the run ends. May be called from a signal handler and from any thread. NULL is harmless.
  *
  * An evaluation or a step that is in progress is dropped, within about one sample or one op; but a step that has begun
  * to change parameters is completed. Then a checkpoint of the last step is written, unless there is one. It removes no
  * other, and save_total_limit does not count it unless the schedule has a save after this step. Before step 1 nothing
- * is saved, and eitp_run_destroy removes what eitp_run_create created. A resumed run repeats what was dropped, and ends
+ * is saved, and eitp_run_close removes what eitp_run_open created. A resumed run repeats what was dropped, and ends
  * with the same bits, records and best checkpoint as one that was not stopped. During a save the save is completed.
  */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
@@ -363,7 +363,7 @@ EITP_API void eitp_run_request_save(eitp_run *run);
  * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
  * Protects it from pruning, for example during an upload or a copy to another disk. Call it from the listener: in
  * EITP_EVENT_SAVED the newest checkpoint is not removed yet. One that is released after eitp_run_train is removed by
- * eitp_run_destroy, if save_total_limit does not keep it. NULL is ignored.
+ * eitp_run_close, if save_total_limit does not keep it. NULL is harmless.
  */
 EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
 

@@ -217,7 +217,7 @@ typedef struct eitp_task {
     void (*judge)(void *user, void *memory, eitp_metric *results);
 } eitp_task;
 
-/* Calls release, if any, and clears the struct. NULL is fine. */
+/* Calls release, if any, and clears the struct. NULL is harmless. */
 EITP_API void eitp_task_release(eitp_task *task);
 
 /* ---- Language modelling ---- */

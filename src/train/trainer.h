@@ -84,7 +84,7 @@ EITP__PRIVATE int eitp__save_is_written(const eitp__save *save);
 /* The step that is saved. */
 EITP__PRIVATE int64_t eitp__save_step(const eitp__save *save);
 
-/* Drops what is not written, and removes what is. NULL is fine. */
+/* Drops what is not written, and removes what is. NULL is harmless. */
 EITP__PRIVATE void eitp__save_abandon(eitp__save *save);
 
 /* Both halves: eitp_trainer_save with options. */

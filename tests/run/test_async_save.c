@@ -211,12 +211,12 @@ static eitp_status train(fixture *f) {
     f->said[0] = 0;
     f->saved_events = f->async_events = f->failed_events = f->lost_events = 0;
     if (!status)
-        status = eitp_run_create(&f->host, &f->config, &f->run, &error_);
+        status = eitp_run_open(&f->host, &f->config, &f->run, &error_);
     f->is_training = 1;
     if (!status)
         status = eitp_run_train(f->run, f->trained.trainer, &f->report, &error_);
     f->is_training = 0;
-    eitp_run_destroy(f->run);
+    eitp_run_close(f->run);
     end_run(&f->trained);
     return status;
 }

@@ -237,10 +237,10 @@ static eitp_status train(fixture *f, double checkpoints) {
     memset(f->events, 0, sizeof f->events);
     f->said[0] = 0;
     if (!status)
-        status = eitp_run_create(&f->host, &f->config, &d.run, &error_);
+        status = eitp_run_open(&f->host, &f->config, &d.run, &error_);
     if (!status)
         status = eitp_run_train(d.run, f->trained.trainer, &f->report, &error_);
-    eitp_run_destroy(d.run);
+    eitp_run_close(d.run);
     d.run = NULL;
     end_run(&f->trained);
     return status;
@@ -347,12 +347,12 @@ static void too_little_room_is_refused(void) {
     CHECK_THAT(!*content(&f), "left behind: %s", content(&f));
     /* The same run trains once there is room. */
     REQUIRE(!make_trainer(&f));
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &made, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &made, &error_), error_);
     CHECK(eitp_run_train(made, f.trained.trainer, &f.report, &error_) == EITP_ERROR_IO);
     d.capacity = UINT64_MAX;
     CHECK_THAT(!eitp_run_train(made, f.trained.trainer, &f.report, &error_), "%s", error_.message);
     CHECK(eitp_run_train(made, f.trained.trainer, &f.report, &error_) == EITP_ERROR_ARGUMENT);
-    eitp_run_destroy(made);
+    eitp_run_close(made);
     end_run(&f.trained);
     end(&f);
 }
@@ -621,7 +621,7 @@ static int begin_with_faults(fixture *f, faults *injected) {
     f->config.steps = 2;
     f->config.save_total_limit = 1;
     return !make_run(&f->trained, &injected->host, &v, f->directory, &error_) &&
-           !eitp_run_create(&injected->host, &f->config, &d.run, &error_);
+           !eitp_run_open(&injected->host, &f->config, &d.run, &error_);
 }
 
 /* Trains two steps on a host whose file call `n` from the start of training fails, once or with all that follow. Then
@@ -640,7 +640,7 @@ static int train_with_failure(fixture *f, long n, int code, int stays, uint32_t 
     status = eitp_run_train(d.run, f->trained.trainer, &f->report, &error_);
     CHECK_THAT(!status || status == EITP_ERROR_IO, "%s", error_.message);
     CHECK_THAT(injected.waited < 70, "waited %g s", injected.waited);
-    eitp_run_destroy(d.run);
+    eitp_run_close(d.run);
     d.run = NULL;
     end_run(&f->trained);
     more = faults_end(&injected);
@@ -739,14 +739,14 @@ static void a_stop_ends_a_comparison(void) {
         f.failure = TOUCHED;
         REQUIRE(!make_trainer(&f));
         eitp_sample_file_set_poll(f.trained.file, is_stopped, NULL);
-        REQUIRE_OK(eitp_run_create(&f.host, &f.config, &d.run, &error_), error_);
+        REQUIRE_OK(eitp_run_open(&f.host, &f.config, &d.run, &error_), error_);
         d.stops_reading = 1;
         CHECK_THAT(!eitp_run_train(d.run, f.trained.trainer, &f.report, &error_) && f.report.end == EITP_RUN_STOPPED,
                    "%s", error_.message);
         CHECK_THAT(f.report.saved_step >= 3 && f.report.saved_step < 6, "saved %d", (int)f.report.saved_step);
         CHECK_THAT(d.reads_after_stop <= 2, "%d reads after the request", d.reads_after_stop);
         d.stops_reading = 0;
-        eitp_run_destroy(d.run);
+        eitp_run_close(d.run);
         d.run = NULL;
         end_run(&f.trained);
         end_resumed(&f);
@@ -757,11 +757,11 @@ static void data_that_fail_for_a_moment_are_read(void) {
     fixture f;
     REQUIRE(begin(&f));
     REQUIRE(!make_trainer(&f));
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &d.run, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &d.run, &error_), error_);
     d.failing_reads = EITP__FILE_RETRIES;
     CHECK_THAT(!eitp_run_train(d.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
     CHECK(!d.failing_reads);
-    eitp_run_destroy(d.run);
+    eitp_run_close(d.run);
     end_run(&f.trained);
     resumes_with_the_same_bits(&f);
     end(&f);

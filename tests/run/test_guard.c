@@ -177,10 +177,10 @@ static eitp_status train(fixture *f) {
     r->task.release = NULL;
     status = eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
     if (!status)
-        status = eitp_run_create(&f->host, &f->config, &f->made, &error_);
+        status = eitp_run_open(&f->host, &f->config, &f->made, &error_);
     if (!status)
         status = eitp_run_train(f->made, r->trainer, &f->report, &error_);
-    eitp_run_destroy(f->made);
+    eitp_run_close(f->made);
     f->made = NULL;
     eitp_trainer_destroy(r->trainer);
     r->trainer = NULL;

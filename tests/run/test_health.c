@@ -279,10 +279,10 @@ static eitp_status train(fixture *f) {
         status = eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
     }
     if (!status)
-        status = eitp_run_create(&f->host, &f->config, &f->run, &error_);
+        status = eitp_run_open(&f->host, &f->config, &f->run, &error_);
     if (!status)
         status = eitp_run_train(f->run, r->trainer, &f->report, &error_);
-    eitp_run_destroy(f->run);
+    eitp_run_close(f->run);
     f->run = NULL;
     end_run(r);
     return status;

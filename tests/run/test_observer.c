@@ -126,7 +126,7 @@ static int begin(fixture *f) {
     f->config.listener.user = f;
     f->config.listener.notify = notice;
     if (own_begin(&f->o, &host, "fp32", OWN_ROW, &error) || own_train(&f->o, &error) ||
-        eitp_run_create(&host, &f->config, &f->run, &error)) {
+        eitp_run_open(&host, &f->config, &f->run, &error)) {
         CHECK_THAT(0, "%s", error.message);
         return 0;
     }
@@ -150,7 +150,7 @@ static eitp_status train(fixture *f) {
 }
 
 static void end(fixture *f) {
-    eitp_run_destroy(f->run);
+    eitp_run_close(f->run);
     own_end(&f->o);
     scratch_remove(f->directory);
 }

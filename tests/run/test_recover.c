@@ -34,12 +34,12 @@ static eitp_status train(place *p, int64_t steps, uint32_t *state) {
     eitp_status status = make_run(&r, &p->host, &p->v, p->directory, &error_);
     p->config.steps = steps;
     if (!status)
-        status = eitp_run_create(&p->host, &p->config, &resumed, &error_);
+        status = eitp_run_open(&p->host, &p->config, &resumed, &error_);
     if (!status)
         status = eitp_run_train(resumed, r.trainer, NULL, &error_);
     if (!status && state)
         *state = fingerprint(&r);
-    eitp_run_destroy(resumed);
+    eitp_run_close(resumed);
     end_run(&r);
     return status;
 }
@@ -158,7 +158,7 @@ static void a_program_can_start_over(void) {
     REQUIRE(begin_place(&p, &v) && damage(&p, "checkpoint-4/optimizer.safetensors", -1));
     p.config.steps = 6;
     REQUIRE_OK(make_run(&r, &p.host, &p.v, p.directory, &error_), error_);
-    REQUIRE_OK(eitp_run_create(&p.host, &p.config, &resumed, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&p.host, &p.config, &resumed, &error_), error_);
     CHECK(!strcmp(eitp_run_checkpoint(resumed), in(&p, "checkpoint-4")));
     CHECK(eitp_run_resume_trainer(resumed, r.trainer, &error_) == EITP_ERROR_FORMAT);
     CHECK_THAT(strstr(error_.message, "checkpoint-4/optimizer.safetensors' is damaged") != NULL, "%s", error_.message);
@@ -170,7 +170,7 @@ static void a_program_can_start_over(void) {
     CHECK(eitp_trainer_steps_done(r.trainer) == 2 && !eitp_trainer_is_torn(r.trainer));
     REQUIRE_OK(eitp_run_train(resumed, r.trainer, NULL, &error_), error_);
     CHECK(fingerprint(&r) == straight(&p));
-    eitp_run_destroy(resumed);
+    eitp_run_close(resumed);
     end_run(&r);
     scratch_remove(p.directory);
 }
@@ -182,15 +182,15 @@ static void a_checkpoint_is_recovered_on_request(void) {
     place p;
     REQUIRE(begin_place(&p, &v));
     CHECK(eitp_run_recover(NULL, &error_) == EITP_ERROR_ARGUMENT);
-    REQUIRE_OK(eitp_run_create(&p.host, &p.config, &resumed, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&p.host, &p.config, &resumed, &error_), error_);
     REQUIRE_OK(eitp_run_recover(resumed, &error_), error_);
     CHECK(!strcmp(eitp_run_checkpoint(resumed), in(&p, "checkpoint-4")) && !p.warnings);
     REQUIRE(damage(&p, "checkpoint-4/model.safetensors", 20));
     REQUIRE_OK(eitp_run_recover(resumed, &error_), error_);
     CHECK(!strcmp(eitp_run_checkpoint(resumed), in(&p, "checkpoint-2")) && p.warnings == 1);
-    eitp_run_destroy(resumed);
+    eitp_run_close(resumed);
     REQUIRE(damage(&p, "checkpoint-2/config.json", 20));
-    CHECK(eitp_run_create(&p.host, &p.config, &resumed, &error_) == EITP_ERROR_FORMAT);
+    CHECK(eitp_run_open(&p.host, &p.config, &resumed, &error_) == EITP_ERROR_FORMAT);
     scratch_remove(p.directory);
 }
 
@@ -277,12 +277,12 @@ static void the_shape_is_that_of_the_older_one(void) {
     REQUIRE(damage(&p, "checkpoint-4/optimizer.safetensors", -1));
     REQUIRE_OK(make_run(&r, &p.host, &v, p.directory, &error_), error_);
     p.config.steps = 4;
-    REQUIRE_OK(eitp_run_create(&p.host, &p.config, &resumed, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&p.host, &p.config, &resumed, &error_), error_);
     REQUIRE_OK(eitp_run_train(resumed, r.trainer, NULL, &error_), error_);
     shape = eitp_trainer_shape(r.trainer);
     CHECK(p.warnings == 1 && eitp__step_shapes_equal(&shape, &requested));
     CHECK(fingerprint(&r) == unshrunk);
-    eitp_run_destroy(resumed);
+    eitp_run_close(resumed);
     end_run(&r);
     scratch_remove(p.directory);
 }
@@ -310,14 +310,14 @@ static void tensors_are_read_ahead(void) {
         size += (int64_t)info.size;
     }
     p.host.files.prefetch = count_prefetch;
-    REQUIRE_OK(eitp_run_create(&p.host, &p.config, &resumed, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&p.host, &p.config, &resumed, &error_), error_);
     for (int i = 0; i < 1000 && __atomic_load_n(&announced_, __ATOMIC_RELAXED) < size; i++)
         usleep(10000);
     CHECK(__atomic_load_n(&announced_, __ATOMIC_RELAXED) == size);
-    eitp_run_destroy(resumed);
+    eitp_run_close(resumed);
     p.host.files.prefetch = NULL;
-    REQUIRE_OK(eitp_run_create(&p.host, &p.config, &resumed, &error_), error_);
-    eitp_run_destroy(resumed);
+    REQUIRE_OK(eitp_run_open(&p.host, &p.config, &resumed, &error_), error_);
+    eitp_run_close(resumed);
     scratch_remove(p.directory);
 }
 

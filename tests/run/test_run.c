@@ -134,10 +134,10 @@ static eitp_status make_trainer(fixture *f) {
 static eitp_status train(fixture *f) {
     eitp_status status = make_trainer(f);
     if (!status)
-        status = eitp_run_create(&f->host, &f->config, &f->w.run, &error_);
+        status = eitp_run_open(&f->host, &f->config, &f->w.run, &error_);
     if (!status)
         status = eitp_run_train(f->w.run, f->trained.trainer, &f->report, &error_);
-    eitp_run_destroy(f->w.run);
+    eitp_run_close(f->w.run);
     f->w.run = NULL;
     end_run(&f->trained);
     return status;
@@ -398,7 +398,7 @@ static void the_sink_of_null_is_refused(void) {
     eitp_run *made = (eitp_run *)&config;
     config.sinks = &sink;
     config.sink_count = 1;
-    CHECK(eitp_run_create(&host, &config, &made, &error_) == EITP_ERROR_ARGUMENT && !made);
+    CHECK(eitp_run_open(&host, &config, &made, &error_) == EITP_ERROR_ARGUMENT && !made);
     CHECK_THAT(strstr(error_.message, "record function"), "%s", error_.message);
 }
 
@@ -555,13 +555,13 @@ static void without_steps_a_run_ends_with_the_data(void) {
     eitp_trainer_destroy(f.trained.trainer);
     f.trained.config.last_sample = 10;
     REQUIRE_OK(eitp_trainer_create(&f.trained.task, &f.trained.config, &f.trained.trainer, &error_), error_);
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &f.w.run, &error_), error_);
     CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
     CHECK(f.report.end == EITP_RUN_END_OF_DATA && f.report.steps_done == 3 && f.report.steps == 3 &&
           f.report.saved_step == 3);
     CHECK(f.report.evaluated_step == 3 && f.w.events[EITP_EVENT_END_OF_DATA] == 1);
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_ERROR_ARGUMENT);
-    eitp_run_destroy(f.w.run);
+    eitp_run_close(f.w.run);
     end_run(&f.trained);
     scratch_remove(f.directory);
 }
@@ -971,14 +971,14 @@ static void a_checkpoint_kept_until_after_the_run_is_removed(void) {
         f.config.save_steps = 1;
         f.config.save_total_limit = 1;
         REQUIRE_OK(make_trainer(&f), error_);
-        REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+        REQUIRE_OK(eitp_run_open(&f.host, &f.config, &f.w.run, &error_), error_);
         eitp_run_keep_checkpoint(f.w.run, 5);
         REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), error_);
         CHECK(has_checkpoint(&f, 5) && has_checkpoint(&f, 6));
         end_run(&f.trained);
         if (released)
             eitp_run_keep_checkpoint(f.w.run, -1);
-        eitp_run_destroy(f.w.run);
+        eitp_run_close(f.w.run);
         CHECK(has_checkpoint(&f, 5) == !released && has_checkpoint(&f, 6));
         f.w.run = NULL;
         scratch_remove(f.directory);
@@ -1139,7 +1139,7 @@ static void a_run_can_be_configured_after_it_is_created(void) {
     f.config.eval_steps = 3;
     f.config.directory = "ignored";
     REQUIRE(!make_trainer(&f));
-    REQUIRE_OK(eitp_run_create(&f.host, &first, &f.w.run, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &first, &f.w.run, &error_), error_);
     CHECK(!exists(&f, "metrics.jsonl"));
     f.config.max_nonfinite = 0;
     CHECK(eitp_run_set_config(f.w.run, &f.config, &error_) == EITP_ERROR_ARGUMENT && !exists(&f, "metrics.jsonl"));
@@ -1153,7 +1153,7 @@ static void a_run_can_be_configured_after_it_is_created(void) {
     CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
     CHECK(f.w.records == 9 && f.report.evaluations == 3 && exists(&f, "metrics.jsonl") && exists(&f, "best.json"));
     CHECK(eitp_run_set_config(f.w.run, &f.config, &error_) == EITP_ERROR_ARGUMENT);
-    eitp_run_destroy(f.w.run);
+    eitp_run_close(f.w.run);
     end_run(&f.trained);
     scratch_remove(f.directory);
 }
@@ -1170,16 +1170,16 @@ static void a_child_does_not_keep_the_lock(void) {
     REQUIRE(begin_fixture(&f));
     REQUIRE(!pipe(ends));
     snprintf(f.output, sizeof f.output, "%s", f.directory); /* not removed between the runs */
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &run_, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &run_, &error_), error_);
     fflush(stdout);
     child = fork();
     if (!child) {
         close(ends[1]);
         _exit(read(ends[0], &byte, 1) != 0);
     }
-    eitp_run_destroy(run_);
-    CHECK_THAT(!eitp_run_create(&f.host, &f.config, &run_, &error_), "%s", error_.message);
-    eitp_run_destroy(run_);
+    eitp_run_close(run_);
+    CHECK_THAT(!eitp_run_open(&f.host, &f.config, &run_, &error_), "%s", error_.message);
+    eitp_run_close(run_);
     close(ends[0]);
     close(ends[1]);
     CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -1199,7 +1199,7 @@ static void a_directory_locked_by_another_process_stays(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.host.files.lock = lock_of_another;
-    CHECK(eitp_run_create(&f.host, &f.config, &run_, &error_) == EITP_ERROR_ARGUMENT && exists(&f, ""));
+    CHECK(eitp_run_open(&f.host, &f.config, &run_, &error_) == EITP_ERROR_ARGUMENT && exists(&f, ""));
     scratch_remove(f.directory);
 }
 
@@ -1209,26 +1209,26 @@ static void a_directory_has_one_run_at_a_time(void) {
     int status = 1;
     pid_t child;
     REQUIRE(begin_fixture(&f));
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &first, &error_), error_);
-    CHECK(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT && !second);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &first, &error_), error_);
+    CHECK(eitp_run_open(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT && !second);
     CHECK_THAT(strstr(error_.message, "another process is training in"), "%s", error_.message);
     child = fork();
     if (!child)
-        _exit(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT ? 0 : 1);
+        _exit(eitp_run_open(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT ? 0 : 1);
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(exists(&f, "metrics.jsonl"));
-    eitp_run_destroy(first);
+    eitp_run_close(first);
     /* A run that did not train leaves nothing, not even directories. */
     CHECK(!exists(&f, "") && !exists(&f, ".."));
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &first, &error_), error_);
-    eitp_run_destroy(first);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &first, &error_), error_);
+    eitp_run_close(first);
     /* Without lock functions nothing is locked. */
     f.host.files.lock = NULL;
     f.host.files.unlock = NULL;
-    CHECK(!eitp_run_create(&f.host, &f.config, &first, &error_));
-    CHECK(!eitp_run_create(&f.host, &f.config, &second, &error_));
-    eitp_run_destroy(second);
-    eitp_run_destroy(first);
+    CHECK(!eitp_run_open(&f.host, &f.config, &first, &error_));
+    CHECK(!eitp_run_open(&f.host, &f.config, &second, &error_));
+    eitp_run_close(second);
+    eitp_run_close(first);
     scratch_remove(f.directory);
 }
 
@@ -1269,14 +1269,14 @@ static void lose_directory(int replaces) {
     f.config.eval_steps = 2;
     f.config.patience = 9;
     REQUIRE(!make_trainer(&f));
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &f.w.run, &error_), error_);
     CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
     CHECK(f.w.events[EITP_EVENT_WARNING] == 1 && f.report.steps_done == 6 && f.report.saved_step == 6);
     CHECK(!has_checkpoint(&f, 2) && has_checkpoint(&f, 4) && has_checkpoint(&f, 6) && exists(&f, "best.json"));
     f.config.resume = EITP_RESUME_NEWEST;
-    CHECK(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_open(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error_.message, "another process is training"), "%s", error_.message);
-    eitp_run_destroy(f.w.run);
+    eitp_run_close(f.w.run);
     end_run(&f.trained);
     read_records(&f, text, sizeof text);
     CHECK_THAT(count_of(text, "\"loss\": ") == 2 && strstr(text, "{\"step\": 6, \"loss\""), "%s", text);
@@ -1363,14 +1363,14 @@ static void links_to_damaged_checkpoints_are_repaired(void) {
     for (int i = 0; i < 2; i++) {
         int64_t left = -1;
         REQUIRE(damage(&f, files[i]));
-        REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+        REQUIRE_OK(eitp_run_open(&f.host, &f.config, &f.w.run, &error_), error_);
         CHECK_THAT(i == 0 || eitp_run_recover(f.w.run, &error_) == EITP_ERROR_FORMAT, "%s", error_.message);
         CHECK(!eitp_checkpoint_newest(&f.host, f.output, &left, &error_) && left == (i ? -1 : 4));
         read_link(f.output, "latest_model", target);
         CHECK_THAT(!strcmp(target, i ? "" : "checkpoint-4"), "%s", target);
         read_link(f.output, "best_model", target);
         CHECK_THAT(!*target, "%s", target);
-        eitp_run_destroy(f.w.run);
+        eitp_run_close(f.w.run);
     }
     f.w.run = NULL;
     scratch_remove(f.directory);
@@ -1421,11 +1421,11 @@ static void leftovers_are_removed_at_the_start_and_the_end(void) {
     f.config.resume = EITP_RESUME_NEWEST;
     CHECK_THAT(!train(&f), "%s", error_.message);
     REQUIRE(leave_behind(&f) && has_leftovers(&f));
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &f.w.run, &error_), error_);
     CHECK(!has_leftovers(&f) && exists(&f, "notes.tmp"));
     REQUIRE(!make_trainer(&f) && !remove(scratch_path(f.output, "notes.tmp")) && leave_behind(&f));
     REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), error_);
-    eitp_run_destroy(f.w.run);
+    eitp_run_close(f.w.run);
     f.w.run = NULL;
     end_run(&f.trained);
     CHECK(!has_leftovers(&f) && exists(&f, "notes.tmp"));
@@ -1458,12 +1458,12 @@ static void a_resume_reads_the_tensors_once(void) {
     f.config.resume = EITP_RESUME_NEWEST;
     REQUIRE(!make_trainer(&f));
     reads = 0;
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &f.w.run, &error_), error_);
     CHECK_THAT(reads < size / 10, "%lld of %lld bytes", (long long)reads, (long long)size);
     REQUIRE_OK(eitp_run_resume_trainer(f.w.run, f.trained.trainer, &error_), error_);
     CHECK_THAT(reads >= size && reads < size + size / 10, "%lld of %lld bytes", (long long)reads, (long long)size);
     CHECK(eitp_trainer_steps_done(f.trained.trainer) == 1);
-    eitp_run_destroy(f.w.run);
+    eitp_run_close(f.w.run);
     f.w.run = NULL;
     end_run(&f.trained);
     scratch_remove(f.directory);
@@ -1530,16 +1530,16 @@ static void invalid_configurations_are_refused(void) {
     fixture f;
     eitp_run *made;
     REQUIRE(begin_fixture(&f));
-    CHECK(eitp_run_create(NULL, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_open(NULL, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_run_train(NULL, NULL, NULL, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_run_checkpoint(NULL));
-    eitp_run_destroy(NULL);
+    eitp_run_close(NULL);
     eitp_jsonl_close(NULL);
     f.config.resume = EITP_RESUME_NAMED;
-    CHECK(eitp_run_create(&f.host, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_open(&f.host, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
     f.config.resume = EITP_RESUME_NONE;
     f.config.max_nonfinite = 0;
-    CHECK(eitp_run_create(&f.host, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_open(&f.host, &f.config, &made, &error_) == EITP_ERROR_ARGUMENT);
     f.config.max_nonfinite = 1;
     f.config.patience = 1;
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "eval_steps"));
@@ -1563,15 +1563,15 @@ static void negative_steps_are_refused(void) {
     f.w.exit_saved = -1;
     REQUIRE_OK(make_trainer(&f), error_);
     f.config.steps = -1;
-    CHECK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_open(&f.host, &f.config, &f.w.run, &error_) == EITP_ERROR_ARGUMENT);
     f.config.steps = 1;
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&f.host, &f.config, &f.w.run, &error_), error_);
     f.config.steps = -1;
     CHECK(eitp_run_set_config(f.w.run, &f.config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error_.message, "steps"), "%s", error_.message);
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_OK);
     CHECK(eitp_trainer_steps_done(f.trained.trainer) == 1);
-    eitp_run_destroy(f.w.run);
+    eitp_run_close(f.w.run);
     end_run(&f.trained);
     scratch_remove(f.directory);
 }
@@ -1588,9 +1588,9 @@ static void each_allocation_and_file_call_may_fail(void) {
             faults_.fail_allocation = kind ? 0 : n;
             faults_.fail_file_call = kind ? n : 0;
             memset(&error_, 0, sizeof error_);
-            status = eitp_run_create(&faults_.host, &f.config, &made, &error_);
+            status = eitp_run_open(&faults_.host, &f.config, &made, &error_);
             CHECK(!status == (made != NULL) && (!status || error_.message[0]));
-            eitp_run_destroy(made);
+            eitp_run_close(made);
             if (!faults_end(&faults_))
                 break;
         }
@@ -1613,11 +1613,11 @@ static void a_failure_while_training_loses_nothing(void) {
             f.config.keep_best = "loss";
             faults_begin(&faults_);
             REQUIRE(!make_trainer(&f));
-            REQUIRE_OK(eitp_run_create(&faults_.host, &f.config, &f.w.run, &error_), error_);
+            REQUIRE_OK(eitp_run_open(&faults_.host, &f.config, &f.w.run, &error_), error_);
             faults_.fail_allocation = kind || !n ? 0 : faults_.allocations + n;
             faults_.fail_file_call = kind && n ? faults_.file_calls + n : 0;
             status = eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_);
-            eitp_run_destroy(f.w.run);
+            eitp_run_close(f.w.run);
             end_run(&f.trained);
             more = faults_end(&faults_) || !n;
             CHECK(status == EITP_OK || f.report.end == EITP_RUN_FAILED);

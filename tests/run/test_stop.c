@@ -400,11 +400,11 @@ static eitp_status train_stopped(stopped_run *s) {
     s->kernels = s->later = 0;
     status = make_run(&s->trained, &s->host, &v, s->directory, &error_);
     if (!status)
-        status = eitp_run_create(&s->host, &s->config, &s->run, &error_);
+        status = eitp_run_open(&s->host, &s->config, &s->run, &error_);
     eitp_context_profile(s->trained.context, &profiler);
     if (!status)
         status = eitp_run_train(s->run, s->trained.trainer, &s->report, &error_);
-    eitp_run_destroy(s->run);
+    eitp_run_close(s->run);
     s->run = NULL;
     end_run(&s->trained);
     return status;

@@ -347,7 +347,7 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
     w->stop_after = is_stopped ? w->variant->first : 0;
     w->resumed = -1;
     whole_variant_ = w->variant;
-    status = eitp_run_create(&w->host, &config, &w->run, &error);
+    status = eitp_run_open(&w->host, &config, &w->run, &error);
     if (!status && eitp_run_checkpoint(w->run))
         w->resumed = strtoll(strrchr(eitp_run_checkpoint(w->run), '-') + 1, NULL, 10);
     whole_step_ = w->resumed > 0 ? w->resumed : 0;
@@ -365,7 +365,7 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
             eitp_trainer_shape(parts.trainer).batch_size * eitp_trainer_shape(parts.trainer).micro_batches_per_pass <
             WHOLE_BATCH;
     whole_release(&parts);
-    eitp_run_destroy(w->run);
+    eitp_run_close(w->run);
     w->run = NULL;
     w->lost_records += w->report.lost_records;
     snprintf(w->message, sizeof w->message, "%s", status ? error.message : "");

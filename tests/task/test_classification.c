@@ -321,9 +321,9 @@ static void runs_follow_a_metric(void) {
     config.keep_best = "macro_f1";
     config.patience = 20;
     config.memory_check_seconds = -1;
-    REQUIRE_OK(eitp_run_create(&host, &config, &loop, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&host, &config, &loop, &error_), error_);
     REQUIRE_OK(eitp_run_train(loop, e.r.trainer, &report, &error_), error_);
-    eitp_run_destroy(loop);
+    eitp_run_close(loop);
     CHECK_THAT(report.best_value > 0.5 && report.best_step > 0, "%g after step %d", report.best_value,
                (int)report.best_step);
     CHECK(metric_of(&report.evaluation, "macro_f1") <= report.best_value);

@@ -46,10 +46,10 @@ static eitp_status train(fixture *f) {
     eitp_run *loop = NULL;
     eitp_status status = own_train(&f->o, &error);
     if (!status)
-        status = eitp_run_create(&host, &f->config, &loop, &error);
+        status = eitp_run_open(&host, &f->config, &loop, &error);
     if (!status)
         status = eitp_run_train(loop, f->o.trainer, &f->report, &error);
-    eitp_run_destroy(loop);
+    eitp_run_close(loop);
     return status;
 }
 

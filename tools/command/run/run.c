@@ -201,7 +201,7 @@ size_t run_copy_bytes(const training_run *r) {
 
 void run_release(training_run *r) {
     if (!r->training)
-        eitp_run_destroy(r->run);
+        eitp_run_close(r->run);
     eitp_training_close(r->training);
     if (!r->started)
         replace_undo(&r->replaced);
