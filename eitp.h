@@ -5234,7 +5234,6 @@ EITP_API eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char 
 
 /* ---- Requests ---- */
 
-/* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is harmless. */
 /*
  * Requests that the run ends. May be called from a signal handler and from any thread. NULL is harmless.
  *
