@@ -4043,7 +4043,7 @@ typedef struct eitp_task {
      * Fills in sample `number`, from 0, of a split. With eitp_trainer_config.data_workers it is called from worker
      * threads with a stack of 1 MiB. With one worker the trainer never calls two functions of the task at a time; with
      * more it calls `read` from several threads at a time. `prefetch` is then not called. Token files and arrays may be
-     * read by several threads.
+     * read by several threads. To fail, write a line to error->message, if `error` is not NULL, and return a status.
      */
     eitp_status (*read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
     /* Announces that a sample will be read soon. */
@@ -5696,6 +5696,15 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
 
 /* Appends "; <advice>", which says what to do, to the message in *error, which may be NULL, and returns `status`. */
 EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice);
+
+/*
+ * Around a call of a function of the program, which may fail without filling in *error: eitp__error_clear before it,
+ * so that nothing old is taken for its message, and eitp__error_complete after it. That stores the status, and the
+ * formatted message if there is none, and returns `status`. `error` may be NULL.
+ */
+EITP__PRIVATE void eitp__error_clear(eitp_error *error);
+EITP__PRIVATE eitp_status eitp__error_complete(eitp_error *error, eitp_status status, const char *format, ...)
+    EITP__PRINTF(3, 4);
 
 /* A number of bytes, rounded up or down to the digits that eitp_format_bytes shows: what exceeds a limit must not look
    equal to it. */
@@ -13570,6 +13579,27 @@ EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status statu
     if (error) {
         eitp__append(error->message, sizeof error->message, "; ");
         eitp__append(error->message, sizeof error->message, advice);
+    }
+    return status;
+}
+
+EITP__PRIVATE void eitp__error_clear(eitp_error *error) {
+    if (error) {
+        error->status = EITP_OK;
+        error->system_code = 0;
+        error->message[0] = 0;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__error_complete(eitp_error *error, eitp_status status, const char *format, ...) {
+    if (!status || !error)
+        return status;
+    error->status = status;
+    if (!error->message[0]) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
     }
     return status;
 }
@@ -52367,8 +52397,10 @@ EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *tas
     pass->trains = trains;
     pass->step_rows = step_rows;
     status = eitp_graph_create(task->context, &pass->graph, error);
+    eitp__error_clear(status ? NULL : error);
     if (!status)
-        status = task->build(task->user, pass, error);
+        status = eitp__error_complete(error, task->build(task->user, pass, error),
+                                      "the task's build failed without a message");
     if (!status)
         status = eitp_graph_status(pass->graph, error);
     if (!status && trains && !pass->loss)
@@ -55630,7 +55662,10 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
         values[i] =
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
     eitp__sample_begin(&sample, values, layout->rows, draw);
-    status = task->read(task->user, draw->split, draw->number, &sample, error);
+    eitp__error_clear(error);
+    status = eitp__error_complete(error, task->read(task->user, draw->split, draw->number, &sample, error),
+                                  "the task's read failed on sample %llu without a message",
+                                  (unsigned long long)draw->number);
     if (!status)
         status = eitp__check_sample(pass, draw->number, &sample, error);
     if (status)

@@ -64,6 +64,27 @@ EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status statu
     return status;
 }
 
+EITP__PRIVATE void eitp__error_clear(eitp_error *error) {
+    if (error) {
+        error->status = EITP_OK;
+        error->system_code = 0;
+        error->message[0] = 0;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__error_complete(eitp_error *error, eitp_status status, const char *format, ...) {
+    if (!status || !error)
+        return status;
+    error->status = status;
+    if (!error->message[0]) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
 const char *eitp_format_bytes(uint64_t bytes, char *text, size_t size) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     double amount = (double)bytes;

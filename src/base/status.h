@@ -20,6 +20,15 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
 /* Appends "; <advice>", which says what to do, to the message in *error, which may be NULL, and returns `status`. */
 EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice);
 
+/*
+ * Around a call of a function of the program, which may fail without filling in *error: eitp__error_clear before it,
+ * so that nothing old is taken for its message, and eitp__error_complete after it. That stores the status, and the
+ * formatted message if there is none, and returns `status`. `error` may be NULL.
+ */
+EITP__PRIVATE void eitp__error_clear(eitp_error *error);
+EITP__PRIVATE eitp_status eitp__error_complete(eitp_error *error, eitp_status status, const char *format, ...)
+    EITP__PRINTF(3, 4);
+
 /* A number of bytes, rounded up or down to the digits that eitp_format_bytes shows: what exceeds a limit must not look
    equal to it. */
 EITP__PRIVATE uint64_t eitp__round_bytes(uint64_t bytes, int up);

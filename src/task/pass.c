@@ -374,8 +374,10 @@ EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *tas
     pass->trains = trains;
     pass->step_rows = step_rows;
     status = eitp_graph_create(task->context, &pass->graph, error);
+    eitp__error_clear(status ? NULL : error);
     if (!status)
-        status = task->build(task->user, pass, error);
+        status = eitp__error_complete(error, task->build(task->user, pass, error),
+                                      "the task's build failed without a message");
     if (!status)
         status = eitp_graph_status(pass->graph, error);
     if (!status && trains && !pass->loss)

@@ -193,7 +193,7 @@ typedef struct eitp_task {
      * Fills in sample `number`, from 0, of a split. With eitp_trainer_config.data_workers it is called from worker
      * threads with a stack of 1 MiB. With one worker the trainer never calls two functions of the task at a time; with
      * more it calls `read` from several threads at a time. `prefetch` is then not called. Token files and arrays may be
-     * read by several threads.
+     * read by several threads. To fail, write a line to error->message, if `error` is not NULL, and return a status.
      */
     eitp_status (*read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
     /* Announces that a sample will be read soon. */

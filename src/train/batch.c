@@ -174,7 +174,10 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
         values[i] =
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
     eitp__sample_begin(&sample, values, layout->rows, draw);
-    status = task->read(task->user, draw->split, draw->number, &sample, error);
+    eitp__error_clear(error);
+    status = eitp__error_complete(error, task->read(task->user, draw->split, draw->number, &sample, error),
+                                  "the task's read failed on sample %llu without a message",
+                                  (unsigned long long)draw->number);
     if (!status)
         status = eitp__check_sample(pass, draw->number, &sample, error);
     if (status)

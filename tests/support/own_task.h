@@ -31,6 +31,7 @@ typedef struct own {
     int64_t nan_sample;              /* the sample whose target is NaN; -1: none */
     int64_t unlabelled_before;       /* samples below have no label, and of the others every third one */
     eitp_status build_fails, read_fails, identify_fails, save_fails;
+    int is_silent; /* a failing read leaves the error as it is */
     int reads;
     eitp_task_identity identity;
 } own;
@@ -65,7 +66,7 @@ static RUN_UNUSED eitp_status own_read(void *user, eitp_split split, uint64_t nu
     float *x = (float *)sample->values[0], *target = (float *)sample->values[1], *counts = (float *)sample->values[2];
     int64_t *mark = (int64_t *)sample->values[3];
     if (o->read_fails && o->reads++ == 2)
-        return eitp__fail(why, o->read_fails, "sample %d is torn", (int)number);
+        return o->is_silent ? o->read_fails : eitp__fail(why, o->read_fails, "sample %d is torn", (int)number);
     sample->rows = own_rows(o, split, number);
     for (int64_t row = 0; row < sample->rows; row++) {
         for (int64_t i = 0; i < OWN_WIDTH; i++)

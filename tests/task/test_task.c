@@ -566,6 +566,21 @@ static void a_failing_read_changes_nothing(void) {
     own_end(&o);
 }
 
+/* A read that fails without a message: the message names the sample, and nothing of an earlier error is repeated. */
+static void a_silent_read_is_named(void) {
+    eitp_step_report report;
+    own o;
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE));
+    REQUIRE_OK(own_train(&o, &error), error);
+    o.read_fails = EITP_ERROR_IO;
+    o.is_silent = 1;
+    memset(error.message, 'x', sizeof error.message); /* not even terminated, like a variable on the stack */
+    CHECK(eitp_trainer_step(o.trainer, &report, &error) == EITP_ERROR_IO && error.status == EITP_ERROR_IO);
+    CHECK(!strcmp(error.message, "step 1 failed, and nothing was changed: the task's read failed on sample 2 without a "
+                                 "message"));
+    own_end(&o);
+}
+
 static void a_failing_resume_changes_nothing(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -665,6 +680,7 @@ int main(int argc, char **argv) {
         TEST(invalid_samples_are_refused),
         TEST(a_failing_build_is_reported),
         TEST(a_failing_read_changes_nothing),
+        TEST(a_silent_read_is_named),
         TEST(a_failing_resume_changes_nothing),
         TEST(a_checkpoint_of_other_data_is_refused),
         TEST(every_failed_allocation_is_an_error),
