@@ -113,6 +113,7 @@
  * STEP BY STEP, in the order of the calls
  *   The short way: eitp_recipe_default, then set its members or eitp_recipe_read them from JSON; eitp_training_open,
  *   eitp_training_run, eitp_training_close. The program at the top of README.md and examples/recipe.c do this.
+ *   eitp_training_open_trained opens the trained model again, to evaluate it or to use it: see docs/recipes.md.
  *   Train a language model:
  *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. The context owns
  *        the parameters.
@@ -5472,7 +5473,7 @@ EITP_API eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_
 EITP_API void eitp_training_close(eitp_training *training);
 
 /* What a training has opened and created; it keeps them. NULL before that, and for NULL: context, model, task and
-   trainer before eitp_training_prepare. */
+   trainer before eitp_training_prepare. A trained model has no run and no trainer, and without samples no task. */
 EITP_API eitp_run *eitp_training_get_run(eitp_training *training);
 EITP_API const eitp_tokenizer *eitp_training_get_tokenizer(const eitp_training *training);
 EITP_API eitp_context *eitp_training_get_context(eitp_training *training);
@@ -57954,6 +57955,21 @@ eitp_metric_direction eitp_trainer_metric_direction(const eitp_trainer *trainer,
     return trainer && name && eitp__find_direction(trainer, name, &direction) ? direction : EITP_DIRECTION_UNKNOWN;
 }
 
+static eitp_status eitp__check_split(const eitp_task *task, eitp_split split, eitp_error *error) {
+    static const char *const names[] = {"training", "validation"};
+    const eitp_split other = split == EITP_VALIDATION ? EITP_TRAINING : EITP_VALIDATION;
+    if ((unsigned)split > EITP_VALIDATION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "unknown split %d (choose from EITP_TRAINING and EITP_VALIDATION)", (int)split);
+    if (task->samples[split])
+        return EITP_OK;
+    if (task->samples[other])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the task has no %s samples, but %llu %s samples; evaluate those, or add some to the task",
+                          names[split], (unsigned long long)task->samples[other], names[other]);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples to evaluate");
+}
+
 eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
                           eitp_evaluation *evaluation, eitp_error *error) {
     eitp__evaluator evaluator;
@@ -57964,8 +57980,8 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
     if (!status && (batch_size < 1 || batch_size > EITP__MAX_BATCH))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "batch_size must be 1 to %d (got %lld)", EITP__MAX_BATCH,
                             (long long)batch_size);
-    if (!status && ((unsigned)split > EITP_VALIDATION || !task->samples[split]))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples in this split");
+    if (!status)
+        status = eitp__check_split(task, split, error);
     if (status)
         return status;
     status = eitp__evaluator_create(task, batch_size, eitp__evaluation_size(task, split, samples), &evaluator, error);
@@ -66853,7 +66869,7 @@ static eitp_status eitp__open_trained_data(eitp_training *training, eitp_error *
         return EITP_OK;
     if (!training->recipe.data.training.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a recipe needs data to evaluate a model on: set data, or open it without samples");
+                          "a recipe needs data to evaluate a model on: set data, or open it with EITP_SAMPLES_NONE");
     training->parts[EITP_TRAINING].paths = &training->recipe.data.training;
     training->parts[EITP_VALIDATION].paths = &training->recipe.data.validation;
     /* Without a head for masked tokens there is nothing that could be evaluated: the next token is refused. */
@@ -67193,14 +67209,17 @@ static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error)
     return status;
 }
 
+static eitp_status eitp__refuse_trained(eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "a trained model is neither planned nor run; open its recipe with eitp_training_open to train");
+}
+
 eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!training)
         return eitp__fail_null(error, "eitp_training_plan", "training");
     if (training->trained)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a trained model is neither planned nor run; open its recipe with eitp_training_open to "
-                          "train");
+        return eitp__refuse_trained(error);
     if (!training->is_planned)
         training->fit.budget = 0; /* as it is now */
     if (!training->is_planned)
@@ -67386,6 +67405,8 @@ eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, 
     eitp_status status;
     if (!training)
         return eitp__fail_null(error, "eitp_training_run", "training");
+    if (training->trained)
+        return eitp__refuse_trained(error);
     status = eitp_training_prepare(training, error);
     while (status == EITP_ERROR_FORMAT && training->is_resumed) {
         step = training->resumed.step;

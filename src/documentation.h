@@ -113,6 +113,7 @@
  * STEP BY STEP, in the order of the calls
  *   The short way: eitp_recipe_default, then set its members or eitp_recipe_read them from JSON; eitp_training_open,
  *   eitp_training_run, eitp_training_close. The program at the top of README.md and examples/recipe.c do this.
+ *   eitp_training_open_trained opens the trained model again, to evaluate it or to use it: see docs/recipes.md.
  *   Train a language model:
  *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. The context owns
  *        the parameters.

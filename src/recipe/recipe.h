@@ -214,7 +214,7 @@ EITP_API eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_
 EITP_API void eitp_training_close(eitp_training *training);
 
 /* What a training has opened and created; it keeps them. NULL before that, and for NULL: context, model, task and
-   trainer before eitp_training_prepare. */
+   trainer before eitp_training_prepare. A trained model has no run and no trainer, and without samples no task. */
 EITP_API eitp_run *eitp_training_get_run(eitp_training *training);
 EITP_API const eitp_tokenizer *eitp_training_get_tokenizer(const eitp_training *training);
 EITP_API eitp_context *eitp_training_get_context(eitp_training *training);

@@ -111,7 +111,7 @@ static eitp_status eitp__open_trained_data(eitp_training *training, eitp_error *
         return EITP_OK;
     if (!training->recipe.data.training.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a recipe needs data to evaluate a model on: set data, or open it without samples");
+                          "a recipe needs data to evaluate a model on: set data, or open it with EITP_SAMPLES_NONE");
     training->parts[EITP_TRAINING].paths = &training->recipe.data.training;
     training->parts[EITP_VALIDATION].paths = &training->recipe.data.validation;
     /* Without a head for masked tokens there is nothing that could be evaluated: the next token is refused. */

@@ -217,14 +217,17 @@ static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error)
     return status;
 }
 
+static eitp_status eitp__refuse_trained(eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "a trained model is neither planned nor run; open its recipe with eitp_training_open to train");
+}
+
 eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!training)
         return eitp__fail_null(error, "eitp_training_plan", "training");
     if (training->trained)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a trained model is neither planned nor run; open its recipe with eitp_training_open to "
-                          "train");
+        return eitp__refuse_trained(error);
     if (!training->is_planned)
         training->fit.budget = 0; /* as it is now */
     if (!training->is_planned)
@@ -410,6 +413,8 @@ eitp_status eitp_training_run(eitp_training *training, eitp_run_report *report, 
     eitp_status status;
     if (!training)
         return eitp__fail_null(error, "eitp_training_run", "training");
+    if (training->trained)
+        return eitp__refuse_trained(error);
     status = eitp_training_prepare(training, error);
     while (status == EITP_ERROR_FORMAT && training->is_resumed) {
         step = training->resumed.step;

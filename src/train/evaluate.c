@@ -74,6 +74,21 @@ eitp_metric_direction eitp_trainer_metric_direction(const eitp_trainer *trainer,
     return trainer && name && eitp__find_direction(trainer, name, &direction) ? direction : EITP_DIRECTION_UNKNOWN;
 }
 
+static eitp_status eitp__check_split(const eitp_task *task, eitp_split split, eitp_error *error) {
+    static const char *const names[] = {"training", "validation"};
+    const eitp_split other = split == EITP_VALIDATION ? EITP_TRAINING : EITP_VALIDATION;
+    if ((unsigned)split > EITP_VALIDATION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "unknown split %d (choose from EITP_TRAINING and EITP_VALIDATION)", (int)split);
+    if (task->samples[split])
+        return EITP_OK;
+    if (task->samples[other])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the task has no %s samples, but %llu %s samples; evaluate those, or add some to the task",
+                          names[split], (unsigned long long)task->samples[other], names[other]);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples to evaluate");
+}
+
 eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
                           eitp_evaluation *evaluation, eitp_error *error) {
     eitp__evaluator evaluator;
@@ -84,8 +99,8 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
     if (!status && (batch_size < 1 || batch_size > EITP__MAX_BATCH))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "batch_size must be 1 to %d (got %lld)", EITP__MAX_BATCH,
                             (long long)batch_size);
-    if (!status && ((unsigned)split > EITP_VALIDATION || !task->samples[split]))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples in this split");
+    if (!status)
+        status = eitp__check_split(task, split, error);
     if (status)
         return status;
     status = eitp__evaluator_create(task, batch_size, eitp__evaluation_size(task, split, samples), &evaluator, error);

@@ -195,9 +195,10 @@ static void it_is_used_without_data(void) {
     REQUIRE_OK(eitp_training_open_trained(&f.recipe, EITP_SAMPLES_NONE, &training, &error_), error_);
     CHECK(!eitp_training_get_model(training) && strstr(eitp_training_get_source(training).checkpoint, "checkpoint-4"));
     CHECK(eitp_training_plan(training, NULL, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_training_run(training, NULL, &error_) == EITP_ERROR_ARGUMENT);
     REQUIRE_OK(eitp_training_prepare(training, &error_), error_);
     CHECK(!eitp_training_get_task(training) && !eitp_training_get_trainer(training));
+    CHECK(eitp_training_run(training, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "open its recipe with eitp_training_open to train"), "%s", error_.message);
     REQUIRE_OK(eitp_classify_text(eitp_training_get_model(training), eitp_training_get_tokenizer(training), "a b", 3,
                                   &label, &probability, &error_),
                error_);
@@ -244,7 +245,8 @@ static void what_is_missing_is_named(void) {
     CHECK(evaluate(&f, EITP_SAMPLES_ALL, &all, NULL) == EITP_ERROR_ARGUMENT);
     train(&f);
     f.recipe.data.training.count = 0;
-    CHECK(evaluate(&f, EITP_SAMPLES_ALL, &all, NULL) == EITP_ERROR_ARGUMENT && strstr(error_.message, "set data"));
+    CHECK(evaluate(&f, EITP_SAMPLES_ALL, &all, NULL) == EITP_ERROR_ARGUMENT && strstr(error_.message, "set data") &&
+          strstr(error_.message, "EITP_SAMPLES_NONE"));
     f.recipe.run.directory = NULL;
     CHECK(evaluate(&f, EITP_SAMPLES_NONE, &all, NULL) == EITP_ERROR_ARGUMENT &&
           strstr(error_.message, "run.directory"));

@@ -673,6 +673,23 @@ static void incomplete_judges_are_refused(void) {
     end_run(&e.r);
 }
 
+/* The message names the split without samples, and the one that has some. */
+static void a_split_without_samples_is_named(void) {
+    const variant v = default_variant();
+    eitp_evaluation evaluation;
+    encoder e;
+    eitp_task task;
+    REQUIRE_OK(begin_problem(&e, &v, "bert-base", EITP_PROBLEM_SINGLE_LABEL), error_);
+    task = e.r.task;
+    task.samples[EITP_TRAINING] = 5;
+    task.samples[EITP_VALIDATION] = 0;
+    CHECK(is_refused(eitp_evaluate(&task, EITP_VALIDATION, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT,
+                     "the task has no validation samples, but 5 training samples"));
+    CHECK(is_refused(eitp_evaluate(&task, (eitp_split)2, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT,
+                     "unknown split 2"));
+    end_run(&e.r);
+}
+
 /* ---- Learning rates by layer ---- */
 
 enum { MOST_PARAMETERS = 64, PROBE = 8 };
@@ -773,6 +790,7 @@ int main(int argc, char **argv) {
         TEST(what_does_not_fit_is_refused),
         TEST(wrong_samples_are_told),
         TEST(incomplete_judges_are_refused),
+        TEST(a_split_without_samples_is_named),
         TEST(layers_have_learning_rates_of_their_own),
         TEST(layer_rates_need_layers),
         TEST(labels_are_found_by_name),
