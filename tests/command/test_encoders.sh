@@ -20,7 +20,7 @@ for model in bert roberta-mlm; do
 done
 refuses 1 "does not predict the next token" eval --model "$golden/bert" --data text.txt
 refuses 1 "predicts masked tokens and has no tokenizer" eval --model "$golden/roberta-mlm" --data text.txt
-refuses 1 "is a gpt2 classifier, expected a language model" generate --model "$golden/gpt2-class" --prompt "some"
+refuses 1 "is a gpt2 classifier, expected a language model; use 'eitp predict' for its labels" generate --model "$golden/gpt2-class" --prompt "some"
 refuses 1 "the model has no tokenizer" eval --model "$golden/gpt2-class" --data text.txt
 check "nothing is written" test ! -e gone
 finish

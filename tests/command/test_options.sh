@@ -170,7 +170,13 @@ refuses 1 "--lr-schedule: invalid value 'fast' (choose from constant, linear, co
 refuses 1 "--precision: invalid value 'fp8' (choose from auto, fp32, bf16, fp16)" train --precision fp8
 refuses 1 "must be 0 to grad_accum, which is 2 (got 3)" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
 refuses 1 "'eitp eval' has no option --lr" eval --lr 1
-refuses 1 "unexpected argument" train text.txt
+refuses 1 "unexpected argument 'text.txt'; values follow options, as in --data text.txt" train text.txt
+mkdir -p model_directory
+refuses 1 "unexpected argument 'model_directory'; values follow options, as in --model model_directory" eval model_directory
+refuses 1 "values follow options, as in --data model_directory" predict --model model_directory model_directory
+refuses 1 "values follow options, as in --model gpt2" generate gpt2
+exits 0 "the overview" help
+check "the overview fits 80 columns" sh -c '! awk "length > 80" out | grep -q .'
 refuses 1 "two dashes" train -x
 refuses 1 "--model or --init is required" train --data text.txt --output-dir gone
 refuses 1 "cannot be used together" train --data text.txt --init tiny --model straight --output-dir gone

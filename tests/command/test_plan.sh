@@ -51,6 +51,7 @@ check "plan --compare twice: as listed" test "$(configurations)" = "$(cat listed
 exits 0 "plan --compare with three files" $plan --compare a.json b.json --compare a.json
 check "three configurations, in their order" test "$(awk '{ print $1 }' out | tr '\n' ' ')" = "a.json b.json a.json "
 refuses 1 'requires at least two files' $plan --compare a.json
+refuses 1 "no directory 'nowhere', and no model shape named 'nowhere' (choose from gpt2, " plan --model nowhere
 refuses 1 "unexpected argument 'extra'; 'eitp help plan' lists the options" $plan extra
 refuses 1 "--optimizer: invalid value 'sophia' (choose from auto, adamw," $plan --optimizer sophia
 exits 0 "train without a budget" $large --steps 2 --output-dir roomy --json

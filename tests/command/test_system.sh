@@ -146,7 +146,7 @@ runs "a directory"
 # ---- what is refused ----
 
 refuses 1 "unknown option 'jsn'; did you mean 'json'" check-system --jsn
-refuses 1 "unexpected argument 'gpt2'" check-system gpt2
+refuses 1 "unexpected argument 'gpt2'; values follow options, as in --model gpt2" check-system gpt2
 refuses 1 "no model shape named 'gpt5'" check-system --init gpt5
 refuses 1 "--model and --init cannot be used together" check-system --model gpt2 --init gpt2
 refuses 1 "memory-budget: .lots. is not a number of bytes" check-system --memory-budget lots

@@ -110,6 +110,7 @@ if script -qec true /dev/null >/dev/null 2>&1; then
         tr '\r' '\n' <screen | sed "s/$(printf '\033')\[K//g" >lines
         check "$columns columns: the line of a step fits, and ends with the time left" sh -c \
             "grep -q '^step 3/3  loss .* left\$' lines && ! grep '^step ' lines | awk 'length >= $columns' | grep -q ."
+        check "$columns columns: a stage is shown once" test "$(grep -c '^creating the model' lines)" -le 1
         script -qec "stty cols $columns; '$eitp' train --help" /dev/null 2>&1 </dev/null | tr -d '\r' >lines
         check "$columns columns: the help is wrapped between words" sh -c \
             "grep -q '^      *also: --train-data --train-file' lines && ! grep -v -e '|' lines | awk 'length >= $columns' | grep -q ."

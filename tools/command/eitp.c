@@ -12,7 +12,7 @@ static const struct {
     int (*run)(int count, char **arguments);
     const char *help;
 } commands[] = {
-    {"Train", "train", command_train, "train a language model or a classifier, from weights or from scratch"},
+    {"Train", "train", command_train, "train a language model or a classifier"},
     {NULL, "eval", command_eval, "loss and metrics of a model on data"},
     {NULL, "merge", command_merge, "merge adapters into the weights of their base model"},
     {NULL, "set", command_set, "change settings of a checkpoint, such as its learning rate"},
@@ -24,16 +24,15 @@ static const struct {
     {"Look at this machine", "check-system", command_check_system,
      "its resources, the models that fit, a command to run"},
     {NULL, "plan", command_plan, "memory that training needs, and configurations that fit"},
-    {NULL, "bench", command_bench, "speed of kernels and training steps, next to the limits of the machine"},
+    {NULL, "bench", command_bench, "speed of kernels and steps beside the machine's limits"},
 };
 
-static const char examples[] =
-    "Examples:\n"
-    "  eitp train --init tiny --data texts --epochs 1 --output-dir out    from scratch, on a directory of texts\n"
-    "  eitp train --resume auto --output-dir out                          continue where it was stopped\n"
-    "  eitp generate --model out --prompt \"Once upon a time\"\n"
-    "  eitp train --model path/to/bert --data reviews.csv --epochs 3 --output-dir classifier\n"
-    "  eitp predict --model classifier --data more.csv\n";
+static const char examples[] = "Examples:\n"
+                               "  eitp train --init tiny --data texts --output-dir out          # from scratch\n"
+                               "  eitp train --resume auto --output-dir out                     # continue it\n"
+                               "  eitp generate --model out --prompt \"Once upon a time\"\n"
+                               "  eitp train --model path/to/bert --data reviews.csv --output-dir classifier\n"
+                               "  eitp predict --model classifier --data more.csv\n";
 
 static void print_version(void) {
     char line[400];
@@ -51,10 +50,10 @@ static void print_overview(void) {
     }
     text_format(&t, "\n  eitp help NAME     options of a command\n  eitp --version     version and build\n\n%s\n",
                 examples);
-    text_format(&t, "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not enough memory;\n"
-                    "3 stopped while training, short of memory, after saving; 4 too many losses or gradients that are\n"
-                    "not finite; 5 reading or writing failed; 130, 143, 129, 152 stopped by SIGINT, SIGTERM, SIGHUP,\n"
-                    "SIGXCPU, after saving.\n");
+    text_format(&t, "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not\n"
+                    "enough memory; 3 stopped while training, short of memory, after saving; 4 too\n"
+                    "many losses or gradients that are not finite; 5 reading or writing failed; 130,\n"
+                    "143, 129, 152 stopped by SIGINT, SIGTERM, SIGHUP, SIGXCPU, after saving.\n");
     output_result(t.data, t.size);
     text_release(&t);
 }

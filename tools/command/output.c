@@ -14,7 +14,8 @@ static struct {
     int progress; /* a progress line is shown */
     int failed;   /* errno of writing the result; 0: none */
     text_buffer held;
-} output = {OUTPUT_NORMAL, 0, 0, 0, {NULL, 0, 0}};
+    char shown[500]; /* that line, as it was passed */
+} output = {OUTPUT_NORMAL, 0, 0, 0, {NULL, 0, 0}, ""};
 
 void output_set_detail(output_detail detail) {
     output.detail = detail;
@@ -164,6 +165,9 @@ static size_t fitting_size(const char *line, int columns) {
 void output_progress(const char *line) {
     if (!output_is_terminal() || output.detail < OUTPUT_NORMAL)
         return;
+    if (output.progress && !strcmp(line, output.shown)) /* stages are reported many times a second */
+        return;
+    snprintf(output.shown, sizeof output.shown, "%s", line);
     fprintf(stderr, "\r%.*s\033[K", (int)fitting_size(line, output_columns(stderr)), line);
     fflush(stderr);
     output.progress = 1;

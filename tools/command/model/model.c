@@ -172,8 +172,9 @@ eitp_status model_create_directory(const option_set *o, option_id id,
 eitp_status model_check_language(const eitp_transformer_config *config, const char *name, eitp_error *error) {
     const char *type = eitp_architecture_name(config->architecture);
     if (eitp_head_has_labels(config->head))
-        return command_fail(error, EITP_ERROR_UNSUPPORTED, "'%s' is a %s classifier, expected a language model", name,
-                            type);
+        return command_fail(error, EITP_ERROR_UNSUPPORTED,
+                            "'%s' is a %s classifier, expected a language model; use 'eitp predict' for its labels",
+                            name, type);
     if (config->bidirectional)
         return command_fail(
             error, EITP_ERROR_UNSUPPORTED,

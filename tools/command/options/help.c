@@ -60,15 +60,15 @@ static const struct {
     {OPTION_BLOCK_SIZE, OPTIONS_TOKENIZER_ENCODE,
      "with --special-tokens: cut the sequence to N tokens; 0: do not cut (default: the tokenizer's)"},
     {OPTION_BLOCK_SIZE, TRAINS,
-     "tokens in a sequence (default: the model's positions, or half of them and so on down to 64, by the size of the "
-     "data and memory; rows and labelled texts are cut to it: default the tokenizer's longest sequence, else the "
-     "positions); 0: the model's positions"},
+     "tokens in a sequence, to which rows of tables and labelled texts are cut (default for text: the model's "
+     "positions, "
+     "halved down to 64 until an epoch has 64 steps and memory suffices; for rows and labelled texts: the tokenizer's "
+     "longest sequence, else the positions); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_BENCH_STEP,
      "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_EVAL,
      "tokens in a sequence (default: the checkpoint's; else the model's positions; for rows and labelled texts the "
-     "tokenizer's longest "
-     "sequence, else the model's positions); 0: the model's positions"},
+     "tokenizer's longest sequence, else the model's positions); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, PREDICTS,
      "tokens at which a sequence is cut (default: the tokenizer's); 0: the model's positions"},
     {OPTION_TEXT, PREDICTS, "one text, instead of --data"},

@@ -1,5 +1,6 @@
 #include "options/options.h"
 
+#include "files.h"
 #include "options/foreign_names.h"
 #include "options/table.h"
 #include "output.h"
@@ -471,6 +472,16 @@ static eitp_status read_positional(option_set *o, char *argument, eitp_error *er
     return EITP_OK;
 }
 
+/* The option whose name is missing before an argument: of the commands that use a model it is --model for a directory,
+   if the model is not named yet, and where there is no --data. */
+static option_id probable_option(const option_set *o, const char *argument) {
+    const unsigned uses = OPTIONS_EVAL | OPTIONS_PREDICT | OPTIONS_EMBED;
+    const int has_model = o->values[OPTION_MODEL].source == SOURCE_COMMAND_LINE;
+    const int is_model = (o->command & uses) && !has_model && files_info(argument).kind == EITP_PATH_DIRECTORY;
+    return is_model || (o->command & (OPTIONS_GENERATE | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM)) ? OPTION_MODEL
+                                                                                                : OPTION_DATA;
+}
+
 static eitp_status read_command_line(option_set *o, int count, char **arguments, eitp_error *error) {
     int literal = 0;
     eitp_status status = EITP_OK;
@@ -496,8 +507,8 @@ static eitp_status read_command_line(option_set *o, int count, char **arguments,
     }
     if (!status && o->positional_count && !(o->command & OPTIONS_WITH_POSITIONAL))
         status =
-            command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; values follow options, as in --data %s",
-                         o->positional[0], o->positional[0]);
+            command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; values follow options, as in --%s %s",
+                         o->positional[0], options_name(probable_option(o, o->positional[0])), o->positional[0]);
     return status;
 }
 

@@ -75,9 +75,12 @@ static eitp_status read_config(void *shape, const char *directory, eitp_error *e
 
 eitp_status fit_read_model(option_set *o, char **directory, eitp_transformer_config *shape, eitp_error *error) {
     const char *model = options_text(o, OPTION_MODEL);
+    eitp_error why;
     *directory = NULL;
     if (model && files_info(model).kind == EITP_PATH_DIRECTORY)
         return model_read_directory(model, directory, read_config, shape, error);
+    if (model && !is_shape_file(model) && eitp_transformer_config_named(model, shape, &why))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s', and %s", model, why.message);
     if (model)
         options_set_text(o, OPTION_INIT, model, o->values[OPTION_MODEL].source);
     options_set_text(o, OPTION_INIT, "gpt2", SOURCE_DEFAULT);
