@@ -63702,13 +63702,18 @@ static void eitp__find_restore(const eitp_host *host, const char *path) {
 
 static eitp_status eitp__find_checkpoint(const eitp_host *host, const char *path, eitp_run_choice choice, char **found,
                                          eitp_error *error) {
+    eitp_path_info info;
     eitp_status status;
     eitp__find_restore(host, path);
     status = eitp__find_by_name(host, path, found, error);
     if (status || *found)
         return status;
     if (eitp__find_kind(host, path, "") != EITP_PATH_DIRECTORY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name a model directory", path);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_FILE
+                              ? "no directory '%s'; name a model directory"
+                              : "'%s' is a file, expected a model directory",
+                          path);
     if (eitp__is_model_directory(host, path)) {
         *found = eitp__copy_text(host, path);
         return *found ? EITP_OK : eitp__fail_memory(error, strlen(path), "a path");
@@ -64767,7 +64772,7 @@ EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_
         vocabulary == training->shape.vocabulary || eitp__is_shape_file(&training->host, recipe->shape))
         return;
     eitp__log_line(&training->host, EITP_LOG_INFO,
-                   "vocabulary: %lld (from the %s; %s has %lld; vocab_size sets another)", (long long)vocabulary,
+                   "vocabulary: %lld (from the %s; %s has %lld; override with vocab_size)", (long long)vocabulary,
                    training->tokenizer ? "tokenizer" : "token file", recipe->shape,
                    (long long)training->shape.vocabulary);
     training->shape.vocabulary = vocabulary;
@@ -65437,9 +65442,10 @@ static eitp_status eitp__report_overlap(const eitp_training *training, eitp_erro
     if (!status && count)
         eitp__log_line(
             &training->host, EITP_LOG_WARNING,
-            "%llu of %llu validation texts are also in the training data, so the validation looks better than it "
-            "is; dedup removes repeats within the data",
-            (unsigned long long)count, (unsigned long long)eitp_labelled_part_source(held).count);
+            "%llu of %llu validation texts %s also in the training data, so the validation looks better than it is; "
+            "dedup removes repeats within the data",
+            (unsigned long long)count, (unsigned long long)eitp_labelled_part_source(held).count,
+            count == 1 ? "is" : "are");
     return status;
 }
 
@@ -66087,8 +66093,8 @@ static eitp_status eitp__compare_named_shape(eitp_training *training, eitp_error
         return EITP_OK;
     return eitp__fail(
         error, EITP_ERROR_ARGUMENT,
-        "'%s' has a %s model with %lld layers, %lld heads and width %lld, but init is a %s model with %lld, "
-        "%lld and %lld; set init as it was to resume, or choose another output_dir",
+        "'%s' has a %s model (layers %lld, heads %lld, width %lld), but init is a %s model (layers %lld, heads %lld, "
+        "width %lld); set init as it was to resume, or choose another output_dir",
         eitp__training_checkpoint(training), eitp_architecture_name(was->architecture), (long long)was->layers,
         (long long)was->heads, (long long)was->width, eitp_architecture_name(is->architecture), (long long)is->layers,
         (long long)is->heads, (long long)is->width);
@@ -66300,8 +66306,9 @@ static void eitp__describe_labels(const eitp_training *training, char *text, siz
     *text = 0;
     if (counts && !eitp_labelled_class_counts(&training->host, &source, counts, NULL)) {
         for (int64_t i = 0; i < source.label_count && i < SHOWN && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu", i ? ", " : "; ",
-                                     source.labels ? source.labels[i] : "label", (unsigned long long)counts[i]);
+            used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu",
+                                     i ? ", " : "; labels: ", source.labels ? source.labels[i] : "label",
+                                     (unsigned long long)counts[i]);
         if (source.label_count > SHOWN && used < size)
             snprintf(text + used, size - used, ", and %lld more label%s", (long long)(source.label_count - SHOWN),
                      source.label_count == SHOWN + 1 ? "" : "s");
@@ -67151,11 +67158,11 @@ static void eitp__log_window(const eitp_training *training, const char *reason) 
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
     if (training->rows == positions)
         eitp__log_line(&training->host, EITP_LOG_INFO,
-                       "block size: %lld tokens, all positions of the model; block_size sets another",
+                       "block size: %lld tokens, all positions of the model; override with block_size",
                        (long long)positions);
     else
         eitp__log_line(&training->host, EITP_LOG_INFO,
-                       "block size: %lld tokens of the model's %lld positions, since %s; block_size sets another",
+                       "block size: %lld tokens of the model's %lld positions, because %s; override with block_size",
                        (long long)training->rows, (long long)positions, reason);
 }
 
@@ -67173,12 +67180,12 @@ static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, cons
     eitp_status status;
     training->recipe.task.block_size = size;
     *suits = !eitp__split_data(training, NULL) && eitp__has_enough_windows(training);
-    *reason = "longer windows are too few for an epoch of 64 steps";
+    *reason = "an epoch of longer windows has fewer than 64 steps";
     if (!*suits)
         return EITP_OK;
     status = eitp__plan_stages(training, error);
     *suits = !status && eitp_fit_candidate_keeps(&training->choice, shortest);
-    *reason = "longer ones would need recomputation, offloading or another optimizer to fit in memory";
+    *reason = "longer windows would need recomputation, offloading or another optimizer to fit in memory";
     return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }
 

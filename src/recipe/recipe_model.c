@@ -43,8 +43,8 @@ static eitp_status eitp__compare_named_shape(eitp_training *training, eitp_error
         return EITP_OK;
     return eitp__fail(
         error, EITP_ERROR_ARGUMENT,
-        "'%s' has a %s model with %lld layers, %lld heads and width %lld, but init is a %s model with %lld, "
-        "%lld and %lld; set init as it was to resume, or choose another output_dir",
+        "'%s' has a %s model (layers %lld, heads %lld, width %lld), but init is a %s model (layers %lld, heads %lld, "
+        "width %lld); set init as it was to resume, or choose another output_dir",
         eitp__training_checkpoint(training), eitp_architecture_name(was->architecture), (long long)was->layers,
         (long long)was->heads, (long long)was->width, eitp_architecture_name(is->architecture), (long long)is->layers,
         (long long)is->heads, (long long)is->width);

@@ -63,7 +63,7 @@ EITP__PRIVATE void eitp__training_set_vocabulary(eitp_training *training, int64_
         vocabulary == training->shape.vocabulary || eitp__is_shape_file(&training->host, recipe->shape))
         return;
     eitp__log_line(&training->host, EITP_LOG_INFO,
-                   "vocabulary: %lld (from the %s; %s has %lld; vocab_size sets another)", (long long)vocabulary,
+                   "vocabulary: %lld (from the %s; %s has %lld; override with vocab_size)", (long long)vocabulary,
                    training->tokenizer ? "tokenizer" : "token file", recipe->shape,
                    (long long)training->shape.vocabulary);
     training->shape.vocabulary = vocabulary;

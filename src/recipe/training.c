@@ -159,11 +159,11 @@ static void eitp__log_window(const eitp_training *training, const char *reason) 
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
     if (training->rows == positions)
         eitp__log_line(&training->host, EITP_LOG_INFO,
-                       "block size: %lld tokens, all positions of the model; block_size sets another",
+                       "block size: %lld tokens, all positions of the model; override with block_size",
                        (long long)positions);
     else
         eitp__log_line(&training->host, EITP_LOG_INFO,
-                       "block size: %lld tokens of the model's %lld positions, since %s; block_size sets another",
+                       "block size: %lld tokens of the model's %lld positions, because %s; override with block_size",
                        (long long)training->rows, (long long)positions, reason);
 }
 
@@ -181,12 +181,12 @@ static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, cons
     eitp_status status;
     training->recipe.task.block_size = size;
     *suits = !eitp__split_data(training, NULL) && eitp__has_enough_windows(training);
-    *reason = "longer windows are too few for an epoch of 64 steps";
+    *reason = "an epoch of longer windows has fewer than 64 steps";
     if (!*suits)
         return EITP_OK;
     status = eitp__plan_stages(training, error);
     *suits = !status && eitp_fit_candidate_keeps(&training->choice, shortest);
-    *reason = "longer ones would need recomputation, offloading or another optimizer to fit in memory";
+    *reason = "longer windows would need recomputation, offloading or another optimizer to fit in memory";
     return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }
 

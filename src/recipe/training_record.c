@@ -18,8 +18,9 @@ static void eitp__describe_labels(const eitp_training *training, char *text, siz
     *text = 0;
     if (counts && !eitp_labelled_class_counts(&training->host, &source, counts, NULL)) {
         for (int64_t i = 0; i < source.label_count && i < SHOWN && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu", i ? ", " : "; ",
-                                     source.labels ? source.labels[i] : "label", (unsigned long long)counts[i]);
+            used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu",
+                                     i ? ", " : "; labels: ", source.labels ? source.labels[i] : "label",
+                                     (unsigned long long)counts[i]);
         if (source.label_count > SHOWN && used < size)
             snprintf(text + used, size - used, ", and %lld more label%s", (long long)(source.label_count - SHOWN),
                      source.label_count == SHOWN + 1 ? "" : "s");

@@ -202,13 +202,18 @@ static void eitp__find_restore(const eitp_host *host, const char *path) {
 
 static eitp_status eitp__find_checkpoint(const eitp_host *host, const char *path, eitp_run_choice choice, char **found,
                                          eitp_error *error) {
+    eitp_path_info info;
     eitp_status status;
     eitp__find_restore(host, path);
     status = eitp__find_by_name(host, path, found, error);
     if (status || *found)
         return status;
     if (eitp__find_kind(host, path, "") != EITP_PATH_DIRECTORY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name a model directory", path);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_FILE
+                              ? "no directory '%s'; name a model directory"
+                              : "'%s' is a file, expected a model directory",
+                          path);
     if (eitp__is_model_directory(host, path)) {
         *found = eitp__copy_text(host, path);
         return *found ? EITP_OK : eitp__fail_memory(error, strlen(path), "a path");

@@ -12,12 +12,12 @@ trained() { # name, tokens of a window, words of the reason, options
     shift 3
     exits 0 "$name" $train --output-dir "$name" "$@"
     check "$name: the size" grep -q "^model: .* step: [0-9]* sequences of $size tokens" err
-    check "$name: it is said" test "$(grep -c "^block size: $size tokens.*$reason.*; --block-size sets another$" err)" -eq 1
+    check "$name: it is said" test "$(grep -c "^block size: $size tokens.*$reason.*; override with --block-size$" err)" -eq 1
 }
 trained all 256 'all positions of the model' --data long.txt
-trained too_short 128 'of the model.s 256 positions, since longer windows are too few' --data half.txt
-trained a_line 64 'since longer windows are too few' --data line.txt
-trained larger_steps 64 'since longer windows are too few' --data long.txt --batch-size 4
+trained too_short 128 'of the model.s 256 positions, because an epoch of longer windows has fewer than 64 steps' --data half.txt
+trained a_line 64 'because an epoch of longer windows has fewer than 64 steps' --data line.txt
+trained larger_steps 64 'because an epoch of longer windows has fewer than 64 steps' --data long.txt --batch-size 4
 
 # ---- memory ----
 
@@ -33,7 +33,7 @@ long=$(total_of)
 check "longer windows take more memory" test "$long" -gt $((short + 1000))
 exits 0 "a budget for short windows" $train --data long.txt --memory-budget $(((short + long) / 2 * 1000)) --output-dir budget
 check "a budget for short windows: shorter ones" grep -q \
-    '^block size: \(64\|128\) tokens of the model.s 256 positions, since longer ones would need recomputation, offloading or another optimizer' err
+    '^block size: \(64\|128\) tokens of the model.s 256 positions, because longer windows would need recomputation, offloading or another optimizer' err
 check "a budget for short windows: nothing else is given up" sh -c '! grep -q "^configuration: .*recomputed" err'
 refuses 2 "the smallest --memory-budget that is enough is" $train --data long.txt --memory-budget 1M --output-dir none
 

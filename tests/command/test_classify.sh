@@ -39,7 +39,7 @@ small="--init shape.json --tokenizer words --lr 2e-3 --lr-schedule constant --ma
 check "a table that others may not read: its packed copy" test "$(ls -l private/data/*.labelled | cut -c 1-10)" = -rw-------
 exits 0 "train" train $small --data train.csv --val-data val.csv --epochs 20 --eval-steps 100 --keep-best macro_f1 --output-dir run --json
 check "it learns" awk -F'"val_accuracy": ' '{ exit !($2 + 0 > 0.9) }' out
-check "the labels are logged" grep -q '; cold 80, mild 80, warm 80' err
+check "the labels are logged" grep -q '; labels: cold 80, mild 80, warm 80$' err
 check "samples, not tokens" grep -q 'samples/s' err
 check "metrics in the log" grep -q 'validation after step .*, accuracy [0-9.]*, macro_f1 [0-9.]*, 60 samples' err
 check "metrics are recorded" grep -q '"val_mcc": ' run/metrics.jsonl
@@ -261,7 +261,7 @@ labels_are_listed() { # number of labels, end of the line
     awk -v n="$1" 'BEGIN { print "text,label"; for (i = 0; i < 4 * n; i++) printf "a b,label%02d\n", i % n }' >labels.csv
     rm -rf listed
     exits 0 "$1 labels" train $small --data labels.csv --steps 1 --output-dir listed
-    check "$1 labels: the log" grep -q "^data: .* label09 [0-9]*$2$" err
+    check "$1 labels: the log" grep -q "^data: .*; labels: label00 .* label09 [0-9]*$2$" err
 }
 labels_are_listed 10 ""
 labels_are_listed 11 ", and 1 more label"

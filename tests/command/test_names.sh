@@ -20,6 +20,8 @@ refuses 1 "or download one: 'pip install huggingface_hub', then 'hf download ope
     generate --model gpt2 --prompt x
 refuses 1 "'hf download a/b --local-dir b'" generate --model a/b --prompt x
 printf ../../refs >$cached/refs/main
+printf x >a_file
+refuses 1 "'a_file' is a file, expected a model directory" generate --model a_file --prompt x
 refuses 1 "no directory 'bert-tiny'" generate --model bert-tiny --prompt x
 refuses 1 "no directory './gpt2'; name a model directory$" generate --model ./gpt2 --prompt x
 HF_HOME=

@@ -379,7 +379,7 @@ static void a_resumed_run_keeps_its_shape(void) {
     describe(&f);
     use_output(&f, "base");
     f.recipe.model.width = 32;
-    check_refused(&f, EITP_ERROR_ARGUMENT, "set init as it was to resume");
+    check_refused(&f, EITP_ERROR_ARGUMENT, "width 32); set init as it was to resume");
     end(&f);
 }
 
