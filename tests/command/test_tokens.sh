@@ -38,7 +38,7 @@ small="--init shape.json --tokenizer words --lr 2e-3 --lr-schedule constant --ma
 exits 0 "train" train $small --data train.conll --val-data val.conll --epochs 12 --eval-steps 50 --keep-best entity_f1 --output-dir run --json
 check "it learns" awk -F'"val_entity_f1": ' '{ exit !($2 + 0 > 0.9) }' out
 check "the data says what the task is" grep -q '^task: tokens (inferred; override with --task)' err
-check "the labels are logged" grep -qE '; B-LOC [0-9]+, B-PER [0-9]+, I-PER [0-9]+, O [0-9]+$' err
+check "the labels are logged" grep -qE '; labels: B-LOC [0-9]+, B-PER [0-9]+, I-PER [0-9]+, O [0-9]+$' err
 check "words, not samples" grep -q 'words/s' err
 check "metrics are recorded" grep -q '"val_entity_precision_error": ' run/metrics.jsonl
 check "the labels are in config.json" grep -q '"2": "I-PER"' run/best_model/config.json

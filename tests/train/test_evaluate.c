@@ -178,7 +178,7 @@ static void a_task_is_evaluated_without_a_trainer(void) {
     CHECK(eitp_evaluate(&o.task, (eitp_split)2, 1, 0, &evaluation, &error) == EITP_ERROR_ARGUMENT);
     o.task.samples[EITP_VALIDATION] = 0;
     CHECK(eitp_evaluate(&o.task, EITP_VALIDATION, 1, 0, &evaluation, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(strstr(error.message, "no samples"));
+    CHECK(strstr(error.message, "no validation samples"));
     own_end(&o);
 }
 
