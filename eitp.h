@@ -349,7 +349,7 @@
  *  eitp_labelled_sample                    A labelled sample, for `read` of a source to fill in
  *  eitp_labelled_source                    Labelled samples in a file, in memory, or behind a function of the ...
  *  eitp_sample_file_kind
- *  eitp_sample_file_info                   What the header of a file says
+ *  eitp_sample_file_info                   The header of a file
  *  eitp_sample_file                        A file of samples, of any kind, opened for reading
  *
  *   src/data/data.h
@@ -3097,7 +3097,7 @@ typedef enum eitp_sample_file_kind {
 } eitp_sample_file_kind;
 
 /*
- * What the header of a file says. Members that its kind does not have are 0: a token file has no samples, a labelled
+ * The header of a file. Members that its kind does not have are 0: a token file has no samples, a labelled
  * file no documents. Of an llm.c file only kind, element_size and token_count are known, and content_hash after
  * eitp_sample_file_verify.
  */
@@ -4373,7 +4373,7 @@ EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, cons
 /*
  * Stores the likeliest label of a text of `size` bytes, and its probability, which may be NULL. The text may be NULL if
  * size is 0. The name of the label belongs to the model: see eitp_model_label. A text is cut as
- * eitp_predictor_config_default says. Each call creates and destroys a predictor: for many texts keep one, and call
+ * with eitp_predictor_config_default. Each call creates and destroys a predictor: for many texts keep one, and call
  * eitp_predict.
  *
  * EITP_ERROR_UNSUPPORTED if the model does not choose one label for a text: it labels words, predicts numbers, gives
@@ -5462,7 +5462,7 @@ typedef enum eitp_trained_samples {
  * the task, whose training samples are the ones that were asked for:
  *     eitp_evaluate(eitp_training_get_task(training), EITP_TRAINING, 8, 0, &evaluation, &error);
  *
- * Texts that the run has packed are not read again, unless `rereads` says so. Others are packed into the file
+ * Texts that the run has packed are not read again, unless `rereads` is set. Others are packed into the file
  * data.packed; NULL: into the directory of the run. A trained model is neither planned nor run.
  */
 EITP_API eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_trained_samples samples,
@@ -64928,7 +64928,7 @@ EITP__PRIVATE int eitp__part_is_packed(const eitp_training *training, const eitp
     return !status;
 }
 
-/* Says what a run that is resumed goes on with, or what a trained model is evaluated on. */
+/* Logs what a resumed run continues with, or what a trained model is evaluated on. */
 static void eitp__log_found(const eitp_training *training, eitp_split split, const char *path) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const int lacks_text = eitp__lacks_text(training, split) && !eitp__part_has_input(training, split);

@@ -66,7 +66,7 @@ typedef enum eitp_sample_file_kind {
 } eitp_sample_file_kind;
 
 /*
- * What the header of a file says. Members that its kind does not have are 0: a token file has no samples, a labelled
+ * The header of a file. Members that its kind does not have are 0: a token file has no samples, a labelled
  * file no documents. Of an llm.c file only kind, element_size and token_count are known, and content_hash after
  * eitp_sample_file_verify.
  */

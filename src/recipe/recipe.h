@@ -203,7 +203,7 @@ typedef enum eitp_trained_samples {
  * the task, whose training samples are the ones that were asked for:
  *     eitp_evaluate(eitp_training_get_task(training), EITP_TRAINING, 8, 0, &evaluation, &error);
  *
- * Texts that the run has packed are not read again, unless `rereads` says so. Others are packed into the file
+ * Texts that the run has packed are not read again, unless `rereads` is set. Others are packed into the file
  * data.packed; NULL: into the directory of the run. A trained model is neither planned nor run.
  */
 EITP_API eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_trained_samples samples,

@@ -123,7 +123,7 @@ EITP__PRIVATE int eitp__part_is_packed(const eitp_training *training, const eitp
     return !status;
 }
 
-/* Says what a run that is resumed goes on with, or what a trained model is evaluated on. */
+/* Logs what a resumed run continues with, or what a trained model is evaluated on. */
 static void eitp__log_found(const eitp_training *training, eitp_split split, const char *path) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const int lacks_text = eitp__lacks_text(training, split) && !eitp__part_has_input(training, split);

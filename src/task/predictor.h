@@ -138,7 +138,7 @@ EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, cons
 /*
  * Stores the likeliest label of a text of `size` bytes, and its probability, which may be NULL. The text may be NULL if
  * size is 0. The name of the label belongs to the model: see eitp_model_label. A text is cut as
- * eitp_predictor_config_default says. Each call creates and destroys a predictor: for many texts keep one, and call
+ * with eitp_predictor_config_default. Each call creates and destroys a predictor: for many texts keep one, and call
  * eitp_predict.
  *
  * EITP_ERROR_UNSUPPORTED if the model does not choose one label for a text: it labels words, predicts numbers, gives

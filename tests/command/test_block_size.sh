@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: how long windows of text are where no option says: as long as data and memory have room for.
+# The command: how long windows of text are without --block-size: as long as data and memory have room for.
 . tests/command/command.sh
 
 # A model with 256 positions; an epoch of 64 steps of 4 windows needs 65536 tokens of 256, 32768 of 128.

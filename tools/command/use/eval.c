@@ -39,7 +39,7 @@ static eitp_status add_packed(evaluating *e, eitp_recipe *recipe, eitp_error *er
     return EITP_OK;
 }
 
-/* Says that rows are cut to the model's positions. */
+/* Reports that rows are cut to the model's positions. */
 static void report_length(evaluating *e) {
     const int64_t positions = eitp_transformer_config_positions(eitp_training_get_shape(e->trained.training));
     if (eitp_training_get_data(e->trained.training, EITP_TRAINING).is_labelled &&
