@@ -146,7 +146,7 @@ static eitp_status eitp__plan_stages(eitp_training *training, eitp_error *error)
 
 /* ---- The size of windows ---- */
 
-/* Windows have at least EITP__SHORTEST_WINDOW tokens, if the model has the positions, and an epoch of longer ones has at
+/* Windows have at least EITP__SHORTEST_WINDOW tokens, if the model has the positions; an epoch of longer ones has at
    least EITP__EPOCH_STEPS steps. */
 enum { EITP__SHORTEST_WINDOW = 64, EITP__EPOCH_STEPS = 64 };
 
