@@ -3889,7 +3889,7 @@ EITP_API int eitp_pass_is_training(const eitp_pass *pass);
 
 /*
  * An input with a value of `shape` (rank 0: a scalar) for each row: [n, shape...], n being the capacity of rows (see
- * eitp_input_rows). dtype is EITP_I32, EITP_I64 or EITP_F32. Padding rows hold `empty` and must add
+ * eitp_input_rows). dtype is EITP_I32, EITP_I64 or EITP_F32. No two inputs have the same name. Padding rows hold `empty` and must add
  * nothing to loss terms and metrics. The order of inputs is that of eitp_sample.values.
  */
 EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
@@ -18358,6 +18358,10 @@ static int eitp__json_compare_keys(const void *left, const void *right) {
 
 static eitp_status eitp__json_fail_duplicate(eitp__json_parser *parser, const eitp__json *a, const eitp__json *b) {
     size_t first = a->line < b->line ? a->line : b->line, second = a->line < b->line ? b->line : a->line;
+    if (first == second)
+        return eitp__fail(parser->error, EITP_ERROR_FORMAT,
+                          "invalid JSON: duplicate name '%.100s' at line %llu; remove one of them", a->name,
+                          (unsigned long long)first);
     return eitp__fail(
         parser->error, EITP_ERROR_FORMAT,
         "invalid JSON: duplicate name '%.100s' at line %llu and line %llu of one object; remove one of them", a->name,
@@ -27596,7 +27600,7 @@ static eitp_status eitp__check_pool(const eitp_tensor *x, const eitp_tensor *off
                                "max_length must be 1 to 16777216, not %lld", (long long)max_length);
     return status ? status
                   : eitp__require(pooling >= EITP_POOLING_FIRST && pooling <= EITP_POOLING_MEAN, error,
-                                  "pooling is %d: there is no such eitp_pooling", (int)pooling);
+                                  "unknown pooling %d", (int)pooling);
 }
 
 eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling) {
@@ -33612,8 +33616,7 @@ static eitp_status eitp__check_head_config(const eitp_transformer_config *config
     const int64_t max_first = pads ? 1 << 24 : 0;
     if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_TOKEN_CLASSIFIER ||
         config->problem < EITP_PROBLEM_UNKNOWN || config->problem > EITP_PROBLEM_TOKENS)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "head is %d and problem %d: there is no such eitp_head or eitp_problem", (int)config->head,
+        return eitp__fail(error, EITP_ERROR_FORMAT, "unknown head %d or problem %d", (int)config->head,
                           (int)config->problem);
     if (eitp_head_has_labels(config->head) && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
         return eitp__fail(error, EITP_ERROR_FORMAT, "labels is %lld; it must be 1 to %lld", (long long)config->labels,
@@ -52062,6 +52065,12 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
                          EITP_MAX_PASS_INPUTS);
         return NULL;
     }
+    for (int i = 0; i < pass->input_count; i++) {
+        if (strcmp(eitp_tensor_name(pass->inputs[i].tensor), name))
+            continue;
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "duplicate input '%.60s'", name);
+        return NULL;
+    }
     input = &pass->inputs[pass->input_count];
     full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : eitp__layout_places(&pass->layout);
     input->value_size = eitp_dtype_size(dtype);
@@ -65442,8 +65451,8 @@ static eitp_status eitp__report_overlap(const eitp_training *training, eitp_erro
     if (!status && count)
         eitp__log_line(
             &training->host, EITP_LOG_WARNING,
-            "%llu of %llu validation texts %s also in the training data, so the validation looks better than it is; "
-            "dedup removes repeats within the data",
+            "%llu of %llu validation texts %s also in the training data: the validation is optimistic; dedup removes "
+            "repeats within the data",
             (unsigned long long)count, (unsigned long long)eitp_labelled_part_source(held).count,
             count == 1 ? "is" : "are");
     return status;

@@ -398,6 +398,10 @@ static int eitp__json_compare_keys(const void *left, const void *right) {
 
 static eitp_status eitp__json_fail_duplicate(eitp__json_parser *parser, const eitp__json *a, const eitp__json *b) {
     size_t first = a->line < b->line ? a->line : b->line, second = a->line < b->line ? b->line : a->line;
+    if (first == second)
+        return eitp__fail(parser->error, EITP_ERROR_FORMAT,
+                          "invalid JSON: duplicate name '%.100s' at line %llu; remove one of them", a->name,
+                          (unsigned long long)first);
     return eitp__fail(
         parser->error, EITP_ERROR_FORMAT,
         "invalid JSON: duplicate name '%.100s' at line %llu and line %llu of one object; remove one of them", a->name,

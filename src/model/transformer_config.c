@@ -137,8 +137,7 @@ static eitp_status eitp__check_head_config(const eitp_transformer_config *config
     const int64_t max_first = pads ? 1 << 24 : 0;
     if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_TOKEN_CLASSIFIER ||
         config->problem < EITP_PROBLEM_UNKNOWN || config->problem > EITP_PROBLEM_TOKENS)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "head is %d and problem %d: there is no such eitp_head or eitp_problem", (int)config->head,
+        return eitp__fail(error, EITP_ERROR_FORMAT, "unknown head %d or problem %d", (int)config->head,
                           (int)config->problem);
     if (eitp_head_has_labels(config->head) && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
         return eitp__fail(error, EITP_ERROR_FORMAT, "labels is %lld; it must be 1 to %lld", (long long)config->labels,

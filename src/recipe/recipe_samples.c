@@ -260,8 +260,8 @@ static eitp_status eitp__report_overlap(const eitp_training *training, eitp_erro
     if (!status && count)
         eitp__log_line(
             &training->host, EITP_LOG_WARNING,
-            "%llu of %llu validation texts %s also in the training data, so the validation looks better than it is; "
-            "dedup removes repeats within the data",
+            "%llu of %llu validation texts %s also in the training data: the validation is optimistic; dedup removes "
+            "repeats within the data",
             (unsigned long long)count, (unsigned long long)eitp_labelled_part_source(held).count,
             count == 1 ? "is" : "are");
     return status;

@@ -38,6 +38,12 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
                          EITP_MAX_PASS_INPUTS);
         return NULL;
     }
+    for (int i = 0; i < pass->input_count; i++) {
+        if (strcmp(eitp_tensor_name(pass->inputs[i].tensor), name))
+            continue;
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "duplicate input '%.60s'", name);
+        return NULL;
+    }
     input = &pass->inputs[pass->input_count];
     full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : eitp__layout_places(&pass->layout);
     input->value_size = eitp_dtype_size(dtype);

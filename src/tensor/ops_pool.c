@@ -67,7 +67,7 @@ static eitp_status eitp__check_pool(const eitp_tensor *x, const eitp_tensor *off
                                "max_length must be 1 to 16777216, not %lld", (long long)max_length);
     return status ? status
                   : eitp__require(pooling >= EITP_POOLING_FIRST && pooling <= EITP_POOLING_MEAN, error,
-                                  "pooling is %d: there is no such eitp_pooling", (int)pooling);
+                                  "unknown pooling %d", (int)pooling);
 }
 
 eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling) {

@@ -135,6 +135,7 @@ static void refuses_invalid_json(void) {
         {"\xef\xbb\xbf{}", "UTF-8 without a byte order mark"},
         {"[1] // comment", "expected nothing after"},
         {"{\"a\":1,\n\"b\":2,\n\"\\u0061\":3}", "duplicate name 'a' at line 1 and line 3"},
+        {"{\"a\":1, \"a\":2}", "duplicate name 'a' at line 1; remove"},
     };
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {

@@ -357,6 +357,7 @@ enum {
     FAILED_OP,
     LOST_LOOKUP,
     TWO_LOOKUPS,
+    SAME_INPUTS,
     BAD_BUILDS
 };
 
@@ -391,8 +392,11 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
 
 static void build_inputs_badly(int which, eitp_pass *pass) {
     eitp_tensor *unique, *inverse, *ids;
-    for (int i = 0; which == MANY_INPUTS && i < EITP_MAX_PASS_INPUTS; i++)
-        eitp_pass_sample_input(pass, "one more", EITP_I32, 0, NULL, 0);
+    char name[] = "a";
+    for (; which == MANY_INPUTS && name[0] < 'a' + EITP_MAX_PASS_INPUTS; name[0]++)
+        eitp_pass_sample_input(pass, name, EITP_I32, 0, NULL, 0);
+    if (which == SAME_INPUTS)
+        eitp_pass_sample_input(pass, "x", EITP_I32, 0, NULL, 0);
     if (which == NULL_INPUT)
         eitp_pass_row_input(pass, NULL, EITP_F32, 0, NULL, 0);
     if (which == WIDE_INPUT)
@@ -439,6 +443,7 @@ static void invalid_builds_are_refused(void) {
         "matmul",
         "row input",
         "one call in a task",
+        "duplicate input 'x'",
     };
     for (int i = 0; i < BAD_BUILDS; i++) {
         own o;

@@ -1,5 +1,6 @@
 #include "data/data.h"
 
+#include "data/opening.h"
 #include "data/permissions.h"
 #include "files.h"
 #include "output.h"
@@ -54,26 +55,15 @@ eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_
 
 /* ---- Packing ---- */
 
-typedef struct pack_state {
-    double started, shown;
-} pack_state;
-
 static int pack_progress(void *user, const eitp_pack_progress *progress) {
-    pack_state *state = (pack_state *)user;
-    double now = process_time(), share;
-    char line[200];
-    if (now - state->shown < 0.2)
-        return process_stop_signal();
-    state->shown = now;
-    share =
-        progress->text_bytes_total ? 100.0 * (double)progress->text_bytes / (double)progress->text_bytes_total : 100;
-    /* Packing takes long, so it is no longer a command that is refused at once. */
-    if (now - state->started > 2)
-        output_start();
-    snprintf(line, sizeof line, "packing: %.1f%% of %s, %llu tokens", share,
-             output_bytes((double)progress->text_bytes_total), (unsigned long long)progress->tokens);
-    output_progress(line);
-    return process_stop_signal();
+    eitp_training_progress shown;
+    memset(&shown, 0, sizeof shown);
+    shown.stage = "packing";
+    shown.bytes = progress->text_bytes;
+    shown.all_bytes = progress->text_bytes_total;
+    shown.count = progress->tokens;
+    shown.unit = "tokens";
+    return opening_show(user, &shown);
 }
 
 eitp_text_files_config data_texts(const option_set *o, option_id id) {
@@ -118,20 +108,20 @@ eitp_status data_pack(const eitp_host *host, const option_set *o, option_id id, 
                       const char *path, eitp_sample_file_info *info, eitp_error *error) {
     const mode_t before = permissions_lower(o, id, path);
     eitp_pack_config config;
-    pack_state state;
+    opening shown = {NULL, 0, 0};
     eitp_status status;
     memset(&config, 0, sizeof config);
-    state.started = state.shown = process_time();
+    shown.started = shown.shown = process_time();
     config.texts = data_texts(o, id);
     config.progress = pack_progress;
-    config.user = &state;
+    config.user = &shown;
     status = eitp_pack(host, tokenizer, &config, path, info, error);
     permissions_restore(before);
     if (!status)
         output_info("packed %llu document%s (%s of text) into %llu tokens of %.2f bytes in %.1f s: %s",
                     (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
                     output_bytes((double)info->text_bytes), (unsigned long long)info->token_count,
-                    (double)info->text_bytes / (double)info->token_count, process_time() - state.started, path);
+                    (double)info->text_bytes / (double)info->token_count, process_time() - shown.started, path);
     return data_explain(status, error);
 }
 

@@ -6,7 +6,7 @@
 static void show_packing(opening *o, const eitp_training_progress *progress) {
     const double now = process_time();
     char line[200];
-    if (now - o->shown < 0.2)
+    if (now - o->shown < 0.2 || !progress->count)
         return;
     o->shown = now;
     /* Packing takes long, so it is no longer a command that is refused at once. */
