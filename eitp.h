@@ -3889,8 +3889,8 @@ EITP_API int eitp_pass_is_training(const eitp_pass *pass);
 
 /*
  * An input with a value of `shape` (rank 0: a scalar) for each row: [n, shape...], n being the capacity of rows (see
- * eitp_input_rows). dtype is EITP_I32, EITP_I64 or EITP_F32. No two inputs have the same name. Padding rows hold `empty` and must add
- * nothing to loss terms and metrics. The order of inputs is that of eitp_sample.values.
+ * eitp_input_rows). dtype is EITP_I32, EITP_I64 or EITP_F32. Padding rows hold `empty` and must add nothing to loss
+ * terms and metrics. The order of inputs is that of eitp_sample.values; no two have the same name.
  */
 EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                           const int64_t *shape, double empty);
