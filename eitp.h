@@ -65561,9 +65561,7 @@ static eitp_status eitp__open_windows(eitp_training *training, eitp_error *error
 EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
     const int64_t asked = training->recipe.task.block_size;
-    *size = asked > 0 ? asked : !asked ? positions : positions < 64 ? positions : 64;
-    if (asked < 0 && training->resumed.rows)
-        *size = training->resumed.rows;
+    *size = asked > 0 ? asked : asked < 0 && training->resumed.rows ? training->resumed.rows : positions;
     if (*size <= positions)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size must be from 1 to the model's %lld positions (got %lld)",
@@ -67203,7 +67201,7 @@ static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, cons
    of them. */
 static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
-    const int64_t shortest = positions < EITP__SHORTEST_WINDOW ? positions : EITP__SHORTEST_WINDOW;
+    const int64_t least_size = EITP__SHORTEST_WINDOW, shortest = positions < least_size ? positions : least_size;
     const char *reason = NULL, *next = NULL;
     eitp_fit_candidate least;
     eitp_status status;

@@ -195,7 +195,7 @@ static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, cons
    of them. */
 static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
-    const int64_t shortest = positions < EITP__SHORTEST_WINDOW ? positions : EITP__SHORTEST_WINDOW;
+    const int64_t least_size = EITP__SHORTEST_WINDOW, shortest = positions < least_size ? positions : least_size;
     const char *reason = NULL, *next = NULL;
     eitp_fit_candidate least;
     eitp_status status;
