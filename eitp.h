@@ -66978,6 +66978,11 @@ eitp_status eitp_training_open_trained(const eitp_recipe *recipe, eitp_trained_s
     if (!recipe || !training)
         return eitp__fail_null(error, "eitp_training_open_trained", "recipe and training");
     *training = NULL;
+    status = eitp__recipe_check_host(recipe, error);
+    if (status)
+        return status;
+    if ((unsigned)samples > EITP_SAMPLES_VALIDATION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown samples %d of a trained model", (int)samples);
     if (!recipe->run.directory)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a recipe needs run.directory, where the trained model is (output_dir in JSON)");

@@ -240,8 +240,13 @@ static void what_is_missing_is_named(void) {
     eitp_training *training = NULL;
     eitp_evaluation all;
     fixture f;
+    const eitp_recipe zeros = EITP__ZERO;
     REQUIRE(begin(&f));
+    CHECK(eitp_training_open_trained(&zeros, EITP_SAMPLES_NONE, &training, &error_) == EITP_ERROR_ARGUMENT &&
+          strstr(error_.message, "eitp_recipe_default"));
     describe(&f, 0);
+    CHECK(evaluate(&f, (eitp_trained_samples)4, &all, NULL) == EITP_ERROR_ARGUMENT &&
+          strstr(error_.message, "unknown samples 4"));
     CHECK(evaluate(&f, EITP_SAMPLES_ALL, &all, NULL) == EITP_ERROR_ARGUMENT);
     train(&f);
     f.recipe.data.training.count = 0;
