@@ -5700,8 +5700,8 @@ EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status statu
 
 /*
  * Around a call of a function of the program, which may fail without filling in *error: eitp__error_clear before it,
- * so that nothing old is taken for its message, and eitp__error_complete after it. That stores the status, and the
- * formatted message if there is none, and returns `status`. `error` may be NULL.
+ * so that nothing old is taken for its message, and eitp__error_complete after it. That stores the status and, if the
+ * function left no message, the formatted one, and returns `status`. `error` may be NULL.
  */
 EITP__PRIVATE void eitp__error_clear(eitp_error *error);
 EITP__PRIVATE eitp_status eitp__error_complete(eitp_error *error, eitp_status status, const char *format, ...)
@@ -66703,7 +66703,7 @@ static eitp_status eitp__check_division(const eitp_training *training, int is_sa
 
 /* ---- Tokens ---- */
 
-/* Of a model that is no checkpoint: its positions, or as many halves of them as the data have a window of. */
+/* Without a checkpoint's size: the model's positions, halved until the data have a window. */
 static eitp_status eitp__find_window_size(eitp_training *training, uint64_t count, eitp_error *error) {
     if (training->recipe.task.block_size >= 0 || training->resumed.rows)
         return eitp__training_window_size(training, &training->rows, error);

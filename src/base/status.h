@@ -22,8 +22,8 @@ EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status statu
 
 /*
  * Around a call of a function of the program, which may fail without filling in *error: eitp__error_clear before it,
- * so that nothing old is taken for its message, and eitp__error_complete after it. That stores the status, and the
- * formatted message if there is none, and returns `status`. `error` may be NULL.
+ * so that nothing old is taken for its message, and eitp__error_complete after it. That stores the status and, if the
+ * function left no message, the formatted one, and returns `status`. `error` may be NULL.
  */
 EITP__PRIVATE void eitp__error_clear(eitp_error *error);
 EITP__PRIVATE eitp_status eitp__error_complete(eitp_error *error, eitp_status status, const char *format, ...)

@@ -20,7 +20,7 @@ static eitp_status eitp__check_division(const eitp_training *training, int is_sa
 
 /* ---- Tokens ---- */
 
-/* Of a model that is no checkpoint: its positions, or as many halves of them as the data have a window of. */
+/* Without a checkpoint's size: the model's positions, halved until the data have a window. */
 static eitp_status eitp__find_window_size(eitp_training *training, uint64_t count, eitp_error *error) {
     if (training->recipe.task.block_size >= 0 || training->resumed.rows)
         return eitp__training_window_size(training, &training->rows, error);

@@ -9,7 +9,7 @@ static void show_packing(opening *o, const eitp_training_progress *progress) {
     if (now - o->shown < 0.2 || !progress->count)
         return;
     o->shown = now;
-    /* Packing takes long, so it is no longer a command that is refused at once. */
+    /* Packing may take long: the command has started, and a later error is not a refusal. */
     if (now - o->started > 2)
         output_start();
     snprintf(line, sizeof line, "packing: %.1f%% of %s, %llu %s",
