@@ -5310,7 +5310,7 @@ typedef struct eitp_data_recipe {
        have changed. 1: it reads them again, and is refused if the training data differ. */
     int rereads[2];
     eitp_text_source input; /* what the path "-" reads; `read` NULL: nothing */
-    const char *packed;     /* for eitp_training_open_trained: the file that texts are packed into */
+    const char *packed;     /* for eitp_training_open_trained: the file that texts are packed into; not copied */
 } eitp_data_recipe;
 
 typedef struct eitp_task_recipe {
