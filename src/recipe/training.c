@@ -176,6 +176,14 @@ static int eitp__is_window_open(const eitp_training *training) {
            !training->resumed.rows;
 }
 
+/* True if windows fit without recomputation too. The planner may have chosen it only because smaller passes are slower. */
+static int eitp__fits_without_recompute(const eitp_training *training, const eitp_fit_candidate *shortest) {
+    eitp_fit fit = training->fit;
+    eitp_fit_candidate candidate;
+    fit.trainer.plan.recompute = EITP_RECOMPUTE_NONE;
+    return !eitp_fit_choose(&fit, &candidate, NULL, NULL) && eitp_fit_candidate_keeps(&candidate, shortest);
+}
+
 /* Plans with windows of this size. *suits: data and memory have room for them. `reason` tells what has not. */
 static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, const eitp_fit_candidate *shortest,
                                      int *suits, const char **reason, eitp_error *error) {
@@ -186,7 +194,8 @@ static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, cons
     if (!*suits)
         return EITP_OK;
     status = eitp__plan_stages(training, error);
-    *suits = !status && eitp_fit_candidate_keeps(&training->choice, shortest);
+    *suits = !status && (eitp_fit_candidate_keeps(&training->choice, shortest) ||
+                         eitp__fits_without_recompute(training, shortest));
     *reason = "longer windows would need recomputation, offloading or another optimizer to fit in memory";
     return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }

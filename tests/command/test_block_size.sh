@@ -21,8 +21,9 @@ trained larger_steps 64 'because an epoch of longer windows has fewer than 64 st
 
 # ---- memory ----
 
-# Between what windows of 64 take and what those of 256 take there is a budget for the former only.
-exits 0 "short windows" $train --data long.txt --block-size 64 --output-dir short
+# With one micro-batch a step, which no pass can split, there is a budget between what windows of 64 take and what those of 256 take.
+one="--data long.txt --batch-size 4 --grad-accum 1"
+exits 0 "short windows" $train $one --block-size 64 --output-dir short
 check "with an option nothing is said" sh -c '! grep -q "^block size" err'
 total_of() { # of the line about memory, in kB
     sed -n 's/.*total including the process \([0-9.]*\) MB.*/\1/p' err | awk '{ print int($1 * 1000) }'
@@ -31,10 +32,18 @@ short=$(total_of)
 exits 0 "long windows" $train --data long.txt --block-size 256 --output-dir long
 long=$(total_of)
 check "longer windows take more memory" test "$long" -gt $((short + 1000))
-exits 0 "a budget for short windows" $train --data long.txt --memory-budget $(((short + long) / 2 * 1000)) --output-dir budget
+exits 0 "a budget for short windows" $train $one --steps 1 --memory-budget $(((short + long) / 2 * 1000)) --output-dir budget
 check "a budget for short windows: shorter ones" grep -q \
     '^block size: \(64\|128\) tokens of the model.s 256 positions, because longer windows would need recomputation, offloading or another optimizer' err
 check "a budget for short windows: nothing else is given up" sh -c '! grep -q "^configuration: .*recomputed" err'
+
+# With four, passes of one keep long windows, also where the planner prefers to recompute.
+exits 0 "small passes" $train --data long.txt --block-size 256 --recompute none --memory-budget $((long * 1000 - 4000000)) --output-dir passes
+small=$(total_of)
+for part in 1 2 3 4 5 6 7 8; do
+    exits 0 "small passes, $part" $train --data long.txt --memory-budget $((1000 * (small + (long - small) * part / 8))) --output-dir "passes_$part"
+    check "small passes, $part: long windows" grep -q '^block size: 256 tokens' err
+done
 refuses 2 "the smallest --memory-budget that is enough is" $train --data long.txt --memory-budget 1M --output-dir none
 
 # ---- what follows ----
