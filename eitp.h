@@ -415,6 +415,8 @@
  *
  *   src/train/train.h
  *  eitp_term_report                        A loss term of a step
+ *  eitp_step_times                         The seconds of a step, which add up to `total`
+ *  eitp_group_norms                        The L2 norms of a group of parameters: those of a layer, such as ...
  *  eitp_step_report                        The result of a step
  *  eitp_plateau_config                     When EITP_SCHEDULE_PLATEAU reduces the learning rate
  *  eitp_trainer_config                     Start from eitp_trainer_config_default()
@@ -847,6 +849,7 @@
  *  eitp_trainer_create                     Creates a trainer and allocates all memory that its steps and ...
  *  eitp_trainer_destroy                    Waits for the samples that data workers are reading, and releases the ...
  *  eitp_trainer_step                       Makes one step: the passes over all its micro-batches, and the update
+ *  eitp_trainer_group_norms                Reads the norms of the last step by groups of parameters, in the order ...
  *  eitp_trainer_is_torn                    True if a step or a resume failed half-way, so that weights and ...
  *  eitp_trainer_steps_done                 Steps made so far, those before a resume included; 0 for NULL
  *  eitp_trainer_shape                      The current shape, with the micro_batches_per_pass that the trainer ...
@@ -2681,13 +2684,17 @@ typedef struct eitp_optimizer_config {
      * built. `user` is rate_user. */
     double (*rate_factor)(void *user, const char *parameter);
     void *rate_user;
+    /* Called for each parameter while the graph is built, with the sum of squares of its gradient, times the square of
+     * the loss scale, and those of its update and of itself, [2]. eitp_output makes them readable. NULL: not called. */
+    void (*observe)(void *observe_user, const eitp_tensor *parameter, eitp_tensor *gradient, eitp_tensor *update);
+    void *observe_user;
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
 } eitp_optimizer_config;
 
 /* EITP_ADAMW, betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, EITP_PIECE_BYTES, no loss scale, the same rate for
-   all parameters, no unique ids. */
+   all parameters, no observer, no unique ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
@@ -4470,6 +4477,29 @@ typedef struct eitp_term_report {
 /* What of a step is a spike. */
 enum { EITP_SPIKE_LOSS = 1, EITP_SPIKE_GRADIENT = 2 };
 
+/*
+ * The seconds of a step, which add up to `total`. A device that computes several phases at once, or does not measure
+ * them, has them in `other`.
+ */
+typedef struct eitp_step_times {
+    double total;
+    double data;     /* waiting for samples, or reading them */
+    double forward;  /* without what the backward pass recomputes */
+    double backward; /* with what it recomputes */
+    double update;   /* clipping and the optimizer */
+    double transfer; /* waiting for offloaded variables */
+    double other;    /* inputs and results, and plans that are built anew */
+} eitp_step_times;
+
+/* The L2 norms of a group of parameters: those of a layer, such as transformer.h.0, or of a module
+   outside the layers, such as transformer.wte. */
+typedef struct eitp_group_norms {
+    char name[64];         /* the beginning of the parameters' names */
+    double grad_norm;      /* before clipping */
+    double update_norm;    /* of the whole update, the learning rate included */
+    double parameter_norm; /* after the update */
+} eitp_group_norms;
+
 /* The result of a step. */
 typedef struct eitp_step_report {
     int64_t step; /* number of the step, from 1 */
@@ -4485,7 +4515,8 @@ typedef struct eitp_step_report {
     int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
     int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
     double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
-    int64_t spikes_skipped;             /* steps so far that were not applied because of skip_spikes */
+    eitp_step_times times;
+    int64_t spikes_skipped; /* steps so far that were not applied because of skip_spikes */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
 } eitp_step_report;
@@ -4624,6 +4655,14 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
  * state is completed instead.
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
+
+/*
+ * Reads the norms of the last step by groups of parameters, in the order of the model's: the first `capacity` groups,
+ * and their number in *count. The update has computed them already. Call it before the trainer evaluates or makes
+ * another step: EITP_ERROR_ARGUMENT afterwards, and before the first step.
+ */
+EITP_API eitp_status eitp_trainer_group_norms(const eitp_trainer *trainer, eitp_group_norms *groups, size_t capacity,
+                                              size_t *count, eitp_error *error);
 
 /*
  * True if a step or a resume failed half-way, so that weights and optimizer state do not belong to one step. A torn
@@ -7513,7 +7552,7 @@ EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call
  * support.
  */
 
-#define EITP__BACKEND_API_VERSION 5
+#define EITP__BACKEND_API_VERSION 6
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -7526,6 +7565,16 @@ typedef enum eitp__place {
     EITP__PLACE_DEVICE,
     EITP__PLACE_HOST /* memory of the host that the device copies from and to without a detour */
 } eitp__place;
+
+/* What an instruction is part of, for the times of a step. A transfer counts as EITP__PHASE_TRANSFER, whatever it is part
+   of. */
+typedef enum eitp__phase {
+    EITP__PHASE_FORWARD,
+    EITP__PHASE_BACKWARD,
+    EITP__PHASE_UPDATE,
+    EITP__PHASE_TRANSFER,
+    EITP__PHASE_COUNT
+} eitp__phase;
 
 typedef enum eitp__instruction_kind {
     EITP__COMPUTE, /* executes a call */
@@ -7543,6 +7592,7 @@ typedef enum eitp__instruction_kind {
  */
 typedef struct eitp__instruction {
     eitp__instruction_kind kind;
+    eitp__phase phase;
     eitp__call *call; /* EITP__COMPUTE only */
     void *memory;     /* device memory of a transfer, `size` bytes */
     size_t size;
@@ -7569,6 +7619,9 @@ typedef struct eitp__program_info {
     const void *rows;             /* NULL: all shapes are fixed */
     void *workspace;              /* device memory, as large as the most demanding call needs */
     const eitp__storage *storage; /* read and written by transfers; NULL without transfers */
+    /* Host memory, by eitp__phase: executions add the seconds that each phase has taken, before their `wait` returns. A
+       backend may read its clock only where the phase changes, or leave them as they are. May be NULL. */
+    double *seconds;
 } eitp__program_info;
 
 /* Instructions that were prepared. A backend has its own struct for them. */
@@ -7891,10 +7944,11 @@ struct eitp_context {
     eitp_parameter_form parameters;
     int plans_only;
     eitp_offload offload;
-    eitp__offload_file offload_file; /* zeros if nothing is offloaded */
-    eitp_profiler profiler;          /* without a function if plans are not profiled */
-    eitp__poll poll;                 /* see eitp_context_set_poll */
-    eitp_nonfinite *nonfinite;       /* receives the first value that is not finite; NULL: nothing is searched */
+    eitp__offload_file offload_file;         /* zeros if nothing is offloaded */
+    eitp_profiler profiler;                  /* without a function if plans are not profiled */
+    eitp__poll poll;                         /* see eitp_context_set_poll */
+    double phase_seconds[EITP__PHASE_COUNT]; /* of all executions so far that were waited for */
+    eitp_nonfinite *nonfinite; /* receives the first value that is not finite; NULL: nothing is searched */
     char description[200];
     char numerics[100];
 };
@@ -8113,6 +8167,7 @@ struct eitp__node {
     eitp_tensor *outputs[EITP__MAX_OUTPUTS];
     eitp__attributes attributes;
     int order; /* creation order for plans: the id of the node it was expanded from, else its own */
+    eitp__phase phase;
 };
 
 typedef struct eitp__graph_block {
@@ -8131,6 +8186,7 @@ struct eitp_graph {
     size_t node_count, node_capacity;
     int64_t capacity;     /* of the leading dimension of tensors with `rows`; -1: no such tensor */
     uint32_t rng_streams; /* random number streams in use */
+    eitp__phase phase;    /* of nodes created now: forward until gradients are built, then backward, then update */
     eitp_error error;
 };
 
@@ -9505,6 +9561,7 @@ struct eitp__update_piece {
     eitp_tensor *rate_and_step; /* those of the step, the rate times rate_factor */
     /* Sums of squares of the gradient of this and earlier pieces: by blocks, or by rows of a factored update. */
     eitp_tensor *squares;
+    eitp_tensor *sum; /* of `squares`, in the last piece of a parameter */
     /* Factored updates only, of this and earlier pieces: the squares of the gradient by columns, and its products with
      * the directions of the first moment. */
     eitp_tensor *column_squares, *row_products, *column_products;
@@ -12237,6 +12294,28 @@ EITP__PRIVATE int eitp__fewer_per_pass(const eitp__search *search, eitp__run_can
 EITP__PRIVATE int eitp__halve_to_fit(size_t bytes, size_t budget, int64_t least, int64_t *count);
 /* <<src/train/memory_search.h */
 
+/* >>src/train/group_norms.h */
+/* The norms of groups of parameters in a step: the sums of squares that an update computes anyway. */
+
+/* The outputs of a plan that has an update: sums of squares of each parameter. */
+typedef struct eitp__norm_outputs {
+    const eitp_host *host;
+    struct eitp__norm_output *all;
+    size_t count, capacity;
+    int has_failed; /* memory was short: the list is incomplete */
+} eitp__norm_outputs;
+
+/* eitp_optimizer_config.observe; `outputs` is an eitp__norm_outputs. */
+EITP__PRIVATE void eitp__norm_outputs_add(void *outputs, const eitp_tensor *parameter, eitp_tensor *gradient,
+                                          eitp_tensor *update);
+EITP__PRIVATE void eitp__norm_outputs_release(eitp__norm_outputs *outputs);
+
+/* Reads them after an execution of the plan. Gradients are those of the loss times `loss_scale`. */
+EITP__PRIVATE eitp_status eitp__norm_outputs_read(const eitp__norm_outputs *outputs, eitp_plan *plan, double loss_scale,
+                                                  eitp_group_norms *groups, size_t capacity, size_t *count,
+                                                  eitp_error *error);
+/* <<src/train/group_norms.h */
+
 /* >>src/train/step_plans.h */
 /*
  * The plans of a step and the buffers that feed them: building, estimating and discarding them, for the trainer, the
@@ -12270,6 +12349,7 @@ typedef struct eitp__step_plans {
     eitp_plan *update_plan;
     eitp_update update;
     eitp_tensor *result;        /* output F64 [EITP__STEP_RESULTS] of the plan that contains the update */
+    eitp__norm_outputs norms;   /* of the same plan */
     eitp_tensor *update_unique; /* the unique ids in update_graph */
     eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
     eitp__step_batches batches; /* of the current step */
@@ -12437,6 +12517,7 @@ struct eitp_trainer {
     eitp__step_plans plans;
     eitp__readers readers; /* of samples */
     double loss_scale;
+    double last_loss_scale; /* that of the last step */
     int64_t scale_steps; /* since the loss scale changed */
     int64_t skipped;     /* steps that were not applied because of it */
     eitp__spikes spikes;
@@ -23101,6 +23182,7 @@ typedef struct eitp__cpu_work {
     const eitp__poll *poll;
     size_t stoppable; /* number of calls before whose end the poll is asked */
     int stopped;      /* of thread 0 */
+    double *seconds;  /* by phase, or NULL */
 } eitp__cpu_work;
 
 /* How a call is divided into pieces of `size` of its items. */
@@ -23133,15 +23215,46 @@ static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
     work->stoppable = 0; /* asks no more */
 }
 
+/* The time of a phase, as thread 0 sees it: from its first call to the first one of another phase. */
+typedef struct eitp__phase_clock {
+    double *seconds; /* by phase; NULL: nothing is measured */
+    eitp__phase phase;
+    double began;
+} eitp__phase_clock;
+
+static void eitp__phase_begin(eitp__phase_clock *clock, double *seconds, eitp__phase phase) {
+    clock->seconds = seconds;
+    clock->phase = phase;
+    clock->began = seconds ? eitp__clock() : 0;
+}
+
+static void eitp__phase_end(const eitp__phase_clock *clock) {
+    if (clock->seconds)
+        clock->seconds[clock->phase] += eitp__clock() - clock->began;
+}
+
+static void eitp__phase_change(eitp__phase_clock *clock, eitp__phase phase) {
+    double now;
+    if (!clock->seconds || clock->phase == phase)
+        return;
+    now = eitp__clock();
+    clock->seconds[clock->phase] += now - clock->began;
+    clock->phase = phase;
+    clock->began = now;
+}
+
 /* The loop of one thread: goes through the calls in order and takes pieces of each until none is left. */
 static void eitp__cpu_thread(void *argument, int thread) {
     eitp__cpu_work *work = (eitp__cpu_work *)argument;
     int64_t first = 0;
+    eitp__phase_clock clock;
+    eitp__phase_begin(&clock, thread == 0 ? work->seconds : NULL, work->instructions[0].phase);
     for (size_t i = 0; i < work->count; i++) {
         const eitp__call *call = work->instructions[i].call;
         const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
         const eitp__division division = eitp__divide_call(call, kernel);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
+        eitp__phase_change(&clock, work->instructions[i].phase);
         for (unsigned done = 0;; done++) {
             int64_t piece, begin, end;
             if (thread == 0 && i < work->stoppable && done % EITP__PIECES_BETWEEN_POLLS == 0)
@@ -23156,6 +23269,7 @@ static void eitp__cpu_thread(void *argument, int thread) {
         }
         first += division.pieces;
     }
+    eitp__phase_end(&clock);
 }
 
 /* The rows that the shapes of a program have now, and its transfers. */
@@ -23225,6 +23339,7 @@ static eitp_status eitp__cpu_compute(eitp__backend *backend, const eitp__cpu_pro
     end = first + work.count;
     work.workspace = (char *)program->info.workspace;
     work.poll = poll;
+    work.seconds = program->info.seconds;
     if (poll->ask && stoppable > first)
         work.stoppable = (stoppable < end ? stoppable : end) - first;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
@@ -23238,6 +23353,16 @@ static eitp_status eitp__cpu_wait(eitp__backend *backend, eitp_error *error) {
     return transfers ? eitp__worker_finish(transfers, error) : EITP_OK;
 }
 
+/* Begins a transfer, or waits for one. */
+static eitp_status eitp__cpu_transfer(eitp__cpu_program *program, size_t instruction, eitp_error *error) {
+    eitp__phase_clock clock;
+    eitp_status status;
+    eitp__phase_begin(&clock, program->info.seconds, EITP__PHASE_TRANSFER);
+    status = eitp__transfer(&program->transfers, instruction, error);
+    eitp__phase_end(&clock);
+    return status;
+}
+
 static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                                      const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
     eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
@@ -23247,7 +23372,7 @@ static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *prog
         if (prepared->info.instructions[*begun].kind == EITP__COMPUTE)
             status = eitp__cpu_compute(backend, prepared, *begun, end, poll, stoppable, begun, error);
         else
-            status = eitp__transfer(&prepared->transfers, (*begun)++, error);
+            status = eitp__cpu_transfer(prepared, (*begun)++, error);
     }
     if (status)
         eitp__cpu_wait(backend, NULL);
@@ -24962,6 +25087,7 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
     node->id = (int)graph->node_count;
     node->op = op;
     node->order = node->id;
+    node->phase = graph->phase;
     node->input_count = input_count;
     for (int i = 0; i < input_count; i++)
         node->inputs[i] = inputs[i];
@@ -28655,6 +28781,7 @@ EITP__PRIVATE void eitp__differentiate(eitp_graph *graph, size_t first, int y_co
         terms[i] = NULL;
     if (graph->error.status)
         return;
+    graph->phase = EITP__PHASE_BACKWARD;
     host = eitp__graph_host(graph);
     pass.graph = graph;
     pass.tensors = graph->tensor_count;
@@ -29225,9 +29352,14 @@ static void eitp__mark_needed_tensor(eitp__lowering *lowering, eitp_tensor *tens
 /* Replaces a node by its expansion, which takes its place in the order. */
 static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_graph *graph = lowering->plan->graph;
-    size_t first = graph->node_count;
+    const size_t first = graph->node_count;
+    const eitp__phase phase = graph->phase;
     eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
-    if (!eitp__expand_node(node, outputs)) {
+    int is_expanded;
+    graph->phase = node->phase;
+    is_expanded = eitp__expand_node(node, outputs);
+    graph->phase = phase;
+    if (!is_expanded) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
                          eitp__op(node->graph, node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
         return;
@@ -31327,11 +31459,18 @@ EITP__PRIVATE void eitp__release_program(eitp_plan *plan) {
 
 /* ---- Listing ---- */
 
+static void eitp__list_call(eitp_plan *plan, size_t step, eitp__phase phase) {
+    eitp__instruction *added = &plan->instructions[plan->instruction_count++];
+    added->call = &plan->calls[step];
+    added->phase = phase;
+}
+
 static void eitp__list_transfer(eitp_plan *plan, const eitp__window_transfer *transfer) {
     static const eitp__instruction_kind kinds[] = {EITP__WRITE, EITP__COMPLETE, EITP__READ, EITP__COMPLETE};
     eitp__window *window = &plan->windows[transfer->window];
     eitp__instruction *added = &plan->instructions[plan->instruction_count++];
     added->kind = kinds[transfer->kind];
+    added->phase = EITP__PHASE_TRANSFER;
     added->size = window->size;
     if (added->kind == EITP__COMPLETE)
         added->transfer = window->began;
@@ -31350,9 +31489,16 @@ static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *ste
     return 0;
 }
 
+/* The phase of a step; of one that recomputes a value of the forward pass, the phase that it does so for. */
+static eitp__phase eitp__step_phase(const eitp__step *step, eitp__phase before) {
+    const eitp__phase phase = step->node->phase;
+    return phase == EITP__PHASE_FORWARD ? before : phase;
+}
+
 EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     const size_t count = plan->step_count + plan->transfer_count;
+    eitp__phase phase = EITP__PHASE_FORWARD;
     size_t next = 0;
     eitp__release_program(plan);
     plan->instructions = (eitp__instruction *)eitp__allocate(host, count * sizeof *plan->instructions);
@@ -31366,7 +31512,8 @@ EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error) {
             break;
         if (plan->first_change == count && eitp__step_changes_state(plan, &plan->steps[s]))
             plan->first_change = plan->instruction_count;
-        plan->instructions[plan->instruction_count++].call = &plan->calls[s];
+        phase = eitp__step_phase(&plan->steps[s], phase);
+        eitp__list_call(plan, s, phase);
     }
     return EITP_OK;
 }
@@ -31411,6 +31558,7 @@ EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *err
     info.instructions = plan->instructions;
     info.count = plan->instruction_count;
     info.rows = plan->device_rows;
+    info.seconds = plan->context->phase_seconds;
     if (plan->stats.workspace_bytes)
         info.workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
     if (plan->transfer_count)
@@ -36139,8 +36287,10 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
         piece->method->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
-        if (eitp__is_last_piece(list, i))
-            eitp__add_gradient(&sum, eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0));
+        if (!eitp__is_last_piece(list, i))
+            continue;
+        piece->sum = eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0);
+        eitp__add_gradient(&sum, piece->sum);
     }
     return sum;
 }
@@ -36165,10 +36315,15 @@ static eitp_tensor *eitp__add_updates(const eitp_optimizer_config *config, const
     eitp_tensor *sums = NULL, *blocks = NULL;
     eitp__prepare_updates(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
-        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, &list->pieces[i]));
+        const eitp__update_piece *piece = &list->pieces[i];
+        eitp_tensor *sum;
+        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
         if (!eitp__is_last_piece(list, i))
             continue;
-        eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
+        sum = blocks ? eitp_sum(blocks, 1u, 0) : NULL;
+        if (config->observe && sum && piece->sum)
+            config->observe(config->observe_user, piece->parameter, piece->sum, sum);
+        eitp__add_gradient(&sums, sum);
         blocks = NULL;
     }
     return sums;
@@ -36311,6 +36466,7 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_con
     if (!status && !count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "no trained parameter to update: all are frozen, or borrowed from another context");
+    graph->phase = EITP__PHASE_UPDATE;
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
@@ -36420,6 +36576,7 @@ eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config 
     eitp_status status;
     if (!graph || !config || !update)
         return eitp__fail_null(error, "eitp_apply_gradients", "graph, config and update");
+    graph->phase = EITP__PHASE_UPDATE;
     status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
@@ -56439,6 +56596,102 @@ EITP__PRIVATE int eitp__halve_to_fit(size_t bytes, size_t budget, int64_t least,
 }
 /* <<src/train/memory_search.c */
 
+/* >>src/train/group_norms.c */
+typedef struct eitp__norm_output {
+    const char *parameter; /* its name, which the context owns */
+    eitp_tensor *gradient, *update;
+} eitp__norm_output;
+
+EITP__PRIVATE void eitp__norm_outputs_add(void *outputs, const eitp_tensor *parameter, eitp_tensor *gradient,
+                                          eitp_tensor *update) {
+    eitp__norm_outputs *list = (eitp__norm_outputs *)outputs;
+    eitp__norm_output *added;
+    if (!eitp__reserve(list->host, (void **)&list->all, &list->capacity, list->count + 1, sizeof *list->all)) {
+        list->has_failed = 1;
+        return;
+    }
+    added = &list->all[list->count++];
+    added->parameter = eitp__variable_name(parameter);
+    added->gradient = eitp_output(gradient);
+    added->update = eitp_output(update);
+}
+
+EITP__PRIVATE void eitp__norm_outputs_release(eitp__norm_outputs *outputs) {
+    if (outputs->all)
+        eitp__release(outputs->host, outputs->all, outputs->capacity * sizeof *outputs->all);
+    outputs->all = NULL;
+    outputs->count = outputs->capacity = 0;
+    outputs->has_failed = 0;
+}
+
+/* ---- Groups ---- */
+
+/* The size of a parameter's group in its name: up to the first number, or to what the module is called. */
+static size_t eitp__group_size(const char *parameter) {
+    const char *last = strrchr(parameter, '.');
+    for (const char *part = parameter; part; part = strchr(part, '.')) {
+        size_t digits;
+        part += *part == '.';
+        digits = strspn(part, "0123456789");
+        if (digits && (!part[digits] || part[digits] == '.'))
+            return (size_t)(part - parameter) + digits;
+    }
+    return last ? (size_t)(last - parameter) : strlen(parameter);
+}
+
+/* Finds the group of a parameter, or adds it if there is room. */
+static eitp_group_norms *eitp__find_group(const char *parameter, eitp_group_norms *groups, size_t capacity,
+                                          size_t *count) {
+    const size_t size = eitp__group_size(parameter), kept = sizeof groups->name - 1;
+    eitp_group_norms *group;
+    char name[sizeof groups->name];
+    snprintf(name, sizeof name, "%.*s", (int)(size < kept ? size : kept), parameter);
+    for (size_t i = *count; i > 0; i--) {
+        if (!strcmp(groups[i - 1].name, name))
+            return &groups[i - 1];
+    }
+    if (*count == capacity)
+        return NULL;
+    group = &groups[(*count)++];
+    memset(group, 0, sizeof *group);
+    snprintf(group->name, sizeof group->name, "%s", name);
+    return group;
+}
+
+static eitp_status eitp__add_squares(const eitp__norm_output *output, eitp_plan *plan, eitp_group_norms *group,
+                                     eitp_error *error) {
+    double gradient = 0, update[2] = {0, 0};
+    eitp_status status = eitp_plan_read(plan, output->gradient, &gradient, sizeof gradient, error);
+    if (!status)
+        status = eitp_plan_read(plan, output->update, update, sizeof update, error);
+    group->grad_norm += gradient;
+    group->update_norm += update[0];
+    group->parameter_norm += update[1];
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__norm_outputs_read(const eitp__norm_outputs *outputs, eitp_plan *plan, double loss_scale,
+                                                  eitp_group_norms *groups, size_t capacity, size_t *count,
+                                                  eitp_error *error) {
+    eitp_status status = EITP_OK;
+    size_t found = 0;
+    for (size_t i = 0; i < outputs->count && !status; i++) {
+        eitp_group_norms *group = eitp__find_group(outputs->all[i].parameter, groups, capacity, &found);
+        if (group)
+            status = eitp__add_squares(&outputs->all[i], plan, group, error);
+    }
+    if (status)
+        return status;
+    for (size_t i = 0; i < found; i++) {
+        groups[i].grad_norm = sqrt(groups[i].grad_norm) / loss_scale;
+        groups[i].update_norm = sqrt(groups[i].update_norm);
+        groups[i].parameter_norm = sqrt(groups[i].parameter_norm);
+    }
+    *count = found;
+    return EITP_OK;
+}
+/* <<src/train/group_norms.c */
+
 /* >>src/train/step_plans.c */
 /* ---- Sizes ---- */
 
@@ -56495,6 +56748,8 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
         optimizer.rate_user = plans;
     }
     optimizer.skips = plans->config.skip_spikes;
+    optimizer.observe = eitp__norm_outputs_add;
+    optimizer.observe_user = &plans->norms;
     return optimizer;
 }
 
@@ -56510,6 +56765,8 @@ static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, 
 static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
     const eitp_update *update = &plans->update;
     eitp_tensor *parts[4];
+    if (plans->norms.has_failed)
+        return eitp__fail_memory(error, plans->norms.capacity * sizeof(eitp_tensor *), "the norms of an update");
     parts[0] = eitp_cast(update->commit, EITP_F64);
     parts[1] = eitp_cast(update->norm, EITP_F64);
     parts[2] = update->norms;
@@ -56551,6 +56808,7 @@ static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
     eitp__pass_release(&plans->pass);
+    eitp__norm_outputs_release(&plans->norms);
     plans->carry = plans->scale = plans->update_unique = plans->result = NULL;
     memset(&plans->update, 0, sizeof plans->update);
 }
@@ -56625,6 +56883,7 @@ EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_tas
                                          const eitp_trainer_config *config, int64_t evaluation_samples) {
     memset(plans, 0, sizeof *plans);
     plans->host = eitp_context_host(task->context);
+    plans->norms.host = &plans->host;
     plans->task = *task;
     plans->config = *config;
     plans->evaluation_samples = evaluation_samples;
@@ -57634,6 +57893,32 @@ typedef struct eitp__step_state {
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
 
+/* ---- Times ---- */
+
+/* The clock of a step: when it began, and the context's times then. */
+typedef struct eitp__step_clock {
+    double began;
+    double phases[EITP__PHASE_COUNT];
+} eitp__step_clock;
+
+static void eitp__step_clock_begin(eitp__step_clock *clock, const eitp_trainer *trainer) {
+    memcpy(clock->phases, trainer->plans.task.context->phase_seconds, sizeof clock->phases);
+    clock->began = eitp__clock();
+}
+
+/* Fills in all times but that of the data, which is there. */
+static void eitp__step_clock_end(const eitp__step_clock *clock, const eitp_trainer *trainer, eitp_step_times *times) {
+    const double *phases = trainer->plans.task.context->phase_seconds;
+    times->total = eitp__clock() - clock->began;
+    times->forward = phases[EITP__PHASE_FORWARD] - clock->phases[EITP__PHASE_FORWARD];
+    times->backward = phases[EITP__PHASE_BACKWARD] - clock->phases[EITP__PHASE_BACKWARD];
+    times->update = phases[EITP__PHASE_UPDATE] - clock->phases[EITP__PHASE_UPDATE];
+    times->transfer = phases[EITP__PHASE_TRANSFER] - clock->phases[EITP__PHASE_TRANSFER];
+    times->other = times->total - times->data - times->forward - times->backward - times->update - times->transfer;
+}
+
+/* ---- Samples ---- */
+
 /* Announces the samples of the step after this one, which the system may read meanwhile. */
 static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->plans.config;
@@ -57810,7 +58095,7 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
     report->applied = state->result[EITP__RESULT_APPLIED] > 0;
     report->update_norm = state->result[EITP__RESULT_UPDATE_NORM];
     report->parameter_norm = state->result[EITP__RESULT_PARAMETER_NORM];
-    report->loss_scale = trainer->loss_scale;
+    report->loss_scale = trainer->last_loss_scale = trainer->loss_scale;
     /* A step that was skipped as a spike did not overflow. */
     eitp__adjust_loss_scale(trainer, isfinite(report->grad_norm) != 0);
     report->skipped = trainer->skipped;
@@ -57833,9 +58118,12 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp__step_state state = EITP__ZERO;
     eitp_status status = eitp__trainer_restore_plans(trainer, error);
+    double began;
     eitp__spikes_begin(&trainer->spikes, trainer->plans.config.spike_threshold);
+    began = eitp__clock();
     if (!status)
         status = eitp__read_step(trainer, &state, error);
+    report->times.data = eitp__clock() - began;
     if (!status && !trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
     for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {
@@ -57857,6 +58145,7 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
 
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp_step_report result = EITP__ZERO;
+    eitp__step_clock clock;
     uint64_t first;
     eitp_status status;
     if (!trainer || !report)
@@ -57868,6 +58157,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
         return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
                           (long long)trainer->step, (unsigned long long)trainer->plans.config.last_sample);
     result.step = trainer->step + 1;
+    eitp__step_clock_begin(&clock, trainer);
     status = eitp__make_step(trainer, &result, error);
     if (status)
         return eitp__fail_prefix(error, status,
@@ -57876,6 +58166,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
                                  (long long)result.step);
     trainer->torn = 0;
     trainer->step++;
+    eitp__step_clock_end(&clock, trainer, &result.times);
     if (eitp__spikes_end(&trainer->spikes, &result))
         eitp__log_line(
             &trainer->host, EITP_LOG_WARNING,
@@ -57886,6 +58177,16 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     if (trainer->plans.config.after_step)
         trainer->plans.config.after_step(trainer->plans.config.user, report);
     return EITP_OK;
+}
+
+eitp_status eitp_trainer_group_norms(const eitp_trainer *trainer, eitp_group_norms *groups, size_t capacity,
+                                     size_t *count, eitp_error *error) {
+    if (!trainer || !groups || !count)
+        return eitp__fail_null(error, "eitp_trainer_group_norms", "trainer, groups and count");
+    if (!eitp__step_plans_exist(&trainer->plans))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the norms of the last step are lost: read them after a step");
+    return eitp__norm_outputs_read(&trainer->plans.norms, eitp__step_update_plan(&trainer->plans),
+                                   trainer->last_loss_scale, groups, capacity, count, error);
 }
 /* <<src/train/trainer_step.c */
 

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 5
+#define EITP__BACKEND_API_VERSION 6
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -24,6 +24,16 @@ typedef enum eitp__place {
     EITP__PLACE_DEVICE,
     EITP__PLACE_HOST /* memory of the host that the device copies from and to without a detour */
 } eitp__place;
+
+/* What an instruction is part of, for the times of a step. A transfer counts as EITP__PHASE_TRANSFER, whatever it is part
+   of. */
+typedef enum eitp__phase {
+    EITP__PHASE_FORWARD,
+    EITP__PHASE_BACKWARD,
+    EITP__PHASE_UPDATE,
+    EITP__PHASE_TRANSFER,
+    EITP__PHASE_COUNT
+} eitp__phase;
 
 typedef enum eitp__instruction_kind {
     EITP__COMPUTE, /* executes a call */
@@ -41,6 +51,7 @@ typedef enum eitp__instruction_kind {
  */
 typedef struct eitp__instruction {
     eitp__instruction_kind kind;
+    eitp__phase phase;
     eitp__call *call; /* EITP__COMPUTE only */
     void *memory;     /* device memory of a transfer, `size` bytes */
     size_t size;
@@ -67,6 +78,9 @@ typedef struct eitp__program_info {
     const void *rows;             /* NULL: all shapes are fixed */
     void *workspace;              /* device memory, as large as the most demanding call needs */
     const eitp__storage *storage; /* read and written by transfers; NULL without transfers */
+    /* Host memory, by eitp__phase: executions add the seconds that each phase has taken, before their `wait` returns. A
+       backend may read its clock only where the phase changes, or leave them as they are. May be NULL. */
+    double *seconds;
 } eitp__program_info;
 
 /* Instructions that were prepared. A backend has its own struct for them. */

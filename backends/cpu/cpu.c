@@ -5,6 +5,7 @@
 #include "backends/cpu/transfers.h"
 #include "backends/backend.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -354,6 +355,7 @@ typedef struct eitp__cpu_work {
     const eitp__poll *poll;
     size_t stoppable; /* number of calls before whose end the poll is asked */
     int stopped;      /* of thread 0 */
+    double *seconds;  /* by phase, or NULL */
 } eitp__cpu_work;
 
 /* How a call is divided into pieces of `size` of its items. */
@@ -386,15 +388,46 @@ static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
     work->stoppable = 0; /* asks no more */
 }
 
+/* The time of a phase, as thread 0 sees it: from its first call to the first one of another phase. */
+typedef struct eitp__phase_clock {
+    double *seconds; /* by phase; NULL: nothing is measured */
+    eitp__phase phase;
+    double began;
+} eitp__phase_clock;
+
+static void eitp__phase_begin(eitp__phase_clock *clock, double *seconds, eitp__phase phase) {
+    clock->seconds = seconds;
+    clock->phase = phase;
+    clock->began = seconds ? eitp__clock() : 0;
+}
+
+static void eitp__phase_end(const eitp__phase_clock *clock) {
+    if (clock->seconds)
+        clock->seconds[clock->phase] += eitp__clock() - clock->began;
+}
+
+static void eitp__phase_change(eitp__phase_clock *clock, eitp__phase phase) {
+    double now;
+    if (!clock->seconds || clock->phase == phase)
+        return;
+    now = eitp__clock();
+    clock->seconds[clock->phase] += now - clock->began;
+    clock->phase = phase;
+    clock->began = now;
+}
+
 /* The loop of one thread: goes through the calls in order and takes pieces of each until none is left. */
 static void eitp__cpu_thread(void *argument, int thread) {
     eitp__cpu_work *work = (eitp__cpu_work *)argument;
     int64_t first = 0;
+    eitp__phase_clock clock;
+    eitp__phase_begin(&clock, thread == 0 ? work->seconds : NULL, work->instructions[0].phase);
     for (size_t i = 0; i < work->count; i++) {
         const eitp__call *call = work->instructions[i].call;
         const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
         const eitp__division division = eitp__divide_call(call, kernel);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
+        eitp__phase_change(&clock, work->instructions[i].phase);
         for (unsigned done = 0;; done++) {
             int64_t piece, begin, end;
             if (thread == 0 && i < work->stoppable && done % EITP__PIECES_BETWEEN_POLLS == 0)
@@ -409,6 +442,7 @@ static void eitp__cpu_thread(void *argument, int thread) {
         }
         first += division.pieces;
     }
+    eitp__phase_end(&clock);
 }
 
 /* The rows that the shapes of a program have now, and its transfers. */
@@ -478,6 +512,7 @@ static eitp_status eitp__cpu_compute(eitp__backend *backend, const eitp__cpu_pro
     end = first + work.count;
     work.workspace = (char *)program->info.workspace;
     work.poll = poll;
+    work.seconds = program->info.seconds;
     if (poll->ask && stoppable > first)
         work.stoppable = (stoppable < end ? stoppable : end) - first;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
@@ -491,6 +526,16 @@ static eitp_status eitp__cpu_wait(eitp__backend *backend, eitp_error *error) {
     return transfers ? eitp__worker_finish(transfers, error) : EITP_OK;
 }
 
+/* Begins a transfer, or waits for one. */
+static eitp_status eitp__cpu_transfer(eitp__cpu_program *program, size_t instruction, eitp_error *error) {
+    eitp__phase_clock clock;
+    eitp_status status;
+    eitp__phase_begin(&clock, program->info.seconds, EITP__PHASE_TRANSFER);
+    status = eitp__transfer(&program->transfers, instruction, error);
+    eitp__phase_end(&clock);
+    return status;
+}
+
 static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *program, size_t first, size_t end,
                                      const eitp__poll *poll, size_t stoppable, size_t *begun, eitp_error *error) {
     eitp__cpu_program *prepared = (eitp__cpu_program *)(void *)program;
@@ -500,7 +545,7 @@ static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *prog
         if (prepared->info.instructions[*begun].kind == EITP__COMPUTE)
             status = eitp__cpu_compute(backend, prepared, *begun, end, poll, stoppable, begun, error);
         else
-            status = eitp__transfer(&prepared->transfers, (*begun)++, error);
+            status = eitp__cpu_transfer(prepared, (*begun)++, error);
     }
     if (status)
         eitp__cpu_wait(backend, NULL);

@@ -59,8 +59,10 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
         piece->method->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
-        if (eitp__is_last_piece(list, i))
-            eitp__add_gradient(&sum, eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0));
+        if (!eitp__is_last_piece(list, i))
+            continue;
+        piece->sum = eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0);
+        eitp__add_gradient(&sum, piece->sum);
     }
     return sum;
 }
@@ -85,10 +87,15 @@ static eitp_tensor *eitp__add_updates(const eitp_optimizer_config *config, const
     eitp_tensor *sums = NULL, *blocks = NULL;
     eitp__prepare_updates(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
-        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, &list->pieces[i]));
+        const eitp__update_piece *piece = &list->pieces[i];
+        eitp_tensor *sum;
+        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
         if (!eitp__is_last_piece(list, i))
             continue;
-        eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
+        sum = blocks ? eitp_sum(blocks, 1u, 0) : NULL;
+        if (config->observe && sum && piece->sum)
+            config->observe(config->observe_user, piece->parameter, piece->sum, sum);
+        eitp__add_gradient(&sums, sum);
         blocks = NULL;
     }
     return sums;
@@ -231,6 +238,7 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_con
     if (!status && !count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "no trained parameter to update: all are frozen, or borrowed from another context");
+    graph->phase = EITP__PHASE_UPDATE;
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
@@ -340,6 +348,7 @@ eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config 
     eitp_status status;
     if (!graph || !config || !update)
         return eitp__fail_null(error, "eitp_apply_gradients", "graph, config and update");
+    graph->phase = EITP__PHASE_UPDATE;
     status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {

@@ -74,13 +74,17 @@ typedef struct eitp_optimizer_config {
      * built. `user` is rate_user. */
     double (*rate_factor)(void *user, const char *parameter);
     void *rate_user;
+    /* Called for each parameter while the graph is built, with the sum of squares of its gradient, times the square of
+     * the loss scale, and those of its update and of itself, [2]. eitp_output makes them readable. NULL: not called. */
+    void (*observe)(void *observe_user, const eitp_tensor *parameter, eitp_tensor *gradient, eitp_tensor *update);
+    void *observe_user;
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
 } eitp_optimizer_config;
 
 /* EITP_ADAMW, betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, EITP_PIECE_BYTES, no loss scale, the same rate for
-   all parameters, no unique ids. */
+   all parameters, no observer, no unique ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */

@@ -44,6 +44,7 @@ struct eitp__update_piece {
     eitp_tensor *rate_and_step; /* those of the step, the rate times rate_factor */
     /* Sums of squares of the gradient of this and earlier pieces: by blocks, or by rows of a factored update. */
     eitp_tensor *squares;
+    eitp_tensor *sum; /* of `squares`, in the last piece of a parameter */
     /* Factored updates only, of this and earlier pieces: the squares of the gradient by columns, and its products with
      * the directions of the first moment. */
     eitp_tensor *column_squares, *row_products, *column_products;

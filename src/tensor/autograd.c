@@ -132,6 +132,7 @@ EITP__PRIVATE void eitp__differentiate(eitp_graph *graph, size_t first, int y_co
         terms[i] = NULL;
     if (graph->error.status)
         return;
+    graph->phase = EITP__PHASE_BACKWARD;
     host = eitp__graph_host(graph);
     pass.graph = graph;
     pass.tensors = graph->tensor_count;

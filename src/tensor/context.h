@@ -44,10 +44,11 @@ struct eitp_context {
     eitp_parameter_form parameters;
     int plans_only;
     eitp_offload offload;
-    eitp__offload_file offload_file; /* zeros if nothing is offloaded */
-    eitp_profiler profiler;          /* without a function if plans are not profiled */
-    eitp__poll poll;                 /* see eitp_context_set_poll */
-    eitp_nonfinite *nonfinite;       /* receives the first value that is not finite; NULL: nothing is searched */
+    eitp__offload_file offload_file;         /* zeros if nothing is offloaded */
+    eitp_profiler profiler;                  /* without a function if plans are not profiled */
+    eitp__poll poll;                         /* see eitp_context_set_poll */
+    double phase_seconds[EITP__PHASE_COUNT]; /* of all executions so far that were waited for */
+    eitp_nonfinite *nonfinite; /* receives the first value that is not finite; NULL: nothing is searched */
     char description[200];
     char numerics[100];
 };

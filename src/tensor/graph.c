@@ -466,6 +466,7 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
     node->id = (int)graph->node_count;
     node->op = op;
     node->order = node->id;
+    node->phase = graph->phase;
     node->input_count = input_count;
     for (int i = 0; i < input_count; i++)
         node->inputs[i] = inputs[i];

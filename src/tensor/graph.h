@@ -79,6 +79,7 @@ struct eitp__node {
     eitp_tensor *outputs[EITP__MAX_OUTPUTS];
     eitp__attributes attributes;
     int order; /* creation order for plans: the id of the node it was expanded from, else its own */
+    eitp__phase phase;
 };
 
 typedef struct eitp__graph_block {
@@ -97,6 +98,7 @@ struct eitp_graph {
     size_t node_count, node_capacity;
     int64_t capacity;     /* of the leading dimension of tensors with `rows`; -1: no such tensor */
     uint32_t rng_streams; /* random number streams in use */
+    eitp__phase phase;    /* of nodes created now: forward until gradients are built, then backward, then update */
     eitp_error error;
 };
 

@@ -47,9 +47,14 @@ static void eitp__mark_needed_tensor(eitp__lowering *lowering, eitp_tensor *tens
 /* Replaces a node by its expansion, which takes its place in the order. */
 static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_graph *graph = lowering->plan->graph;
-    size_t first = graph->node_count;
+    const size_t first = graph->node_count;
+    const eitp__phase phase = graph->phase;
     eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
-    if (!eitp__expand_node(node, outputs)) {
+    int is_expanded;
+    graph->phase = node->phase;
+    is_expanded = eitp__expand_node(node, outputs);
+    graph->phase = phase;
+    if (!is_expanded) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
                          eitp__op(node->graph, node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
         return;

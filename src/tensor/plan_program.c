@@ -20,11 +20,18 @@ EITP__PRIVATE void eitp__release_program(eitp_plan *plan) {
 
 /* ---- Listing ---- */
 
+static void eitp__list_call(eitp_plan *plan, size_t step, eitp__phase phase) {
+    eitp__instruction *added = &plan->instructions[plan->instruction_count++];
+    added->call = &plan->calls[step];
+    added->phase = phase;
+}
+
 static void eitp__list_transfer(eitp_plan *plan, const eitp__window_transfer *transfer) {
     static const eitp__instruction_kind kinds[] = {EITP__WRITE, EITP__COMPLETE, EITP__READ, EITP__COMPLETE};
     eitp__window *window = &plan->windows[transfer->window];
     eitp__instruction *added = &plan->instructions[plan->instruction_count++];
     added->kind = kinds[transfer->kind];
+    added->phase = EITP__PHASE_TRANSFER;
     added->size = window->size;
     if (added->kind == EITP__COMPLETE)
         added->transfer = window->began;
@@ -43,9 +50,16 @@ static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *ste
     return 0;
 }
 
+/* The phase of a step; of one that recomputes a value of the forward pass, the phase that it does so for. */
+static eitp__phase eitp__step_phase(const eitp__step *step, eitp__phase before) {
+    const eitp__phase phase = step->node->phase;
+    return phase == EITP__PHASE_FORWARD ? before : phase;
+}
+
 EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     const size_t count = plan->step_count + plan->transfer_count;
+    eitp__phase phase = EITP__PHASE_FORWARD;
     size_t next = 0;
     eitp__release_program(plan);
     plan->instructions = (eitp__instruction *)eitp__allocate(host, count * sizeof *plan->instructions);
@@ -59,7 +73,8 @@ EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error) {
             break;
         if (plan->first_change == count && eitp__step_changes_state(plan, &plan->steps[s]))
             plan->first_change = plan->instruction_count;
-        plan->instructions[plan->instruction_count++].call = &plan->calls[s];
+        phase = eitp__step_phase(&plan->steps[s], phase);
+        eitp__list_call(plan, s, phase);
     }
     return EITP_OK;
 }
@@ -104,6 +119,7 @@ EITP__PRIVATE eitp_status eitp__prepare_program(eitp_plan *plan, eitp_error *err
     info.instructions = plan->instructions;
     info.count = plan->instruction_count;
     info.rows = plan->device_rows;
+    info.seconds = plan->context->phase_seconds;
     if (plan->stats.workspace_bytes)
         info.workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
     if (plan->transfer_count)

@@ -62,6 +62,8 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
         optimizer.rate_user = plans;
     }
     optimizer.skips = plans->config.skip_spikes;
+    optimizer.observe = eitp__norm_outputs_add;
+    optimizer.observe_user = &plans->norms;
     return optimizer;
 }
 
@@ -77,6 +79,8 @@ static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, 
 static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
     const eitp_update *update = &plans->update;
     eitp_tensor *parts[4];
+    if (plans->norms.has_failed)
+        return eitp__fail_memory(error, plans->norms.capacity * sizeof(eitp_tensor *), "the norms of an update");
     parts[0] = eitp_cast(update->commit, EITP_F64);
     parts[1] = eitp_cast(update->norm, EITP_F64);
     parts[2] = update->norms;
@@ -118,6 +122,7 @@ static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
     eitp__pass_release(&plans->pass);
+    eitp__norm_outputs_release(&plans->norms);
     plans->carry = plans->scale = plans->update_unique = plans->result = NULL;
     memset(&plans->update, 0, sizeof plans->update);
 }
@@ -192,6 +197,7 @@ EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_tas
                                          const eitp_trainer_config *config, int64_t evaluation_samples) {
     memset(plans, 0, sizeof *plans);
     plans->host = eitp_context_host(task->context);
+    plans->norms.host = &plans->host;
     plans->task = *task;
     plans->config = *config;
     plans->evaluation_samples = evaluation_samples;

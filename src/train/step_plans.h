@@ -9,6 +9,7 @@
 #define EITP_STEP_PLANS_H
 
 #include "train/evaluator.h"
+#include "train/group_norms.h"
 #include "train/planner.h"
 #include "train/read_ahead.h"
 #include "train/unique_ids.h"
@@ -37,6 +38,7 @@ typedef struct eitp__step_plans {
     eitp_plan *update_plan;
     eitp_update update;
     eitp_tensor *result;        /* output F64 [EITP__STEP_RESULTS] of the plan that contains the update */
+    eitp__norm_outputs norms;   /* of the same plan */
     eitp_tensor *update_unique; /* the unique ids in update_graph */
     eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
     eitp__step_batches batches; /* of the current step */

@@ -24,6 +24,29 @@ typedef struct eitp_term_report {
 /* What of a step is a spike. */
 enum { EITP_SPIKE_LOSS = 1, EITP_SPIKE_GRADIENT = 2 };
 
+/*
+ * The seconds of a step, which add up to `total`. A device that computes several phases at once, or does not measure
+ * them, has them in `other`.
+ */
+typedef struct eitp_step_times {
+    double total;
+    double data;     /* waiting for samples, or reading them */
+    double forward;  /* without what the backward pass recomputes */
+    double backward; /* with what it recomputes */
+    double update;   /* clipping and the optimizer */
+    double transfer; /* waiting for offloaded variables */
+    double other;    /* inputs and results, and plans that are built anew */
+} eitp_step_times;
+
+/* The L2 norms of a group of parameters: those of a layer, such as transformer.h.0, or of a module
+   outside the layers, such as transformer.wte. */
+typedef struct eitp_group_norms {
+    char name[64];         /* the beginning of the parameters' names */
+    double grad_norm;      /* before clipping */
+    double update_norm;    /* of the whole update, the learning rate included */
+    double parameter_norm; /* after the update */
+} eitp_group_norms;
+
 /* The result of a step. */
 typedef struct eitp_step_report {
     int64_t step; /* number of the step, from 1 */
@@ -39,7 +62,8 @@ typedef struct eitp_step_report {
     int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
     int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
     double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
-    int64_t spikes_skipped;             /* steps so far that were not applied because of skip_spikes */
+    eitp_step_times times;
+    int64_t spikes_skipped; /* steps so far that were not applied because of skip_spikes */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
 } eitp_step_report;
@@ -178,6 +202,14 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
  * state is completed instead.
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
+
+/*
+ * Reads the norms of the last step by groups of parameters, in the order of the model's: the first `capacity` groups,
+ * and their number in *count. The update has computed them already. Call it before the trainer evaluates or makes
+ * another step: EITP_ERROR_ARGUMENT afterwards, and before the first step.
+ */
+EITP_API eitp_status eitp_trainer_group_norms(const eitp_trainer *trainer, eitp_group_norms *groups, size_t capacity,
+                                              size_t *count, eitp_error *error);
 
 /*
  * True if a step or a resume failed half-way, so that weights and optimizer state do not belong to one step. A torn

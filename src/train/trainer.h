@@ -13,6 +13,7 @@ struct eitp_trainer {
     eitp__step_plans plans;
     eitp__readers readers; /* of samples */
     double loss_scale;
+    double last_loss_scale; /* that of the last step */
     int64_t scale_steps; /* since the loss scale changed */
     int64_t skipped;     /* steps that were not applied because of it */
     eitp__spikes spikes;

@@ -1,4 +1,5 @@
 /* A step: its samples, its passes, the update and the report. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "tensor/plan.h"
 #include "train/trainer.h"
@@ -9,6 +10,32 @@ typedef struct eitp__step_state {
     double result[EITP__STEP_RESULTS];
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
+
+/* ---- Times ---- */
+
+/* The clock of a step: when it began, and the context's times then. */
+typedef struct eitp__step_clock {
+    double began;
+    double phases[EITP__PHASE_COUNT];
+} eitp__step_clock;
+
+static void eitp__step_clock_begin(eitp__step_clock *clock, const eitp_trainer *trainer) {
+    memcpy(clock->phases, trainer->plans.task.context->phase_seconds, sizeof clock->phases);
+    clock->began = eitp__clock();
+}
+
+/* Fills in all times but that of the data, which is there. */
+static void eitp__step_clock_end(const eitp__step_clock *clock, const eitp_trainer *trainer, eitp_step_times *times) {
+    const double *phases = trainer->plans.task.context->phase_seconds;
+    times->total = eitp__clock() - clock->began;
+    times->forward = phases[EITP__PHASE_FORWARD] - clock->phases[EITP__PHASE_FORWARD];
+    times->backward = phases[EITP__PHASE_BACKWARD] - clock->phases[EITP__PHASE_BACKWARD];
+    times->update = phases[EITP__PHASE_UPDATE] - clock->phases[EITP__PHASE_UPDATE];
+    times->transfer = phases[EITP__PHASE_TRANSFER] - clock->phases[EITP__PHASE_TRANSFER];
+    times->other = times->total - times->data - times->forward - times->backward - times->update - times->transfer;
+}
+
+/* ---- Samples ---- */
 
 /* Announces the samples of the step after this one, which the system may read meanwhile. */
 static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
@@ -186,7 +213,7 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
     report->applied = state->result[EITP__RESULT_APPLIED] > 0;
     report->update_norm = state->result[EITP__RESULT_UPDATE_NORM];
     report->parameter_norm = state->result[EITP__RESULT_PARAMETER_NORM];
-    report->loss_scale = trainer->loss_scale;
+    report->loss_scale = trainer->last_loss_scale = trainer->loss_scale;
     /* A step that was skipped as a spike did not overflow. */
     eitp__adjust_loss_scale(trainer, isfinite(report->grad_norm) != 0);
     report->skipped = trainer->skipped;
@@ -209,9 +236,12 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp__step_state state = EITP__ZERO;
     eitp_status status = eitp__trainer_restore_plans(trainer, error);
+    double began;
     eitp__spikes_begin(&trainer->spikes, trainer->plans.config.spike_threshold);
+    began = eitp__clock();
     if (!status)
         status = eitp__read_step(trainer, &state, error);
+    report->times.data = eitp__clock() - began;
     if (!status && !trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
     for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {
@@ -233,6 +263,7 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
 
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp_step_report result = EITP__ZERO;
+    eitp__step_clock clock;
     uint64_t first;
     eitp_status status;
     if (!trainer || !report)
@@ -244,6 +275,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
         return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
                           (long long)trainer->step, (unsigned long long)trainer->plans.config.last_sample);
     result.step = trainer->step + 1;
+    eitp__step_clock_begin(&clock, trainer);
     status = eitp__make_step(trainer, &result, error);
     if (status)
         return eitp__fail_prefix(error, status,
@@ -252,6 +284,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
                                  (long long)result.step);
     trainer->torn = 0;
     trainer->step++;
+    eitp__step_clock_end(&clock, trainer, &result.times);
     if (eitp__spikes_end(&trainer->spikes, &result))
         eitp__log_line(
             &trainer->host, EITP_LOG_WARNING,
@@ -262,4 +295,14 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     if (trainer->plans.config.after_step)
         trainer->plans.config.after_step(trainer->plans.config.user, report);
     return EITP_OK;
+}
+
+eitp_status eitp_trainer_group_norms(const eitp_trainer *trainer, eitp_group_norms *groups, size_t capacity,
+                                     size_t *count, eitp_error *error) {
+    if (!trainer || !groups || !count)
+        return eitp__fail_null(error, "eitp_trainer_group_norms", "trainer, groups and count");
+    if (!eitp__step_plans_exist(&trainer->plans))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the norms of the last step are lost: read them after a step");
+    return eitp__norm_outputs_read(&trainer->plans.norms, eitp__step_update_plan(&trainer->plans),
+                                   trainer->last_loss_scale, groups, capacity, count, error);
 }
