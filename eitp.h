@@ -437,6 +437,7 @@
  *  eitp_value_kind
  *  eitp_value                              A named value, in the member that its kind selects
  *  eitp_record_kind
+ *  eitp_monitor                            What a run records
  *  eitp_record                             What happened after a step, valid during the call
  *  eitp_record_sink                        A destination of records
  *  eitp_jsonl                              A sink that writes a file of JSON lines: an object for each record, with ...
@@ -891,6 +892,7 @@
  *  eitp_run_resume_trainer                 Resumes the trainer from the run's checkpoint, and verifies its tensors ...
  *  eitp_run_recover                        Verifies all files of the run's checkpoint, for a program that failed to ...
  *  eitp_run_train                          Resumes the trainer from the checkpoint, unless the program has done so, ...
+ *  eitp_run_record_value
  *  eitp_run_find_checkpoint                Finds the checkpoint that a path means, for programs that only read it: ...
  *  eitp_run_request_stop                   Requests that the run ends
  *  eitp_run_request_save                   Requests that the run saves after the current step and continues
@@ -4516,6 +4518,7 @@ typedef struct eitp_step_report {
     int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
     double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
     eitp_step_times times;
+    double flops;           /* arithmetic operations of the step, without those that recompute values */
     int64_t spikes_skipped; /* steps so far that were not applied because of skip_spikes */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
@@ -4962,8 +4965,17 @@ typedef struct eitp_value {
 typedef enum eitp_record_kind {
     EITP_RECORD_STEP = 0,
     EITP_RECORD_EVALUATION = 1,
-    EITP_RECORD_EVENT = 2
+    EITP_RECORD_EVENT = 2,
+    EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken */
+    EITP_RECORD_PROGRAM = 4      /* values of the program: eitp_run_record_value */
 } eitp_record_kind;
+
+/* What a run records. Its bits do not depend on it. */
+typedef enum eitp_monitor {
+    EITP_MONITOR_OFF = 0,   /* evaluations and events */
+    EITP_MONITOR_LIGHT = 1, /* and every step, and every so many what they have taken */
+    EITP_MONITOR_FULL = 2   /* and every so many steps the norms of groups of parameters */
+} eitp_monitor;
 
 /*
  * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
@@ -5148,6 +5160,10 @@ typedef struct eitp_run_config {
     /* Least interval between looks at memory, within steps too; they are rarer while much is left, up to a second
        apart. 0: also before every step; negative: never. */
     double memory_check_seconds;
+    eitp_monitor monitor;
+    int64_t log_full_every;        /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
+    int64_t perf_every;            /* record what the last N steps have taken; 0: only that of each epoch */
+    double peak_tflops;            /* of products, for model FLOPs utilization; 0: measured when the run begins */
     int metrics;                   /* write metrics.jsonl in the directory */
     const eitp_record_sink *sinks; /* further destinations of records; copied */
     size_t sink_count;
@@ -5248,6 +5264,19 @@ EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
  * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
+
+/*
+ * Records a number of the program's own, by the thread that trains: in the listener or a callback of the task. Values
+ * of one step are one record, which sinks get before the next step, checkpoint or end; a name that is used twice has
+ * the last number. Nothing is recorded with EITP_MONITOR_OFF.
+ *
+ * EITP_ERROR_ARGUMENT if `run` or `name` is NULL, the run does not train, `name` is empty, longer than
+ * EITP_VALUE_NAME_SIZE - 1 bytes or a name that records have ("step", "time", "elapsed", "event"), or a step has more
+ * than EITP_PROGRAM_VALUES of them.
+ */
+#define EITP_VALUE_NAME_SIZE 64
+#define EITP_PROGRAM_VALUES 64
+EITP_API eitp_status eitp_run_record_value(eitp_run *run, const char *name, double value, eitp_error *error);
 
 /* ---- Reading what a run wrote ---- */
 
@@ -6415,6 +6444,26 @@ typedef struct eitp__memory_state {
 EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_state *state, eitp_error *error);
 /* <<src/base/machine.h */
 
+/* >>src/base/system_use.h */
+/* What the process has used of the machine so far: processor time, switches, faults, files, energy. */
+
+/* Counts since the process or the machine started. NaN: unknown. */
+typedef struct eitp__system_use {
+    double processor_s;                              /* of all threads, in user and kernel mode */
+    double voluntary_switches, involuntary_switches; /* of threads, by waiting and by the scheduler */
+    double major_faults;                             /* pages read from a file or from swap */
+    double read_bytes, written_bytes;                /* from and to storage */
+    double machine_s, stolen_s;                      /* of all processors of the machine, and what a host took */
+    double frequency;                                /* of the first processor, now, in Hz */
+    double energy_j;                                 /* of the processor packages; wraps around at energy_range */
+    double energy_range;
+} eitp__system_use;
+
+/* Missing files are unknown values: only EITP_ERROR_MEMORY is an error. With `energy` 0 that is left out. */
+EITP__PRIVATE eitp_status eitp__system_use_read(const eitp_host *host, int energy, eitp__system_use *use,
+                                                eitp_error *error);
+/* <<src/base/system_use.h */
+
 /* >>src/base/worker.h */
 /* A background thread that runs jobs in the order of submission, so that the caller does not wait for the disk. */
 
@@ -7566,8 +7615,8 @@ typedef enum eitp__place {
     EITP__PLACE_HOST /* memory of the host that the device copies from and to without a detour */
 } eitp__place;
 
-/* What an instruction is part of, for the times of a step. A transfer counts as EITP__PHASE_TRANSFER, whatever it is part
-   of. */
+/* What an instruction is part of, for the times of a step. A transfer counts as EITP__PHASE_TRANSFER, whatever it is
+   part of. */
 typedef enum eitp__phase {
     EITP__PHASE_FORWARD,
     EITP__PHASE_BACKWARD,
@@ -7718,6 +7767,9 @@ struct eitp__backend_interface {
     /* Waits until all executions and transfers are done. Fails with the first error that `execute` did not report. */
     eitp_status (*wait)(eitp__backend *backend, eitp_error *error);
 
+    /* The arithmetic rate of products of a dtype, measured in some 20 milliseconds; 0 if it is unknown. May be NULL. */
+    double (*peak)(const eitp__backend *backend, eitp_dtype dtype);
+
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
 };
@@ -7764,6 +7816,9 @@ EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa);
 /* Fills in all limits for `threads` threads and one kernel set. */
 EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,
                                                eitp__backend_limits *limits, eitp_error *error);
+
+/* The peak rate of products of a dtype, in FLOP/s, of a short measurement; 0 if there is no loop for the dtype. */
+EITP__PRIVATE double eitp__limits_peak(int threads, eitp__isa isa, eitp_dtype dtype);
 /* <<backends/cpu/limits.h */
 
 /* >>backends/cpu/transfers.h */
@@ -12518,8 +12573,8 @@ struct eitp_trainer {
     eitp__readers readers; /* of samples */
     double loss_scale;
     double last_loss_scale; /* that of the last step */
-    int64_t scale_steps; /* since the loss scale changed */
-    int64_t skipped;     /* steps that were not applied because of it */
+    int64_t scale_steps;    /* since the loss scale changed */
+    int64_t skipped;        /* steps that were not applied because of it */
     eitp__spikes spikes;
     eitp__plateau plateau;
     int64_t step;                  /* steps made */
@@ -12906,6 +12961,7 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
 #define EITP__OBSERVERS(ENTRY)                                                                                         \
     ENTRY(GUARD, guard)                                                                                                \
     ENTRY(RECORDS, records)                                                                                            \
+    ENTRY(PERFORMANCE, performance)                                                                                    \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
     ENTRY(HEALTH, health)                                                                                              \
     ENTRY(BEST, best)                                                                                                  \
@@ -13068,6 +13124,7 @@ struct eitp_run {
     eitp__decision decision; /* after the last step or evaluation */
     double seconds;          /* that it took */
     int is_ending;           /* no step follows */
+    int is_over;             /* it has ended */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
@@ -13234,8 +13291,38 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
 EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error);
 /* <<src/run/run_evaluate.h */
 
+/* >>src/run/record_values.h */
+/* The values of a record being built. */
+
+/* Values that a record has room for: further ones are left out. */
+#define EITP__RECORD_VALUES 640
+#define EITP__RECORD_NAME_SIZE 96
+
+/* A list that is cleared for each record. Names and texts that are not composed must outlive the record. */
+typedef struct eitp__values {
+    eitp_value values[EITP__RECORD_VALUES];
+    char names[EITP__RECORD_VALUES][EITP__RECORD_NAME_SIZE]; /* of those that are composed */
+    size_t count;
+} eitp__values;
+
+EITP__PRIVATE void eitp__add_number(eitp__values *list, const char *name, double number);
+EITP__PRIVATE void eitp__add_integer(eitp__values *list, const char *name, int64_t integer);
+EITP__PRIVATE void eitp__add_boolean(eitp__values *list, const char *name, int boolean);
+EITP__PRIVATE void eitp__add_text(eitp__values *list, const char *name, const char *text);
+
+/* The same with the name prefix + name + suffix. */
+EITP__PRIVATE void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
+                                   double number);
+/* Seconds, which are rounded to nanoseconds: clocks know no more. */
+EITP__PRIVATE void eitp__add_seconds(eitp__values *list, const char *prefix, const char *name, double seconds);
+EITP__PRIVATE void eitp__add_named_integer(eitp__values *list, const char *prefix, const char *name, int64_t integer);
+/* <<src/run/record_values.h */
+
 /* >>src/run/sinks.h */
 /* The sinks of a run: what its records are given to. They belong to the records' observer. */
+
+/* Groups of parameters whose norms are recorded: further ones are left out. */
+#define EITP__RECORDED_GROUPS 128
 
 typedef struct eitp__sink {
     eitp_record_sink calls;
@@ -13246,12 +13333,23 @@ typedef struct eitp__sink {
     char why[200];   /* it fails */
 } eitp__sink;
 
+/* The program's values that are not recorded yet, all of one step. */
+typedef struct eitp__program_values {
+    char names[EITP_PROGRAM_VALUES][EITP_VALUE_NAME_SIZE];
+    double values[EITP_PROGRAM_VALUES];
+    size_t count;
+    int64_t step;
+} eitp__program_values;
+
 typedef struct eitp__sinks {
     eitp__sink *all; /* the program's, then that of metrics.jsonl */
     size_t count, capacity;
     eitp_jsonl *metrics;
     char *metrics_path;
-    int created_metrics;   /* the file did not exist before */
+    int created_metrics; /* the file did not exist before */
+    eitp__values values; /* of the record being built */
+    eitp__program_values program;
+    eitp_group_norms groups[EITP__RECORDED_GROUPS];
     int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
 } eitp__sinks;
 
@@ -13299,10 +13397,19 @@ EITP__PRIVATE void eitp__run_report_lost(eitp_run *run);
 /* <<src/run/events.h */
 
 /* >>src/run/records.h */
-/* Records of memory pressure, for all sinks. Those of steps and evaluations are made by the records' observer. */
+/* Records for all sinks. Those of steps and evaluations are made by the records' observer. */
 
-/* A failing sink is reported, and ends nothing. */
+/* The list of the values of a record, empty. One record is built at a time. */
+EITP__PRIVATE eitp__values *eitp__record_begin(eitp_run *run);
+
+/* Gives the record to the sinks. A failing sink is reported, and ends nothing. */
+EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step);
+
+/* Records memory pressure. */
 EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk);
+
+/* The resident set of the process in bytes; 0 if unknown. */
+EITP__PRIVATE int64_t eitp__process_resident(const eitp_host *host);
 /* <<src/run/records.h */
 
 /* >>src/recipe/recipe_settings.h */
@@ -17765,6 +17872,138 @@ eitp_status eitp_sensors_read(const eitp_host *host, eitp_sensor *sensors, size_
     return status;
 }
 /* <<src/base/sensors.c */
+
+/* >>src/base/system_use.c */
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Sensors that are looked through for energy. */
+#define EITP__ENERGY_SENSORS 256
+
+static double eitp__timeval_seconds(const struct timeval *time) {
+    return (double)time->tv_sec + 1e-6 * (double)time->tv_usec;
+}
+
+static void eitp__read_resources(eitp__system_use *use) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage))
+        return;
+    use->processor_s = eitp__timeval_seconds(&usage.ru_utime) + eitp__timeval_seconds(&usage.ru_stime);
+    use->voluntary_switches = (double)usage.ru_nvcsw;
+    use->involuntary_switches = (double)usage.ru_nivcsw;
+    use->major_faults = (double)usage.ru_majflt;
+}
+
+/* The number after `name` in a text of lines; NaN if there is none. */
+static double eitp__find_number(const char *text, const char *name) {
+    const char *found = strstr(text, name);
+    char *end;
+    double number;
+    if (!found)
+        return (double)NAN;
+    found += strlen(name);
+    number = strtod(found, &end);
+    return end == found ? (double)NAN : number;
+}
+
+static eitp_status eitp__read_storage_use(const eitp_host *host, eitp__buffer *text, eitp__system_use *use,
+                                          eitp_error *error) {
+    eitp_status status = eitp__read_system_text(host, "/proc/self/io", text, error);
+    if (status)
+        return status;
+    use->read_bytes = eitp__find_number(text->data, "\nread_bytes:");
+    use->written_bytes = eitp__find_number(text->data, "\nwrite_bytes:");
+    return EITP_OK;
+}
+
+/* "cpu  user nice system idle iowait irq softirq steal guest guest_nice", in clock ticks. */
+static eitp_status eitp__read_machine_use(const eitp_host *host, eitp__buffer *text, eitp__system_use *use,
+                                          eitp_error *error) {
+    enum { STEAL = 7, COUNTED = 8 };
+    const double tick = 1.0 / (double)sysconf(_SC_CLK_TCK);
+    double sum = 0;
+    char *at, *end;
+    eitp_status status = eitp__read_system_text(host, "/proc/stat", text, error);
+    if (status || strncmp(text->data, "cpu ", 4) != 0)
+        return status;
+    at = text->data + 4;
+    for (int i = 0; i < COUNTED; i++, at = end) {
+        const double ticks = strtod(at, &end);
+        if (end == at || ticks < 0)
+            return EITP_OK;
+        sum += ticks;
+        use->stolen_s = i == STEAL ? ticks * tick : use->stolen_s;
+    }
+    use->machine_s = sum * tick;
+    return EITP_OK;
+}
+
+/* A machine with many processors has a /proc/cpuinfo of megabytes: only its beginning is read. */
+static double eitp__cpuinfo_frequency(const eitp_host *host) {
+    char text[2048];
+    size_t size = 0;
+    eitp__file file;
+    if (eitp__file_open(&file, host, "/proc/cpuinfo", EITP_FILE_READ, NULL))
+        return (double)NAN;
+    if (eitp__file_read_some(&file, 0, text, sizeof text - 1, &size, NULL))
+        size = 0;
+    eitp__file_close(&file, NULL);
+    text[size] = 0;
+    return 1e6 * eitp__find_number(text, "\ncpu MHz\t\t:");
+}
+
+static eitp_status eitp__read_frequency(const eitp_host *host, eitp__buffer *text, eitp__system_use *use,
+                                        eitp_error *error) {
+    eitp_status status =
+        eitp__read_system_text(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", text, error);
+    if (status)
+        return status;
+    use->frequency = *text->data ? 1e3 * strtod(text->data, NULL) : eitp__cpuinfo_frequency(host);
+    return EITP_OK;
+}
+
+/* The sum over the packages of the processor: their parts are listed too. */
+static eitp_status eitp__read_energy(const eitp_host *host, eitp__system_use *use, eitp_error *error) {
+    const size_t bytes = EITP__ENERGY_SENSORS * sizeof(eitp_sensor);
+    eitp_sensor *sensors = (eitp_sensor *)eitp__allocate(host, bytes);
+    size_t count = 0;
+    eitp_status status = sensors ? eitp_sensors_read(host, sensors, EITP__ENERGY_SENSORS, &count, error)
+                                 : eitp__fail_memory(error, bytes, "sensors");
+    for (size_t i = 0; i < count && !status; i++) {
+        if (sensors[i].kind != EITP_SENSOR_ENERGY || strncmp(sensors[i].name, "package", 7) != 0)
+            continue;
+        use->energy_j = (isnan(use->energy_j) ? 0 : use->energy_j) + sensors[i].value;
+        use->energy_range += sensors[i].range;
+    }
+    eitp__release(host, sensors, bytes);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__system_use_read(const eitp_host *host, int energy, eitp__system_use *use,
+                                                eitp_error *error) {
+    const double unknown = (double)NAN;
+    eitp__system_use found;
+    eitp__buffer text;
+    eitp_status status;
+    memset(&found, 0, sizeof found);
+    found.processor_s = found.voluntary_switches = found.involuntary_switches = found.major_faults = unknown;
+    found.read_bytes = found.written_bytes = found.machine_s = found.stolen_s = unknown;
+    found.frequency = found.energy_j = unknown;
+    eitp__read_resources(&found);
+    eitp__buffer_init(&text, host);
+    status = eitp__read_storage_use(host, &text, &found, error);
+    if (!status)
+        status = eitp__read_machine_use(host, &text, &found, error);
+    if (!status)
+        status = eitp__read_frequency(host, &text, &found, error);
+    eitp__buffer_release(&text);
+    if (!status && energy)
+        status = eitp__read_energy(host, &found, error);
+    if (!status)
+        *use = found;
+    return status;
+}
+/* <<src/base/system_use.c */
 
 /* >>src/base/prefetch.c */
 /*
@@ -22317,6 +22556,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_execute,
         eitp__null_wait,
         NULL,
+        NULL,
     };
     return &interface;
 }
@@ -22649,6 +22889,7 @@ EITP__PRIVATE eitp_status eitp__register_openblas_kernels(eitp__kernel_table *ta
 #define EITP__LIMITS_LARGEST ((size_t)256 << 20)
 #define EITP__LIMITS_SMALLEST ((size_t)16 << 20)
 #define EITP__LIMITS_SECONDS 0.3
+#define EITP__PEAK_SECONDS 0.02
 
 /* A vector that every 64-bit processor has; compilers emulate it elsewhere. */
 typedef uint64_t eitp__limits_vector __attribute__((vector_size(16)));
@@ -22723,11 +22964,11 @@ static void eitp__limits_update(void *argument, int64_t piece, int thread) {
     }
 }
 
-/* The best rate of many repetitions of all pieces: `amount` per second. */
+/* The best rate of many repetitions of all pieces, at least for so many seconds: `amount` per second. */
 static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *argument, int64_t piece, int thread),
-                                eitp__limits_work *work, double amount) {
+                                eitp__limits_work *work, double amount, double seconds) {
     double best = 0, began = eitp__clock(), before = began, after;
-    for (int times = 0; times < 3 || before - began < EITP__LIMITS_SECONDS; times++) {
+    for (int times = 0; times < 3 || before - began < seconds; times++) {
         eitp__parallel(threads, pieces, run, work);
         after = eitp__clock();
         if (after > before && amount / (after - before) > best)
@@ -22737,31 +22978,41 @@ static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *a
     return best;
 }
 
-/* By dtype. Those that use the loop of F32 share its result. */
-static void eitp__limits_flops(int threads, eitp__isa isa, eitp__backend_limits *limits) {
+/* The arithmetic rate of products; 0 if there is no loop for their dtype. */
+static double eitp__limits_flops(int threads, const eitp__peak *peak, double seconds) {
+    const int64_t pieces = (int64_t)threads * EITP__LIMITS_PIECES;
     eitp__limits_work work = EITP__ZERO;
-    int64_t pieces = (int64_t)threads * EITP__LIMITS_PIECES;
+    work.peak = *peak;
+    return peak->run ? eitp__limits_rate(threads, pieces, eitp__limits_products, &work,
+                                         (double)pieces * EITP__LIMITS_ROUNDS * peak->flops, seconds)
+                     : 0;
+}
+
+/* Dtypes that use the loop of F32 share its result. */
+static void eitp__limits_all_flops(int threads, eitp__isa isa, eitp__backend_limits *limits) {
+    const eitp__peak single = eitp__peak_of(isa, EITP_F32);
     for (int dtype = 0; dtype < EITP_DTYPE_COUNT; dtype++) {
-        work.peak = eitp__peak_of(isa, (eitp_dtype)dtype);
-        if (!work.peak.run)
-            continue;
-        if (dtype != EITP_F32 && work.peak.run == eitp__peak_of(isa, EITP_F32).run)
-            limits->flops[dtype] = limits->flops[EITP_F32];
-        else
-            limits->flops[dtype] = eitp__limits_rate(threads, pieces, eitp__limits_products, &work,
-                                                     (double)pieces * EITP__LIMITS_ROUNDS * work.peak.flops);
+        const eitp__peak peak = eitp__peak_of(isa, (eitp_dtype)dtype);
+        limits->flops[dtype] = dtype != EITP_F32 && peak.run && peak.run == single.run
+                                   ? limits->flops[EITP_F32]
+                                   : eitp__limits_flops(threads, &peak, EITP__LIMITS_SECONDS);
     }
+}
+
+EITP__PRIVATE double eitp__limits_peak(int threads, eitp__isa isa, eitp_dtype dtype) {
+    const eitp__peak peak = eitp__peak_of(isa, dtype);
+    return eitp__limits_flops(threads, &peak, EITP__PEAK_SECONDS);
 }
 
 static void eitp__limits_bandwidth(int threads, eitp__limits_work *work, size_t size, eitp__backend_limits *limits) {
     int64_t pieces = (int64_t)(size / EITP__LIMITS_BLOCK);
     double bytes = (double)pieces * EITP__LIMITS_BLOCK;
-    limits->read = eitp__limits_rate(threads, pieces, eitp__limits_read, work, bytes);
-    limits->write = eitp__limits_rate(threads, pieces, eitp__limits_write, work, bytes);
+    limits->read = eitp__limits_rate(threads, pieces, eitp__limits_read, work, bytes, EITP__LIMITS_SECONDS);
+    limits->write = eitp__limits_rate(threads, pieces, eitp__limits_write, work, bytes, EITP__LIMITS_SECONDS);
     work->array = size / EITP__LIMITS_ARRAYS - EITP__LIMITS_SHIFT;
     pieces = (int64_t)(work->array / EITP__LIMITS_BLOCK);
     bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_ARRAYS - 1);
-    limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes);
+    limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes, EITP__LIMITS_SECONDS);
     /* Reading and writing alone are at least as fast as the reads and writes of an update. */
     bytes = limits->update / (2 * EITP__LIMITS_ARRAYS - 1);
     if (limits->read < bytes * EITP__LIMITS_ARRAYS)
@@ -22775,7 +23026,7 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
     eitp__limits_work work = EITP__ZERO;
     size_t size = EITP__LIMITS_LARGEST;
     memset(limits, 0, sizeof *limits);
-    eitp__limits_flops(threads, isa, limits);
+    eitp__limits_all_flops(threads, isa, limits);
     work.buffer = (char *)eitp__allocate(host, size);
     while (!work.buffer && size > EITP__LIMITS_SMALLEST) {
         size /= 2;
@@ -23379,6 +23630,11 @@ static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *prog
     return status;
 }
 
+static double eitp__cpu_peak(const eitp__backend *backend, eitp_dtype dtype) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    return eitp__limits_peak(cpu->threads, cpu->isa, dtype);
+}
+
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
     const eitp__cpu *cpu = (const eitp__cpu *)(void *)backend;
     return eitp__limits_measure(&backend->host, cpu->threads, cpu->isa, limits, error);
@@ -23407,6 +23663,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_discard,
         eitp__cpu_execute,
         eitp__cpu_wait,
+        eitp__cpu_peak,
         eitp__cpu_measure,
     };
     return &interface;
@@ -57891,6 +58148,7 @@ typedef struct eitp__step_state {
     eitp__sample_items items;
     double result[EITP__STEP_RESULTS];
     int64_t first_row; /* of the next pass, within the step */
+    double flops;
 } eitp__step_state;
 
 /* ---- Times ---- */
@@ -57987,6 +58245,13 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
+/* The arithmetic of a plan's last execution, for the rows that it used. */
+static double eitp__plan_flops(const eitp_plan *plan) {
+    const eitp_plan_stats stats = eitp_plan_statistics(plan);
+    const double flops = stats.flops - stats.recomputed_flops;
+    return plan->graph->capacity > 0 ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
+}
+
 /* Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items in the step.
  */
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
@@ -58033,6 +58298,7 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
         status = eitp__write_values(plan, plans->carry, &carry, sizeof carry, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->pass.unique, error);
+    state->flops += eitp__plan_flops(plan);
     return status ? status : eitp__execute(trainer, plan, error);
 }
 
@@ -58112,6 +58378,7 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
         report->loss += term->weight * term->mean;
     }
     report->items = state->items.of[0];
+    report->flops = state->flops;
 }
 
 /* Does all of a step except counting and reporting it. */
@@ -58134,6 +58401,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
         status = eitp__write_update(trainer, report, error);
     if (!status && trainer->plans.update_plan)
         status = eitp__execute(trainer, trainer->plans.update_plan, error);
+    if (!status && trainer->plans.update_plan)
+        state.flops += eitp__plan_flops(trainer->plans.update_plan);
     if (!status)
         status = eitp__read_result(trainer, &state, error);
     if (status)
@@ -60347,6 +60616,57 @@ void eitp_jsonl_close(eitp_jsonl *jsonl) {
 }
 /* <<src/run/jsonl.c */
 
+/* >>src/run/record_values.c */
+/* The last place is overwritten when the list is full. */
+static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_value_kind kind) {
+    eitp_value *value = &list->values[list->count < EITP__RECORD_VALUES ? list->count++ : EITP__RECORD_VALUES - 1];
+    memset(value, 0, sizeof *value);
+    value->name = name;
+    value->kind = kind;
+    return value;
+}
+
+static void eitp__compose_name(eitp__values *list, eitp_value *value, const char *prefix, const char *name,
+                               const char *suffix) {
+    char *text = list->names[value - list->values];
+    snprintf(text, EITP__RECORD_NAME_SIZE, "%s%s%s", prefix, name, suffix);
+    value->name = text;
+}
+
+EITP__PRIVATE void eitp__add_number(eitp__values *list, const char *name, double number) {
+    eitp__add_value(list, name, EITP_VALUE_NUMBER)->number = number;
+}
+
+EITP__PRIVATE void eitp__add_integer(eitp__values *list, const char *name, int64_t integer) {
+    eitp__add_value(list, name, EITP_VALUE_INTEGER)->integer = integer;
+}
+
+EITP__PRIVATE void eitp__add_boolean(eitp__values *list, const char *name, int boolean) {
+    eitp__add_value(list, name, EITP_VALUE_BOOLEAN)->integer = boolean != 0;
+}
+
+EITP__PRIVATE void eitp__add_text(eitp__values *list, const char *name, const char *text) {
+    eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
+}
+
+EITP__PRIVATE void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
+                                   double number) {
+    eitp_value *value = eitp__add_value(list, "", EITP_VALUE_NUMBER);
+    eitp__compose_name(list, value, prefix, name, suffix);
+    value->number = number;
+}
+
+EITP__PRIVATE void eitp__add_seconds(eitp__values *list, const char *prefix, const char *name, double seconds) {
+    eitp__add_named(list, prefix, name, "", floor(seconds * 1e9 + 0.5) / 1e9);
+}
+
+EITP__PRIVATE void eitp__add_named_integer(eitp__values *list, const char *prefix, const char *name, int64_t integer) {
+    eitp_value *value = eitp__add_value(list, "", EITP_VALUE_INTEGER);
+    eitp__compose_name(list, value, prefix, name, "");
+    value->integer = integer;
+}
+/* <<src/run/record_values.c */
+
 /* >>src/run/sinks.c */
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
     return (eitp__sinks *)run->states[EITP__OBSERVER_RECORDS];
@@ -60654,64 +60974,19 @@ EITP__PRIVATE void eitp__run_report_lost(eitp_run *run) {
 /* >>src/run/records.c */
 #include <unistd.h>
 
-#define EITP__RECORD_VALUES (2 * EITP_MAX_METRICS + 16)
-
-/* A record being built. */
-typedef struct eitp__values {
-    eitp_value values[EITP__RECORD_VALUES];
-    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME_SIZE + 16]; /* for names composed of parts */
-    size_t count;
-} eitp__values;
-
-/* ---- Values ---- */
-
-static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_value_kind kind) {
-    eitp_value *value = &list->values[list->count < EITP__RECORD_VALUES ? list->count++ : EITP__RECORD_VALUES - 1];
-    memset(value, 0, sizeof *value);
-    value->name = name;
-    value->kind = kind;
-    return value;
+EITP__PRIVATE eitp__values *eitp__record_begin(eitp_run *run) {
+    eitp__values *values = &eitp__sinks_of(run)->values;
+    values->count = 0;
+    return values;
 }
 
-/* Names a value prefix + name + suffix. */
-static eitp_value *eitp__name_value(eitp__values *list, eitp_value *value, const char *prefix, const char *name,
-                                    const char *suffix) {
-    const size_t size = sizeof list->names[0];
-    char *text = list->names[value - list->values];
-    snprintf(text, size, "%s%.*s%s", prefix, EITP_QUANTITY_NAME_SIZE, name, suffix);
-    value->name = text;
-    return value;
-}
-
-static void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
-                            double number) {
-    eitp__name_value(list, eitp__add_value(list, "", EITP_VALUE_NUMBER), prefix, name, suffix)->number = number;
-}
-
-static void eitp__add_number(eitp__values *list, const char *name, double number) {
-    eitp__add_value(list, name, EITP_VALUE_NUMBER)->number = number;
-}
-
-static void eitp__add_integer(eitp__values *list, const char *name, int64_t integer) {
-    eitp__add_value(list, name, EITP_VALUE_INTEGER)->integer = integer;
-}
-
-static void eitp__add_boolean(eitp__values *list, const char *name, int boolean) {
-    eitp__add_value(list, name, EITP_VALUE_BOOLEAN)->integer = boolean != 0;
-}
-
-static void eitp__add_text(eitp__values *list, const char *name, const char *text) {
-    eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
-}
-
-/* Gives a record to the sinks. */
-static void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp__values *list) {
-    eitp__sinks_record(run, kind, step, list->values, list->count);
+EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step) {
+    const eitp__values *values = &eitp__sinks_of(run)->values;
+    eitp__sinks_record(run, kind, step, values->values, values->count);
     eitp__run_report_sinks(run);
 }
 
-/* The resident set of the process in bytes; 0 if unknown. */
-static int64_t eitp__run_resident_bytes(const eitp_host *host) {
+EITP__PRIVATE int64_t eitp__process_resident(const eitp_host *host) {
     char text[128], *end = text;
     size_t size = 0;
     eitp__file file;
@@ -60726,31 +61001,75 @@ static int64_t eitp__run_resident_bytes(const eitp_host *host) {
     return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* ---- Steps ---- */
+
+static void eitp__add_times(eitp__values *list, const eitp_step_times *times) {
+    eitp__add_seconds(list, "", "data_s", times->data);
+    eitp__add_seconds(list, "", "forward_s", times->forward);
+    eitp__add_seconds(list, "", "backward_s", times->backward);
+    eitp__add_seconds(list, "", "update_s", times->update);
+    eitp__add_seconds(list, "", "transfer_s", times->transfer);
+    eitp__add_seconds(list, "", "other_s", times->other);
+}
+
+/* A ratio of norms; 0 where there is nothing to compare with. */
+static double eitp__norm_ratio(double update, double parameter) {
+    return parameter > 0 ? update / parameter : 0;
+}
+
+/* The norms of groups of parameters, and how much of each the update has changed. */
+static void eitp__add_groups(eitp_run *run, eitp__values *list) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    size_t count = 0;
+    if (eitp_trainer_group_norms(run->trainer, sinks->groups, EITP__RECORDED_GROUPS, &count, NULL))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const eitp_group_norms *group = &sinks->groups[i];
+        eitp__add_named(list, "grad_norm/", group->name, "", group->grad_norm);
+        eitp__add_named(list, "update_norm/", group->name, "", group->update_norm);
+        eitp__add_named(list, "parameter_norm/", group->name, "", group->parameter_norm);
+        eitp__add_named(list, "update_ratio/", group->name, "",
+                        eitp__norm_ratio(group->update_norm, group->parameter_norm));
+    }
+}
+
+/* Steps of which everything is recorded. */
+static int eitp__step_is_full(const eitp_run *run) {
+    const int64_t every = run->config.log_full_every;
+    return run->config.monitor == EITP_MONITOR_FULL && every > 0 && run->report.step.step % every == 0;
+}
+
 static void eitp__record_step(eitp_run *run) {
     const eitp_step_report *report = &run->report.step;
     const char *unit = eitp__run_unit(run);
-    eitp__values list;
-    list.count = 0;
-    eitp__add_number(&list, "loss", report->loss);
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_number(list, "loss", report->loss);
     for (int i = 0; i < report->term_count && report->term_count > 1; i++)
-        eitp__add_named(&list, "loss_", report->terms[i].name, "", report->terms[i].mean);
-    eitp__add_number(&list, "lr", report->learning_rate);
-    eitp__add_number(&list, "grad_norm", report->grad_norm);
-    eitp__add_number(&list, "update_norm", report->update_norm);
-    eitp__add_number(&list, "parameter_norm", report->parameter_norm);
-    eitp__add_number(&list, "loss_scale", report->loss_scale);
-    eitp__add_integer(&list, unit, report->items);
-    eitp__add_named(&list, "", unit, "_per_s", run->seconds > 0 ? (double)report->items / run->seconds : 0);
-    eitp__add_number(&list, "step_time_s", run->seconds);
-    eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+        eitp__add_named(list, "loss_", report->terms[i].name, "", report->terms[i].mean);
+    eitp__add_number(list, "lr", report->learning_rate);
+    eitp__add_number(list, "grad_norm", report->grad_norm);
+    eitp__add_number(list, "update_norm", report->update_norm);
+    eitp__add_number(list, "parameter_norm", report->parameter_norm);
+    eitp__add_number(list, "loss_scale", report->loss_scale);
+    eitp__add_integer(list, unit, report->items);
+    eitp__add_named(list, "", unit, "_per_s", run->seconds > 0 ? (double)report->items / run->seconds : 0);
+    eitp__add_number(list, "step_time_s", run->seconds);
+    eitp__add_integer(list, "rss_bytes", eitp__process_resident(&run->host));
     if (report->spike)
-        eitp__add_text(&list, "spike",
+        eitp__add_text(list, "spike",
                        report->spike == EITP_SPIKE_LOSS       ? "loss"
                        : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
                                                               : "loss and grad_norm");
-    eitp__add_boolean(&list, "applied", report->applied);
-    eitp__record(run, EITP_RECORD_STEP, report->step, &list);
+    eitp__add_boolean(list, "applied", report->applied);
+    eitp__add_times(list, &report->times);
+    if (eitp__step_is_full(run)) {
+        eitp__add_number(list, "update_ratio", eitp__norm_ratio(report->update_norm, report->parameter_norm));
+        eitp__add_groups(run, list);
+    }
+    eitp__record(run, EITP_RECORD_STEP, report->step);
 }
+
+/* ---- Evaluations ---- */
 
 /* Adds the loss terms, if there are several, and the metrics. */
 static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluation) {
@@ -60765,33 +61084,88 @@ static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluat
 static void eitp__record_evaluation(eitp_run *run) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const char *unit = eitp__run_unit(run);
-    eitp__values list;
-    list.count = 0;
-    eitp__add_number(&list, "val_loss", evaluation->loss);
-    eitp__add_number(&list, "val_loss_error", evaluation->error);
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_number(list, "val_loss", evaluation->loss);
+    eitp__add_number(list, "val_loss_error", evaluation->error);
     if (!strcmp(unit, EITP__TOKENS))
-        eitp__add_number(&list, "val_perplexity", exp(evaluation->loss));
-    eitp__add_metrics(&list, evaluation);
-    eitp__name_value(&list, eitp__add_value(&list, "", EITP_VALUE_INTEGER), "val_", unit, "")->integer =
-        evaluation->items;
-    eitp__add_number(&list, "val_time_s", run->seconds);
-    eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step, &list);
+        eitp__add_number(list, "val_perplexity", exp(evaluation->loss));
+    eitp__add_metrics(list, evaluation);
+    eitp__add_named_integer(list, "val_", unit, evaluation->items);
+    eitp__add_number(list, "val_time_s", run->seconds);
+    eitp__add_integer(list, "rss_bytes", eitp__process_resident(&run->host));
+    eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step);
 }
+
+/* ---- Memory ---- */
 
 EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
-    eitp__values list;
-    list.count = 0;
-    eitp__add_text(&list, "event", "memory_pressure");
-    eitp__add_integer(&list, "left_bytes", (int64_t)run->report.memory.left);
-    eitp__add_integer(&list, "arena_bytes",
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_text(list, "event", "memory_pressure");
+    eitp__add_integer(list, "left_bytes", (int64_t)run->report.memory.left);
+    eitp__add_integer(list, "arena_bytes",
                       (int64_t)eitp_context_arena_bytes(eitp__trainer_task(run->trainer)->context));
-    eitp__add_integer(&list, "batch_size", shape.batch_size);
-    eitp__add_integer(&list, "grad_accum", shape.grad_accum);
-    eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
-    eitp__add_boolean(&list, "shrunk", shrunk);
-    eitp__record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), &list);
+    eitp__add_integer(list, "batch_size", shape.batch_size);
+    eitp__add_integer(list, "grad_accum", shape.grad_accum);
+    eitp__add_integer(list, "micro_batches_per_pass", shape.micro_batches_per_pass);
+    eitp__add_boolean(list, "shrunk", shrunk);
+    eitp__record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer));
+}
+
+/* ---- Values of the program ---- */
+
+static void eitp__record_program_values(eitp_run *run) {
+    eitp__program_values *program = &eitp__sinks_of(run)->program;
+    eitp__values *list;
+    if (!program->count)
+        return;
+    list = eitp__record_begin(run);
+    for (size_t i = 0; i < program->count; i++)
+        eitp__add_number(list, program->names[i], program->values[i]);
+    program->count = 0;
+    eitp__record(run, EITP_RECORD_PROGRAM, program->step);
+}
+
+static eitp_status eitp__check_value_name(const char *name, eitp_error *error) {
+    static const char *const reserved[] = {"step", "time", "elapsed", "event"};
+    const size_t size = strlen(name);
+    if (!size || size >= EITP_VALUE_NAME_SIZE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of a value has %zu bytes; 1 to %d are allowed", size,
+                          EITP_VALUE_NAME_SIZE - 1);
+    for (size_t i = 0; i < EITP__COUNT(reserved); i++) {
+        if (!strcmp(name, reserved[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' is a member of every record; choose another name",
+                              name);
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_run_record_value(eitp_run *run, const char *name, double value, eitp_error *error) {
+    eitp__program_values *program;
+    int64_t step;
+    size_t at = 0;
+    eitp_status status;
+    if (!run || !name)
+        return eitp__fail_null(error, "eitp_run_record_value", "run and name");
+    if (!run->trainer || run->is_over)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run does not train: values are recorded while it does");
+    status = eitp__check_value_name(name, error);
+    if (status || run->config.monitor == EITP_MONITOR_OFF)
+        return status;
+    program = &eitp__sinks_of(run)->program;
+    step = eitp_trainer_steps_done(run->trainer);
+    if (program->step != step)
+        eitp__record_program_values(run);
+    program->step = step;
+    while (at < program->count && strcmp(program->names[at], name) != 0)
+        at++;
+    if (at == EITP_PROGRAM_VALUES)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "step %lld has %d values of the program already", (long long)step,
+                          EITP_PROGRAM_VALUES);
+    if (at == program->count)
+        snprintf(program->names[program->count++], EITP_VALUE_NAME_SIZE, "%s", name);
+    program->values[at] = value;
+    return EITP_OK;
 }
 
 /* ---- Messages ---- */
@@ -60844,7 +61218,9 @@ static eitp_status eitp__records_begin(eitp_run *run, void *state, eitp_error *e
 
 static void eitp__records_after_step(eitp_run *run, void *state, eitp__decision *decision) {
     (void)state, (void)decision;
-    eitp__record_step(run);
+    eitp__record_program_values(run);
+    if (run->config.monitor != EITP_MONITOR_OFF)
+        eitp__record_step(run);
     eitp__notify_step(run);
 }
 
@@ -60858,12 +61234,14 @@ static void eitp__records_after_evaluation(eitp_run *run, void *state, eitp__dec
 /* Before the checkpoint: unless that fails, a checkpoint has no steps and evaluations that the sinks lack. */
 static void eitp__records_before_save(eitp_run *run, void *state) {
     (void)state;
+    eitp__record_program_values(run);
     eitp__sinks_sync(run);
     eitp__run_report_sinks(run);
 }
 
 /* Stores what failed before, if it can be stored now, and reports what is lost. */
 static void eitp__records_end(eitp_run *run, void *state) {
+    eitp__record_program_values(run);
     if (eitp__sinks_are_failing(run))
         eitp__records_before_save(run, state);
     eitp__run_report_lost(run);
@@ -60878,6 +61256,267 @@ EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->end = eitp__records_end;
 }
 /* <<src/run/records.c */
+
+/* >>src/run/performance.c */
+/* What steps have taken: times by phase, utilization, and use of the machine, as records of performance. */
+
+/* Times of steps from which a median is computed: the last ones of a longer interval. */
+#define EITP__TIMED_STEPS EITP__STATISTICS_VALUES
+
+/* What the steps of an interval have taken, in seconds. */
+typedef struct eitp__step_sums {
+    eitp_step_times times;
+    int64_t steps, items;
+    double flops;
+    double saves, evaluations; /* training waited for them */
+    double resident;           /* sum of the resident sets after the steps, in bytes */
+} eitp__step_sums;
+
+typedef struct eitp__performance {
+    eitp__step_sums interval, epoch;
+    double interval_began; /* on the clock */
+    double step_times[EITP__TIMED_STEPS];
+    eitp__system_use use; /* when the interval began */
+    int has_use, has_energy, has_explained;
+    uint64_t peak;     /* of the process when the interval began: VmHWM */
+    double largest;    /* resident set after a step of the interval */
+    double peak_flops; /* of products, per second; 0: unknown */
+} eitp__performance;
+
+/* ---- Sums ---- */
+
+static void eitp__add_step(eitp__step_sums *sums, const eitp_step_report *step, double resident) {
+    const eitp_step_times *times = &step->times;
+    sums->times.total += times->total;
+    sums->times.data += times->data;
+    sums->times.forward += times->forward;
+    sums->times.backward += times->backward;
+    sums->times.update += times->update;
+    sums->times.transfer += times->transfer;
+    sums->times.other += times->other;
+    sums->items += step->items;
+    sums->flops += step->flops;
+    sums->resident += resident;
+    sums->steps++;
+}
+
+static double eitp__share(double part, double whole) {
+    return whole > 0 ? part / whole : 0;
+}
+
+/* ---- Values ---- */
+
+static void eitp__add_phases(eitp__values *list, const char *prefix, const eitp__step_sums *sums) {
+    const eitp_step_times *times = &sums->times;
+    const double computing = times->forward + times->backward + times->update;
+    eitp__add_seconds(list, prefix, "forward_time", times->forward);
+    eitp__add_seconds(list, prefix, "backward_time", times->backward);
+    eitp__add_seconds(list, prefix, "optimizer_time", times->update);
+    eitp__add_seconds(list, prefix, "data_loading_time", times->data);
+    eitp__add_seconds(list, prefix, "transfer_time", times->transfer);
+    eitp__add_seconds(list, prefix, "other_time", times->other);
+    eitp__add_seconds(list, prefix, "checkpoint_time", sums->saves);
+    eitp__add_seconds(list, prefix, "evaluation_time", sums->evaluations);
+    eitp__add_named(list, prefix, "data_loading_ratio", "", 100 * eitp__share(times->data, times->total));
+    eitp__add_named(list, prefix, "compute_ratio", "", 100 * eitp__share(computing, times->total));
+    eitp__add_named(list, prefix, "other_ratio", "",
+                    100 * eitp__share(times->total - times->data - computing, times->total));
+}
+
+/* The median of the times of the interval's last steps, which it sorts. */
+static double eitp__median_step_time(eitp__performance *state) {
+    const int64_t steps = state->interval.steps;
+    return eitp__median(state->step_times, (size_t)(steps < EITP__TIMED_STEPS ? steps : EITP__TIMED_STEPS));
+}
+
+static void eitp__add_rates(const eitp_run *run, eitp__performance *state, eitp__values *list) {
+    const eitp__step_sums *sums = &state->interval;
+    const double seconds = sums->times.total, wall = eitp__clock() - state->interval_began;
+    const double run_seconds = run->report.seconds;
+    eitp__add_integer(list, "perf/steps", sums->steps);
+    eitp__add_seconds(list, "perf/", "wall_time", wall);
+    eitp__add_seconds(list, "perf/", "step_time", eitp__share(seconds, (double)sums->steps));
+    eitp__add_seconds(list, "perf/", "step_time_median", eitp__median_step_time(state));
+    eitp__add_named(list, "perf/", eitp__run_unit(run), "_per_s", eitp__share((double)sums->items, seconds));
+    eitp__add_named(list, "perf/", eitp__run_unit(run), "_per_s_mean",
+                    eitp__share((double)run->report.items, run_seconds));
+    eitp__add_number(list, "perf/tflops", 1e-12 * eitp__share(sums->flops, seconds));
+    if (state->peak_flops > 0)
+        eitp__add_number(list, "perf/mfu", 100 * eitp__share(sums->flops, seconds) / state->peak_flops);
+}
+
+/* ---- The machine ---- */
+
+static void eitp__add_difference(eitp__values *list, const char *name, double before, double after) {
+    if (!isnan(before) && !isnan(after))
+        eitp__add_number(list, name, after - before);
+}
+
+static void eitp__add_energy(eitp__performance *state, eitp__values *list, const eitp__system_use *before,
+                             const eitp__system_use *now) {
+    double energy = now->energy_j - before->energy_j;
+    if (isnan(energy)) {
+        if (!state->has_explained)
+            eitp__add_text(
+                list, "sys/energy_unavailable",
+                "no package counter in /sys/class/powercap can be read: the machine hides it, or allows it to root "
+                "alone");
+        state->has_explained = 1;
+        return;
+    }
+    eitp__add_number(list, "sys/energy_j", energy < 0 ? energy + now->energy_range : energy);
+}
+
+/* What the process has used since the interval began. */
+static void eitp__add_use(eitp__performance *state, eitp__values *list, const eitp__system_use *now) {
+    const eitp__system_use *before = &state->use;
+    eitp__add_difference(list, "sys/processor_s", before->processor_s, now->processor_s);
+    eitp__add_difference(list, "sys/voluntary_switches", before->voluntary_switches, now->voluntary_switches);
+    eitp__add_difference(list, "sys/involuntary_switches", before->involuntary_switches, now->involuntary_switches);
+    eitp__add_difference(list, "sys/major_faults", before->major_faults, now->major_faults);
+    eitp__add_difference(list, "sys/read_bytes", before->read_bytes, now->read_bytes);
+    eitp__add_difference(list, "sys/written_bytes", before->written_bytes, now->written_bytes);
+    if (now->machine_s > before->machine_s)
+        eitp__add_number(list, "sys/steal",
+                         100 * (now->stolen_s - before->stolen_s) / (now->machine_s - before->machine_s));
+    if (!isnan(now->frequency))
+        eitp__add_number(list, "sys/frequency_mhz", 1e-6 * now->frequency);
+    eitp__add_energy(state, list, before, now);
+}
+
+/* The peak of the interval is exact if the process has grown beyond what it had before; else it is the largest resident
+   set after a step. */
+static void eitp__add_memory(const eitp_run *run, eitp__performance *state, eitp__values *list) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    eitp_memory_info memory;
+    if (eitp_memory_info_read(&run->host, &memory, NULL))
+        return;
+    eitp__add_integer(list, "mem/rss_bytes", (int64_t)memory.resident);
+    eitp__add_integer(list, "mem/interval_peak_bytes",
+                      memory.peak > state->peak ? (int64_t)memory.peak : (int64_t)state->largest);
+    eitp__add_integer(list, "mem/peak_bytes", (int64_t)memory.peak);
+    eitp__add_integer(list, "mem/arena_bytes", (int64_t)eitp_context_arena_bytes(context));
+    eitp__add_integer(list, "mem/left_bytes", (int64_t)memory.left);
+    state->peak = memory.peak;
+}
+
+/* ---- Intervals and epochs ---- */
+
+static void eitp__interval_begin(eitp_run *run, eitp__performance *state, const eitp__system_use *use) {
+    state->has_use = use || !eitp__system_use_read(&run->host, state->has_energy, &state->use, NULL);
+    if (use)
+        state->use = *use;
+    memset(&state->interval, 0, sizeof state->interval);
+    state->largest = 0;
+    state->interval_began = eitp__clock();
+}
+
+static void eitp__record_interval(eitp_run *run, eitp__performance *state) {
+    eitp__values *list = eitp__record_begin(run);
+    eitp__system_use now;
+    const int is_known = state->has_use && !eitp__system_use_read(&run->host, state->has_energy, &now, NULL);
+    eitp__add_rates(run, state, list);
+    eitp__add_phases(list, "perf/", &state->interval);
+    eitp__add_memory(run, state, list);
+    if (is_known)
+        eitp__add_use(state, list, &now);
+    eitp__record(run, EITP_RECORD_PERFORMANCE, run->report.step.step);
+    eitp__interval_begin(run, state, is_known ? &now : NULL);
+}
+
+/* The number of epochs that are complete after a step. */
+static int64_t eitp__epochs_done(const eitp_run *run, int64_t step) {
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
+    const uint64_t samples = (uint64_t)step * (uint64_t)(shape.batch_size * shape.grad_accum);
+    return (int64_t)(samples / eitp__trainer_task(run->trainer)->samples[EITP_TRAINING]);
+}
+
+static void eitp__record_epoch(eitp_run *run, eitp__performance *state, int64_t epoch) {
+    const double bytes = eitp__share(state->epoch.resident, (double)state->epoch.steps);
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_integer(list, "perf/epoch", epoch);
+    eitp__add_integer(list, "perf/epoch_steps", state->epoch.steps);
+    eitp__add_phases(list, "perf/epoch_", &state->epoch);
+    eitp__add_number(list, "perf/epoch_avg_memory_gb", 1e-9 * bytes);
+    eitp__record(run, EITP_RECORD_PERFORMANCE, run->report.step.step);
+    memset(&state->epoch, 0, sizeof state->epoch);
+}
+
+/* ---- The observer ---- */
+
+static int eitp__performance_is_recorded(const eitp_run *run) {
+    return run->config.monitor != EITP_MONITOR_OFF;
+}
+
+static double eitp__peak_flops(const eitp_run *run) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    const eitp__backend *backend = context->backend;
+    if (run->config.peak_tflops > 0)
+        return 1e12 * run->config.peak_tflops;
+    return backend->interface->peak ? backend->interface->peak(backend, eitp_context_precision(context)) : 0;
+}
+
+static eitp_status eitp__performance_begin(eitp_run *run, void *user, eitp_error *error) {
+    eitp__performance *state = (eitp__performance *)user;
+    (void)error;
+    if (!eitp__performance_is_recorded(run))
+        return EITP_OK;
+    state->has_energy = 1;
+    eitp__interval_begin(run, state, NULL);
+    state->has_energy = !isnan(state->use.energy_j);
+    state->peak_flops = run->config.perf_every > 0 ? eitp__peak_flops(run) : 0;
+    return EITP_OK;
+}
+
+static void eitp__performance_after_step(eitp_run *run, void *user, eitp__decision *decision) {
+    eitp__performance *state = (eitp__performance *)user;
+    const eitp_step_report *step = &run->report.step;
+    const int64_t every = run->config.perf_every, epoch = eitp__epochs_done(run, step->step);
+    double resident;
+    (void)decision;
+    if (!eitp__performance_is_recorded(run))
+        return;
+    resident = (double)eitp__process_resident(&run->host);
+    state->largest = resident > state->largest ? resident : state->largest;
+    state->step_times[state->interval.steps % EITP__TIMED_STEPS] = step->times.total;
+    eitp__add_step(&state->interval, step, resident);
+    eitp__add_step(&state->epoch, step, resident);
+    if (every > 0 && step->step % every == 0)
+        eitp__record_interval(run, state);
+    if (epoch > eitp__epochs_done(run, step->step - 1))
+        eitp__record_epoch(run, state, epoch);
+}
+
+static void eitp__performance_after_evaluation(eitp_run *run, void *user, eitp__decision *decision) {
+    eitp__performance *state = (eitp__performance *)user;
+    (void)decision;
+    state->interval.evaluations += run->seconds;
+    state->epoch.evaluations += run->seconds;
+}
+
+static void eitp__performance_saved(eitp_run *run, void *user, int is_counted, double waited) {
+    eitp__performance *state = (eitp__performance *)user;
+    (void)run, (void)is_counted;
+    state->interval.saves += waited;
+    state->epoch.saves += waited;
+}
+
+/* What the last steps have taken, if they are fewer than an interval. */
+static void eitp__performance_end(eitp_run *run, void *user) {
+    eitp__performance *state = (eitp__performance *)user;
+    if (eitp__performance_is_recorded(run) && run->config.perf_every > 0 && state->interval.steps > 0)
+        eitp__record_interval(run, state);
+}
+
+EITP__PRIVATE void eitp__performance_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__performance);
+    observer->begin = eitp__performance_begin;
+    observer->after_step = eitp__performance_after_step;
+    observer->after_evaluation = eitp__performance_after_evaluation;
+    observer->saved = eitp__performance_saved;
+    observer->end = eitp__performance_end;
+}
+/* <<src/run/performance.c */
 
 /* >>src/run/best.c */
 #define EITP__BEST_FILE "best.json"
@@ -64098,6 +64737,14 @@ static const eitp_setting eitp__run_settings[] = {
                       "enough"),
     EITP__RUN_SETTING(memory_check_seconds, "memory_check_seconds", NUMBER, 0.05, -EITP__UNBOUNDED, EITP__UNBOUNDED,
                       NULL, "least time between two looks at free memory; 0: before every step too; negative: never"),
+    EITP__RUN_SETTING(monitor, "monitor", CHOICE, EITP_MONITOR_LIGHT, 0, 2, "off light full",
+                      "what to record: evaluations and events; also each step; also the norms of groups of parameters"),
+    EITP__RUN_SETTING(log_full_every, "log_full_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
+                      "with monitor full, record the norms of groups of parameters every N steps; 0: do not"),
+    EITP__RUN_SETTING(perf_every, "perf_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
+                      "record times, utilization and use of the system every N steps; 0: only those of each epoch"),
+    EITP__RUN_SETTING(peak_tflops, "peak_tflops", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                      "peak of this machine's matrix products in TFLOP/s, for model FLOPs utilization; 0: measure it"),
     EITP__RUN_SETTING(metrics, "metrics", FLAG, 1, 0, 1, NULL, "write metrics.jsonl in the output directory"),
 };
 
@@ -64283,6 +64930,7 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
     eitp__run_end_polling(run);
+    run->is_over = 1;
     if (run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint)
         run->stage = EITP__RUN_EMPTY;
     if (report)
@@ -67488,7 +68136,8 @@ static int eitp__is_window_open(const eitp_training *training) {
            !training->resumed.rows;
 }
 
-/* True if windows fit without recomputation too. The planner may have chosen it only because smaller passes are slower. */
+/* True if windows fit without recomputation too. The planner may have chosen it only because smaller passes are slower.
+   */
 static int eitp__fits_without_recompute(const eitp_training *training, const eitp_fit_candidate *shortest) {
     eitp_fit fit = training->fit;
     eitp_fit_candidate candidate;

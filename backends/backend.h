@@ -25,8 +25,8 @@ typedef enum eitp__place {
     EITP__PLACE_HOST /* memory of the host that the device copies from and to without a detour */
 } eitp__place;
 
-/* What an instruction is part of, for the times of a step. A transfer counts as EITP__PHASE_TRANSFER, whatever it is part
-   of. */
+/* What an instruction is part of, for the times of a step. A transfer counts as EITP__PHASE_TRANSFER, whatever it is
+   part of. */
 typedef enum eitp__phase {
     EITP__PHASE_FORWARD,
     EITP__PHASE_BACKWARD,
@@ -176,6 +176,9 @@ struct eitp__backend_interface {
 
     /* Waits until all executions and transfers are done. Fails with the first error that `execute` did not report. */
     eitp_status (*wait)(eitp__backend *backend, eitp_error *error);
+
+    /* The arithmetic rate of products of a dtype, measured in some 20 milliseconds; 0 if it is unknown. May be NULL. */
+    double (*peak)(const eitp__backend *backend, eitp_dtype dtype);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);

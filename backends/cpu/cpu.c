@@ -552,6 +552,11 @@ static eitp_status eitp__cpu_execute(eitp__backend *backend, eitp__program *prog
     return status;
 }
 
+static double eitp__cpu_peak(const eitp__backend *backend, eitp_dtype dtype) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    return eitp__limits_peak(cpu->threads, cpu->isa, dtype);
+}
+
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
     const eitp__cpu *cpu = (const eitp__cpu *)(void *)backend;
     return eitp__limits_measure(&backend->host, cpu->threads, cpu->isa, limits, error);
@@ -580,6 +585,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_discard,
         eitp__cpu_execute,
         eitp__cpu_wait,
+        eitp__cpu_peak,
         eitp__cpu_measure,
     };
     return &interface;

@@ -14,6 +14,7 @@
 #define EITP__LIMITS_LARGEST ((size_t)256 << 20)
 #define EITP__LIMITS_SMALLEST ((size_t)16 << 20)
 #define EITP__LIMITS_SECONDS 0.3
+#define EITP__PEAK_SECONDS 0.02
 
 /* A vector that every 64-bit processor has; compilers emulate it elsewhere. */
 typedef uint64_t eitp__limits_vector __attribute__((vector_size(16)));
@@ -88,11 +89,11 @@ static void eitp__limits_update(void *argument, int64_t piece, int thread) {
     }
 }
 
-/* The best rate of many repetitions of all pieces: `amount` per second. */
+/* The best rate of many repetitions of all pieces, at least for so many seconds: `amount` per second. */
 static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *argument, int64_t piece, int thread),
-                                eitp__limits_work *work, double amount) {
+                                eitp__limits_work *work, double amount, double seconds) {
     double best = 0, began = eitp__clock(), before = began, after;
-    for (int times = 0; times < 3 || before - began < EITP__LIMITS_SECONDS; times++) {
+    for (int times = 0; times < 3 || before - began < seconds; times++) {
         eitp__parallel(threads, pieces, run, work);
         after = eitp__clock();
         if (after > before && amount / (after - before) > best)
@@ -102,31 +103,41 @@ static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *a
     return best;
 }
 
-/* By dtype. Those that use the loop of F32 share its result. */
-static void eitp__limits_flops(int threads, eitp__isa isa, eitp__backend_limits *limits) {
+/* The arithmetic rate of products; 0 if there is no loop for their dtype. */
+static double eitp__limits_flops(int threads, const eitp__peak *peak, double seconds) {
+    const int64_t pieces = (int64_t)threads * EITP__LIMITS_PIECES;
     eitp__limits_work work = EITP__ZERO;
-    int64_t pieces = (int64_t)threads * EITP__LIMITS_PIECES;
+    work.peak = *peak;
+    return peak->run ? eitp__limits_rate(threads, pieces, eitp__limits_products, &work,
+                                         (double)pieces * EITP__LIMITS_ROUNDS * peak->flops, seconds)
+                     : 0;
+}
+
+/* Dtypes that use the loop of F32 share its result. */
+static void eitp__limits_all_flops(int threads, eitp__isa isa, eitp__backend_limits *limits) {
+    const eitp__peak single = eitp__peak_of(isa, EITP_F32);
     for (int dtype = 0; dtype < EITP_DTYPE_COUNT; dtype++) {
-        work.peak = eitp__peak_of(isa, (eitp_dtype)dtype);
-        if (!work.peak.run)
-            continue;
-        if (dtype != EITP_F32 && work.peak.run == eitp__peak_of(isa, EITP_F32).run)
-            limits->flops[dtype] = limits->flops[EITP_F32];
-        else
-            limits->flops[dtype] = eitp__limits_rate(threads, pieces, eitp__limits_products, &work,
-                                                     (double)pieces * EITP__LIMITS_ROUNDS * work.peak.flops);
+        const eitp__peak peak = eitp__peak_of(isa, (eitp_dtype)dtype);
+        limits->flops[dtype] = dtype != EITP_F32 && peak.run && peak.run == single.run
+                                   ? limits->flops[EITP_F32]
+                                   : eitp__limits_flops(threads, &peak, EITP__LIMITS_SECONDS);
     }
+}
+
+EITP__PRIVATE double eitp__limits_peak(int threads, eitp__isa isa, eitp_dtype dtype) {
+    const eitp__peak peak = eitp__peak_of(isa, dtype);
+    return eitp__limits_flops(threads, &peak, EITP__PEAK_SECONDS);
 }
 
 static void eitp__limits_bandwidth(int threads, eitp__limits_work *work, size_t size, eitp__backend_limits *limits) {
     int64_t pieces = (int64_t)(size / EITP__LIMITS_BLOCK);
     double bytes = (double)pieces * EITP__LIMITS_BLOCK;
-    limits->read = eitp__limits_rate(threads, pieces, eitp__limits_read, work, bytes);
-    limits->write = eitp__limits_rate(threads, pieces, eitp__limits_write, work, bytes);
+    limits->read = eitp__limits_rate(threads, pieces, eitp__limits_read, work, bytes, EITP__LIMITS_SECONDS);
+    limits->write = eitp__limits_rate(threads, pieces, eitp__limits_write, work, bytes, EITP__LIMITS_SECONDS);
     work->array = size / EITP__LIMITS_ARRAYS - EITP__LIMITS_SHIFT;
     pieces = (int64_t)(work->array / EITP__LIMITS_BLOCK);
     bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_ARRAYS - 1);
-    limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes);
+    limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes, EITP__LIMITS_SECONDS);
     /* Reading and writing alone are at least as fast as the reads and writes of an update. */
     bytes = limits->update / (2 * EITP__LIMITS_ARRAYS - 1);
     if (limits->read < bytes * EITP__LIMITS_ARRAYS)
@@ -140,7 +151,7 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
     eitp__limits_work work = EITP__ZERO;
     size_t size = EITP__LIMITS_LARGEST;
     memset(limits, 0, sizeof *limits);
-    eitp__limits_flops(threads, isa, limits);
+    eitp__limits_all_flops(threads, isa, limits);
     work.buffer = (char *)eitp__allocate(host, size);
     while (!work.buffer && size > EITP__LIMITS_SMALLEST) {
         size /= 2;

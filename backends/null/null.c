@@ -130,6 +130,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_execute,
         eitp__null_wait,
         NULL,
+        NULL,
     };
     return &interface;
 }

@@ -176,7 +176,8 @@ static int eitp__is_window_open(const eitp_training *training) {
            !training->resumed.rows;
 }
 
-/* True if windows fit without recomputation too. The planner may have chosen it only because smaller passes are slower. */
+/* True if windows fit without recomputation too. The planner may have chosen it only because smaller passes are slower.
+   */
 static int eitp__fits_without_recompute(const eitp_training *training, const eitp_fit_candidate *shortest) {
     eitp_fit fit = training->fit;
     eitp_fit_candidate candidate;

@@ -13,6 +13,7 @@
 #define EITP__OBSERVERS(ENTRY)                                                                                         \
     ENTRY(GUARD, guard)                                                                                                \
     ENTRY(RECORDS, records)                                                                                            \
+    ENTRY(PERFORMANCE, performance)                                                                                    \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
     ENTRY(HEALTH, health)                                                                                              \
     ENTRY(BEST, best)                                                                                                  \

@@ -8,64 +8,19 @@
 
 #include <unistd.h>
 
-#define EITP__RECORD_VALUES (2 * EITP_MAX_METRICS + 16)
-
-/* A record being built. */
-typedef struct eitp__values {
-    eitp_value values[EITP__RECORD_VALUES];
-    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME_SIZE + 16]; /* for names composed of parts */
-    size_t count;
-} eitp__values;
-
-/* ---- Values ---- */
-
-static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_value_kind kind) {
-    eitp_value *value = &list->values[list->count < EITP__RECORD_VALUES ? list->count++ : EITP__RECORD_VALUES - 1];
-    memset(value, 0, sizeof *value);
-    value->name = name;
-    value->kind = kind;
-    return value;
+EITP__PRIVATE eitp__values *eitp__record_begin(eitp_run *run) {
+    eitp__values *values = &eitp__sinks_of(run)->values;
+    values->count = 0;
+    return values;
 }
 
-/* Names a value prefix + name + suffix. */
-static eitp_value *eitp__name_value(eitp__values *list, eitp_value *value, const char *prefix, const char *name,
-                                    const char *suffix) {
-    const size_t size = sizeof list->names[0];
-    char *text = list->names[value - list->values];
-    snprintf(text, size, "%s%.*s%s", prefix, EITP_QUANTITY_NAME_SIZE, name, suffix);
-    value->name = text;
-    return value;
-}
-
-static void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
-                            double number) {
-    eitp__name_value(list, eitp__add_value(list, "", EITP_VALUE_NUMBER), prefix, name, suffix)->number = number;
-}
-
-static void eitp__add_number(eitp__values *list, const char *name, double number) {
-    eitp__add_value(list, name, EITP_VALUE_NUMBER)->number = number;
-}
-
-static void eitp__add_integer(eitp__values *list, const char *name, int64_t integer) {
-    eitp__add_value(list, name, EITP_VALUE_INTEGER)->integer = integer;
-}
-
-static void eitp__add_boolean(eitp__values *list, const char *name, int boolean) {
-    eitp__add_value(list, name, EITP_VALUE_BOOLEAN)->integer = boolean != 0;
-}
-
-static void eitp__add_text(eitp__values *list, const char *name, const char *text) {
-    eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
-}
-
-/* Gives a record to the sinks. */
-static void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp__values *list) {
-    eitp__sinks_record(run, kind, step, list->values, list->count);
+EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t step) {
+    const eitp__values *values = &eitp__sinks_of(run)->values;
+    eitp__sinks_record(run, kind, step, values->values, values->count);
     eitp__run_report_sinks(run);
 }
 
-/* The resident set of the process in bytes; 0 if unknown. */
-static int64_t eitp__run_resident_bytes(const eitp_host *host) {
+EITP__PRIVATE int64_t eitp__process_resident(const eitp_host *host) {
     char text[128], *end = text;
     size_t size = 0;
     eitp__file file;
@@ -80,31 +35,75 @@ static int64_t eitp__run_resident_bytes(const eitp_host *host) {
     return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* ---- Steps ---- */
+
+static void eitp__add_times(eitp__values *list, const eitp_step_times *times) {
+    eitp__add_seconds(list, "", "data_s", times->data);
+    eitp__add_seconds(list, "", "forward_s", times->forward);
+    eitp__add_seconds(list, "", "backward_s", times->backward);
+    eitp__add_seconds(list, "", "update_s", times->update);
+    eitp__add_seconds(list, "", "transfer_s", times->transfer);
+    eitp__add_seconds(list, "", "other_s", times->other);
+}
+
+/* A ratio of norms; 0 where there is nothing to compare with. */
+static double eitp__norm_ratio(double update, double parameter) {
+    return parameter > 0 ? update / parameter : 0;
+}
+
+/* The norms of groups of parameters, and how much of each the update has changed. */
+static void eitp__add_groups(eitp_run *run, eitp__values *list) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    size_t count = 0;
+    if (eitp_trainer_group_norms(run->trainer, sinks->groups, EITP__RECORDED_GROUPS, &count, NULL))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const eitp_group_norms *group = &sinks->groups[i];
+        eitp__add_named(list, "grad_norm/", group->name, "", group->grad_norm);
+        eitp__add_named(list, "update_norm/", group->name, "", group->update_norm);
+        eitp__add_named(list, "parameter_norm/", group->name, "", group->parameter_norm);
+        eitp__add_named(list, "update_ratio/", group->name, "",
+                        eitp__norm_ratio(group->update_norm, group->parameter_norm));
+    }
+}
+
+/* Steps of which everything is recorded. */
+static int eitp__step_is_full(const eitp_run *run) {
+    const int64_t every = run->config.log_full_every;
+    return run->config.monitor == EITP_MONITOR_FULL && every > 0 && run->report.step.step % every == 0;
+}
+
 static void eitp__record_step(eitp_run *run) {
     const eitp_step_report *report = &run->report.step;
     const char *unit = eitp__run_unit(run);
-    eitp__values list;
-    list.count = 0;
-    eitp__add_number(&list, "loss", report->loss);
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_number(list, "loss", report->loss);
     for (int i = 0; i < report->term_count && report->term_count > 1; i++)
-        eitp__add_named(&list, "loss_", report->terms[i].name, "", report->terms[i].mean);
-    eitp__add_number(&list, "lr", report->learning_rate);
-    eitp__add_number(&list, "grad_norm", report->grad_norm);
-    eitp__add_number(&list, "update_norm", report->update_norm);
-    eitp__add_number(&list, "parameter_norm", report->parameter_norm);
-    eitp__add_number(&list, "loss_scale", report->loss_scale);
-    eitp__add_integer(&list, unit, report->items);
-    eitp__add_named(&list, "", unit, "_per_s", run->seconds > 0 ? (double)report->items / run->seconds : 0);
-    eitp__add_number(&list, "step_time_s", run->seconds);
-    eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+        eitp__add_named(list, "loss_", report->terms[i].name, "", report->terms[i].mean);
+    eitp__add_number(list, "lr", report->learning_rate);
+    eitp__add_number(list, "grad_norm", report->grad_norm);
+    eitp__add_number(list, "update_norm", report->update_norm);
+    eitp__add_number(list, "parameter_norm", report->parameter_norm);
+    eitp__add_number(list, "loss_scale", report->loss_scale);
+    eitp__add_integer(list, unit, report->items);
+    eitp__add_named(list, "", unit, "_per_s", run->seconds > 0 ? (double)report->items / run->seconds : 0);
+    eitp__add_number(list, "step_time_s", run->seconds);
+    eitp__add_integer(list, "rss_bytes", eitp__process_resident(&run->host));
     if (report->spike)
-        eitp__add_text(&list, "spike",
+        eitp__add_text(list, "spike",
                        report->spike == EITP_SPIKE_LOSS       ? "loss"
                        : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
                                                               : "loss and grad_norm");
-    eitp__add_boolean(&list, "applied", report->applied);
-    eitp__record(run, EITP_RECORD_STEP, report->step, &list);
+    eitp__add_boolean(list, "applied", report->applied);
+    eitp__add_times(list, &report->times);
+    if (eitp__step_is_full(run)) {
+        eitp__add_number(list, "update_ratio", eitp__norm_ratio(report->update_norm, report->parameter_norm));
+        eitp__add_groups(run, list);
+    }
+    eitp__record(run, EITP_RECORD_STEP, report->step);
 }
+
+/* ---- Evaluations ---- */
 
 /* Adds the loss terms, if there are several, and the metrics. */
 static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluation) {
@@ -119,33 +118,88 @@ static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluat
 static void eitp__record_evaluation(eitp_run *run) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const char *unit = eitp__run_unit(run);
-    eitp__values list;
-    list.count = 0;
-    eitp__add_number(&list, "val_loss", evaluation->loss);
-    eitp__add_number(&list, "val_loss_error", evaluation->error);
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_number(list, "val_loss", evaluation->loss);
+    eitp__add_number(list, "val_loss_error", evaluation->error);
     if (!strcmp(unit, EITP__TOKENS))
-        eitp__add_number(&list, "val_perplexity", exp(evaluation->loss));
-    eitp__add_metrics(&list, evaluation);
-    eitp__name_value(&list, eitp__add_value(&list, "", EITP_VALUE_INTEGER), "val_", unit, "")->integer =
-        evaluation->items;
-    eitp__add_number(&list, "val_time_s", run->seconds);
-    eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step, &list);
+        eitp__add_number(list, "val_perplexity", exp(evaluation->loss));
+    eitp__add_metrics(list, evaluation);
+    eitp__add_named_integer(list, "val_", unit, evaluation->items);
+    eitp__add_number(list, "val_time_s", run->seconds);
+    eitp__add_integer(list, "rss_bytes", eitp__process_resident(&run->host));
+    eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step);
 }
+
+/* ---- Memory ---- */
 
 EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
-    eitp__values list;
-    list.count = 0;
-    eitp__add_text(&list, "event", "memory_pressure");
-    eitp__add_integer(&list, "left_bytes", (int64_t)run->report.memory.left);
-    eitp__add_integer(&list, "arena_bytes",
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_text(list, "event", "memory_pressure");
+    eitp__add_integer(list, "left_bytes", (int64_t)run->report.memory.left);
+    eitp__add_integer(list, "arena_bytes",
                       (int64_t)eitp_context_arena_bytes(eitp__trainer_task(run->trainer)->context));
-    eitp__add_integer(&list, "batch_size", shape.batch_size);
-    eitp__add_integer(&list, "grad_accum", shape.grad_accum);
-    eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
-    eitp__add_boolean(&list, "shrunk", shrunk);
-    eitp__record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), &list);
+    eitp__add_integer(list, "batch_size", shape.batch_size);
+    eitp__add_integer(list, "grad_accum", shape.grad_accum);
+    eitp__add_integer(list, "micro_batches_per_pass", shape.micro_batches_per_pass);
+    eitp__add_boolean(list, "shrunk", shrunk);
+    eitp__record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer));
+}
+
+/* ---- Values of the program ---- */
+
+static void eitp__record_program_values(eitp_run *run) {
+    eitp__program_values *program = &eitp__sinks_of(run)->program;
+    eitp__values *list;
+    if (!program->count)
+        return;
+    list = eitp__record_begin(run);
+    for (size_t i = 0; i < program->count; i++)
+        eitp__add_number(list, program->names[i], program->values[i]);
+    program->count = 0;
+    eitp__record(run, EITP_RECORD_PROGRAM, program->step);
+}
+
+static eitp_status eitp__check_value_name(const char *name, eitp_error *error) {
+    static const char *const reserved[] = {"step", "time", "elapsed", "event"};
+    const size_t size = strlen(name);
+    if (!size || size >= EITP_VALUE_NAME_SIZE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of a value has %zu bytes; 1 to %d are allowed", size,
+                          EITP_VALUE_NAME_SIZE - 1);
+    for (size_t i = 0; i < EITP__COUNT(reserved); i++) {
+        if (!strcmp(name, reserved[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' is a member of every record; choose another name",
+                              name);
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_run_record_value(eitp_run *run, const char *name, double value, eitp_error *error) {
+    eitp__program_values *program;
+    int64_t step;
+    size_t at = 0;
+    eitp_status status;
+    if (!run || !name)
+        return eitp__fail_null(error, "eitp_run_record_value", "run and name");
+    if (!run->trainer || run->is_over)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run does not train: values are recorded while it does");
+    status = eitp__check_value_name(name, error);
+    if (status || run->config.monitor == EITP_MONITOR_OFF)
+        return status;
+    program = &eitp__sinks_of(run)->program;
+    step = eitp_trainer_steps_done(run->trainer);
+    if (program->step != step)
+        eitp__record_program_values(run);
+    program->step = step;
+    while (at < program->count && strcmp(program->names[at], name) != 0)
+        at++;
+    if (at == EITP_PROGRAM_VALUES)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "step %lld has %d values of the program already", (long long)step,
+                          EITP_PROGRAM_VALUES);
+    if (at == program->count)
+        snprintf(program->names[program->count++], EITP_VALUE_NAME_SIZE, "%s", name);
+    program->values[at] = value;
+    return EITP_OK;
 }
 
 /* ---- Messages ---- */
@@ -198,7 +252,9 @@ static eitp_status eitp__records_begin(eitp_run *run, void *state, eitp_error *e
 
 static void eitp__records_after_step(eitp_run *run, void *state, eitp__decision *decision) {
     (void)state, (void)decision;
-    eitp__record_step(run);
+    eitp__record_program_values(run);
+    if (run->config.monitor != EITP_MONITOR_OFF)
+        eitp__record_step(run);
     eitp__notify_step(run);
 }
 
@@ -212,12 +268,14 @@ static void eitp__records_after_evaluation(eitp_run *run, void *state, eitp__dec
 /* Before the checkpoint: unless that fails, a checkpoint has no steps and evaluations that the sinks lack. */
 static void eitp__records_before_save(eitp_run *run, void *state) {
     (void)state;
+    eitp__record_program_values(run);
     eitp__sinks_sync(run);
     eitp__run_report_sinks(run);
 }
 
 /* Stores what failed before, if it can be stored now, and reports what is lost. */
 static void eitp__records_end(eitp_run *run, void *state) {
+    eitp__record_program_values(run);
     if (eitp__sinks_are_failing(run))
         eitp__records_before_save(run, state);
     eitp__run_report_lost(run);

@@ -50,6 +50,14 @@ static const eitp_setting eitp__run_settings[] = {
                       "enough"),
     EITP__RUN_SETTING(memory_check_seconds, "memory_check_seconds", NUMBER, 0.05, -EITP__UNBOUNDED, EITP__UNBOUNDED,
                       NULL, "least time between two looks at free memory; 0: before every step too; negative: never"),
+    EITP__RUN_SETTING(monitor, "monitor", CHOICE, EITP_MONITOR_LIGHT, 0, 2, "off light full",
+                      "what to record: evaluations and events; also each step; also the norms of groups of parameters"),
+    EITP__RUN_SETTING(log_full_every, "log_full_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
+                      "with monitor full, record the norms of groups of parameters every N steps; 0: do not"),
+    EITP__RUN_SETTING(perf_every, "perf_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
+                      "record times, utilization and use of the system every N steps; 0: only those of each epoch"),
+    EITP__RUN_SETTING(peak_tflops, "peak_tflops", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                      "peak of this machine's matrix products in TFLOP/s, for model FLOPs utilization; 0: measure it"),
     EITP__RUN_SETTING(metrics, "metrics", FLAG, 1, 0, 1, NULL, "write metrics.jsonl in the output directory"),
 };
 
@@ -235,6 +243,7 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
     eitp__run_end_polling(run);
+    run->is_over = 1;
     if (run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint)
         run->stage = EITP__RUN_EMPTY;
     if (report)

@@ -31,8 +31,17 @@ typedef struct eitp_value {
 typedef enum eitp_record_kind {
     EITP_RECORD_STEP = 0,
     EITP_RECORD_EVALUATION = 1,
-    EITP_RECORD_EVENT = 2
+    EITP_RECORD_EVENT = 2,
+    EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken */
+    EITP_RECORD_PROGRAM = 4      /* values of the program: eitp_run_record_value */
 } eitp_record_kind;
+
+/* What a run records. Its bits do not depend on it. */
+typedef enum eitp_monitor {
+    EITP_MONITOR_OFF = 0,   /* evaluations and events */
+    EITP_MONITOR_LIGHT = 1, /* and every step, and every so many what they have taken */
+    EITP_MONITOR_FULL = 2   /* and every so many steps the norms of groups of parameters */
+} eitp_monitor;
 
 /*
  * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
@@ -217,6 +226,10 @@ typedef struct eitp_run_config {
     /* Least interval between looks at memory, within steps too; they are rarer while much is left, up to a second
        apart. 0: also before every step; negative: never. */
     double memory_check_seconds;
+    eitp_monitor monitor;
+    int64_t log_full_every;        /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
+    int64_t perf_every;            /* record what the last N steps have taken; 0: only that of each epoch */
+    double peak_tflops;            /* of products, for model FLOPs utilization; 0: measured when the run begins */
     int metrics;                   /* write metrics.jsonl in the directory */
     const eitp_record_sink *sinks; /* further destinations of records; copied */
     size_t sink_count;
@@ -317,6 +330,19 @@ EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
  * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
+
+/*
+ * Records a number of the program's own, by the thread that trains: in the listener or a callback of the task. Values
+ * of one step are one record, which sinks get before the next step, checkpoint or end; a name that is used twice has
+ * the last number. Nothing is recorded with EITP_MONITOR_OFF.
+ *
+ * EITP_ERROR_ARGUMENT if `run` or `name` is NULL, the run does not train, `name` is empty, longer than
+ * EITP_VALUE_NAME_SIZE - 1 bytes or a name that records have ("step", "time", "elapsed", "event"), or a step has more
+ * than EITP_PROGRAM_VALUES of them.
+ */
+#define EITP_VALUE_NAME_SIZE 64
+#define EITP_PROGRAM_VALUES 64
+EITP_API eitp_status eitp_run_record_value(eitp_run *run, const char *name, double value, eitp_error *error);
 
 /* ---- Reading what a run wrote ---- */
 

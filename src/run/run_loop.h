@@ -61,6 +61,7 @@ struct eitp_run {
     eitp__decision decision; /* after the last step or evaluation */
     double seconds;          /* that it took */
     int is_ending;           /* no step follows */
+    int is_over;             /* it has ended */
 };
 
 /* Resumes, trains and saves; fills in run->report. */

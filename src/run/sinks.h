@@ -2,7 +2,11 @@
 #ifndef EITP_SINKS_H
 #define EITP_SINKS_H
 
+#include "run/record_values.h"
 #include "run/run_loop.h"
+
+/* Groups of parameters whose norms are recorded: further ones are left out. */
+#define EITP__RECORDED_GROUPS 128
 
 typedef struct eitp__sink {
     eitp_record_sink calls;
@@ -13,12 +17,23 @@ typedef struct eitp__sink {
     char why[200];   /* it fails */
 } eitp__sink;
 
+/* The program's values that are not recorded yet, all of one step. */
+typedef struct eitp__program_values {
+    char names[EITP_PROGRAM_VALUES][EITP_VALUE_NAME_SIZE];
+    double values[EITP_PROGRAM_VALUES];
+    size_t count;
+    int64_t step;
+} eitp__program_values;
+
 typedef struct eitp__sinks {
     eitp__sink *all; /* the program's, then that of metrics.jsonl */
     size_t count, capacity;
     eitp_jsonl *metrics;
     char *metrics_path;
-    int created_metrics;   /* the file did not exist before */
+    int created_metrics; /* the file did not exist before */
+    eitp__values values; /* of the record being built */
+    eitp__program_values program;
+    eitp_group_norms groups[EITP__RECORDED_GROUPS];
     int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
 } eitp__sinks;
 

@@ -63,6 +63,7 @@ typedef struct eitp_step_report {
     int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
     double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
     eitp_step_times times;
+    double flops;           /* arithmetic operations of the step, without those that recompute values */
     int64_t spikes_skipped; /* steps so far that were not applied because of skip_spikes */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];

@@ -14,8 +14,8 @@ struct eitp_trainer {
     eitp__readers readers; /* of samples */
     double loss_scale;
     double last_loss_scale; /* that of the last step */
-    int64_t scale_steps; /* since the loss scale changed */
-    int64_t skipped;     /* steps that were not applied because of it */
+    int64_t scale_steps;    /* since the loss scale changed */
+    int64_t skipped;        /* steps that were not applied because of it */
     eitp__spikes spikes;
     eitp__plateau plateau;
     int64_t step;                  /* steps made */

@@ -9,6 +9,7 @@ typedef struct eitp__step_state {
     eitp__sample_items items;
     double result[EITP__STEP_RESULTS];
     int64_t first_row; /* of the next pass, within the step */
+    double flops;
 } eitp__step_state;
 
 /* ---- Times ---- */
@@ -105,6 +106,13 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
+/* The arithmetic of a plan's last execution, for the rows that it used. */
+static double eitp__plan_flops(const eitp_plan *plan) {
+    const eitp_plan_stats stats = eitp_plan_statistics(plan);
+    const double flops = stats.flops - stats.recomputed_flops;
+    return plan->graph->capacity > 0 ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
+}
+
 /* Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items in the step.
  */
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
@@ -151,6 +159,7 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
         status = eitp__write_values(plan, plans->carry, &carry, sizeof carry, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->pass.unique, error);
+    state->flops += eitp__plan_flops(plan);
     return status ? status : eitp__execute(trainer, plan, error);
 }
 
@@ -230,6 +239,7 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
         report->loss += term->weight * term->mean;
     }
     report->items = state->items.of[0];
+    report->flops = state->flops;
 }
 
 /* Does all of a step except counting and reporting it. */
@@ -252,6 +262,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
         status = eitp__write_update(trainer, report, error);
     if (!status && trainer->plans.update_plan)
         status = eitp__execute(trainer, trainer->plans.update_plan, error);
+    if (!status && trainer->plans.update_plan)
+        state.flops += eitp__plan_flops(trainer->plans.update_plan);
     if (!status)
         status = eitp__read_result(trainer, &state, error);
     if (status)

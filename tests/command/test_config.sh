@@ -157,6 +157,12 @@ dataloader_num_workers "auto" data-workers WORKERS
 dataloader_prefetch_factor 4 prefetch 4
 report_to "none" report-to "none"
 training_log_freq 20 log-every 20
+perf_log_freq 20 perf-every 20
+lightweight_mode true monitor "light"
+lightweight_mode false monitor "full"
+minimal_mode false
+fast_detection true monitor "full"
+disable_metrics_monitoring true monitor "light"
 devices 1
 devices "auto"
 strategy "auto"
@@ -170,8 +176,7 @@ for path in eval.batch_size validation.batch-size per_device_eval_batch_size per
     model.torch_dtype fp16.loss_scale memory_efficient_attention \
     scheduler.eps lr_scheduler_kwargs.verbose \
     enable_model_summary sync_batchnorm monitor.verbose monitor.update_frequency monitor.all_freq.eval_log_freq \
-    perf_log_freq gpu_log_freq flops_profile_freq lightweight_mode minimal_mode fast_detection \
-    disable_metrics_monitoring tensorboard_flush_secs pin_memory; do
+    gpu_log_freq flops_profile_freq tensorboard_flush_secs pin_memory; do
     nest "$path" 1 >nested.json
     check "$path sets nothing" test -z "$(settings_of nested.json)"
     exits 0 "$path" train -v --config nested.json --print-config
@@ -464,6 +469,7 @@ sets guide2.yaml <<'END'
 data-workers 8
 prefetch 2
 batch-size 2
+perf-every 10
 save-steps 100
 log-every 10
 precision "fp16"
@@ -541,6 +547,7 @@ resume "auto"
 save-steps 100
 save-total-limit 3
 log-every 50
+monitor "light"
 END
 
 # Arguments of PyTorch Lightning's trainer.
@@ -579,6 +586,7 @@ grad-accum 2
 eval-every-frac 0.1
 eval-frac 0.1
 precision "fp16"
+monitor "full"
 END
 
 # ---- YAML that is refused ----

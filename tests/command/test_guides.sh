@@ -107,12 +107,9 @@ explains "plans and fuses" --compile_model false
 explains "in tiles" --attn_implementation flash_attention_2
 explains "in tiles" --memory_efficient_attention
 explains "precision and optimizer set how weights are stored" --torch_dtype float16
-explains "time and memory of every step" --gpu-report-every 20
-explains "time and memory of every step" --perf-every 10
+explains "computed by the CPU" --gpu-report-every 20
 explains "arithmetic of a step" --flops-every 50
 explains "every evaluation" --eval_log_freq 50
-explains "all that is recorded" --fast_detection
-explains "all that is recorded" --disable_metrics_monitoring
 explains "the number of parameters, eitp plan prints the memory" --enable_model_summary
 explains "at once" --tensorboard_flush_secs 30
 explains "no padding is computed" --use_dynamic_padding

@@ -9,7 +9,7 @@ slow="$large --steps 6 --eval-steps 3 --save-steps 3 --eval-windows 30 --seed 5 
 
 # The records of a run without events and what depends on time and memory.
 records_of() {
-    sed -e '/"event": /d' -e 's/, "loss_scale".*//' -e 's/, "val_perplexity".*//' "$1/metrics.jsonl"
+    sed -e '/"event": /d' -e '/"perf\//d' -e 's/, "loss_scale".*//' -e 's/, "val_perplexity".*//' "$1/metrics.jsonl"
 }
 
 same_run() { # name, directory

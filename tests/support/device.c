@@ -382,6 +382,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void) {
         device_execute,
         device_wait,
         NULL,
+        NULL,
     };
     return &interface;
 }

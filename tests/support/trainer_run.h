@@ -10,12 +10,14 @@
 
 static eitp_error error_;
 
-/* Removes the lines of events from the text of a metrics.jsonl, but those of memory. */
+/* Removes the lines of events from the text of a metrics.jsonl, but those of memory; and those of performance. */
 static __attribute__((unused)) void drop_events(char *text) {
     char *to = text;
     for (char *line = text, *end; *line; line = end) {
-        const char *event = strstr(line, "\"event\": \"");
+        const char *event = strstr(line, "\"event\": \""), *performance = strstr(line, "\"perf/");
         end = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
+        if (performance && performance < end)
+            continue;
         if (event && event < end && strncmp(event, "\"event\": \"memory_pressure\"", 26) != 0)
             continue;
         memmove(to, line, (size_t)(end - line));

@@ -260,11 +260,7 @@ static eitp_status read_budget(option_set *o, eitp_error *error) {
 }
 
 eitp_status bench_step(bench *b, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (options_choice(&b->options, OPTION_MONITOR))
-        return command_fail(error, EITP_ERROR_UNSUPPORTED, "--monitor %s: eitp has no monitor to measure, use off",
-                            options_text(&b->options, OPTION_MONITOR));
-    status = read_budget(&b->options, error);
+    eitp_status status = read_budget(&b->options, error);
     if (!status)
         status = bench_open(b, error);
     if (status)

@@ -102,12 +102,11 @@ static const config_name names[] = {
     {"", "steps_per_print", "log-every", "", NULL},
     {"monitor", "verbose update_frequency plot_frequency window_size", NULL, "", "metrics.jsonl has every step"},
     {"", "eval_log_freq", NULL, "", "metrics.jsonl has every evaluation"},
-    {"", "perf_log_freq perf_every gpu_log_freq gpu_report_every", NULL, "",
-     "metrics.jsonl has the time and memory of every step"},
+    {"", "perf_log_freq", "perf-every", "", NULL},
+    {"", "gpu_log_freq gpu_report_every", NULL, "",
+     "steps are computed by the CPU, whose time and memory are recorded"},
     {"", "flops_profile_freq flops_every wall_clock_breakdown", NULL, "",
      "eitp plan prints the arithmetic of a step, eitp bench step its time by operation"},
-    {"", "lightweight_mode minimal_mode fast_detection disable_metrics_monitoring", NULL, "",
-     "metrics.jsonl is all that is recorded"},
     {"", "tensorboard_flush_secs", NULL, "", "each record is written to metrics.jsonl at once"},
 };
 

@@ -1,0 +1,266 @@
+/* What steps have taken: times by phase, utilization, and use of the machine, as records of performance. */
+#include "run/events.h"
+#include "run/records.h"
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/statistics.h"
+#include "base/system_use.h"
+#include "train/trainer.h"
+
+/* Times of steps from which a median is computed: the last ones of a longer interval. */
+#define EITP__TIMED_STEPS EITP__STATISTICS_VALUES
+
+/* What the steps of an interval have taken, in seconds. */
+typedef struct eitp__step_sums {
+    eitp_step_times times;
+    int64_t steps, items;
+    double flops;
+    double saves, evaluations; /* training waited for them */
+    double resident;           /* sum of the resident sets after the steps, in bytes */
+} eitp__step_sums;
+
+typedef struct eitp__performance {
+    eitp__step_sums interval, epoch;
+    double interval_began; /* on the clock */
+    double step_times[EITP__TIMED_STEPS];
+    eitp__system_use use; /* when the interval began */
+    int has_use, has_energy, has_explained;
+    uint64_t peak;     /* of the process when the interval began: VmHWM */
+    double largest;    /* resident set after a step of the interval */
+    double peak_flops; /* of products, per second; 0: unknown */
+} eitp__performance;
+
+/* ---- Sums ---- */
+
+static void eitp__add_step(eitp__step_sums *sums, const eitp_step_report *step, double resident) {
+    const eitp_step_times *times = &step->times;
+    sums->times.total += times->total;
+    sums->times.data += times->data;
+    sums->times.forward += times->forward;
+    sums->times.backward += times->backward;
+    sums->times.update += times->update;
+    sums->times.transfer += times->transfer;
+    sums->times.other += times->other;
+    sums->items += step->items;
+    sums->flops += step->flops;
+    sums->resident += resident;
+    sums->steps++;
+}
+
+static double eitp__share(double part, double whole) {
+    return whole > 0 ? part / whole : 0;
+}
+
+/* ---- Values ---- */
+
+static void eitp__add_phases(eitp__values *list, const char *prefix, const eitp__step_sums *sums) {
+    const eitp_step_times *times = &sums->times;
+    const double computing = times->forward + times->backward + times->update;
+    eitp__add_seconds(list, prefix, "forward_time", times->forward);
+    eitp__add_seconds(list, prefix, "backward_time", times->backward);
+    eitp__add_seconds(list, prefix, "optimizer_time", times->update);
+    eitp__add_seconds(list, prefix, "data_loading_time", times->data);
+    eitp__add_seconds(list, prefix, "transfer_time", times->transfer);
+    eitp__add_seconds(list, prefix, "other_time", times->other);
+    eitp__add_seconds(list, prefix, "checkpoint_time", sums->saves);
+    eitp__add_seconds(list, prefix, "evaluation_time", sums->evaluations);
+    eitp__add_named(list, prefix, "data_loading_ratio", "", 100 * eitp__share(times->data, times->total));
+    eitp__add_named(list, prefix, "compute_ratio", "", 100 * eitp__share(computing, times->total));
+    eitp__add_named(list, prefix, "other_ratio", "",
+                    100 * eitp__share(times->total - times->data - computing, times->total));
+}
+
+/* The median of the times of the interval's last steps, which it sorts. */
+static double eitp__median_step_time(eitp__performance *state) {
+    const int64_t steps = state->interval.steps;
+    return eitp__median(state->step_times, (size_t)(steps < EITP__TIMED_STEPS ? steps : EITP__TIMED_STEPS));
+}
+
+static void eitp__add_rates(const eitp_run *run, eitp__performance *state, eitp__values *list) {
+    const eitp__step_sums *sums = &state->interval;
+    const double seconds = sums->times.total, wall = eitp__clock() - state->interval_began;
+    const double run_seconds = run->report.seconds;
+    eitp__add_integer(list, "perf/steps", sums->steps);
+    eitp__add_seconds(list, "perf/", "wall_time", wall);
+    eitp__add_seconds(list, "perf/", "step_time", eitp__share(seconds, (double)sums->steps));
+    eitp__add_seconds(list, "perf/", "step_time_median", eitp__median_step_time(state));
+    eitp__add_named(list, "perf/", eitp__run_unit(run), "_per_s", eitp__share((double)sums->items, seconds));
+    eitp__add_named(list, "perf/", eitp__run_unit(run), "_per_s_mean",
+                    eitp__share((double)run->report.items, run_seconds));
+    eitp__add_number(list, "perf/tflops", 1e-12 * eitp__share(sums->flops, seconds));
+    if (state->peak_flops > 0)
+        eitp__add_number(list, "perf/mfu", 100 * eitp__share(sums->flops, seconds) / state->peak_flops);
+}
+
+/* ---- The machine ---- */
+
+static void eitp__add_difference(eitp__values *list, const char *name, double before, double after) {
+    if (!isnan(before) && !isnan(after))
+        eitp__add_number(list, name, after - before);
+}
+
+static void eitp__add_energy(eitp__performance *state, eitp__values *list, const eitp__system_use *before,
+                             const eitp__system_use *now) {
+    double energy = now->energy_j - before->energy_j;
+    if (isnan(energy)) {
+        if (!state->has_explained)
+            eitp__add_text(
+                list, "sys/energy_unavailable",
+                "no package counter in /sys/class/powercap can be read: the machine hides it, or allows it to root "
+                "alone");
+        state->has_explained = 1;
+        return;
+    }
+    eitp__add_number(list, "sys/energy_j", energy < 0 ? energy + now->energy_range : energy);
+}
+
+/* What the process has used since the interval began. */
+static void eitp__add_use(eitp__performance *state, eitp__values *list, const eitp__system_use *now) {
+    const eitp__system_use *before = &state->use;
+    eitp__add_difference(list, "sys/processor_s", before->processor_s, now->processor_s);
+    eitp__add_difference(list, "sys/voluntary_switches", before->voluntary_switches, now->voluntary_switches);
+    eitp__add_difference(list, "sys/involuntary_switches", before->involuntary_switches, now->involuntary_switches);
+    eitp__add_difference(list, "sys/major_faults", before->major_faults, now->major_faults);
+    eitp__add_difference(list, "sys/read_bytes", before->read_bytes, now->read_bytes);
+    eitp__add_difference(list, "sys/written_bytes", before->written_bytes, now->written_bytes);
+    if (now->machine_s > before->machine_s)
+        eitp__add_number(list, "sys/steal",
+                         100 * (now->stolen_s - before->stolen_s) / (now->machine_s - before->machine_s));
+    if (!isnan(now->frequency))
+        eitp__add_number(list, "sys/frequency_mhz", 1e-6 * now->frequency);
+    eitp__add_energy(state, list, before, now);
+}
+
+/* The peak of the interval is exact if the process has grown beyond what it had before; else it is the largest resident
+   set after a step. */
+static void eitp__add_memory(const eitp_run *run, eitp__performance *state, eitp__values *list) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    eitp_memory_info memory;
+    if (eitp_memory_info_read(&run->host, &memory, NULL))
+        return;
+    eitp__add_integer(list, "mem/rss_bytes", (int64_t)memory.resident);
+    eitp__add_integer(list, "mem/interval_peak_bytes",
+                      memory.peak > state->peak ? (int64_t)memory.peak : (int64_t)state->largest);
+    eitp__add_integer(list, "mem/peak_bytes", (int64_t)memory.peak);
+    eitp__add_integer(list, "mem/arena_bytes", (int64_t)eitp_context_arena_bytes(context));
+    eitp__add_integer(list, "mem/left_bytes", (int64_t)memory.left);
+    state->peak = memory.peak;
+}
+
+/* ---- Intervals and epochs ---- */
+
+static void eitp__interval_begin(eitp_run *run, eitp__performance *state, const eitp__system_use *use) {
+    state->has_use = use || !eitp__system_use_read(&run->host, state->has_energy, &state->use, NULL);
+    if (use)
+        state->use = *use;
+    memset(&state->interval, 0, sizeof state->interval);
+    state->largest = 0;
+    state->interval_began = eitp__clock();
+}
+
+static void eitp__record_interval(eitp_run *run, eitp__performance *state) {
+    eitp__values *list = eitp__record_begin(run);
+    eitp__system_use now;
+    const int is_known = state->has_use && !eitp__system_use_read(&run->host, state->has_energy, &now, NULL);
+    eitp__add_rates(run, state, list);
+    eitp__add_phases(list, "perf/", &state->interval);
+    eitp__add_memory(run, state, list);
+    if (is_known)
+        eitp__add_use(state, list, &now);
+    eitp__record(run, EITP_RECORD_PERFORMANCE, run->report.step.step);
+    eitp__interval_begin(run, state, is_known ? &now : NULL);
+}
+
+/* The number of epochs that are complete after a step. */
+static int64_t eitp__epochs_done(const eitp_run *run, int64_t step) {
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
+    const uint64_t samples = (uint64_t)step * (uint64_t)(shape.batch_size * shape.grad_accum);
+    return (int64_t)(samples / eitp__trainer_task(run->trainer)->samples[EITP_TRAINING]);
+}
+
+static void eitp__record_epoch(eitp_run *run, eitp__performance *state, int64_t epoch) {
+    const double bytes = eitp__share(state->epoch.resident, (double)state->epoch.steps);
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_integer(list, "perf/epoch", epoch);
+    eitp__add_integer(list, "perf/epoch_steps", state->epoch.steps);
+    eitp__add_phases(list, "perf/epoch_", &state->epoch);
+    eitp__add_number(list, "perf/epoch_avg_memory_gb", 1e-9 * bytes);
+    eitp__record(run, EITP_RECORD_PERFORMANCE, run->report.step.step);
+    memset(&state->epoch, 0, sizeof state->epoch);
+}
+
+/* ---- The observer ---- */
+
+static int eitp__performance_is_recorded(const eitp_run *run) {
+    return run->config.monitor != EITP_MONITOR_OFF;
+}
+
+static double eitp__peak_flops(const eitp_run *run) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    const eitp__backend *backend = context->backend;
+    if (run->config.peak_tflops > 0)
+        return 1e12 * run->config.peak_tflops;
+    return backend->interface->peak ? backend->interface->peak(backend, eitp_context_precision(context)) : 0;
+}
+
+static eitp_status eitp__performance_begin(eitp_run *run, void *user, eitp_error *error) {
+    eitp__performance *state = (eitp__performance *)user;
+    (void)error;
+    if (!eitp__performance_is_recorded(run))
+        return EITP_OK;
+    state->has_energy = 1;
+    eitp__interval_begin(run, state, NULL);
+    state->has_energy = !isnan(state->use.energy_j);
+    state->peak_flops = run->config.perf_every > 0 ? eitp__peak_flops(run) : 0;
+    return EITP_OK;
+}
+
+static void eitp__performance_after_step(eitp_run *run, void *user, eitp__decision *decision) {
+    eitp__performance *state = (eitp__performance *)user;
+    const eitp_step_report *step = &run->report.step;
+    const int64_t every = run->config.perf_every, epoch = eitp__epochs_done(run, step->step);
+    double resident;
+    (void)decision;
+    if (!eitp__performance_is_recorded(run))
+        return;
+    resident = (double)eitp__process_resident(&run->host);
+    state->largest = resident > state->largest ? resident : state->largest;
+    state->step_times[state->interval.steps % EITP__TIMED_STEPS] = step->times.total;
+    eitp__add_step(&state->interval, step, resident);
+    eitp__add_step(&state->epoch, step, resident);
+    if (every > 0 && step->step % every == 0)
+        eitp__record_interval(run, state);
+    if (epoch > eitp__epochs_done(run, step->step - 1))
+        eitp__record_epoch(run, state, epoch);
+}
+
+static void eitp__performance_after_evaluation(eitp_run *run, void *user, eitp__decision *decision) {
+    eitp__performance *state = (eitp__performance *)user;
+    (void)decision;
+    state->interval.evaluations += run->seconds;
+    state->epoch.evaluations += run->seconds;
+}
+
+static void eitp__performance_saved(eitp_run *run, void *user, int is_counted, double waited) {
+    eitp__performance *state = (eitp__performance *)user;
+    (void)run, (void)is_counted;
+    state->interval.saves += waited;
+    state->epoch.saves += waited;
+}
+
+/* What the last steps have taken, if they are fewer than an interval. */
+static void eitp__performance_end(eitp_run *run, void *user) {
+    eitp__performance *state = (eitp__performance *)user;
+    if (eitp__performance_is_recorded(run) && run->config.perf_every > 0 && state->interval.steps > 0)
+        eitp__record_interval(run, state);
+}
+
+EITP__PRIVATE void eitp__performance_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__performance);
+    observer->begin = eitp__performance_begin;
+    observer->after_step = eitp__performance_after_step;
+    observer->after_evaluation = eitp__performance_after_evaluation;
+    observer->saved = eitp__performance_saved;
+    observer->end = eitp__performance_end;
+}

@@ -1,0 +1,318 @@
+/* What a run records at each level, what steps have taken, and a program's own values. */
+#include "tests/support/trainer_run.h"
+
+/* A record that a sink got. */
+typedef struct kept_value {
+    char name[EITP__RECORD_NAME_SIZE];
+    double number; /* of a text 0 */
+} kept_value;
+
+typedef struct kept_record {
+    eitp_record_kind kind;
+    int64_t step;
+    kept_value *values;
+    size_t count;
+} kept_record;
+
+typedef struct fixture {
+    run trained;
+    char directory[512], output[600];
+    eitp_run_config config;
+    eitp_run *run;
+    eitp_run_report report;
+    eitp_record_sink sink;
+    kept_record *records;
+    size_t count;
+    void (*at_step)(struct fixture *f, int64_t step);
+    uint32_t bits;   /* of the model at the end */
+    int64_t samples; /* of the training data */
+} fixture;
+
+static eitp_status keep_record(void *user, const eitp_record *record, eitp_error *error) {
+    fixture *f = (fixture *)user;
+    kept_record *kept;
+    (void)error;
+    f->records = (kept_record *)realloc(f->records, (f->count + 1) * sizeof *f->records);
+    kept = &f->records[f->count++];
+    kept->kind = record->kind;
+    kept->step = record->step;
+    kept->count = record->count;
+    kept->values = (kept_value *)calloc(record->count, sizeof *kept->values);
+    for (size_t i = 0; i < record->count; i++) {
+        const eitp_value *value = &record->values[i];
+        snprintf(kept->values[i].name, sizeof kept->values[i].name, "%s", value->name);
+        kept->values[i].number = value->kind == EITP_VALUE_NUMBER ? value->number : (double)value->integer;
+    }
+    return EITP_OK;
+}
+
+static void notice(void *user, const eitp_run_event *event) {
+    fixture *f = (fixture *)user;
+    if (event->kind == EITP_EVENT_STEP && f->at_step)
+        f->at_step(f, event->report->step.step);
+}
+
+static int begin_fixture(fixture *f) {
+    memset(f, 0, sizeof *f);
+    if (!scratch_make(f->directory) || !write_text(f->directory))
+        return 0;
+    snprintf(f->output, sizeof f->output, "%s/out", f->directory);
+    f->config = eitp_run_config_default();
+    f->config.directory = f->output;
+    f->config.steps = 5;
+    f->config.eval_steps = 2;
+    f->config.eval_samples = 2;
+    f->config.memory_check_seconds = -1;
+    f->config.listener.user = f->sink.user = f;
+    f->config.listener.notify = notice;
+    f->sink.record = keep_record;
+    f->config.sinks = &f->sink;
+    f->config.sink_count = 1;
+    return 1;
+}
+
+/* Trains, and keeps the records in place of those of an earlier run. */
+static void train(fixture *f) {
+    const eitp_host host = eitp_host_default();
+    variant v = default_variant();
+    for (size_t i = 0; i < f->count; i++)
+        free(f->records[i].values);
+    f->count = 0;
+    v.micro_batches_per_pass = 1;
+    REQUIRE_OK(make_run(&f->trained, &host, &v, f->directory, &error_), error_);
+    REQUIRE_OK(eitp_run_open(&host, &f->config, &f->run, &error_), error_);
+    REQUIRE_OK(eitp_run_train(f->run, f->trained.trainer, &f->report, &error_), error_);
+    f->bits = fingerprint(&f->trained);
+    f->samples = (int64_t)f->trained.task.samples[EITP_TRAINING];
+    eitp_run_close(f->run);
+    end_run(&f->trained);
+    f->config.directory = f->output;
+    snprintf(f->output + strlen(f->output), 8, "x"); /* the next one is another run */
+}
+
+static void end_fixture(fixture *f) {
+    for (size_t i = 0; i < f->count; i++)
+        free(f->records[i].values);
+    free(f->records);
+    scratch_remove(f->directory);
+}
+
+static const kept_value *find(const kept_record *record, const char *name) {
+    for (size_t i = 0; i < record->count; i++) {
+        if (!strcmp(record->values[i].name, name))
+            return &record->values[i];
+    }
+    return NULL;
+}
+
+/* A value that must be there; NaN if it is not. */
+static double number(const kept_record *record, const char *name) {
+    const kept_value *value = find(record, name);
+    CHECK_THAT(value != NULL, "step %lld: no %s", (long long)record->step, name);
+    return value ? value->number : (double)NAN;
+}
+
+static size_t count_kind(const fixture *f, eitp_record_kind kind) {
+    size_t count = 0;
+    for (size_t i = 0; i < f->count; i++)
+        count += f->records[i].kind == kind;
+    return count;
+}
+
+/* The n-th record of a kind; NULL if there are fewer. */
+static const kept_record *of_kind(const fixture *f, eitp_record_kind kind, size_t n) {
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->records[i].kind == kind && !n--)
+            return &f->records[i];
+    }
+    return NULL;
+}
+
+/* ---- Levels ---- */
+
+static void levels_record_more_and_change_no_bit(void) {
+    static const char *const light[] = {"loss",       "lr",     "grad_norm",    "update_norm", "parameter_norm",
+                                        "loss_scale", "tokens", "tokens_per_s", "step_time_s", "rss_bytes",
+                                        "applied",    "data_s", "forward_s",    "backward_s",  "update_s",
+                                        "transfer_s", "other_s"};
+    static const char *const groups[] = {"grad_norm/transformer.h.0", "update_norm/transformer.wte",
+                                         "parameter_norm/transformer.ln_f", "update_ratio/transformer.h.1",
+                                         "update_ratio"};
+    uint32_t bits = 0;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.log_full_every = 2;
+    f.config.perf_every = 2;
+    for (int level = EITP_MONITOR_OFF; level <= EITP_MONITOR_FULL; level++) {
+        f.config.monitor = (eitp_monitor)level;
+        train(&f);
+        CHECK_THAT(!bits || f.bits == bits, "level %d: %08x instead of %08x", level, f.bits, bits);
+        bits = f.bits;
+        CHECK(count_kind(&f, EITP_RECORD_EVALUATION) == 4 && count_kind(&f, EITP_RECORD_EVENT) > 0);
+        CHECK(count_kind(&f, EITP_RECORD_STEP) == (level == EITP_MONITOR_OFF ? 0u : 5u));
+        CHECK(count_kind(&f, EITP_RECORD_PERFORMANCE) == (level == EITP_MONITOR_OFF ? 0u : 3u));
+        for (size_t n = 0; n < count_kind(&f, EITP_RECORD_STEP); n++) {
+            const kept_record *record = of_kind(&f, EITP_RECORD_STEP, n);
+            const int is_full = level == EITP_MONITOR_FULL && record->step % 2 == 0;
+            for (size_t i = 0; i < sizeof light / sizeof *light; i++)
+                CHECK_THAT(find(record, light[i]) != NULL, "level %d: no %s", level, light[i]);
+            for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+                CHECK_THAT((find(record, groups[i]) != NULL) == is_full, "level %d, step %lld: %s", level,
+                           (long long)record->step, groups[i]);
+        }
+    }
+    end_fixture(&f);
+}
+
+/* ---- Performance ---- */
+
+static double sum_of_steps(const fixture *f, const char *name, int64_t first, int64_t last) {
+    double sum = 0;
+    for (size_t n = 0; n < count_kind(f, EITP_RECORD_STEP); n++) {
+        const kept_record *record = of_kind(f, EITP_RECORD_STEP, n);
+        sum += record->step >= first && record->step <= last ? number(record, name) : 0;
+    }
+    return sum;
+}
+
+/* An interval's times are those of its steps; its shares make up the whole. */
+static void check_interval(const fixture *f, const kept_record *record, int64_t first, int64_t last) {
+    static const char *const pairs[][2] = {{"perf/forward_time", "forward_s"},
+                                           {"perf/backward_time", "backward_s"},
+                                           {"perf/optimizer_time", "update_s"},
+                                           {"perf/data_loading_time", "data_s"},
+                                           {"perf/other_time", "other_s"}};
+    double shares = number(record, "perf/data_loading_ratio") + number(record, "perf/compute_ratio") +
+                    number(record, "perf/other_ratio");
+    CHECK(record->step == last && number(record, "perf/steps") == (double)(last - first + 1));
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        CHECK_THAT(fabs(number(record, pairs[i][0]) - sum_of_steps(f, pairs[i][1], first, last)) < 1e-7, "%s",
+                   pairs[i][0]);
+    CHECK_THAT(fabs(shares - 100) < 1e-6, "%.9g %%", shares);
+    CHECK(number(record, "perf/compute_ratio") > 0 && number(record, "perf/compute_ratio") <= 100);
+    CHECK(number(record, "perf/data_loading_ratio") >= 0 && number(record, "perf/step_time_median") > 0);
+    CHECK(fabs(number(record, "perf/mfu") * 0.5 - 100 * number(record, "perf/tflops")) <
+          1e-9 * number(record, "perf/mfu"));
+    CHECK(number(record, "perf/tokens_per_s") > 0 && number(record, "perf/tokens_per_s_mean") > 0);
+    CHECK(number(record, "mem/rss_bytes") > 0 && number(record, "mem/arena_bytes") > 0 &&
+          number(record, "mem/interval_peak_bytes") <= number(record, "mem/peak_bytes"));
+    CHECK(number(record, "sys/processor_s") > 0 && number(record, "sys/major_faults") >= 0);
+}
+
+static void intervals_add_up_steps(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.perf_every = 2;
+    f.config.peak_tflops = 0.5;
+    train(&f);
+    REQUIRE(count_kind(&f, EITP_RECORD_PERFORMANCE) == 3);
+    check_interval(&f, of_kind(&f, EITP_RECORD_PERFORMANCE, 0), 1, 2);
+    check_interval(&f, of_kind(&f, EITP_RECORD_PERFORMANCE, 1), 3, 4);
+    check_interval(&f, of_kind(&f, EITP_RECORD_PERFORMANCE, 2), 5, 5);
+    /* The evaluations after steps 2 and 4 belong to the intervals that follow them; the last one is at the end. */
+    CHECK(number(of_kind(&f, EITP_RECORD_PERFORMANCE, 1), "perf/evaluation_time") > 0);
+    CHECK(number(of_kind(&f, EITP_RECORD_PERFORMANCE, 2), "perf/checkpoint_time") > 0);
+    end_fixture(&f);
+}
+
+/* The names are those of the guides' perf keys. */
+static void epochs_have_their_own_record(void) {
+    static const char *const names[] = {"perf/epoch_forward_time",   "perf/epoch_backward_time",
+                                        "perf/epoch_optimizer_time", "perf/epoch_data_loading_time",
+                                        "perf/epoch_avg_memory_gb",  "perf/epoch_data_loading_ratio",
+                                        "perf/epoch_compute_ratio"};
+    int64_t epoch_steps;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.perf_every = 0;
+    f.config.steps = 1;
+    f.config.eval_steps = 0;
+    train(&f);
+    CHECK(count_kind(&f, EITP_RECORD_PERFORMANCE) == 0);
+    epoch_steps = f.samples / 4;
+    f.config.steps = 2 * epoch_steps + 5;
+    train(&f);
+    REQUIRE(count_kind(&f, EITP_RECORD_PERFORMANCE) == 2);
+    for (size_t n = 0; n < 2; n++) {
+        const kept_record *record = of_kind(&f, EITP_RECORD_PERFORMANCE, n);
+        CHECK(number(record, "perf/epoch") == (double)(n + 1));
+        CHECK_THAT(record->step * 4 >= (int64_t)(n + 1) * f.samples &&
+                       (record->step - 1) * 4 < (int64_t)(n + 1) * f.samples,
+                   "step %lld", (long long)record->step);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            CHECK_THAT(number(record, names[i]) >= 0, "%s", names[i]);
+        CHECK(fabs(number(record, "perf/epoch_data_loading_ratio") + number(record, "perf/epoch_compute_ratio") +
+                   number(record, "perf/epoch_other_ratio") - 100) < 1e-6);
+    }
+    end_fixture(&f);
+}
+
+/* ---- Values of the program ---- */
+
+static void record_some(fixture *f, int64_t step) {
+    if (step == 2) {
+        CHECK(!eitp_run_record_value(f->run, "mine", 1, &error_) &&
+              !eitp_run_record_value(f->run, "other", 7, &error_));
+        CHECK(!eitp_run_record_value(f->run, "mine", 2, &error_));
+    }
+    if (step == 5)
+        CHECK(!eitp_run_record_value(f->run, "last", (double)INFINITY, &error_));
+}
+
+static void values_of_the_program_are_recorded(void) {
+    const kept_record *record;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.at_step = record_some;
+    train(&f);
+    REQUIRE(count_kind(&f, EITP_RECORD_PROGRAM) == 2);
+    record = of_kind(&f, EITP_RECORD_PROGRAM, 0);
+    CHECK(record->step == 2 && record->count == 2 && number(record, "mine") == 2 && number(record, "other") == 7);
+    record = of_kind(&f, EITP_RECORD_PROGRAM, 1);
+    CHECK(record->step == 5 && isinf(number(record, "last")));
+    f.config.monitor = EITP_MONITOR_OFF;
+    train(&f);
+    CHECK(count_kind(&f, EITP_RECORD_PROGRAM) == 0);
+    end_fixture(&f);
+}
+
+static void record_too_many(fixture *f, int64_t step) {
+    char name[80];
+    if (step != 1)
+        return;
+    for (int i = 0; i < EITP_PROGRAM_VALUES; i++) {
+        snprintf(name, sizeof name, "value %d", i);
+        CHECK(!eitp_run_record_value(f->run, name, i, &error_));
+    }
+    CHECK(eitp_run_record_value(f->run, "one more", 0, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(!eitp_run_record_value(f->run, "value 3", 0, &error_));
+    memset(name, 'x', sizeof name);
+    name[EITP_VALUE_NAME_SIZE] = 0;
+    CHECK(eitp_run_record_value(f->run, name, 0, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_record_value(f->run, "", 0, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_record_value(f->run, "step", 0, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_record_value(f->run, NULL, 0, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_run_record_value(NULL, "mine", 0, &error_) == EITP_ERROR_ARGUMENT);
+}
+
+static void bad_values_are_refused(void) {
+    const eitp_host host = eitp_host_default();
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.at_step = record_too_many;
+    train(&f);
+    CHECK(count_kind(&f, EITP_RECORD_PROGRAM) == 1);
+    CHECK(of_kind(&f, EITP_RECORD_PROGRAM, 0)->count == EITP_PROGRAM_VALUES);
+    REQUIRE_OK(eitp_run_open(&host, &f.config, &f.run, &error_), error_);
+    CHECK(eitp_run_record_value(f.run, "early", 0, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_run_close(f.run);
+    end_fixture(&f);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(levels_record_more_and_change_no_bit), TEST(intervals_add_up_steps), TEST(epochs_have_their_own_record),
+        TEST(values_of_the_program_are_recorded),   TEST(bad_values_are_refused),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
