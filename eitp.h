@@ -237,6 +237,8 @@
  *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
+ *   EITP_LOCK_FD           the number of an inherited descriptor that has the lock of the output directory (flock): a
+ *                          supervisor that holds the lock lets the process in; set by eitp safe-train
  *   OMP_NUM_THREADS        the number of threads if the program asks for 0; default: one for each processor
  *   GOMP_SPINCOUNT         1000 makes idle threads of gcc's OpenMP sleep soon; the command sets it
  *   OMP_WAIT_POLICY        passive lets waiting threads sleep: much faster if other programs run on the same processors
@@ -1180,7 +1182,9 @@ typedef struct eitp_files {
     /* A hint that these bytes will be read soon. May be NULL. */
     void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
     /* Locks a directory or a file against other processes until `unlock` or the end of the process; EWOULDBLOCK if
-       another process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
+       another process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. The
+       default lets a process in that has inherited an open file with the lock (flock(2)), once at a time: the
+       environment variable EITP_LOCK_FD is the number of its descriptor. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
     /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
@@ -15801,8 +15805,41 @@ static int eitp__system_list(void *user, const char *path, int (*visit)(void *vi
     return code;
 }
 
+/*
+ * A program that starts others, such as a supervisor, may hold the lock of a directory and let them in: they inherit
+ * the descriptor, and EITP_LOCK_FD has its number. flock(2) belongs to the open file, which both processes then share.
+ * So locking the descriptor again succeeds if it holds the lock, and fails for any that was opened apart from it.
+ *
+ * An inherited descriptor has no FD_CLOEXEC. The flag is set while the lock is in use, so that it is used once, and no
+ * program that this one starts inherits it.
+ */
+static int eitp__inherited_lock(int directory) {
+    const char *text = getenv("EITP_LOCK_FD");
+    struct stat wanted, found;
+    char *end = NULL;
+    long number;
+    if (!text || *text < '0' || *text > '9')
+        return -1;
+    errno = 0;
+    number = strtol(text, &end, 10);
+    if (errno || *end || number > INT_MAX || fcntl((int)number, F_GETFD) != 0 || fstat(directory, &wanted) ||
+        fstat((int)number, &found) || wanted.st_dev != found.st_dev || wanted.st_ino != found.st_ino ||
+        flock((int)number, LOCK_EX | LOCK_NB))
+        return -1;
+    return (int)number;
+}
+
+/* The handle of an inherited lock is the negative of another one with its descriptor. */
+static int eitp__use_inherited_lock(int directory, void **lock) {
+    const int inherited = eitp__inherited_lock(directory);
+    if (inherited < 0 || fcntl(inherited, F_SETFD, FD_CLOEXEC))
+        return EWOULDBLOCK;
+    *lock = (void *)(-(intptr_t)inherited - 1);
+    return 0;
+}
+
 static int eitp__system_lock(void *user, const char *path, void **lock) {
-    int descriptor;
+    int descriptor, code;
     (void)user;
     do {
         descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -15810,15 +15847,22 @@ static int eitp__system_lock(void *user, const char *path, void **lock) {
     if (descriptor < 0)
         return errno;
     if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        code = eitp__use_inherited_lock(descriptor, lock);
         close(descriptor);
-        return EWOULDBLOCK;
+        return code;
     }
     *lock = (void *)((intptr_t)descriptor + 1);
     return 0;
 }
 
 static void eitp__system_unlock(void *user, void *lock) {
+    const intptr_t handle = (intptr_t)lock;
     (void)user;
+    /* An inherited lock stays that of the process that holds it. */
+    if (handle < 0) {
+        fcntl((int)(-handle - 1), F_SETFD, 0);
+        return;
+    }
     /* Closing is not enough: a process forked meanwhile has the descriptor too. */
     flock(eitp__descriptor(lock), LOCK_UN);
     close(eitp__descriptor(lock));

@@ -237,6 +237,8 @@
  *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
+ *   EITP_LOCK_FD           the number of an inherited descriptor that has the lock of the output directory (flock): a
+ *                          supervisor that holds the lock lets the process in; set by eitp safe-train
  *   OMP_NUM_THREADS        the number of threads if the program asks for 0; default: one for each processor
  *   GOMP_SPINCOUNT         1000 makes idle threads of gcc's OpenMP sleep soon; the command sets it
  *   OMP_WAIT_POLICY        passive lets waiting threads sleep: much faster if other programs run on the same processors

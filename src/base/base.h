@@ -192,7 +192,9 @@ typedef struct eitp_files {
     /* A hint that these bytes will be read soon. May be NULL. */
     void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
     /* Locks a directory or a file against other processes until `unlock` or the end of the process; EWOULDBLOCK if
-       another process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
+       another process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. The
+       default lets a process in that has inherited an open file with the lock (flock(2)), once at a time: the
+       environment variable EITP_LOCK_FD is the number of its descriptor. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
     /* The bytes that this user may still write to the file system of a path, and the size that a file of this process

@@ -5,6 +5,8 @@
 
 #include "tests/support/faults.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -548,6 +550,60 @@ static void a_directory_is_locked_once(void) {
     CHECK(files.lock(files.user, in("missing"), &lock) == ENOENT);
 }
 
+/* A descriptor of the directory; with its lock, or without. */
+static int open_directory(int locks) {
+    int descriptor = open(directory, O_RDONLY);
+    CHECK(descriptor > 2);
+    CHECK(!locks || !flock(descriptor, LOCK_EX | LOCK_NB));
+    return descriptor;
+}
+
+static int lock_with(const char *variable, void **lock) {
+    const eitp_files files = eitp_host_default().files;
+    CHECK(!setenv("EITP_LOCK_FD", variable, 1));
+    return files.lock(files.user, directory, lock);
+}
+
+static void an_inherited_lock_lets_in(void) {
+    const eitp_files files = eitp_host_default().files;
+    const int held = open_directory(1);
+    char number[32];
+    void *lock = NULL, *second = NULL;
+    snprintf(number, sizeof number, "%d", held);
+    CHECK(lock_with(number, &lock) == 0 && lock);
+    CHECK(fcntl(held, F_GETFD) == FD_CLOEXEC);
+    CHECK(lock_with(number, &second) == EWOULDBLOCK && !second);
+    files.unlock(files.user, lock);
+    CHECK(fcntl(held, F_GETFD) == 0);
+    /* The holder still has the lock. */
+    CHECK(lock_with("", &second) == EWOULDBLOCK && !second);
+    CHECK(lock_with(number, &lock) == 0 && lock);
+    files.unlock(files.user, lock);
+    close(held);
+    CHECK(lock_with(number, &lock) == 0 && (intptr_t)lock > 0);
+    files.unlock(files.user, lock);
+    unsetenv("EITP_LOCK_FD");
+}
+
+/* The variable alone lets nobody in, nor does a descriptor that was opened apart from that of the lock. */
+static void a_lock_that_was_not_inherited_keeps_out(void) {
+    const int held = open_directory(1), opened = open_directory(0), other = open("/", O_RDONLY);
+    char text[6][32];
+    void *lock = NULL;
+    snprintf(text[0], sizeof text[0], "%d", opened);
+    snprintf(text[1], sizeof text[1], "%d", other);
+    snprintf(text[2], sizeof text[2], "%d", held + 1000);
+    snprintf(text[3], sizeof text[3], "%dx", held);
+    snprintf(text[4], sizeof text[4], " %d", held);
+    snprintf(text[5], sizeof text[5], "99999999999999999999");
+    for (size_t i = 0; i < EITP__COUNT(text); i++)
+        CHECK_THAT(lock_with(text[i], &lock) == EWOULDBLOCK && !lock, "%s", text[i]);
+    close(held);
+    close(opened);
+    close(other);
+    unsetenv("EITP_LOCK_FD");
+}
+
 /* Sizes have the unit that fits them. */
 static void sizes_have_a_unit_that_fits(void) {
     static const struct {
@@ -598,6 +654,8 @@ int main(int argc, char **argv) {
         TEST(lists_names_in_order),
         TEST(joins_paths),
         TEST(a_directory_is_locked_once),
+        TEST(an_inherited_lock_lets_in),
+        TEST(a_lock_that_was_not_inherited_keeps_out),
         TEST(replaces_files_in_the_current_directory),
     };
     int failed;
