@@ -7,6 +7,7 @@
 #endif
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/select.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,6 +91,49 @@ void process_end_on_signals(void) {
 /* Not SIG_IGN, which programs that the process starts would inherit. */
 void process_survive_closed_pipes(void) {
     catch_signal(SIGPIPE, handle_nothing);
+}
+
+/* ---- Signals that are collected, by a process of one thread ---- */
+
+static volatile sig_atomic_t collected[NSIG];
+static sigset_t mask_before;
+
+static void handle_collected(int number) {
+    collected[number] = 1;
+}
+
+void process_collect_signals(void) {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < COMMAND_COUNT(stop_signals); i++)
+        sigaddset(&blocked, stop_signals[i].number);
+    sigaddset(&blocked, SIGUSR1);
+    sigaddset(&blocked, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &blocked, &mask_before);
+    catch_stop_signals(handle_collected);
+    catch_signal(SIGUSR1, handle_collected);
+    catch_signal(SIGCHLD, handle_nothing);
+}
+
+int process_next_signal(void) {
+    for (int number = 1; number < NSIG; number++) {
+        if (collected[number]) {
+            collected[number] = 0;
+            return number;
+        }
+    }
+    return 0;
+}
+
+void process_sleep(double seconds) {
+    struct timespec time;
+    time.tv_sec = (time_t)seconds;
+    time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
+    pselect(0, NULL, NULL, NULL, &time, &mask_before);
+}
+
+void process_restore_signals(void) {
+    sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
 /*

@@ -18,6 +18,21 @@ void process_end_on_signals(void);
 /* Makes writing to a pipe that nobody reads an error rather than the end of the process. */
 void process_survive_closed_pipes(void);
 
+/*
+ * Collects SIGINT, SIGTERM, SIGHUP and SIGXCPU, unless they were ignored at the start, and SIGUSR1, for
+ * process_next_signal. They, and the end of a child, are delivered within process_sleep alone.
+ */
+void process_collect_signals(void);
+
+/* A signal that was collected, each once, or 0. */
+int process_next_signal(void);
+
+/* Sleeps, or returns earlier when a signal is collected or a child ends. */
+void process_sleep(double seconds);
+
+/* After fork, in a child of a process that collects signals: blocks none of them. */
+void process_restore_signals(void);
+
 /* Signals at the start, whatever the process inherited: a command whose output nobody reads ends without a word, and
    SIGUSR1 ends none. */
 void process_begin(void);
