@@ -48,6 +48,7 @@ char *command_format(const char *format, ...) COMMAND_PRINTF(1, 2);
 
 /* The subcommands. They take the arguments after their name and return the exit code. */
 int command_train(int count, char **arguments);
+int command_safe_train(int count, char **arguments);
 int command_eval(int count, char **arguments);
 int command_generate(int count, char **arguments);
 int command_predict(int count, char **arguments);

@@ -13,6 +13,7 @@ static const struct {
     const char *help;
 } commands[] = {
     {"Train", "train", command_train, "train a language model or a classifier"},
+    {NULL, "safe-train", command_safe_train, "train in the background or unattended: log, lock, restarts"},
     {NULL, "eval", command_eval, "loss and metrics of a model on data"},
     {NULL, "merge", command_merge, "merge adapters into the weights of their base model"},
     {NULL, "set", command_set, "change settings of a checkpoint, such as its learning rate"},
@@ -125,7 +126,9 @@ static int run_command(int count, char **arguments) {
 
 int main(int count, char **arguments) {
     process_begin();
-    limit_spinning(arguments);
+    /* safe-train computes nothing, and the programs that it starts keep their environment. */
+    if (count < 2 || strcmp(arguments[1], "safe-train"))
+        limit_spinning(arguments);
     process_ignore_file_limit();
     output_by_line();
     return output_finish(run_command(count, arguments));

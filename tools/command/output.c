@@ -62,6 +62,10 @@ void output_warnings(void) {
     text_release(&output.held);
 }
 
+void output_forget(void) {
+    text_release(&output.held);
+}
+
 /* Makes text that may be from a damaged file printable as one line: a byte that is a control character, or not UTF-8,
    becomes '?'. */
 static void output_make_printable(char *text, size_t size) {

@@ -21,6 +21,9 @@ void output_start(void);
 /* Prints the warnings that were held back, for an error that they explain. */
 void output_warnings(void);
 
+/* Drops what was held back, which another process says. */
+void output_forget(void);
+
 void output_info(const char *format, ...) COMMAND_PRINTF(1, 2);
 void output_warning(const char *format, ...) COMMAND_PRINTF(1, 2);
 

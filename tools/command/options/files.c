@@ -453,6 +453,7 @@ void options_print_help(const char *name, unsigned command) {
     text_format(&t, "usage: eitp %s [options]%s\n\n", name,
                 command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]"
                 : command == OPTIONS_SET            ? " DIR NAME=VALUE ..."
+                : command == OPTIONS_SAFE_TRAIN     ? " -- train [options] | PROGRAM ..."
                                                     : "");
     for (size_t place = 0; place < option_count(); place++) {
         const option_id i = option_at(place);

@@ -52,6 +52,8 @@ static const struct {
      "(required)"},
     {OPTION_OUTPUT_DIR, OPTIONS_TRAIN, "directory of checkpoints, metrics.jsonl, run.json and packed data"},
     {OPTION_OUTPUT_DIR, OPTIONS_MERGE, "directory of the merged model (required)"},
+    {OPTION_OUTPUT_DIR, OPTIONS_SAFE_TRAIN,
+     "with a program after --, its output directory, which is locked and gets the logs (required)"},
     {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},
     {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
     {OPTION_BATCH_SIZE, TRAINS, "sequences per micro-batch (default: 1; 16 with --task classify, tokens or regress)"},

@@ -32,8 +32,10 @@ typedef struct option_row {
 #define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS)
 #define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
 #define WITH_TOKENIZER                                                                                                 \
-    (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM))
-#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM))
+    (OPTIONS_EVERY &                                                                                                   \
+     ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN))
+#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN))
+#define PRINTS_RESULT (OPTIONS_EVERY & ~(unsigned)OPTIONS_SAFE_TRAIN)
 
 static const option_row rows[] = {
     {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS | PREDICTS, 1,
@@ -124,7 +126,8 @@ static const option_row rows[] = {
      OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS | OPTIONS_MERGE, 0,
      "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
      "newest)"},
-    {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
+    {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR",
+     OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN, 0,
      "directory of checkpoints, metrics.jsonl, run.json and packed data; merge: of the model (required)"},
     {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
@@ -258,6 +261,23 @@ static const option_row rows[] = {
      "special tokens: gpt2: <|endoftext|>; roberta: those that classifiers and masked models need, around each text"},
     {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK, 0,
      "tokenizer train: the directory; pack: the token file"},
+    {"max-restarts", "", KIND_INTEGER, 0, LARGEST, "3", "N", OPTIONS_SAFE_TRAIN, 0,
+     "restarts without a new checkpoint before safe-train gives up"},
+    {"restart-delay", "", KIND_NUMBER, 0, 86400, "30", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
+     "time before a restart; it doubles with each one without a new checkpoint, to at most 10 minutes"},
+    {"restart-args", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_SAFE_TRAIN, 0,
+     "arguments that a restart adds to the command, separated by spaces; train gets --resume auto by itself"},
+    {"stall-timeout", "", KIND_NUMBER, 0, 1e9, NULL, "SECONDS", OPTIONS_SAFE_TRAIN, 0,
+     "stop and restart a command that records no step, evaluation or save, or without records prints nothing, for so "
+     "long; 0: never (default: 20 times the median step, at least 5 minutes; without records 0)"},
+    {"kill-after", "", KIND_NUMBER, 0, 86400, "60", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
+     "time that a stalled command has to end after SIGTERM, before SIGKILL"},
+    {"nice", "", KIND_INTEGER, 0, 19, "10", "N", OPTIONS_SAFE_TRAIN, 0,
+     "lower the priority of the command by N, as nice(1) does"},
+    {"memory-limit", "", KIND_SIZE, 1, LARGEST, NULL, "SIZE", OPTIONS_SAFE_TRAIN, 0,
+     "limit of the command's private memory (RLIMIT_DATA), such as 900M or 1.5Gi (default: none)"},
+    {"background", "daemon", KIND_FLAG, 0, 1, "0", "", OPTIONS_SAFE_TRAIN, 0,
+     "print process and log, and continue without the terminal"},
     {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS, 0, "run only kernels with WORD in their name"},
     {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0,
      "time each kernel for at least X seconds"},
@@ -284,7 +304,7 @@ static const option_row rows[] = {
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,
      "print each option's value and where it comes from, and exit"},
-    {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "print the result as one JSON object"},
+    {"json", "", KIND_FLAG, 0, 1, "0", "", PRINTS_RESULT, 0, "print the result as one JSON object"},
     {"quiet", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-q: print only warnings and errors"},
     {"verbose", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-v: print details"},
     {"help", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-h: print this text"},

@@ -1,0 +1,321 @@
+#!/bin/sh
+# The command: safe-train, which starts a command again when it was killed, and keeps the lock of its directory.
+root=$PWD
+. tests/command/command.sh
+
+# A run whose steps take a while.
+slow="$train --batch-size 4 --grad-accum 256 --steps 6 --eval-steps 3 --save-steps 2 --save-total-limit 0 --seed 5
+    --log-every 1 --async-save no"
+
+# The number in a member of supervisor.json, the last one of this name.
+number_of() { # directory, name
+    sed -n "s/.*\"$2\": \([0-9][0-9]*\).*/\1/p" "$1/logs/supervisor.json" | tail -n 1
+}
+
+starts_of() {
+    grep -c '"process": .*"time"\|"time": .*"process"' "$1/logs/supervisor.json"
+}
+
+has_ended() {
+    grep -q '"state": "ended"' "$1/logs/supervisor.json" 2>/dev/null
+}
+
+# A program whose start number N is the line N of a file: commands of the shell.
+program() { # directory, lines
+    mkdir -p "$1"
+    printf '%s\n' "$2" >"$1/program"
+    cat >"$1/run" <<'END'
+dir=$(dirname "$0")
+echo >>"$dir/starts"
+eval "$(sed -n "$(wc -l <"$dir/starts")p" "$dir/program")"
+END
+}
+
+# supervises CODE NAME DIRECTORY LINES OPTIONS...: the same, supervised.
+supervises() {
+    expected=$1
+    what=$2
+    dir=$3
+    program "$3" "$4"
+    shift 4
+    exits "$expected" "$what" safe-train --restart-delay 0 --output-dir "$dir" "$@" -- sh "$dir/run"
+}
+
+started() { # directory, times
+    test "$(lines "$1/starts")" -eq "$2" -a "$(starts_of "$1")" -eq "$2"
+}
+
+# ---- a run that is killed ----
+
+exits 0 "an undisturbed run" $slow --output-dir straight
+check "kill -9: a checkpoint" start_until 'saved killed/checkpoint-2 ' safe-train --restart-delay 0 -- $slow --output-dir killed
+kill -KILL "$(number_of killed child)"
+wait_for_end
+check "kill -9: exit code" test $? -eq 0
+check "kill -9: the same bits" same_checkpoints straight/checkpoint-6 killed/checkpoint-6
+check "kill -9: said" grep -q '^warning: safe-train: killed by SIGKILL after step [0-9]*: restart 1 of 3 in 0 s; last lines in killed/logs/error_' running.err
+check "kill -9: it resumed" grep -q "resuming from '.*checkpoint-2' at step 2 of 6" running.err
+check "kill -9: the log is what was shown" same running.err killed/logs/training_*.log
+check "kill -9: two starts" test "$(starts_of killed)" -eq 2
+check "kill -9: the reason" grep -q '"reason": "killed by SIGKILL", "exit_code": 137, "step": [0-9]*, "checkpoint": 2' \
+    killed/logs/supervisor.json
+check "kill -9: the end" grep -q '"reason": "exit code 0", "exit_code": 0, "step": 6, "checkpoint": 6' killed/logs/supervisor.json
+check "kill -9: last lines" grep -q 'saved killed/checkpoint-6 ' killed/logs/supervisor.json
+if command -v python3 >/dev/null 2>&1; then
+    check "supervisor.json is valid" python3 -c 'import json; json.load(open("killed/logs/supervisor.json"))'
+fi
+
+# A command that names the checkpoint it resumes from continues from later ones, under whichever name it has the option.
+exits 0 "a first part" $train --steps 4 --save-steps 2 --lr 3e-3 --output-dir whole
+cp -r whole named
+exits 0 "resume" train --resume whole --steps 10 --threads 1 --lr 3e-3
+once='test -e once || { echo >once; kill -9 $PPID; }'
+exits 0 "resume, killed after a save" safe-train --restart-delay 0 -- train --resume_from_checkpoint named --steps 10 --threads 1 \
+    --lr 3e-3 --post-save-cmd "$once"
+check "resume, killed: two starts" test "$(starts_of named)" -eq 2
+check "resume, killed: the same bits" same_checkpoints whole/checkpoint-10 named/checkpoint-10
+
+# ---- which ends are followed by a restart ----
+
+for code in 3 5 134 137 139; do
+    supervises $code "exit code $code" "code$code" "exit $code
+exit $code
+exit $code" --max-restarts 1
+    check "exit code $code: restarted" started "code$code" 2
+done
+for code in 0 1 2 4 7 129 130 143 152 255; do
+    supervises $code "exit code $code" "code$code" "exit $code
+exit 0"
+    check "exit code $code: not restarted" started "code$code" 1
+done
+for signal in KILL SEGV BUS ABRT; do
+    supervises 0 "SIG$signal" "signal$signal" "kill -$signal \$\$
+exit 0"
+    check "SIG$signal: restarted" started "signal$signal" 2
+done
+for signal in TERM:143 HUP:129 XCPU:152; do
+    supervises "${signal#*:}" "SIG${signal%:*}" "signal${signal%:*}" "kill -${signal%:*} \$\$
+exit 0"
+    check "SIG${signal%:*}: not restarted" started "signal${signal%:*}" 1
+done
+check "not restarted: said" grep -q '^error: safe-train: killed by SIGXCPU: not restarted; last lines in signalXCPU/logs/error_' err
+
+# ---- when it gives up ----
+
+die='kill -9 $$'
+record() { # step, seconds
+    echo "echo '{\"step\": $1, \"loss\": 1, \"step_time_s\": $2}' >>\$dir/metrics.jsonl; $die"
+}
+save() { # step
+    echo "mkdir \$dir/checkpoint-$1; $die"
+}
+supervises 137 "the same step" same_step "$(record 7 100; record 7 100; echo exit 0)"
+check "the same step: one restart" started same_step 2
+check "the same step: one line" test "$(grep -c '^error: ' err)" -eq 1
+check "the same step: said" grep -q \
+    '^error: safe-train: killed by SIGKILL after step 7: giving up, two ends at the same step without a new checkpoint; ' err
+check "20 times the median step" test "$(number_of same_step stall_timeout)" -eq 2000
+supervises 0 "other steps" other_step "$(record 7 1; record 8 1; record 9 1; echo exit 0)"
+check "other steps: three restarts" started other_step 4
+check "at least 5 minutes" test "$(grep -c '"stall_timeout": 300,' other_step/logs/supervisor.json)" -eq 3
+supervises 0 "the same step with a new checkpoint" new_checkpoint "$(record 7 1 | sed 's/^/mkdir $dir\/checkpoint-5; /'; record 7 1 |
+    sed 's/^/mkdir $dir\/checkpoint-6; /'; echo exit 0)"
+supervises 137 "no progress" no_progress "$die
+$die
+$die
+exit 0" --max-restarts 2
+check "no progress: said" grep -q '^error: safe-train: killed by SIGKILL: giving up, 2 restarts without a new checkpoint; ' err
+supervises 137 "--max-restarts 0" no_restarts "$die" --max-restarts 0
+check "--max-restarts 0: one start" started no_restarts 1
+supervises 0 "progress" progress "$(save 1; save 2; echo "$die"; save 10; echo "$die"; echo exit 0)" --max-restarts 2
+check "progress: every restart" started progress 6
+supervises 137 "an older checkpoint" older "$(save 9; save 8; save 7)" --max-restarts 1
+check "an older checkpoint is no progress" started older 2
+
+# ---- signals ----
+
+stop_by() {
+    signal=$1
+    code=$2
+    check "$signal: a step" start_until 'step 1/' safe-train -- $slow --output-dir "stop$signal"
+    kill "-$signal" $process
+    wait_for_end
+    check "$signal: exit code" test $? -eq "$code"
+    check "$signal: saved" test "$(ls -d "stop$signal"/checkpoint-* | wc -l)" -eq 1
+    check "$signal: one start" test "$(starts_of "stop$signal")" -eq 1
+    check "$signal: recorded" grep -q "\"reason\": \"exit code $code, stopped by SIG$signal\"" "stop$signal/logs/supervisor.json"
+    check "$signal: no error file" test -z "$(find "stop$signal/logs" -name 'error_*')"
+}
+stop_by TERM 143
+exits 0 "TERM: the plain command continues" train --resume auto --output-dir stopTERM --threads 1
+check "TERM: the same bits" same_checkpoints straight/checkpoint-6 stopTERM/checkpoint-6
+stop_by HUP 129
+if env --default-signal=INT true 2>/dev/null; then
+    starts="env --default-signal=INT"
+    stop_by INT 130
+    starts=
+else
+    echo "SKIPPED SIGINT: env --default-signal is missing"
+fi
+check "USR1: a step" start_until 'step 1/' safe-train -- $train --steps 100000000 --eval-steps 0 --save-steps 0 --output-dir saved
+kill -USR1 $process
+while kill -0 $process 2>/dev/null && ! grep -q '^saved ' running.err; do sleep 0.1; done
+check "USR1: saved" grep -q '^saved saved/checkpoint-[0-9]* in ' running.err
+kill -TERM $process
+wait_for_end
+check "USR1: the run went on" test $? -eq 143
+
+# ---- the lock ----
+
+program locked "$die"
+check "lock: waiting" start_until 'restart 1 of' safe-train --output-dir locked --restart-delay 1000 -- sh locked/run
+check "lock: the state" grep -q '"state": "waiting"' locked/logs/supervisor.json
+refuses 1 "another process is training in 'locked'" $train --output-dir locked
+refuses 1 "another process is training in 'locked'" safe-train -- $train --output-dir locked
+refuses 1 "another process is training in 'locked'" safe-train --output-dir locked -- true
+for number in 0 20 21 x; do
+    EITP_LOCK_FD=$number
+    export EITP_LOCK_FD
+    exec 9<locked
+    refuses 1 "another process is training in 'locked'" $train --output-dir locked
+done
+EITP_LOCK_FD=9
+refuses 1 "another process is training in 'locked'" $train --output-dir locked
+exec 9<&-
+unset EITP_LOCK_FD
+kill -TERM $process
+wait_for_end
+check "a signal between two starts: exit code" test $? -eq 143
+check "a signal between two starts: said" grep -q '^safe-train: stopped by SIGTERM before the restart$' running.err
+exits 0 "afterwards the directory is free" $train --steps 1 --output-dir locked
+
+# A program that is started gets the lock with the descriptor, however many processes lie between.
+echo "exec $eitp $train --steps 2 --output-dir let_in" >let_in.sh
+exits 0 "a program that trains" safe-train --output-dir let_in -- sh -c 'sh let_in.sh; exit $?'
+check "a program that trains: trained" test -d let_in/checkpoint-2
+exits 1 "what a run starts is not let in" safe-train --output-dir not_in -- "$eitp" $train --steps 2 --output-dir not_in \
+    --post-save-cmd "'$eitp' $train --steps 3 --resume auto --output-dir not_in 2>not_in.err; echo \$? >not_in.code" \
+    --device none
+exits 0 "what a run starts" safe-train -- $train --steps 2 --output-dir not_in \
+    --post-save-cmd "'$eitp' $train --steps 3 --resume auto --output-dir not_in 2>not_in.err; echo \$? >not_in.code"
+check "what a run starts is not let in" grep -q "another process is training in 'not_in'" not_in.err
+
+# The supervisor is killed: the child continues with the lock, and its log.
+check "the supervisor: a step" start_until 'step 1/' safe-train -- $slow --output-dir orphan
+child=$(number_of orphan child)
+kill -STOP "$child"
+kill -KILL $process
+wait_for_end 2>/dev/null
+check "the supervisor is killed: the child lives" kill -0 "$child"
+refuses 1 "another process is training in 'orphan'" safe-train -- $train --output-dir orphan
+kill -CONT "$child"
+while kill -0 "$child" 2>/dev/null; do sleep 0.1; done
+check "the supervisor is killed: the child finished" same_checkpoints straight/checkpoint-6 orphan/checkpoint-6
+check "the supervisor is killed: the log goes on" grep -q '^finished: step 6 of 6' orphan/logs/training_*.log
+exits 0 "the supervisor is killed: the lock is released" train --resume auto --output-dir orphan --threads 1
+
+# A directory that is removed is created, locked and logged to again.
+echo "test -e once_removed && exit 0; echo >once_removed; rm -r removed; $die" >remove.sh
+exits 0 "a directory that is removed" safe-train --output-dir removed --restart-delay 0 -- sh remove.sh
+check "a directory that is removed: logs" grep -q '"reason": "exit code 0"' removed/logs/supervisor.json
+
+# ---- stalls ----
+
+supervises 143 "a stall" stalled "echo alive; sleep 100
+echo alive; sleep 100" --stall-timeout 0.5 --max-restarts 1
+check "a stall: restarted" started stalled 2
+check "a stall: said" grep -q '^warning: safe-train: no sign of life for [0-9]*\.[0-9] s: stopping process [0-9]*, ' err
+check "a stall: the reason" grep -q '"reason": "stalled, then exit code 143"' stalled/logs/supervisor.json
+supervises 0 "a stall that SIGTERM does not end" stubborn "trap '' TERM; sleep 100 & wait; sleep 100
+exit 0" --stall-timeout 0.5 --kill-after 0
+check "a stall that SIGTERM does not end: killed" grep -q '"reason": "stalled, then exit code 137"' stubborn/logs/supervisor.json
+supervises 0 "a stall that SIGTERM ends well" waiting "trap 'exit 0' TERM; sleep 100 & wait
+exit 3" --stall-timeout 0.5
+check "a stall that SIGTERM ends well: not restarted" started waiting 1
+supervises 0 "without --stall-timeout a program may be silent" silent "exit 0"
+check "without --stall-timeout: none" test "$(number_of silent stall_timeout)" -eq 0
+check "a halted run: a step" start_until 'step 2/' safe-train --restart-delay 0 --max-restarts 100 --stall-timeout 2 --kill-after 100 \
+    -- $slow --output-dir halted
+kill -STOP "$(number_of halted child)"
+wait_for_end
+check "a halted run: exit code" test $? -eq 0
+check "a halted run: it stalled" grep -q '^warning: safe-train: stalled, then exit code 143 after step' running.err
+check "a halted run: the same bits" same_checkpoints straight/checkpoint-6 halted/checkpoint-6
+
+# ---- log, limits, background ----
+
+supervises 1 "a log" logged 'awk "BEGIN { for (i = 1; i <= 150; i++) print \"line\", i }"; echo to stderr >&2; exit 1'
+check "a log: all lines" test "$(grep -c '^line ' logged/logs/training_*.log)" -eq 150
+check "a log: standard error too" grep -qx 'to stderr' logged/logs/training_*.log
+check "a log: on standard error" test "$(grep -c '^line ' err)" -eq 150
+check "a log: its name" sh -c 'ls logged/logs | grep -qx "training_20[0-9]\{6\}_[0-9]\{6\}.log"'
+check "the last lines" test "$(lines logged/logs/error_*.log)" -eq 100
+check "the last lines: from" test "$(head -n 1 logged/logs/error_*.log)" = "line 52"
+check "the last lines: to" test "$(tail -n 1 logged/logs/error_*.log)" = "to stderr"
+supervises 1 "-q" silenced 'echo hidden; exit 1' -q
+check "-q: one line" test "$(lines err)" -eq 1 -a "$(grep -c '^error: safe-train: exit code 1: not restarted' err)" -eq 1
+check "-q: the log has all" grep -qx hidden silenced/logs/training_*.log
+
+supervises 0 "limits" limits 'nice; ulimit -c; ulimit -d; readlink /proc/self/fd/0; echo "spins: $GOMP_SPINCOUNT"' --nice 7 \
+    --memory-limit 100Mi
+check "limits" test "$(tr '\n' ' ' <err)" = "$(($(nice) + 7)) 0 102400 /dev/null spins: $GOMP_SPINCOUNT "
+supervises 0 "default limits" defaults 'nice; ulimit -d'
+check "default limits" test "$(tr '\n' ' ' <err)" = "$(($(nice) + 10)) $(ulimit -d) "
+
+exits 0 "--restart-args" safe-train --output-dir arguments --restart-delay 0 --restart-args " --more  2" -- sh -c \
+    'echo "got: $*"; test "$2" = 2 || kill -9 $$' name
+check "--restart-args" grep -qx 'got: --more 2' err
+
+exits 0 "--background" safe-train --background -- $train --steps 3 --output-dir behind
+check "--background: process and log" grep -qx 'supervisor [0-9]*, log behind/logs/training_[0-9_]*.log' out
+check "--background: nothing else" test ! -s err
+until has_ended behind; do sleep 0.1; done
+check "--background: finished" grep -q '^finished: step 3 of 3' behind/logs/training_*.log
+check "--background: its process" grep -q "\"process\": $(sed 's/supervisor \([0-9]*\),.*/\1/' out)" behind/logs/supervisor.json
+
+# A terminal or pipe that stalls, or that nobody reads, holds up nothing.
+mkfifo unread
+program flood 'awk "BEGIN { for (i = 0; i < 20000; i++) print \"a line of many\", i }"; echo >flood/done; exit 0'
+"$eitp" safe-train --output-dir flood -- sh flood/run 2>unread </dev/null &
+process=$!
+exec 4<unread
+until [ -e flood/done ]; do sleep 0.1; done
+wait $process
+check "a pipe that stalls" test $? -eq 0 -a "$(grep -c '^a line' flood/logs/training_*.log)" -eq 20000
+exec 4<&-
+{
+    "$eitp" safe-train -- $train --steps 3 --output-dir unheard 2>&1 </dev/null
+    echo $? >code
+} | true
+check "a pipe that nobody reads" test "$(cat code)" -eq 0 -a -d unheard/checkpoint-3
+
+EITP=$eitp "$root/tools/safe_train.sh" --data text.txt --init tiny.json --block-size 16 --threads 1 --steps 1 --output-dir wrapped >out 2>err
+check "safe_train.sh: options of train" test $? -eq 0 -a -f wrapped/logs/supervisor.json
+EITP=$eitp "$root/tools/safe_train.sh" --output-dir wrapped_too --nice 3 -- true >out 2>err
+check "safe_train.sh: options and a command" test $? -eq 0 -a -f wrapped_too/logs/supervisor.json
+
+# ---- refused ----
+
+refuses 1 "missing -- and a command" safe-train
+refuses 1 "missing -- and a command" safe-train train --output-dir gone
+refuses 1 "missing command after --" safe-train --output-dir gone --
+refuses 1 "no program 'trian'; did you mean 'train'?" safe-train --output-dir gone -- trian
+refuses 1 "no program 'no-such-program'; after -- follows 'train'" safe-train --output-dir gone -- no-such-program
+refuses 1 "no program './gone'" safe-train --output-dir gone -- ./gone
+refuses 1 "no program './temporary'" safe-train --output-dir gone -- ./temporary
+refuses 1 "--output-dir is required before --" safe-train -- true
+refuses 1 "--output-dir is an option of train" safe-train --output-dir gone -- $train
+refuses 1 "unknown option 'stepz'; did you mean 'steps'?" safe-train -- $train --stepz 1 --output-dir gone
+refuses 1 "unknown option 'max-restart'; did you mean 'max-restarts'?" safe-train --max-restart 1 -- $train --output-dir gone
+refuses 1 "'eitp safe-train' has no option --steps" safe-train --steps 1 -- $train --output-dir gone
+refuses 1 "'eitp train' has no option --max-restarts" safe-train -- $train --max-restarts 1 --output-dir gone
+refuses 1 "cannot read standard input again" safe-train -- train --data - --init tiny --output-dir gone
+refuses 1 "cannot repeat --overwrite-output-dir" safe-train -- $train --overwrite-output-dir --output-dir gone
+refuses 1 "--nice 20 is out of range" safe-train --nice 20 -- $train --output-dir gone
+exits 0 "--print-config" safe-train -- $train --output-dir gone --print-config
+check "--print-config: that of train" grep -q '^output-dir  *"gone"  (command line)' out
+check "--print-config: nothing is made" test ! -e gone
+exits 0 "--help" safe-train --help
+check "--help: usage" grep -q '^usage: eitp safe-train \[options\] -- train \[options\] | PROGRAM' out
+
+finish
