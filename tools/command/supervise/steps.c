@@ -88,7 +88,7 @@ typedef struct recent_steps {
 static void read_record(steps_watch *w, const char *record, recent_steps *recent) {
     const double step = number_of(record, "{\"step\": "), taken = number_of(record, ", \"step_time_s\": ");
     const double evaluated = number_of(record, ", \"val_time_s\": "), saved = number_of(record, ", \"seconds\": ");
-    if (step < 0)
+    if (!(step >= 0 && step < 9e18))
         return;
     w->step = (int64_t)step;
     if (taken >= 0)
