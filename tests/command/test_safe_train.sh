@@ -13,7 +13,7 @@ number_of() { # directory, name
 }
 
 starts_of() {
-    grep -c '"process": .*"time"\|"time": .*"process"' "$1/logs/supervisor.json"
+    grep -c '^ *{"time": ' "$1/logs/supervisor.json"
 }
 
 has_ended() {
@@ -77,7 +77,7 @@ check "resume, killed: the same bits" same_checkpoints whole/checkpoint-10 named
 
 # ---- which ends are followed by a restart ----
 
-for code in 3 5 134 137 139; do
+for code in 3 5 137; do
     supervises $code "exit code $code" "code$code" "exit $code
 exit $code
 exit $code" --max-restarts 1
@@ -193,9 +193,6 @@ exits 0 "afterwards the directory is free" $train --steps 1 --output-dir locked
 echo "exec $eitp $train --steps 2 --output-dir let_in" >let_in.sh
 exits 0 "a program that trains" safe-train --output-dir let_in -- sh -c 'sh let_in.sh; exit $?'
 check "a program that trains: trained" test -d let_in/checkpoint-2
-exits 1 "what a run starts is not let in" safe-train --output-dir not_in -- "$eitp" $train --steps 2 --output-dir not_in \
-    --post-save-cmd "'$eitp' $train --steps 3 --resume auto --output-dir not_in 2>not_in.err; echo \$? >not_in.code" \
-    --device none
 exits 0 "what a run starts" safe-train -- $train --steps 2 --output-dir not_in \
     --post-save-cmd "'$eitp' $train --steps 3 --resume auto --output-dir not_in 2>not_in.err; echo \$? >not_in.code"
 check "what a run starts is not let in" grep -q "another process is training in 'not_in'" not_in.err

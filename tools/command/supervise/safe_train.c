@@ -153,25 +153,32 @@ static void describe_end(const supervisor *s, char *text, size_t size) {
     }
 }
 
+/* Creates a file with this content; returns 0 or an errno value. */
+static int write_new_file(const char *path, const char *content, size_t size) {
+    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int code = file < 0 ? errno : 0;
+    while (size && !code) {
+        const ssize_t done = write(file, content, size);
+        code = done < 0 && errno != EINTR ? errno : 0;
+        content += done > 0 ? done : 0;
+        size -= done > 0 ? (size_t)done : 0;
+    }
+    if (file >= 0)
+        close(file);
+    return code;
+}
+
 /* Writes the child's last lines to a file of their own, whose path is returned; NULL if that failed. */
 static char *write_error_log(supervisor *s) {
     text_buffer lines = {NULL, 0, 0};
     char *path = place_new_file(&s->place, "error");
-    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int failed = file < 0;
+    int code;
     place_last_lines(&s->place, s->output_at, ERROR_LINES, &lines);
-    for (size_t at = 0; at < lines.size && !failed;) {
-        const ssize_t done = write(file, lines.data + at, lines.size - at);
-        failed = done < 0 && errno != EINTR;
-        at += done > 0 ? (size_t)done : 0;
-    }
-    if (failed)
-        place_say(&s->place, EITP_LOG_WARNING, "cannot write '%s': %s", path, strerror(errno));
-    if (file >= 0)
-        close(file);
+    code = write_new_file(path, lines.data, lines.size);
     text_release(&lines);
-    if (!failed)
+    if (!code)
         return path;
+    place_say(&s->place, EITP_LOG_WARNING, "cannot write '%s': %s", path, strerror(code));
     free(path);
     return NULL;
 }
