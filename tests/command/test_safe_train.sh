@@ -157,6 +157,13 @@ if env --default-signal=INT true 2>/dev/null; then
 else
     echo "SKIPPED SIGINT: env --default-signal is missing"
 fi
+program stopped "trap 'exit 3' TERM; echo ready; while :; do sleep 0.1; done
+exit 0"
+check "a program that is stopped" start_until ready safe-train --restart-delay 0 --output-dir stopped -- sh stopped/run
+kill -TERM $process
+wait_for_end
+check "a program that is stopped: its exit code" test $? -eq 3
+check "a program that is stopped: not restarted" started stopped 1
 check "USR1: a step" start_until 'step 1/' safe-train -- $train --steps 100000000 --eval-steps 0 --save-steps 0 --output-dir saved
 kill -USR1 $process
 while kill -0 $process 2>/dev/null && ! grep -q '^saved ' running.err; do sleep 0.1; done
