@@ -204,6 +204,15 @@ exits 0 "what a run starts" safe-train -- $train --steps 2 --output-dir not_in \
     --post-save-cmd "'$eitp' $train --steps 3 --resume auto --output-dir not_in 2>not_in.err; echo \$? >not_in.code"
 check "what a run starts is not let in" grep -q "another process is training in 'not_in'" not_in.err
 
+# Processes that a program leaves behind: they do not keep the lock, and are killed before a restart.
+supervises 0 "a process is left" left 'sleep 100 & echo $! >$dir/process'
+exits 0 "a process is left: the lock is released" $train --steps 1 --output-dir left
+kill "$(cat left/process)"
+check "a process is left: it was not killed" test $? -eq 0
+supervises 0 "a process is left before a restart" left_before "sleep 100 & echo \$! >\$dir/process; $die
+for i in 1 2 3 4 5 6 7 8 9; do grep -q '^State:.*[RSD] ' /proc/\$(cat \$dir/process)/status 2>/dev/null || exit 0; sleep 0.1; done; exit 1"
+check "a process is left before a restart: restarted" started left_before 2
+
 # The supervisor is killed: the child continues with the lock, and its log.
 check "the supervisor: a step" start_until 'step 1/' safe-train -- $slow --output-dir orphan
 child=$(number_of orphan child)
@@ -260,8 +269,12 @@ supervises 1 "-q" silenced 'echo hidden; exit 1' -q
 check "-q: one line" test "$(lines err)" -eq 1 -a "$(grep -c '^error: safe-train: exit code 1: not restarted' err)" -eq 1
 check "-q: the log has all" grep -qx hidden silenced/logs/training_*.log
 
-supervises 0 "limits" limits 'nice; ulimit -c; ulimit -d; readlink /proc/self/fd/0; echo "spins: $GOMP_SPINCOUNT"' --nice 7 \
-    --memory-limit 100Mi
+program limits 'nice; ulimit -c; ulimit -d; readlink /proc/self/fd/0; echo "spins: $GOMP_SPINCOUNT"'
+(
+    ulimit -S -c "$(ulimit -H -c)"
+    exec "$eitp" safe-train --output-dir limits --nice 7 --memory-limit 100Mi -- sh limits/run 2>err <text.txt
+)
+check "limits: exit code" test $? -eq 0
 check "limits" test "$(tr '\n' ' ' <err)" = "$(($(nice) + 7)) 0 102400 /dev/null spins: $GOMP_SPINCOUNT "
 supervises 0 "default limits" defaults 'nice; ulimit -d'
 check "default limits" test "$(tr '\n' ' ' <err)" = "$(($(nice) + 10)) $(ulimit -d) "
