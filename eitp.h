@@ -454,6 +454,13 @@
  *  eitp_run
  *  eitp_run_choice                         A checkpoint of an output directory
  *
+ *   src/run/trend.h
+ *  eitp_trend
+ *
+ *   src/run/window.h
+ *  eitp_window                             A ring of the last `capacity` values, in memory of the program
+ *  eitp_window_statistics                  Values that are not finite are left out
+ *
  *   src/recipe/recipe.h
  *  eitp_task_kind                          What a model is trained for
  *  eitp_model_recipe                       Where the model comes from, and what of it is trained
@@ -899,6 +906,15 @@
  *  eitp_run_request_stop                   Requests that the run ends
  *  eitp_run_request_save                   Requests that the run saves after the current step and continues
  *  eitp_run_keep_checkpoint                Keeps the checkpoint of a step besides those that the run keeps, until ...
+ *
+ *   src/run/trend.h
+ *  eitp_trend_fit                          Fits a trend to `count` points. `x` must ascend strictly; NULL: 0, 1, 2 ...
+ *
+ *   src/run/window.h
+ *  eitp_window_init                        Initialises an empty window on `memory` for `capacity` values, which ...
+ *  eitp_window_add                         Adds a value, in place of the oldest one if the window is full
+ *  eitp_window_summarize                   Computes the statistics, without allocating: a time proportional to the ...
+ *  eitp_window_quantile                    The quantile at `fraction`, 0 (the minimum) to 1, interpolated between ...
  *
  *   src/recipe/recipe.h
  *  eitp_recipe_default                     A recipe that trains one epoch in "out"; model and data are still to be ...
@@ -5333,6 +5349,97 @@ EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
 EITP_END_DECLARATIONS
 /* <<src/run/run.h */
 
+/* >>src/run/trend.h */
+/* Trends of a series, such as the seconds of each step: how fast it rises or falls, and whether that may be chance. */
+
+EITP_BEGIN_DECLARATIONS
+
+/* The most points that a trend is fitted to. Longer series are divided into this many blocks of neighbours. */
+#define EITP_TREND_POINTS 256
+
+typedef struct eitp_trend {
+    int64_t count;                /* points of the series that are finite */
+    int64_t points;               /* that the trend was fitted to: count, or EITP_TREND_POINTS */
+    double slope;                 /* of y per unit of x: the median slope of all pairs of points */
+    double slope_low, slope_high; /* its 95 % confidence interval */
+    double intercept;             /* of the line through the medians of x and y */
+    double s;                     /* Kendall's S: pairs that rise less pairs that fall */
+    double tau;                   /* Kendall's tau-b, -1 to 1; 0 if all y are equal */
+    double variance;              /* of S without a trend, corrected for ties and autocorrelation */
+    double z;                     /* the Mann-Kendall statistic, with continuity correction */
+    double p;                     /* two-sided: how likely an S at least as far from 0 is without a trend */
+    double autocorrelation; /* at lag 1 without the trend, corrected for bias; 0 if negative, or below 10 points */
+    double effective_count; /* number of independent points with the same variance of S; at most `points` */
+} eitp_trend;
+
+/*
+ * Fits a trend to `count` points. `x` must ascend strictly; NULL: 0, 1, 2 ... Points that are not finite are left out.
+ * Outliers hardly matter: up to 29 % of the points may have any value. Allocates nothing: of a series longer than
+ * EITP_TREND_POINTS, each block counts as one point, the mean of its x and the median of its y. Takes up to some 30 ms.
+ *
+ * The slope and its interval are those of Theil, "A rank-invariant method of linear and polynomial regression analysis"
+ * (1950), and Sen, "Estimates of the Regression Coefficient Based on Kendall's Tau" (1968); the test is that of Mann,
+ * "Nonparametric Tests Against Trend" (1945), and Kendall, "Rank Correlation Methods" (1975). Values that follow each
+ * other closely are alike, which the test would take for a trend. So the variance of S is multiplied by
+ * 1 + 2 sum (1 - k/n) r^k over the lags k (Yue and Wang, "The Mann-Kendall Test Modified by Effective Sample Size",
+ * 2004), where r is the autocorrelation at lag 1 of the ranks that are left without the trend (Hamed and Rao, "A
+ * modified Mann-Kendall trend test for autocorrelated data", 1998), and its bias is corrected: (n r + 2) / (n - 4).
+ *
+ * p is that of a normal distribution. With fewer than 10 points it is an approximation, without the correction for
+ * autocorrelation, and the interval may contain all slopes.
+ *
+ * EITP_ERROR_ARGUMENT if y or trend is NULL, fewer than 3 points are finite, or x does not ascend. *trend is unchanged
+ * then.
+ */
+EITP_API eitp_status eitp_trend_fit(const double *x, const double *y, size_t count, eitp_trend *trend,
+                                    eitp_error *error);
+
+EITP_END_DECLARATIONS
+/* <<src/run/trend.h */
+
+/* >>src/run/window.h */
+/* Statistics of the last values of a scalar, such as the loss over 50 steps. */
+
+EITP_BEGIN_DECLARATIONS
+
+/* A ring of the last `capacity` values, in memory of the program. Start with eitp_window_init; nothing is released. */
+typedef struct eitp_window {
+    double *values;
+    size_t capacity;
+    size_t count; /* values in the window, those that are not finite included */
+    size_t next;  /* where the next value goes */
+} eitp_window;
+
+/* Values that are not finite are left out. Without others all but `count` are NaN, and so is the slope of one value. */
+typedef struct eitp_window_statistics {
+    size_t count; /* finite values */
+    double mean;
+    double deviation; /* standard deviation, with count - 1 as the divisor; of one value 0 */
+    double median;
+    double median_deviation; /* median absolute deviation from the median, times 1.4826: of a normal distribution its
+                                standard deviation */
+    double minimum, maximum;
+    double slope; /* per value: the median slope of all pairs (see eitp_trend_fit) */
+} eitp_window_statistics;
+
+/* Initialises an empty window on `memory` for `capacity` values, which must outlive it. Does nothing if an argument is
+   NULL. A window of capacity 0 stays empty. */
+EITP_API void eitp_window_init(eitp_window *window, double *memory, size_t capacity);
+
+/* Adds a value, in place of the oldest one if the window is full. NULL is harmless. */
+EITP_API void eitp_window_add(eitp_window *window, double value);
+
+/* Computes the statistics, without allocating: a time proportional to the square of the count, up to 256 values. NULL
+   is harmless; a NULL window is empty. */
+EITP_API void eitp_window_summarize(const eitp_window *window, eitp_window_statistics *statistics);
+
+/* The quantile at `fraction`, 0 (the minimum) to 1, interpolated between neighbours. NaN if no value is finite, if
+   `fraction` is out of range, and for NULL. */
+EITP_API double eitp_window_quantile(const eitp_window *window, double fraction);
+
+EITP_END_DECLARATIONS
+/* <<src/run/window.h */
+
 /* >>src/recipe/recipe.h */
 /*
  * Recipes: the description of a training run in one struct, without anything opened. A program fills it in, or reads it
@@ -6091,6 +6198,24 @@ EITP__PRIVATE double eitp__median(const double *values, size_t count);
    (Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", 1993). */
 EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count);
 /* <<src/base/statistics.h */
+
+/* >>src/base/select.h */
+/* Order statistics without memory: a number is found by bisection, counting how many are at most as large. */
+
+/* A collection of `count` numbers, none of them NaN. `at_most` returns how many are at most `limit`. */
+typedef struct eitp__counted {
+    const void *numbers;
+    size_t (*at_most)(const void *numbers, double limit);
+    size_t count;
+} eitp__counted;
+
+/* The number at `index` in ascending order, below count. Calls at_most some 64 times. */
+EITP__PRIVATE double eitp__select(const eitp__counted *set, size_t index);
+
+/* The quantile at `fraction`, 0 to 1, interpolated between neighbours (type 7 of Hyndman and Fan, "Sample Quantiles in
+   Statistical Packages", 1996; NumPy's default). NaN without numbers. */
+EITP__PRIVATE double eitp__quantile(const eitp__counted *set, double fraction);
+/* <<src/base/select.h */
 
 /* >>src/base/clock.h */
 /* Clocks: one for measurements, and the time of day. */
@@ -12718,6 +12843,29 @@ EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *ch
                                            eitp_error *error);
 /* <<src/train/trainer_state.h */
 
+/* >>src/run/trend_points.h */
+/* The points that a trend is fitted to. */
+
+/* A series of `count` values. y may be a ring whose oldest value is at `first`. */
+typedef struct eitp__series {
+    const double *x; /* NULL: 0, 1, 2 ... */
+    const double *y;
+    size_t count, first;
+} eitp__series;
+
+typedef struct eitp__trend_points {
+    double x[EITP_TREND_POINTS], y[EITP_TREND_POINTS];
+    size_t count;  /* at most EITP_TREND_POINTS */
+    size_t finite; /* points of the series */
+} eitp__trend_points;
+
+/* Collects the finite points of a series; of a long one, those of its blocks. */
+EITP__PRIVATE void eitp__trend_collect(const eitp__series *series, eitp__trend_points *points);
+
+/* The median slope of all pairs; NaN with fewer than two points. */
+EITP__PRIVATE double eitp__trend_slope(const eitp__trend_points *points);
+/* <<src/run/trend_points.h */
+
 /* >>src/run/best.h */
 /* The best evaluation so far and the number of evaluations since, for the state of a run and for best.json. */
 
@@ -14270,6 +14418,49 @@ EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count) 
     return 1.4826 * eitp__median_in_place(distances, count);
 }
 /* <<src/base/statistics.c */
+
+/* >>src/base/select.c */
+/* Integers in the order of the doubles, and back. */
+static uint64_t eitp__order_of(double number) {
+    const uint64_t sign = (uint64_t)1 << 63;
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits & sign ? ~bits : bits | sign;
+}
+
+static double eitp__number_of(uint64_t order) {
+    const uint64_t sign = (uint64_t)1 << 63, bits = order & sign ? order ^ sign : ~order;
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+EITP__PRIVATE double eitp__select(const eitp__counted *set, size_t index) {
+    uint64_t low = eitp__order_of(-HUGE_VAL), high = eitp__order_of(HUGE_VAL);
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (set->at_most(set->numbers, eitp__number_of(middle)) > index)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return eitp__number_of(low) + 0.0; /* 0 rather than -0 */
+}
+
+EITP__PRIVATE double eitp__quantile(const eitp__counted *set, double fraction) {
+    double position, low, high;
+    size_t index;
+    if (!set->count)
+        return NAN;
+    position = fraction * (double)(set->count - 1);
+    index = (size_t)position;
+    position -= (double)index;
+    low = high = eitp__select(set, index);
+    if (position > 0 && set->at_most(set->numbers, low) == index + 1)
+        high = eitp__select(set, index + 1);
+    return (1 - position) * low + position * high;
+}
+/* <<src/base/select.c */
 
 /* >>src/base/clock.c */
 #include <time.h>
@@ -60440,6 +60631,342 @@ eitp_status eitp_fit_predictor(const eitp_model *model, size_t budget, eitp_pred
     return status;
 }
 /* <<src/train/planner.c */
+
+/* >>src/run/trend.c */
+/* The fewest points from which an autocorrelation is estimated. */
+enum { EITP__TREND_LEAST = 3, EITP__TREND_CORRELATED = 10 };
+
+/* ---- Points ---- */
+
+static double eitp__series_x(const eitp__series *series, size_t i) {
+    return series->x ? series->x[i] : (double)i;
+}
+
+static double eitp__series_y(const eitp__series *series, size_t i) {
+    return series->y[(series->first + i) % series->count];
+}
+
+static int eitp__series_is_finite(const eitp__series *series, size_t i) {
+    return isfinite(eitp__series_x(series, i)) && isfinite(eitp__series_y(series, i));
+}
+
+/* Neighbours in a series, of which the finite ones count. */
+typedef struct eitp__trend_block {
+    const eitp__series *series;
+    size_t begin, end;
+} eitp__trend_block;
+
+static size_t eitp__block_at_most(const void *numbers, double limit) {
+    const eitp__trend_block *block = (const eitp__trend_block *)numbers;
+    size_t count = 0;
+    for (size_t i = block->begin; i < block->end; i++)
+        count += eitp__series_is_finite(block->series, i) && eitp__series_y(block->series, i) <= limit;
+    return count;
+}
+
+/* Adds the point of a block with `finite` finite points. */
+static void eitp__trend_add_block(const eitp__trend_block *block, size_t finite, eitp__trend_points *points) {
+    eitp__counted counted;
+    double x = 0;
+    for (size_t i = block->begin; i < block->end; i++) {
+        if (eitp__series_is_finite(block->series, i))
+            x += eitp__series_x(block->series, i) / (double)finite;
+    }
+    counted.numbers = block;
+    counted.at_most = eitp__block_at_most;
+    counted.count = finite;
+    points->x[points->count] = x;
+    points->y[points->count++] = eitp__quantile(&counted, 0.5);
+}
+
+/* Divides the finite points into blocks of almost equal size. */
+static void eitp__trend_collect_blocks(const eitp__series *series, eitp__trend_points *points) {
+    const size_t all = points->finite, blocks = EITP_TREND_POINTS;
+    eitp__trend_block block;
+    size_t before = 0, finite = 0; /* points before this block, and in it */
+    block.series = series;
+    block.begin = 0;
+    for (size_t i = 0; i < series->count; i++) {
+        finite += (size_t)eitp__series_is_finite(series, i);
+        if (before + finite < all / blocks * (points->count + 1) + all % blocks * (points->count + 1) / blocks)
+            continue;
+        block.end = i + 1;
+        eitp__trend_add_block(&block, finite, points);
+        before += finite;
+        finite = 0;
+        block.begin = i + 1;
+    }
+}
+
+EITP__PRIVATE void eitp__trend_collect(const eitp__series *series, eitp__trend_points *points) {
+    points->count = points->finite = 0;
+    for (size_t i = 0; i < series->count; i++)
+        points->finite += (size_t)eitp__series_is_finite(series, i);
+    if (points->finite > EITP_TREND_POINTS) {
+        eitp__trend_collect_blocks(series, points);
+        return;
+    }
+    for (size_t i = 0; i < series->count; i++) {
+        if (!eitp__series_is_finite(series, i))
+            continue;
+        points->x[points->count] = eitp__series_x(series, i);
+        points->y[points->count++] = eitp__series_y(series, i);
+    }
+}
+
+/* ---- Slopes ---- */
+
+static size_t eitp__slopes_at_most(const void *numbers, double limit) {
+    const eitp__trend_points *points = (const eitp__trend_points *)numbers;
+    size_t count = 0;
+    for (size_t i = 0; i < points->count; i++) {
+        for (size_t j = i + 1; j < points->count; j++)
+            count += (points->y[j] - points->y[i]) / (points->x[j] - points->x[i]) <= limit;
+    }
+    return count;
+}
+
+static eitp__counted eitp__trend_slopes(const eitp__trend_points *points) {
+    eitp__counted slopes;
+    slopes.numbers = points;
+    slopes.at_most = eitp__slopes_at_most;
+    slopes.count = points->count > 1 ? points->count * (points->count - 1) / 2 : 0;
+    return slopes;
+}
+
+EITP__PRIVATE double eitp__trend_slope(const eitp__trend_points *points) {
+    const eitp__counted slopes = eitp__trend_slopes(points);
+    return eitp__quantile(&slopes, 0.5);
+}
+
+/* Sen's interval (1968): slopes as far from the middle as S may be from 0. */
+static void eitp__trend_interval(const eitp__trend_points *points, eitp_trend *trend) {
+    const eitp__counted slopes = eitp__trend_slopes(points);
+    const double last = (double)(slopes.count - 1), distance = 1.959963984540054 * sqrt(trend->variance);
+    const double low = rint(((double)slopes.count - distance) / 2) - 1;
+    const double high = rint(((double)slopes.count + distance) / 2);
+    trend->slope_low = eitp__select(&slopes, low > 0 ? (size_t)low : 0);
+    trend->slope_high = eitp__select(&slopes, (size_t)(high < last ? high : last));
+}
+
+/* ---- The test ---- */
+
+static size_t eitp__numbers_at_most(const void *numbers, double limit) {
+    const eitp__trend_points *points = (const eitp__trend_points *)numbers;
+    size_t count = 0;
+    for (size_t i = 0; i < points->count; i++)
+        count += points->y[i] <= limit;
+    return count;
+}
+
+static double eitp__trend_median(const eitp__trend_points *points) {
+    eitp__counted counted;
+    counted.numbers = points;
+    counted.at_most = eitp__numbers_at_most;
+    counted.count = points->count;
+    return eitp__quantile(&counted, 0.5);
+}
+
+/* Kendall's S and tau-b, and the variance of S of independent values, with ties. */
+static void eitp__trend_kendall(const eitp__trend_points *points, eitp_trend *trend) {
+    const double n = (double)points->count, pairs = n * (n - 1) / 2;
+    double tied = 0, ties = 0;
+    trend->s = 0;
+    for (size_t i = 0; i < points->count; i++) {
+        double equal = 0; /* values equal to this one, itself included: each term of the sums counts so often */
+        for (size_t j = 0; j < points->count; j++) {
+            equal += points->y[j] == points->y[i];
+            if (j > i)
+                trend->s += (points->y[j] > points->y[i]) - (points->y[j] < points->y[i]);
+        }
+        tied += (equal - 1) / 2;
+        ties += (equal - 1) * (2 * equal + 5);
+    }
+    trend->tau = pairs > tied ? trend->s / sqrt(pairs * (pairs - tied)) : 0;
+    trend->variance = (n * (n - 1) * (2 * n + 5) - ties) / 18;
+}
+
+/* The autocorrelation at lag 1 of the ranks of what the trend leaves. */
+static double eitp__trend_autocorrelation(const eitp__trend_points *points, double slope) {
+    const double n = (double)points->count, middle = (n + 1) / 2;
+    double left[EITP_TREND_POINTS], before = 0, products = 0, squares = 0, r;
+    if (points->count < EITP__TREND_CORRELATED)
+        return 0;
+    for (size_t i = 0; i < points->count; i++)
+        left[i] = points->y[i] - slope * (points->x[i] - points->x[0]);
+    for (size_t i = 0; i < points->count; i++) {
+        double rank = middle; /* less the middle: half of those below less those above */
+        for (size_t j = 0; j < points->count; j++)
+            rank += 0.5 * ((left[j] < left[i]) - (left[j] > left[i]));
+        rank -= middle;
+        products += i ? rank * before : 0;
+        squares += rank * rank;
+        before = rank;
+    }
+    r = squares > 0 ? (n * products / squares + 2) / (n - 4) : 0;
+    return r < 0 ? 0 : r < 0.98 ? r : 0.98;
+}
+
+/* By how much autocorrelation increases the variance of S (Yue and Wang, 2004). */
+static double eitp__trend_inflation(double autocorrelation, size_t count) {
+    double sum = 0, power = 1;
+    for (size_t k = 1; k < count; k++) {
+        power *= autocorrelation;
+        sum += (1 - (double)k / (double)count) * power;
+    }
+    return 1 + 2 * sum;
+}
+
+static void eitp__trend_fit_points(eitp__trend_points *points, eitp_trend *trend) {
+    double inflation;
+    trend->count = (int64_t)points->finite;
+    trend->points = (int64_t)points->count;
+    trend->slope = eitp__trend_slope(points);
+    eitp__trend_kendall(points, trend);
+    trend->autocorrelation = eitp__trend_autocorrelation(points, trend->slope);
+    inflation = eitp__trend_inflation(trend->autocorrelation, points->count);
+    trend->effective_count = (double)points->count / inflation;
+    trend->variance *= inflation;
+    trend->z = trend->variance > 0 && trend->s ? (trend->s - (trend->s > 0 ? 1 : -1)) / sqrt(trend->variance) : 0;
+    trend->p = erfc(fabs(trend->z) / sqrt(2.0));
+    eitp__trend_interval(points, trend);
+    trend->intercept = eitp__trend_median(points) -
+                       trend->slope * (0.5 * points->x[(points->count - 1) / 2] + 0.5 * points->x[points->count / 2]);
+}
+
+static eitp_status eitp__trend_check_order(const double *x, size_t count, eitp_error *error) {
+    size_t last = 0, finite = 0;
+    for (size_t i = 0; x && i < count; i++) {
+        if (!isfinite(x[i]))
+            continue;
+        if (finite++ && !(x[i] > x[last]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_trend_fit: x must ascend: x[%zu] is %g, x[%zu] is %g",
+                              last, x[last], i, x[i]);
+        last = i;
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_trend_fit(const double *x, const double *y, size_t count, eitp_trend *trend, eitp_error *error) {
+    eitp__trend_points points;
+    eitp__series series;
+    eitp_status status;
+    if (!y || !trend)
+        return eitp__fail_null(error, "eitp_trend_fit", "y and trend");
+    status = eitp__trend_check_order(x, count, error);
+    if (status)
+        return status;
+    series.x = x;
+    series.y = y;
+    series.count = count;
+    series.first = 0;
+    eitp__trend_collect(&series, &points);
+    if (points.finite < EITP__TREND_LEAST)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_trend_fit: at least %d finite points needed (got %zu)",
+                          EITP__TREND_LEAST, points.finite);
+    eitp__trend_fit_points(&points, trend);
+    return EITP_OK;
+}
+/* <<src/run/trend.c */
+
+/* >>src/run/window.c */
+void eitp_window_init(eitp_window *window, double *memory, size_t capacity) {
+    if (!window || !memory)
+        return;
+    memset(window, 0, sizeof *window);
+    window->values = memory;
+    window->capacity = capacity;
+}
+
+void eitp_window_add(eitp_window *window, double value) {
+    if (!window || !window->capacity)
+        return;
+    window->values[window->next] = value;
+    window->next = (window->next + 1) % window->capacity;
+    window->count += window->count < window->capacity;
+}
+
+/* The distances of the values from a centre, or the values themselves. */
+typedef struct eitp__window_numbers {
+    const eitp_window *window;
+    double center;
+    int is_distance;
+} eitp__window_numbers;
+
+static size_t eitp__window_at_most(const void *numbers, double limit) {
+    const eitp__window_numbers *of = (const eitp__window_numbers *)numbers;
+    size_t count = 0;
+    for (size_t i = 0; i < of->window->count; i++) {
+        const double value = of->window->values[i];
+        count += isfinite(value) && (of->is_distance ? fabs(value - of->center) : value) <= limit;
+    }
+    return count;
+}
+
+static double eitp__window_quantile(const eitp__window_numbers *numbers, double fraction) {
+    eitp__counted counted;
+    counted.numbers = numbers;
+    counted.at_most = eitp__window_at_most;
+    counted.count = eitp__window_at_most(numbers, HUGE_VAL);
+    return eitp__quantile(&counted, fraction);
+}
+
+double eitp_window_quantile(const eitp_window *window, double fraction) {
+    eitp__window_numbers numbers = EITP__ZERO;
+    numbers.window = window;
+    return window && fraction >= 0 && fraction <= 1 ? eitp__window_quantile(&numbers, fraction) : NAN;
+}
+
+static double eitp__window_slope(const eitp_window *window) {
+    eitp__trend_points points;
+    eitp__series series;
+    series.x = NULL;
+    series.y = window->values;
+    series.count = window->count;
+    series.first = window->count < window->capacity ? 0 : window->next;
+    eitp__trend_collect(&series, &points);
+    return eitp__trend_slope(&points);
+}
+
+/* Mean, deviation and extremes of the `count` finite values. */
+static void eitp__window_moments(const eitp_window *window, eitp_window_statistics *statistics) {
+    const double count = (double)statistics->count;
+    double squares = 0;
+    statistics->mean = 0;
+    statistics->minimum = HUGE_VAL;
+    statistics->maximum = -HUGE_VAL;
+    for (size_t i = 0; i < window->count; i++) {
+        const double value = window->values[i];
+        if (!isfinite(value))
+            continue;
+        statistics->mean += value / count;
+        statistics->minimum = value < statistics->minimum ? value : statistics->minimum;
+        statistics->maximum = value > statistics->maximum ? value : statistics->maximum;
+    }
+    for (size_t i = 0; i < window->count; i++) {
+        const double distance = window->values[i] - statistics->mean;
+        squares += isfinite(window->values[i]) ? distance * distance : 0;
+    }
+    statistics->deviation = count > 1 ? sqrt(squares / (count - 1)) : 0;
+}
+
+void eitp_window_summarize(const eitp_window *window, eitp_window_statistics *statistics) {
+    eitp__window_numbers numbers = EITP__ZERO;
+    if (!statistics)
+        return;
+    numbers.window = window;
+    statistics->count = window ? eitp__window_at_most(&numbers, HUGE_VAL) : 0;
+    statistics->mean = statistics->deviation = statistics->median = statistics->median_deviation = NAN;
+    statistics->minimum = statistics->maximum = statistics->slope = NAN;
+    if (!statistics->count)
+        return;
+    eitp__window_moments(window, statistics);
+    numbers.center = statistics->median = eitp__window_quantile(&numbers, 0.5);
+    numbers.is_distance = 1;
+    statistics->median_deviation = 1.4826 * eitp__window_quantile(&numbers, 0.5);
+    statistics->slope = eitp__window_slope(window);
+}
+/* <<src/run/window.c */
 
 /* >>src/run/jsonl.c */
 /* A file of records in JSON lines. */
