@@ -5002,7 +5002,8 @@ typedef enum eitp_monitor {
  * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
  * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
  * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message" and "seconds", if it
- * took any. Besides, a shortage of memory has an event "memory_pressure" with the bytes that were left.
+ * took any; of an alarm "alarm", "value" and "usual" too. Besides, a shortage of memory has an event "memory_pressure"
+ * with the bytes that were left.
  */
 typedef struct eitp_record {
     eitp_record_kind kind;
@@ -5100,7 +5101,8 @@ typedef enum eitp_run_event_kind {
                                      that was reported, none for 20 steps */
     EITP_EVENT_NOT_KEPT = 17,     /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
                                      best of the evaluations whose checkpoints are there */
-    EITP_EVENT_COUNT = 18
+    EITP_EVENT_ALARM = 18,        /* something is not as it was before in this run: see eitp_run_config.alarms */
+    EITP_EVENT_COUNT = 19
 } eitp_run_event_kind;
 
 /* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */
@@ -5112,7 +5114,9 @@ typedef struct eitp_run_event {
     eitp_log_level level;
     const char *message; /* one line of text */
     const eitp_run_report *report;
-    double seconds; /* duration of a step, an evaluation or a save */
+    double seconds;      /* duration of a step, an evaluation or a save */
+    const char *alarm;   /* of EITP_EVENT_ALARM, its name; else NULL */
+    double value, usual; /* of an alarm: what was found, and what was usual in this run */
 } eitp_run_event;
 
 /* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go
@@ -5169,6 +5173,14 @@ typedef struct eitp_run_config {
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
     eitp_check_finite check_finite;
     /*
+     * 1: compares the run with its own past, and reports once each time (EITP_EVENT_ALARM) that the loss stops falling
+     * ("plateau"), the gradient norm falls or rises by orders of magnitude ("vanishing_gradient",
+     * "exploding_gradient"), the validation loss rises while the training loss falls ("overfitting"), the memory of the
+     * process grows until it would be used up ("memory_drift"), or steps take longer and longer ("slowdown"). Nothing
+     * else depends on it. docs/records.md has the rules.
+     */
+    int alarms;
+    /*
      * Memory is short if less than eitp_memory_floor is left, or if it would be used up, at the rate at which other
      * programs take it, before the run could react. Then a step or evaluation in progress is dropped (it is repeated
      * later, with the same bits; one that has begun to change parameters is completed), the arena is returned to the
@@ -5195,7 +5207,7 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, metrics. */
+   memory_check_seconds 0.05, alarms, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
@@ -12866,6 +12878,160 @@ EITP__PRIVATE void eitp__trend_collect(const eitp__series *series, eitp__trend_p
 EITP__PRIVATE double eitp__trend_slope(const eitp__trend_points *points);
 /* <<src/run/trend_points.h */
 
+/* >>src/run/course.h */
+/*
+ * The course of a scalar over a whole run, in bounded memory: medians of small groups of values, averaged in blocks.
+ * When there is no room for another block, neighbours are merged, and blocks are twice as wide from then on. So the
+ * latest half of the blocks covers the latest half of the run: what is usual follows the run, however long it is.
+ */
+
+/* Values of a group, blocks, and blocks from one look to the next. */
+enum { EITP__COURSE_GROUP = 8, EITP__COURSE_BLOCKS = 64, EITP__COURSE_LOOK = 8 };
+
+typedef struct eitp__course {
+    double group[EITP__COURSE_GROUP]; /* the values of the open group */
+    int64_t grouped;
+    double blocks[EITP__COURSE_BLOCKS]; /* the mean of their groups' medians */
+    int64_t count;
+    int64_t width;  /* groups in a block; 0: none yet */
+    double sum;     /* of the medians in the open block */
+    int64_t summed; /* number of them */
+    double noise;   /* deviation from one value to the next */
+    int64_t noises; /* groups it was estimated from */
+    int is_single;  /* a group is one value: for values without noise */
+} eitp__course;
+
+/* What a value completes: a sum. A look is due when a few blocks are, as soon as there are 32. */
+enum { EITP__COURSE_GROUPED = 1, EITP__COURSE_BLOCKED = 2, EITP__COURSE_LOOKS = 4 };
+
+/* Adds a finite value. Stores the median of the group in *median if it is complete. */
+EITP__PRIVATE int eitp__course_add(eitp__course *course, double value, double *median);
+
+/* The latest half of the blocks, and their number in *count. */
+EITP__PRIVATE const double *eitp__course_latest(const eitp__course *course, size_t *count);
+
+/* Values in a block. */
+EITP__PRIVATE int64_t eitp__course_width(const eitp__course *course);
+
+/* The mean of the first or the second half of the latest blocks; 0 if there are none. */
+EITP__PRIVATE double eitp__course_mean(const eitp__course *course, int is_second);
+
+/* Fits a trend to the latest half of the blocks, per block. 0: there are too few. */
+EITP__PRIVATE int eitp__course_fit(const eitp__course *course, eitp_trend *trend);
+
+/* Adds the course as a JSON object, and reads it from one. */
+EITP__PRIVATE void eitp__course_write(const eitp__course *course, eitp__buffer *text);
+EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp__json *object, eitp_error *error);
+/* <<src/run/course.h */
+
+/* >>src/run/alarm_rules.h */
+/*
+ * The rules of alarms: each compares a run with its own past. They see only what they are given, neither clocks nor
+ * files. An alarm is raised once until its condition has ended.
+ *
+ * What is usual is the latest half of the run (run/course.h), so it follows slow changes. In what follows, a level is
+ * the median of 8 steps, which a single spike does not move, and a trend is that of the latest half of the run
+ * (eitp_trend_fit). Four times while the number of steps doubles, the rules look at trends, and what they look for must
+ * be there twice in a row. Steps of the warm-up do not count.
+ *
+ * plateau             over 500 steps or more the trend of the loss does not fall: its interval includes 0, and at best
+ *                     the loss has fallen by a quarter of its noise from step to step, or by 0.5 % of all that it has
+ *                     fallen. That is ten times as much or more: a loss that is at its noise floor from the start is no
+ *                     plateau.
+ * vanishing_gradient  three levels in a row of the gradient norm below a hundredth of what is usual, and below a
+ *                     ten-thousandth of the norm of the parameters; but not if the loss goes to zero too.
+ * exploding_gradient  two levels in a row above ten times what is usual.
+ *                     Both: and by two deviations of the norm from step to step, of logarithms.
+ * overfitting         three evaluations in a row above the best by two standard errors, while the training loss is
+ *                     lower than before the best, by two standard errors too.
+ * memory_drift        the trend of the process's memory rises with p < 0.001, and at its low end would take half of
+ *                     what is left by the end of the run, or within eight times its length.
+ * slowdown            the trend of the step time rises by 5 % with p < 0.001, over a minute at least.
+ */
+
+typedef enum eitp__alarm_name {
+    EITP__ALARM_PLATEAU,
+    EITP__ALARM_VANISHING_GRADIENT,
+    EITP__ALARM_EXPLODING_GRADIENT,
+    EITP__ALARM_OVERFITTING,
+    EITP__ALARM_MEMORY_DRIFT,
+    EITP__ALARM_SLOWDOWN,
+    EITP__ALARM_COUNT
+} eitp__alarm_name;
+
+typedef struct eitp__alarm {
+    const char *name;
+    double value, usual;
+    char message[400]; /* one line, which begins with the name */
+} eitp__alarm;
+
+/* The alarms that a step or an evaluation raises. */
+typedef struct eitp__alarm_list {
+    eitp__alarm alarms[EITP__ALARM_COUNT];
+    int count;
+} eitp__alarm_list;
+
+/* Memory is looked at in every such step. */
+enum { EITP__ALARM_MEMORY_STEPS = 8 };
+
+/* What the rules see of a step. */
+typedef struct eitp__alarm_step {
+    int64_t step, steps; /* of the run in all; 0: unknown */
+    int warms_up, applied;
+    double loss, grad_norm, parameter_norm;
+    double seconds;
+    double memory; /* bytes of the process; 0: not known at this step */
+    double left;   /* bytes that are left for it; 0: unknown */
+} eitp__alarm_step;
+
+/* The mean of the training loss between two evaluations. */
+typedef struct eitp__training_loss {
+    int64_t count;
+    double mean, squares; /* squares: of the distances from the mean, their sum */
+} eitp__training_loss;
+
+/* Starts as zeros. */
+typedef struct eitp__alarm_rules {
+    unsigned active; /* a bit for each alarm whose condition has not ended */
+
+    eitp__course losses;
+    double first_loss, last_loss; /* the first and the last level */
+    int64_t levels;               /* of the loss, so far */
+    int64_t flat;                 /* looks in a row at which it did not fall */
+
+    eitp__course norms; /* logarithms to base 10 of gradient norms */
+    double usual_norm;  /* median of its latest blocks */
+    int has_usual_norm;
+    int64_t high, low; /* levels in a row that are far above or below */
+
+    int64_t evaluations, evaluated_step, best_step; /* evaluated_step: of the last evaluation */
+    double best;                                    /* lowest validation loss */
+    int64_t worse;                                  /* evaluations in a row that are worse */
+    eitp__training_loss training, best_training;    /* since the last evaluation, and before the best */
+
+    /* Of this process, in no checkpoint; and looks in a row at which steps slowed down, and memory grew. */
+    eitp__course seconds, memory;
+    int slows, drifts;
+} eitp__alarm_rules;
+
+/* Adds a step. *list holds the alarms that it raises. */
+EITP__PRIVATE void eitp__alarm_rules_step(eitp__alarm_rules *rules, const eitp__alarm_step *step,
+                                          eitp__alarm_list *list);
+
+/* The same for the validation loss after a step, and its standard error (0: unknown). */
+EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
+                                                eitp__alarm_list *list);
+
+/* Forgets the step times, for steps of another shape. */
+EITP__PRIVATE void eitp__alarm_rules_forget_times(eitp__alarm_rules *rules);
+
+/* Adds what a resumed run needs: a JSON object. Step times and memory are those of a process, which it learns anew. */
+EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp__buffer *text);
+
+/* Reads such an object; NULL: the rules of a new run. *rules is unchanged after a failure. */
+EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error);
+/* <<src/run/alarm_rules.h */
+
 /* >>src/run/best.h */
 /* The best evaluation so far and the number of evaluations since, for the state of a run and for best.json. */
 
@@ -13116,6 +13282,7 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
     ENTRY(PERFORMANCE, performance)                                                                                    \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
     ENTRY(HEALTH, health)                                                                                              \
+    ENTRY(ALARMS, alarms)                                                                                              \
     ENTRY(BEST, best)                                                                                                  \
     ENTRY(PATIENCE, patience)                                                                                          \
     ENTRY(LINKS, links)                                                                                                \
@@ -13540,6 +13707,10 @@ EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run);
    evaluations, which have records of their own. */
 EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
                                     const char *format, ...) EITP__PRINTF(5, 6);
+
+/* The same for an EITP_EVENT_ALARM, a warning. */
+EITP__PRIVATE void eitp__run_notify_alarm(eitp_run *run, const char *alarm, double value, double usual,
+                                          const char *message);
 
 /* Reports the sinks that began to fail, or store records again. */
 EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run);
@@ -60968,6 +61139,551 @@ void eitp_window_summarize(const eitp_window *window, eitp_window_statistics *st
 }
 /* <<src/run/window.c */
 
+/* >>src/run/course.c */
+/* The weight of a group in the noise, once there are several. */
+#define EITP__COURSE_MEMORY 16
+
+/* Estimates the noise from differences of neighbours, which a trend hardly changes: their median absolute value is
+   0.6745 * sqrt(2) deviations. */
+static void eitp__course_add_noise(eitp__course *course) {
+    double differences[EITP__COURSE_GROUP];
+    const size_t count = (size_t)course->grouped - 1;
+    for (size_t i = 0; i < count; i++)
+        differences[i] = fabs(course->group[i + 1] - course->group[i]);
+    course->noises += course->noises < EITP__COURSE_MEMORY;
+    course->noise += (eitp__median(differences, count) / 0.9539 - course->noise) / (double)course->noises;
+}
+
+static void eitp__course_merge(eitp__course *course) {
+    course->count /= 2;
+    for (int64_t i = 0; i < course->count; i++)
+        course->blocks[i] = 0.5 * course->blocks[2 * i] + 0.5 * course->blocks[2 * i + 1];
+    course->width *= 2;
+}
+
+/* Adds the median of a group. Returns what it completes. */
+static int eitp__course_add_group(eitp__course *course, double median) {
+    course->width = course->width ? course->width : 1;
+    course->sum += median;
+    if (++course->summed < course->width)
+        return EITP__COURSE_GROUPED;
+    course->blocks[course->count++] = course->sum / (double)course->summed;
+    course->sum = 0;
+    course->summed = 0;
+    if (course->count == EITP__COURSE_BLOCKS)
+        eitp__course_merge(course);
+    if (course->count < EITP__COURSE_BLOCKS / 2 || course->count % EITP__COURSE_LOOK)
+        return EITP__COURSE_GROUPED | EITP__COURSE_BLOCKED;
+    return EITP__COURSE_GROUPED | EITP__COURSE_BLOCKED | EITP__COURSE_LOOKS;
+}
+
+EITP__PRIVATE int eitp__course_add(eitp__course *course, double value, double *median) {
+    *median = value;
+    if (course->is_single)
+        return eitp__course_add_group(course, value);
+    course->group[course->grouped++] = value;
+    if (course->grouped < EITP__COURSE_GROUP)
+        return 0;
+    eitp__course_add_noise(course);
+    *median = eitp__median(course->group, (size_t)course->grouped);
+    course->grouped = 0;
+    return eitp__course_add_group(course, *median);
+}
+
+EITP__PRIVATE const double *eitp__course_latest(const eitp__course *course, size_t *count) {
+    *count = (size_t)(course->count - course->count / 2);
+    return course->blocks + course->count / 2;
+}
+
+EITP__PRIVATE int64_t eitp__course_width(const eitp__course *course) {
+    return course->width * (course->is_single ? 1 : EITP__COURSE_GROUP);
+}
+
+EITP__PRIVATE double eitp__course_mean(const eitp__course *course, int is_second) {
+    size_t count;
+    const double *blocks = eitp__course_latest(course, &count);
+    const size_t begin = is_second ? count / 2 : 0, end = is_second ? count : count / 2;
+    double sum = 0;
+    for (size_t i = begin; i < end; i++)
+        sum += blocks[i] / (double)(end - begin);
+    return sum;
+}
+
+EITP__PRIVATE int eitp__course_fit(const eitp__course *course, eitp_trend *trend) {
+    size_t count;
+    const double *blocks = eitp__course_latest(course, &count);
+    return !eitp_trend_fit(NULL, blocks, count, trend, NULL);
+}
+
+/* ---- In a checkpoint ---- */
+
+static void eitp__course_write_values(const char *name, const double *values, int64_t count, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": [", name);
+    for (int64_t i = 0; i < count; i++) {
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__json_write_number(text, values[i]);
+    }
+    eitp__buffer_add_text(text, "]");
+}
+
+EITP__PRIVATE void eitp__course_write(const eitp__course *course, eitp__buffer *text) {
+    eitp__buffer_format(text, "{\"width\": %lld, \"summed\": %lld, \"sum\": ", (long long)course->width,
+                        (long long)course->summed);
+    eitp__json_write_number(text, course->sum);
+    eitp__buffer_format(text, ", \"noises\": %lld, \"noise\": ", (long long)course->noises);
+    eitp__json_write_number(text, course->noise);
+    eitp__course_write_values("group", course->group, course->grouped, text);
+    eitp__course_write_values("blocks", course->blocks, course->count, text);
+    eitp__buffer_add_text(text, "}");
+}
+
+static eitp_status eitp__course_read_values(const eitp__json *object, const char *name, size_t limit, double *values,
+                                            int64_t *count, eitp_error *error) {
+    const eitp__json *list = eitp__json_member(object, name);
+    if (!list || list->kind != EITP__JSON_ARRAY || list->count >= limit)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of fewer than %zu numbers",
+                          (unsigned long long)(list ? list->line : object->line), name, limit);
+    for (const eitp__json *item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
+                              (unsigned long long)item->line, name);
+        values[(*count)++] = item->number;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp__json *object, eitp_error *error) {
+    eitp__course read = EITP__ZERO;
+    eitp_status status = eitp__json_get_integer(object, "width", 0, INT64_MAX / 16, &read.width, error);
+    read.is_single = course->is_single;
+    if (!status)
+        status = eitp__json_get_integer(object, "summed", 0, read.width ? read.width - 1 : 0, &read.summed, error);
+    if (!status)
+        status = eitp__json_get_number(object, "sum", -HUGE_VAL, HUGE_VAL, &read.sum, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "noises", 0, EITP__COURSE_MEMORY, &read.noises, error);
+    if (!status)
+        status = eitp__json_get_number(object, "noise", 0, HUGE_VAL, &read.noise, error);
+    if (!status)
+        status = eitp__course_read_values(object, "group", EITP__COURSE_GROUP, read.group, &read.grouped, error);
+    if (!status)
+        status = eitp__course_read_values(object, "blocks", EITP__COURSE_BLOCKS, read.blocks, &read.count, error);
+    if (!status)
+        *course = read;
+    return status;
+}
+/* <<src/run/course.c */
+
+/* >>src/run/alarm_rules.c */
+/* Larger losses and norms are left out: their sums must be finite. */
+#define EITP__ALARM_LARGEST 1e100
+
+/* Looks in a row at which a trend must be found. */
+#define EITP__ALARM_LOOKS 2
+
+/* The shortest trend that is a plateau, in steps. */
+#define EITP__ALARM_PLATEAU_STEPS 500
+
+/* How far the growth of memory is extrapolated, in lengths of the trend. */
+#define EITP__ALARM_FORESIGHT 8
+
+/* ---- Raising alarms ---- */
+
+static int eitp__alarm_is_active(const eitp__alarm_rules *rules, eitp__alarm_name name) {
+    return rules->active >> name & 1;
+}
+
+/* The condition of an alarm has ended. */
+static void eitp__alarm_end(eitp__alarm_rules *rules, eitp__alarm_name name) {
+    rules->active &= ~(1u << name);
+}
+
+static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, eitp__alarm_name name, double value,
+                              double usual, const char *format, ...) EITP__PRINTF(6, 7);
+
+static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, eitp__alarm_name name, double value,
+                              double usual, const char *format, ...) {
+    static const char *const names[] = {"plateau",     "vanishing_gradient", "exploding_gradient",
+                                        "overfitting", "memory_drift",       "slowdown"};
+    eitp__alarm *alarm = &list->alarms[list->count];
+    va_list arguments;
+    size_t used;
+    if (eitp__alarm_is_active(rules, name))
+        return;
+    rules->active |= 1u << name;
+    list->count++;
+    alarm->name = names[name];
+    alarm->value = value;
+    alarm->usual = usual;
+    used = (size_t)snprintf(alarm->message, sizeof alarm->message, "%s: ", alarm->name);
+    va_start(arguments, format);
+    vsnprintf(alarm->message + used, sizeof alarm->message - used, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- The loss ---- */
+
+/* See the beginning of alarm_rules.h. */
+static void eitp__alarm_judge_losses(eitp__alarm_rules *rules, eitp__alarm_list *list) {
+    const eitp__course *losses = &rules->losses;
+    const double before = eitp__course_mean(losses, 0), now = eitp__course_mean(losses, 1);
+    const double fallen = rules->first_loss - now;
+    const double least = 0.25 * losses->noise > 0.005 * fallen ? 0.25 * losses->noise : 0.005 * fallen;
+    eitp_trend trend = EITP__ZERO;
+    int is_flat = before - now <= least && fallen > 10 * least && eitp__course_fit(losses, &trend);
+    const int64_t steps = trend.count * eitp__course_width(losses);
+    is_flat = is_flat && steps >= EITP__ALARM_PLATEAU_STEPS && trend.slope_high >= 0;
+    is_flat = is_flat && -trend.slope_low * (double)trend.count <= least;
+    if (before - now > least || (trend.slope < 0 && trend.p < 0.001))
+        eitp__alarm_end(rules, EITP__ALARM_PLATEAU);
+    rules->flat = is_flat ? rules->flat + 1 : 0;
+    if (rules->flat < EITP__ALARM_LOOKS)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_PLATEAU, now, before,
+                      "the loss has not fallen for %lld steps: %.4g, and %.4g before; lower the learning rate, or end "
+                      "the run",
+                      (long long)steps, now, before);
+}
+
+static void eitp__alarm_add_loss(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    eitp__training_loss *training = &rules->training;
+    const double distance = step->loss - training->mean;
+    int done;
+    if (!(fabs(step->loss) < EITP__ALARM_LARGEST))
+        return;
+    training->count++;
+    training->mean += distance / (double)training->count;
+    training->squares += distance * (step->loss - training->mean);
+    if (step->warms_up && rules->levels)
+        return;
+    done = eitp__course_add(&rules->losses, step->loss, &rules->last_loss);
+    if (done && !rules->levels++)
+        rules->first_loss = rules->last_loss;
+    if (done & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_losses(rules, list);
+}
+
+/* ---- The gradient ---- */
+
+static void eitp__alarm_learn_norm(eitp__alarm_rules *rules) {
+    size_t count;
+    const double *blocks = eitp__course_latest(&rules->norms, &count);
+    if (rules->norms.count < EITP__COURSE_LOOK || rules->high || rules->low)
+        return;
+    rules->has_usual_norm = 1;
+    rules->usual_norm = eitp__median(blocks, count);
+}
+
+/* Compares a level, a logarithm, with what is usual. Returns 1 if it is higher by `decades`, -1 if lower. */
+static int eitp__alarm_compare_norm(const eitp__alarm_rules *rules, double level, double decades) {
+    const double distance = level - rules->usual_norm;
+    if (fabs(distance) <= decades || fabs(distance) <= 2 * rules->norms.noise)
+        return 0;
+    return distance > 0 ? 1 : -1;
+}
+
+/* True if the loss goes to zero, and the gradient with it. */
+static int eitp__alarm_loss_vanishes(const eitp__alarm_rules *rules) {
+    return fabs(rules->last_loss) < 0.1 * fabs(eitp__course_mean(&rules->losses, 0));
+}
+
+static void eitp__alarm_judge_norm(eitp__alarm_rules *rules, const eitp__alarm_step *step, double level,
+                                   eitp__alarm_list *list) {
+    const double norm = pow(10, level), usual = pow(10, rules->usual_norm);
+    if (!rules->has_usual_norm)
+        return;
+    rules->high = eitp__alarm_compare_norm(rules, level, 1) > 0 ? rules->high + 1 : 0;
+    rules->low = eitp__alarm_compare_norm(rules, level, 2) < 0 ? rules->low + 1 : 0;
+    if (level < rules->usual_norm + 0.5)
+        eitp__alarm_end(rules, EITP__ALARM_EXPLODING_GRADIENT);
+    if (level > rules->usual_norm - 1)
+        eitp__alarm_end(rules, EITP__ALARM_VANISHING_GRADIENT);
+    if (rules->high >= 2)
+        eitp__alarm_raise(
+            rules, list, EITP__ALARM_EXPLODING_GRADIENT, norm, usual,
+            "the gradient norm is %.3g, usually %.3g; lower the learning rate, or clip to a smaller norm, and resume "
+            "from an earlier checkpoint if the loss does not recover",
+            norm, usual);
+    if (rules->low >= 3 && norm < 1e-4 * step->parameter_norm && !eitp__alarm_loss_vanishes(rules))
+        eitp__alarm_raise(rules, list, EITP__ALARM_VANISHING_GRADIENT, norm, usual,
+                          "the gradient norm is %.3g, usually %.3g, with parameters of norm %.3g; unless training has "
+                          "converged, look for saturated layers, and lower the learning rate",
+                          norm, usual, step->parameter_norm);
+}
+
+static void eitp__alarm_add_norm(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    const double least = 1e-30; /* of a norm: a logarithm must be finite */
+    double level;
+    int done;
+    if (step->warms_up || !step->applied || !(step->grad_norm >= 0 && step->grad_norm < EITP__ALARM_LARGEST))
+        return;
+    done = eitp__course_add(&rules->norms, log10(step->grad_norm > least ? step->grad_norm : least), &level);
+    if (done & EITP__COURSE_GROUPED)
+        eitp__alarm_judge_norm(rules, step, level, list);
+    if (done & EITP__COURSE_BLOCKED)
+        eitp__alarm_learn_norm(rules);
+}
+
+/* ---- The process ---- */
+
+static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list *list) {
+    const double shortest = 60; /* seconds that a trend takes, at least */
+    const double width = (double)eitp__course_width(&rules->seconds);
+    double now, before;
+    eitp_trend trend;
+    if (!eitp__course_fit(&rules->seconds, &trend))
+        return;
+    before = trend.intercept;
+    now = trend.intercept + trend.slope * (double)(trend.count - 1);
+    if (trend.p > 0.2 || now < 1.01 * before)
+        eitp__alarm_end(rules, EITP__ALARM_SLOWDOWN);
+    rules->slows = trend.p < 0.001 && now > 1.05 * before ? rules->slows + 1 : 0;
+    if (rules->slows < EITP__ALARM_LOOKS || 0.5 * (now + before) * width * (double)trend.count < shortest)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_SLOWDOWN, now, before,
+                      "a step takes %.3g s, and took %.3g s %.0f steps before (p = %.1g); look for other programs, "
+                      "heat, and swapping",
+                      now, before, width * (double)(trend.count - 1), trend.p);
+}
+
+static void eitp__alarm_judge_memory(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    const eitp__course *memory = &rules->memory;
+    const double width = (double)(eitp__course_width(memory) * EITP__ALARM_MEMORY_STEPS); /* steps in a block */
+    const double left = step->left > 0 ? step->left : step->memory;
+    double to_come = (double)(step->steps > step->step ? step->steps - step->step : step->step), growth, before;
+    char bytes[4][32];
+    eitp_trend trend;
+    size_t count;
+    before = *eitp__course_latest(memory, &count);
+    if (!eitp__course_fit(memory, &trend))
+        return;
+    if (to_come > EITP__ALARM_FORESIGHT * width * (double)count)
+        to_come = EITP__ALARM_FORESIGHT * width * (double)count;
+    growth = trend.slope_low / width * to_come;
+    if (!(trend.slope_low > 0) || growth < left / 4)
+        eitp__alarm_end(rules, EITP__ALARM_MEMORY_DRIFT);
+    rules->drifts = trend.slope_low > 0 && trend.p < 0.001 && growth > left / 2 ? rules->drifts + 1 : 0;
+    if (rules->drifts < EITP__ALARM_LOOKS)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_MEMORY_DRIFT, step->memory, before,
+                      "the process has %s, and had %s %.0f steps before; in %.0f more steps it would take another %s, "
+                      "and %s are left; look for a leak, and resume the run in a new process in time",
+                      eitp_format_bytes((uint64_t)step->memory, bytes[0], sizeof bytes[0]),
+                      eitp_format_bytes((uint64_t)before, bytes[1], sizeof bytes[1]), width * (double)(count - 1),
+                      to_come, eitp_format_bytes((uint64_t)growth, bytes[2], sizeof bytes[2]),
+                      eitp_format_bytes((uint64_t)left, bytes[3], sizeof bytes[3]));
+}
+
+EITP__PRIVATE void eitp__alarm_rules_forget_times(eitp__alarm_rules *rules) {
+    memset(&rules->seconds, 0, sizeof rules->seconds);
+    eitp__alarm_end(rules, EITP__ALARM_SLOWDOWN);
+}
+
+EITP__PRIVATE void eitp__alarm_rules_step(eitp__alarm_rules *rules, const eitp__alarm_step *step,
+                                          eitp__alarm_list *list) {
+    double level;
+    list->count = 0;
+    eitp__alarm_add_loss(rules, step, list);
+    eitp__alarm_add_norm(rules, step, list);
+    if (step->seconds > 0 && eitp__course_add(&rules->seconds, step->seconds, &level) & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_seconds(rules, list);
+    rules->memory.is_single = 1;
+    if (step->memory > 0 && eitp__course_add(&rules->memory, step->memory, &level) & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_memory(rules, step, list);
+}
+
+/* ---- Evaluations ---- */
+
+/* The square of the mean's standard error. */
+static double eitp__training_variance(const eitp__training_loss *training) {
+    return training->squares / (double)(training->count - 1) / (double)training->count;
+}
+
+/* True if the training loss is lower than before the best evaluation, beyond chance. */
+static int eitp__alarm_training_falls(const eitp__alarm_rules *rules) {
+    const eitp__training_loss *now = &rules->training, *then = &rules->best_training;
+    if (now->count < 2 || then->count < 2)
+        return 0;
+    return then->mean - now->mean > 2 * sqrt(eitp__training_variance(now) + eitp__training_variance(then));
+}
+
+static void eitp__alarm_judge_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
+                                         eitp__alarm_list *list) {
+    const double known = error > 0 ? error : 0.005 * fabs(rules->best);
+    rules->worse = loss - rules->best > 2 * known ? rules->worse + 1 : 0;
+    if (loss - rules->best < known)
+        eitp__alarm_end(rules, EITP__ALARM_OVERFITTING);
+    if (rules->worse < 3 || !eitp__alarm_training_falls(rules))
+        return;
+    eitp__alarm_raise(
+        rules, list, EITP__ALARM_OVERFITTING, loss, rules->best,
+        "the validation loss is %.4g after step %lld (standard error %.2g), and was %.4g after step %lld, "
+        "while the training loss fell from %.4g to %.4g; stop here, go back to the best checkpoint, or train on "
+        "more data",
+        loss, (long long)step, error, rules->best, (long long)rules->best_step, rules->best_training.mean,
+        rules->training.mean);
+}
+
+EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
+                                                eitp__alarm_list *list) {
+    list->count = 0;
+    if (!(fabs(loss) < EITP__ALARM_LARGEST) || (rules->evaluations && step == rules->evaluated_step))
+        return;
+    if (!rules->evaluations || loss < rules->best) {
+        rules->best = loss;
+        rules->best_step = step;
+        rules->best_training = rules->training;
+        rules->worse = 0;
+        eitp__alarm_end(rules, EITP__ALARM_OVERFITTING);
+    } else {
+        if (!rules->best_training.count) /* the best was before step 1 */
+            rules->best_training = rules->training;
+        eitp__alarm_judge_evaluation(rules, step, loss, error, list);
+    }
+    rules->evaluations++;
+    rules->evaluated_step = step;
+    memset(&rules->training, 0, sizeof rules->training);
+}
+/* <<src/run/alarm_rules.c */
+
+/* >>src/run/alarm_state.c */
+/* What the rules of alarms keep in a checkpoint. */
+
+/* Alarms of the process end with it. */
+#define EITP__ALARMS_KEPT ((1u << EITP__ALARM_MEMORY_DRIFT) - 1)
+
+static void eitp__training_loss_write(const char *name, const eitp__training_loss *training, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": {\"count\": %lld, \"mean\": ", name, (long long)training->count);
+    eitp__json_write_number(text, training->mean);
+    eitp__buffer_add_text(text, ", \"squares\": ");
+    eitp__json_write_number(text, training->squares);
+    eitp__buffer_add_text(text, "}");
+}
+
+static void eitp__alarm_number_write(const char *name, double value, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": ", name);
+    eitp__json_write_number(text, value);
+}
+
+EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp__buffer *text) {
+    eitp__buffer_format(text, "{\"active\": %u, \"levels\": %lld, \"flat\": %lld", rules->active & EITP__ALARMS_KEPT,
+                        (long long)rules->levels, (long long)rules->flat);
+    eitp__alarm_number_write("first_loss", rules->first_loss, text);
+    eitp__alarm_number_write("last_loss", rules->last_loss, text);
+    eitp__buffer_add_text(text, ",\n\"losses\": ");
+    eitp__course_write(&rules->losses, text);
+    if (rules->has_usual_norm)
+        eitp__alarm_number_write("usual_norm", rules->usual_norm, text);
+    eitp__buffer_format(text, ", \"high\": %lld, \"low\": %lld,\n\"norms\": ", (long long)rules->high,
+                        (long long)rules->low);
+    eitp__course_write(&rules->norms, text);
+    eitp__buffer_format(text,
+                        ",\n\"evaluations\": %lld, \"evaluated_step\": %lld, \"best_step\": %lld, \"worse\": %lld",
+                        (long long)rules->evaluations, (long long)rules->evaluated_step, (long long)rules->best_step,
+                        (long long)rules->worse);
+    eitp__alarm_number_write("best_loss", rules->best, text);
+    eitp__training_loss_write("training", &rules->training, text);
+    eitp__training_loss_write("best_training", &rules->best_training, text);
+    eitp__buffer_add_text(text, "}");
+}
+
+static eitp_status eitp__alarm_integer_read(const eitp__json *object, const char *name, int64_t *value,
+                                            eitp_error *error) {
+    return eitp__json_get_integer(object, name, 0, INT64_MAX - 1, value, error);
+}
+
+static eitp_status eitp__alarm_number_read(const eitp__json *object, const char *name, double *value,
+                                           eitp_error *error) {
+    return eitp__json_get_number(object, name, -HUGE_VAL, HUGE_VAL, value, error);
+}
+
+/* The member `name`, which must be an object. */
+static eitp_status eitp__alarm_object_read(const eitp__json *object, const char *name, const eitp__json **member,
+                                           eitp_error *error) {
+    *member = eitp__json_member(object, name);
+    if (*member && (*member)->kind == EITP__JSON_OBJECT)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an object",
+                      (unsigned long long)(*member ? (*member)->line : object->line), name);
+}
+
+static eitp_status eitp__alarm_course_read(const eitp__json *object, const char *name, eitp__course *course,
+                                           eitp_error *error) {
+    const eitp__json *member;
+    eitp_status status = eitp__alarm_object_read(object, name, &member, error);
+    return status ? status : eitp__course_read(course, member, error);
+}
+
+static eitp_status eitp__training_loss_read(const eitp__json *object, const char *name, eitp__training_loss *training,
+                                            eitp_error *error) {
+    const eitp__json *member;
+    eitp_status status = eitp__alarm_object_read(object, name, &member, error);
+    if (!status)
+        status = eitp__alarm_integer_read(member, "count", &training->count, error);
+    if (!status)
+        status = eitp__alarm_number_read(member, "mean", &training->mean, error);
+    return status ? status : eitp__json_get_number(member, "squares", 0, HUGE_VAL, &training->squares, error);
+}
+
+static eitp_status eitp__alarm_losses_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error) {
+    int64_t active = 0;
+    eitp_status status = eitp__json_get_integer(object, "active", 0, EITP__ALARMS_KEPT, &active, error);
+    rules->active = (unsigned)active;
+    if (!status)
+        status = eitp__alarm_integer_read(object, "levels", &rules->levels, error);
+    if (!status)
+        status = eitp__alarm_integer_read(object, "flat", &rules->flat, error);
+    if (!status)
+        status = eitp__alarm_number_read(object, "first_loss", &rules->first_loss, error);
+    if (!status)
+        status = eitp__alarm_number_read(object, "last_loss", &rules->last_loss, error);
+    return status ? status : eitp__alarm_course_read(object, "losses", &rules->losses, error);
+}
+
+static eitp_status eitp__alarm_norms_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error) {
+    eitp_status status = eitp__alarm_number_read(object, "usual_norm", &rules->usual_norm, error);
+    rules->has_usual_norm = eitp__json_member(object, "usual_norm") != NULL;
+    if (!status)
+        status = eitp__alarm_integer_read(object, "high", &rules->high, error);
+    if (!status)
+        status = eitp__alarm_integer_read(object, "low", &rules->low, error);
+    return status ? status : eitp__alarm_course_read(object, "norms", &rules->norms, error);
+}
+
+static eitp_status eitp__alarm_evaluations_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error) {
+    eitp_status status = eitp__alarm_integer_read(object, "evaluations", &rules->evaluations, error);
+    if (!status)
+        status = eitp__alarm_integer_read(object, "evaluated_step", &rules->evaluated_step, error);
+    if (!status)
+        status = eitp__alarm_integer_read(object, "best_step", &rules->best_step, error);
+    if (!status)
+        status = eitp__alarm_integer_read(object, "worse", &rules->worse, error);
+    if (!status)
+        status = eitp__alarm_number_read(object, "best_loss", &rules->best, error);
+    if (!status)
+        status = eitp__training_loss_read(object, "training", &rules->training, error);
+    return status ? status : eitp__training_loss_read(object, "best_training", &rules->best_training, error);
+}
+
+EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp__json *object,
+                                                 eitp_error *error) {
+    eitp__alarm_rules read = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    if (object && object->kind != EITP__JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'alarms' must be an object",
+                            (unsigned long long)object->line);
+    if (object && !status)
+        status = eitp__alarm_losses_read(&read, object, error);
+    if (object && !status)
+        status = eitp__alarm_norms_read(&read, object, error);
+    if (object && !status)
+        status = eitp__alarm_evaluations_read(&read, object, error);
+    if (!status)
+        *rules = read;
+    return status;
+}
+/* <<src/run/alarm_state.c */
+
 /* >>src/run/jsonl.c */
 /* A file of records in JSON lines. */
 
@@ -61447,9 +62163,9 @@ EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run) {
 
 /* >>src/run/events.c */
 static const char *const eitp__event_names[] = {
-    "step",        "evaluation", "saved",         "skipped_step", "memory_short", "not_shrunk",
-    "end_of_data", "early_stop", "nothing_to_do", "save_failed",  "records",      "warning",
-    "disk",        "started",    "diverging",     "not_saved",    "spike",        "not_kept"};
+    "step",       "evaluation",    "saved",       "skipped_step", "memory_short", "not_shrunk", "end_of_data",
+    "early_stop", "nothing_to_do", "save_failed", "records",      "warning",      "disk",       "started",
+    "diverging",  "not_saved",     "spike",       "not_kept",     "alarm"};
 
 typedef char eitp__every_event_has_a_name[EITP__COUNT(eitp__event_names) == EITP_EVENT_COUNT ? 1 : -1];
 
@@ -61476,33 +62192,43 @@ static void eitp__add_event_number(eitp_value *value, const char *name, double n
 
 static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
     static const char *const levels[] = {"debug", "info", "warning", "error"};
-    eitp_value values[5];
+    eitp_value values[8];
+    size_t count = 4;
     memset(values, 0, sizeof values);
     eitp__add_event_text(&values[0], "event", eitp_run_event_name(event->kind));
     eitp__add_event_number(&values[1], "time", eitp__time_of_day());
     eitp__add_event_text(&values[2], "level", levels[event->level]);
     eitp__add_event_text(&values[3], "message", event->message);
-    eitp__add_event_number(&values[4], "seconds", event->seconds);
-    eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values,
-                       event->seconds > 0 ? 5 : 4);
+    if (event->seconds > 0)
+        eitp__add_event_number(&values[count++], "seconds", event->seconds);
+    if (event->alarm) {
+        eitp__add_event_text(&values[count++], "alarm", event->alarm);
+        eitp__add_event_number(&values[count++], "value", event->value);
+        eitp__add_event_number(&values[count++], "usual", event->usual);
+    }
+    eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values, count);
 }
 
 /* Tells the listener, or the log. */
+static void eitp__deliver_event(eitp_run *run, eitp_run_event *event, int is_recorded) {
+    run->report.steps_done = eitp_trainer_steps_done(run->trainer);
+    event->report = &run->report;
+    if (run->config.listener.notify)
+        run->config.listener.notify(run->config.listener.user, event);
+    else
+        eitp__log_line(&run->host, event->level, "%s", event->message);
+    if (is_recorded && event->kind != EITP_EVENT_STEP && event->kind != EITP_EVENT_EVALUATION)
+        eitp__record_event(run, event);
+}
+
 static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
                              const char *message, int is_recorded) {
-    eitp_run_event event;
-    run->report.steps_done = eitp_trainer_steps_done(run->trainer);
+    eitp_run_event event = EITP__ZERO;
     event.kind = kind;
     event.level = level;
     event.message = message;
-    event.report = &run->report;
     event.seconds = seconds;
-    if (run->config.listener.notify)
-        run->config.listener.notify(run->config.listener.user, &event);
-    else
-        eitp__log_line(&run->host, event.level, "%s", event.message);
-    if (is_recorded && kind != EITP_EVENT_STEP && kind != EITP_EVENT_EVALUATION)
-        eitp__record_event(run, &event);
+    eitp__deliver_event(run, &event, is_recorded);
 }
 
 EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
@@ -61531,6 +62257,19 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     eitp__send_event(run, kind, level, seconds, message, 1);
+    eitp__run_report_sinks(run);
+}
+
+EITP__PRIVATE void eitp__run_notify_alarm(eitp_run *run, const char *alarm, double value, double usual,
+                                          const char *message) {
+    eitp_run_event event = EITP__ZERO;
+    event.kind = EITP_EVENT_ALARM;
+    event.level = EITP_LOG_WARNING;
+    event.message = message;
+    event.alarm = alarm;
+    event.value = value;
+    event.usual = usual;
+    eitp__deliver_event(run, &event, 1);
     eitp__run_report_sinks(run);
 }
 
@@ -64159,6 +64898,113 @@ EITP__PRIVATE void eitp__health_observer(eitp__observer *observer) {
 }
 /* <<src/run/run_health.c */
 
+/* >>src/run/alarms.c */
+/* Alarms: feeds their rules with what a run reports, and notifies those that they raise. */
+
+#include <unistd.h>
+
+typedef struct eitp__alarms {
+    eitp__alarm_rules rules;
+    eitp_step_shape shape; /* of the last step */
+} eitp__alarms;
+
+/* The memory of the process, without what it shares with files and other programs, which grows when files are read; 0
+   if unknown. */
+static double eitp__alarm_memory(const eitp_host *host) {
+    char text[128], *end = text;
+    size_t size = 0;
+    unsigned long long resident, shared;
+    eitp__file file;
+    if (eitp__file_open(&file, host, "/proc/self/statm", EITP_FILE_READ, NULL))
+        return 0;
+    if (eitp__file_read_some(&file, 0, text, sizeof text - 1, &size, NULL))
+        size = 0;
+    eitp__file_close(&file, NULL);
+    text[size] = 0;
+    /* The second number is the resident set, the third what of it is shared, in pages. */
+    (void)strtoull(text, &end, 10);
+    resident = strtoull(end, &end, 10);
+    shared = strtoull(end, NULL, 10);
+    return resident > shared ? (double)(resident - shared) * (double)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* What was left when the guard last looked. */
+static double eitp__alarm_left(const eitp_run *run) {
+    const eitp__guard *guard = (const eitp__guard *)run->states[EITP__OBSERVER_GUARD];
+    return run->config.memory_check_seconds < 0 ? 0 : (double)guard->memory.info.left;
+}
+
+static void eitp__alarms_notify(eitp_run *run, const eitp__alarm_list *list) {
+    for (int i = 0; i < list->count; i++)
+        eitp__run_notify_alarm(run, list->alarms[i].name, list->alarms[i].value, list->alarms[i].usual,
+                               list->alarms[i].message);
+}
+
+/* A run that was shrunk has other step times. */
+static void eitp__alarms_watch_shape(const eitp_run *run, eitp__alarms *alarms) {
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer), *before = &alarms->shape;
+    if (shape.batch_size != before->batch_size || shape.grad_accum != before->grad_accum ||
+        shape.micro_batches_per_pass != before->micro_batches_per_pass)
+        eitp__alarm_rules_forget_times(&alarms->rules);
+    alarms->shape = shape;
+}
+
+static void eitp__alarms_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    const eitp_step_report *report = &run->report.step;
+    eitp__alarms *alarms = (eitp__alarms *)state;
+    eitp__alarm_step step = EITP__ZERO;
+    eitp__alarm_list list;
+    (void)decision;
+    if (!run->config.alarms)
+        return;
+    step.step = report->step;
+    step.steps = run->report.steps;
+    step.warms_up = report->step <= eitp__trainer_config(run->trainer)->schedule.warmup;
+    step.applied = report->applied;
+    step.loss = report->loss;
+    step.grad_norm = report->grad_norm;
+    step.parameter_norm = report->parameter_norm;
+    step.seconds = run->seconds;
+    if (report->step % EITP__ALARM_MEMORY_STEPS == 0) {
+        step.memory = eitp__alarm_memory(&run->host);
+        step.left = eitp__alarm_left(run);
+    }
+    eitp__alarms_watch_shape(run, alarms);
+    eitp__alarm_rules_step(&alarms->rules, &step, &list);
+    eitp__alarms_notify(run, &list);
+}
+
+static void eitp__alarms_after_evaluation(eitp_run *run, void *state, eitp__decision *decision) {
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    eitp__alarm_list list;
+    (void)decision;
+    if (!run->config.alarms)
+        return;
+    eitp__alarm_rules_evaluation(&((eitp__alarms *)state)->rules, run->report.evaluated_step, evaluation->loss,
+                                 evaluation->error, &list);
+    eitp__alarms_notify(run, &list);
+}
+
+static void eitp__alarms_write(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {
+    (void)is_counted;
+    if (run->config.alarms)
+        eitp__alarm_rules_write(&((const eitp__alarms *)state)->rules, text);
+}
+
+static eitp_status eitp__alarms_read(eitp_run *run, void *state, const eitp__json *value, eitp_error *error) {
+    return run->config.alarms ? eitp__alarm_rules_read(&((eitp__alarms *)state)->rules, value, error) : EITP_OK;
+}
+
+EITP__PRIVATE void eitp__alarms_observer(eitp__observer *observer) {
+    observer->name = "alarms";
+    observer->state_size = sizeof(eitp__alarms);
+    observer->after_step = eitp__alarms_after_step;
+    observer->after_evaluation = eitp__alarms_after_evaluation;
+    observer->write = eitp__alarms_write;
+    observer->read = eitp__alarms_read;
+}
+/* <<src/run/alarms.c */
+
 /* >>src/run/run_program.c */
 /* What the program itself asks of a run. */
 
@@ -65303,6 +66149,9 @@ static const eitp_setting eitp__run_settings[] = {
         check_finite, "check_finite", CHOICE, EITP_CHECK_FINITE_STEP, 0, 2, "step no op",
         "look for numbers that are not finite: in the gradient of each step; not at all; or in the result "
         "of every op, to find the first one (slow)"),
+    EITP__SETTING(eitp_run_config, , alarms, "alarms", FLAG, 1, 0, 1, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                  "report when the run differs from its own past: plateau, vanishing_gradient, exploding_gradient, "
+                  "overfitting, memory_drift, slowdown"),
     EITP__RUN_SETTING(auto_shrink, "auto_shrink", FLAG, 0, 0, 1, NULL,
                       "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not "
                       "enough"),

@@ -16,6 +16,7 @@
     ENTRY(PERFORMANCE, performance)                                                                                    \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
     ENTRY(HEALTH, health)                                                                                              \
+    ENTRY(ALARMS, alarms)                                                                                              \
     ENTRY(BEST, best)                                                                                                  \
     ENTRY(PATIENCE, patience)                                                                                          \
     ENTRY(LINKS, links)                                                                                                \

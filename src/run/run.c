@@ -45,6 +45,9 @@ static const eitp_setting eitp__run_settings[] = {
         check_finite, "check_finite", CHOICE, EITP_CHECK_FINITE_STEP, 0, 2, "step no op",
         "look for numbers that are not finite: in the gradient of each step; not at all; or in the result "
         "of every op, to find the first one (slow)"),
+    EITP__SETTING(eitp_run_config, , alarms, "alarms", FLAG, 1, 0, 1, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                  "report when the run differs from its own past: plateau, vanishing_gradient, exploding_gradient, "
+                  "overfitting, memory_drift, slowdown"),
     EITP__RUN_SETTING(auto_shrink, "auto_shrink", FLAG, 0, 0, 1, NULL,
                       "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not "
                       "enough"),

@@ -48,7 +48,8 @@ typedef enum eitp_monitor {
  * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
  * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
  * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message" and "seconds", if it
- * took any. Besides, a shortage of memory has an event "memory_pressure" with the bytes that were left.
+ * took any; of an alarm "alarm", "value" and "usual" too. Besides, a shortage of memory has an event "memory_pressure"
+ * with the bytes that were left.
  */
 typedef struct eitp_record {
     eitp_record_kind kind;
@@ -146,7 +147,8 @@ typedef enum eitp_run_event_kind {
                                      that was reported, none for 20 steps */
     EITP_EVENT_NOT_KEPT = 17,     /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
                                      best of the evaluations whose checkpoints are there */
-    EITP_EVENT_COUNT = 18
+    EITP_EVENT_ALARM = 18,        /* something is not as it was before in this run: see eitp_run_config.alarms */
+    EITP_EVENT_COUNT = 19
 } eitp_run_event_kind;
 
 /* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */
@@ -158,7 +160,9 @@ typedef struct eitp_run_event {
     eitp_log_level level;
     const char *message; /* one line of text */
     const eitp_run_report *report;
-    double seconds; /* duration of a step, an evaluation or a save */
+    double seconds;      /* duration of a step, an evaluation or a save */
+    const char *alarm;   /* of EITP_EVENT_ALARM, its name; else NULL */
+    double value, usual; /* of an alarm: what was found, and what was usual in this run */
 } eitp_run_event;
 
 /* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go
@@ -215,6 +219,14 @@ typedef struct eitp_run_config {
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
     eitp_check_finite check_finite;
     /*
+     * 1: compares the run with its own past, and reports once each time (EITP_EVENT_ALARM) that the loss stops falling
+     * ("plateau"), the gradient norm falls or rises by orders of magnitude ("vanishing_gradient",
+     * "exploding_gradient"), the validation loss rises while the training loss falls ("overfitting"), the memory of the
+     * process grows until it would be used up ("memory_drift"), or steps take longer and longer ("slowdown"). Nothing
+     * else depends on it. docs/records.md has the rules.
+     */
+    int alarms;
+    /*
      * Memory is short if less than eitp_memory_floor is left, or if it would be used up, at the rate at which other
      * programs take it, before the run could react. Then a step or evaluation in progress is dropped (it is repeated
      * later, with the same bits; one that has begun to change parameters is completed), the arena is returned to the
@@ -241,7 +253,7 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, metrics. */
+   memory_check_seconds 0.05, alarms, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,

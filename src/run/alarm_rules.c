@@ -1,0 +1,273 @@
+#include "run/alarm_rules.h"
+
+#include "base/statistics.h"
+
+/* Larger losses and norms are left out: their sums must be finite. */
+#define EITP__ALARM_LARGEST 1e100
+
+/* Looks in a row at which a trend must be found. */
+#define EITP__ALARM_LOOKS 2
+
+/* The shortest trend that is a plateau, in steps. */
+#define EITP__ALARM_PLATEAU_STEPS 500
+
+/* How far the growth of memory is extrapolated, in lengths of the trend. */
+#define EITP__ALARM_FORESIGHT 8
+
+/* ---- Raising alarms ---- */
+
+static int eitp__alarm_is_active(const eitp__alarm_rules *rules, eitp__alarm_name name) {
+    return rules->active >> name & 1;
+}
+
+/* The condition of an alarm has ended. */
+static void eitp__alarm_end(eitp__alarm_rules *rules, eitp__alarm_name name) {
+    rules->active &= ~(1u << name);
+}
+
+static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, eitp__alarm_name name, double value,
+                              double usual, const char *format, ...) EITP__PRINTF(6, 7);
+
+static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, eitp__alarm_name name, double value,
+                              double usual, const char *format, ...) {
+    static const char *const names[] = {"plateau",     "vanishing_gradient", "exploding_gradient",
+                                        "overfitting", "memory_drift",       "slowdown"};
+    eitp__alarm *alarm = &list->alarms[list->count];
+    va_list arguments;
+    size_t used;
+    if (eitp__alarm_is_active(rules, name))
+        return;
+    rules->active |= 1u << name;
+    list->count++;
+    alarm->name = names[name];
+    alarm->value = value;
+    alarm->usual = usual;
+    used = (size_t)snprintf(alarm->message, sizeof alarm->message, "%s: ", alarm->name);
+    va_start(arguments, format);
+    vsnprintf(alarm->message + used, sizeof alarm->message - used, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- The loss ---- */
+
+/* See the beginning of alarm_rules.h. */
+static void eitp__alarm_judge_losses(eitp__alarm_rules *rules, eitp__alarm_list *list) {
+    const eitp__course *losses = &rules->losses;
+    const double before = eitp__course_mean(losses, 0), now = eitp__course_mean(losses, 1);
+    const double fallen = rules->first_loss - now;
+    const double least = 0.25 * losses->noise > 0.005 * fallen ? 0.25 * losses->noise : 0.005 * fallen;
+    eitp_trend trend = EITP__ZERO;
+    int is_flat = before - now <= least && fallen > 10 * least && eitp__course_fit(losses, &trend);
+    const int64_t steps = trend.count * eitp__course_width(losses);
+    is_flat = is_flat && steps >= EITP__ALARM_PLATEAU_STEPS && trend.slope_high >= 0;
+    is_flat = is_flat && -trend.slope_low * (double)trend.count <= least;
+    if (before - now > least || (trend.slope < 0 && trend.p < 0.001))
+        eitp__alarm_end(rules, EITP__ALARM_PLATEAU);
+    rules->flat = is_flat ? rules->flat + 1 : 0;
+    if (rules->flat < EITP__ALARM_LOOKS)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_PLATEAU, now, before,
+                      "the loss has not fallen for %lld steps: %.4g, and %.4g before; lower the learning rate, or end "
+                      "the run",
+                      (long long)steps, now, before);
+}
+
+static void eitp__alarm_add_loss(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    eitp__training_loss *training = &rules->training;
+    const double distance = step->loss - training->mean;
+    int done;
+    if (!(fabs(step->loss) < EITP__ALARM_LARGEST))
+        return;
+    training->count++;
+    training->mean += distance / (double)training->count;
+    training->squares += distance * (step->loss - training->mean);
+    if (step->warms_up && rules->levels)
+        return;
+    done = eitp__course_add(&rules->losses, step->loss, &rules->last_loss);
+    if (done && !rules->levels++)
+        rules->first_loss = rules->last_loss;
+    if (done & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_losses(rules, list);
+}
+
+/* ---- The gradient ---- */
+
+static void eitp__alarm_learn_norm(eitp__alarm_rules *rules) {
+    size_t count;
+    const double *blocks = eitp__course_latest(&rules->norms, &count);
+    if (rules->norms.count < EITP__COURSE_LOOK || rules->high || rules->low)
+        return;
+    rules->has_usual_norm = 1;
+    rules->usual_norm = eitp__median(blocks, count);
+}
+
+/* Compares a level, a logarithm, with what is usual. Returns 1 if it is higher by `decades`, -1 if lower. */
+static int eitp__alarm_compare_norm(const eitp__alarm_rules *rules, double level, double decades) {
+    const double distance = level - rules->usual_norm;
+    if (fabs(distance) <= decades || fabs(distance) <= 2 * rules->norms.noise)
+        return 0;
+    return distance > 0 ? 1 : -1;
+}
+
+/* True if the loss goes to zero, and the gradient with it. */
+static int eitp__alarm_loss_vanishes(const eitp__alarm_rules *rules) {
+    return fabs(rules->last_loss) < 0.1 * fabs(eitp__course_mean(&rules->losses, 0));
+}
+
+static void eitp__alarm_judge_norm(eitp__alarm_rules *rules, const eitp__alarm_step *step, double level,
+                                   eitp__alarm_list *list) {
+    const double norm = pow(10, level), usual = pow(10, rules->usual_norm);
+    if (!rules->has_usual_norm)
+        return;
+    rules->high = eitp__alarm_compare_norm(rules, level, 1) > 0 ? rules->high + 1 : 0;
+    rules->low = eitp__alarm_compare_norm(rules, level, 2) < 0 ? rules->low + 1 : 0;
+    if (level < rules->usual_norm + 0.5)
+        eitp__alarm_end(rules, EITP__ALARM_EXPLODING_GRADIENT);
+    if (level > rules->usual_norm - 1)
+        eitp__alarm_end(rules, EITP__ALARM_VANISHING_GRADIENT);
+    if (rules->high >= 2)
+        eitp__alarm_raise(
+            rules, list, EITP__ALARM_EXPLODING_GRADIENT, norm, usual,
+            "the gradient norm is %.3g, usually %.3g; lower the learning rate, or clip to a smaller norm, and resume "
+            "from an earlier checkpoint if the loss does not recover",
+            norm, usual);
+    if (rules->low >= 3 && norm < 1e-4 * step->parameter_norm && !eitp__alarm_loss_vanishes(rules))
+        eitp__alarm_raise(rules, list, EITP__ALARM_VANISHING_GRADIENT, norm, usual,
+                          "the gradient norm is %.3g, usually %.3g, with parameters of norm %.3g; unless training has "
+                          "converged, look for saturated layers, and lower the learning rate",
+                          norm, usual, step->parameter_norm);
+}
+
+static void eitp__alarm_add_norm(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    const double least = 1e-30; /* of a norm: a logarithm must be finite */
+    double level;
+    int done;
+    if (step->warms_up || !step->applied || !(step->grad_norm >= 0 && step->grad_norm < EITP__ALARM_LARGEST))
+        return;
+    done = eitp__course_add(&rules->norms, log10(step->grad_norm > least ? step->grad_norm : least), &level);
+    if (done & EITP__COURSE_GROUPED)
+        eitp__alarm_judge_norm(rules, step, level, list);
+    if (done & EITP__COURSE_BLOCKED)
+        eitp__alarm_learn_norm(rules);
+}
+
+/* ---- The process ---- */
+
+static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list *list) {
+    const double shortest = 60; /* seconds that a trend takes, at least */
+    const double width = (double)eitp__course_width(&rules->seconds);
+    double now, before;
+    eitp_trend trend;
+    if (!eitp__course_fit(&rules->seconds, &trend))
+        return;
+    before = trend.intercept;
+    now = trend.intercept + trend.slope * (double)(trend.count - 1);
+    if (trend.p > 0.2 || now < 1.01 * before)
+        eitp__alarm_end(rules, EITP__ALARM_SLOWDOWN);
+    rules->slows = trend.p < 0.001 && now > 1.05 * before ? rules->slows + 1 : 0;
+    if (rules->slows < EITP__ALARM_LOOKS || 0.5 * (now + before) * width * (double)trend.count < shortest)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_SLOWDOWN, now, before,
+                      "a step takes %.3g s, and took %.3g s %.0f steps before (p = %.1g); look for other programs, "
+                      "heat, and swapping",
+                      now, before, width * (double)(trend.count - 1), trend.p);
+}
+
+static void eitp__alarm_judge_memory(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    const eitp__course *memory = &rules->memory;
+    const double width = (double)(eitp__course_width(memory) * EITP__ALARM_MEMORY_STEPS); /* steps in a block */
+    const double left = step->left > 0 ? step->left : step->memory;
+    double to_come = (double)(step->steps > step->step ? step->steps - step->step : step->step), growth, before;
+    char bytes[4][32];
+    eitp_trend trend;
+    size_t count;
+    before = *eitp__course_latest(memory, &count);
+    if (!eitp__course_fit(memory, &trend))
+        return;
+    if (to_come > EITP__ALARM_FORESIGHT * width * (double)count)
+        to_come = EITP__ALARM_FORESIGHT * width * (double)count;
+    growth = trend.slope_low / width * to_come;
+    if (!(trend.slope_low > 0) || growth < left / 4)
+        eitp__alarm_end(rules, EITP__ALARM_MEMORY_DRIFT);
+    rules->drifts = trend.slope_low > 0 && trend.p < 0.001 && growth > left / 2 ? rules->drifts + 1 : 0;
+    if (rules->drifts < EITP__ALARM_LOOKS)
+        return;
+    eitp__alarm_raise(rules, list, EITP__ALARM_MEMORY_DRIFT, step->memory, before,
+                      "the process has %s, and had %s %.0f steps before; in %.0f more steps it would take another %s, "
+                      "and %s are left; look for a leak, and resume the run in a new process in time",
+                      eitp_format_bytes((uint64_t)step->memory, bytes[0], sizeof bytes[0]),
+                      eitp_format_bytes((uint64_t)before, bytes[1], sizeof bytes[1]), width * (double)(count - 1),
+                      to_come, eitp_format_bytes((uint64_t)growth, bytes[2], sizeof bytes[2]),
+                      eitp_format_bytes((uint64_t)left, bytes[3], sizeof bytes[3]));
+}
+
+EITP__PRIVATE void eitp__alarm_rules_forget_times(eitp__alarm_rules *rules) {
+    memset(&rules->seconds, 0, sizeof rules->seconds);
+    eitp__alarm_end(rules, EITP__ALARM_SLOWDOWN);
+}
+
+EITP__PRIVATE void eitp__alarm_rules_step(eitp__alarm_rules *rules, const eitp__alarm_step *step,
+                                          eitp__alarm_list *list) {
+    double level;
+    list->count = 0;
+    eitp__alarm_add_loss(rules, step, list);
+    eitp__alarm_add_norm(rules, step, list);
+    if (step->seconds > 0 && eitp__course_add(&rules->seconds, step->seconds, &level) & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_seconds(rules, list);
+    rules->memory.is_single = 1;
+    if (step->memory > 0 && eitp__course_add(&rules->memory, step->memory, &level) & EITP__COURSE_LOOKS)
+        eitp__alarm_judge_memory(rules, step, list);
+}
+
+/* ---- Evaluations ---- */
+
+/* The square of the mean's standard error. */
+static double eitp__training_variance(const eitp__training_loss *training) {
+    return training->squares / (double)(training->count - 1) / (double)training->count;
+}
+
+/* True if the training loss is lower than before the best evaluation, beyond chance. */
+static int eitp__alarm_training_falls(const eitp__alarm_rules *rules) {
+    const eitp__training_loss *now = &rules->training, *then = &rules->best_training;
+    if (now->count < 2 || then->count < 2)
+        return 0;
+    return then->mean - now->mean > 2 * sqrt(eitp__training_variance(now) + eitp__training_variance(then));
+}
+
+static void eitp__alarm_judge_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
+                                         eitp__alarm_list *list) {
+    const double known = error > 0 ? error : 0.005 * fabs(rules->best);
+    rules->worse = loss - rules->best > 2 * known ? rules->worse + 1 : 0;
+    if (loss - rules->best < known)
+        eitp__alarm_end(rules, EITP__ALARM_OVERFITTING);
+    if (rules->worse < 3 || !eitp__alarm_training_falls(rules))
+        return;
+    eitp__alarm_raise(
+        rules, list, EITP__ALARM_OVERFITTING, loss, rules->best,
+        "the validation loss is %.4g after step %lld (standard error %.2g), and was %.4g after step %lld, "
+        "while the training loss fell from %.4g to %.4g; stop here, go back to the best checkpoint, or train on "
+        "more data",
+        loss, (long long)step, error, rules->best, (long long)rules->best_step, rules->best_training.mean,
+        rules->training.mean);
+}
+
+EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
+                                                eitp__alarm_list *list) {
+    list->count = 0;
+    if (!(fabs(loss) < EITP__ALARM_LARGEST) || (rules->evaluations && step == rules->evaluated_step))
+        return;
+    if (!rules->evaluations || loss < rules->best) {
+        rules->best = loss;
+        rules->best_step = step;
+        rules->best_training = rules->training;
+        rules->worse = 0;
+        eitp__alarm_end(rules, EITP__ALARM_OVERFITTING);
+    } else {
+        if (!rules->best_training.count) /* the best was before step 1 */
+            rules->best_training = rules->training;
+        eitp__alarm_judge_evaluation(rules, step, loss, error, list);
+    }
+    rules->evaluations++;
+    rules->evaluated_step = step;
+    memset(&rules->training, 0, sizeof rules->training);
+}

@@ -1,0 +1,109 @@
+/* Alarms: feeds their rules with what a run reports, and notifies those that they raise. */
+#include "base/files.h"
+#include "run/alarm_rules.h"
+#include "run/events.h"
+#include "run/guard.h"
+#include "train/trainer.h"
+
+#include <unistd.h>
+
+typedef struct eitp__alarms {
+    eitp__alarm_rules rules;
+    eitp_step_shape shape; /* of the last step */
+} eitp__alarms;
+
+/* The memory of the process, without what it shares with files and other programs, which grows when files are read; 0
+   if unknown. */
+static double eitp__alarm_memory(const eitp_host *host) {
+    char text[128], *end = text;
+    size_t size = 0;
+    unsigned long long resident, shared;
+    eitp__file file;
+    if (eitp__file_open(&file, host, "/proc/self/statm", EITP_FILE_READ, NULL))
+        return 0;
+    if (eitp__file_read_some(&file, 0, text, sizeof text - 1, &size, NULL))
+        size = 0;
+    eitp__file_close(&file, NULL);
+    text[size] = 0;
+    /* The second number is the resident set, the third what of it is shared, in pages. */
+    (void)strtoull(text, &end, 10);
+    resident = strtoull(end, &end, 10);
+    shared = strtoull(end, NULL, 10);
+    return resident > shared ? (double)(resident - shared) * (double)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* What was left when the guard last looked. */
+static double eitp__alarm_left(const eitp_run *run) {
+    const eitp__guard *guard = (const eitp__guard *)run->states[EITP__OBSERVER_GUARD];
+    return run->config.memory_check_seconds < 0 ? 0 : (double)guard->memory.info.left;
+}
+
+static void eitp__alarms_notify(eitp_run *run, const eitp__alarm_list *list) {
+    for (int i = 0; i < list->count; i++)
+        eitp__run_notify_alarm(run, list->alarms[i].name, list->alarms[i].value, list->alarms[i].usual,
+                               list->alarms[i].message);
+}
+
+/* A run that was shrunk has other step times. */
+static void eitp__alarms_watch_shape(const eitp_run *run, eitp__alarms *alarms) {
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer), *before = &alarms->shape;
+    if (shape.batch_size != before->batch_size || shape.grad_accum != before->grad_accum ||
+        shape.micro_batches_per_pass != before->micro_batches_per_pass)
+        eitp__alarm_rules_forget_times(&alarms->rules);
+    alarms->shape = shape;
+}
+
+static void eitp__alarms_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    const eitp_step_report *report = &run->report.step;
+    eitp__alarms *alarms = (eitp__alarms *)state;
+    eitp__alarm_step step = EITP__ZERO;
+    eitp__alarm_list list;
+    (void)decision;
+    if (!run->config.alarms)
+        return;
+    step.step = report->step;
+    step.steps = run->report.steps;
+    step.warms_up = report->step <= eitp__trainer_config(run->trainer)->schedule.warmup;
+    step.applied = report->applied;
+    step.loss = report->loss;
+    step.grad_norm = report->grad_norm;
+    step.parameter_norm = report->parameter_norm;
+    step.seconds = run->seconds;
+    if (report->step % EITP__ALARM_MEMORY_STEPS == 0) {
+        step.memory = eitp__alarm_memory(&run->host);
+        step.left = eitp__alarm_left(run);
+    }
+    eitp__alarms_watch_shape(run, alarms);
+    eitp__alarm_rules_step(&alarms->rules, &step, &list);
+    eitp__alarms_notify(run, &list);
+}
+
+static void eitp__alarms_after_evaluation(eitp_run *run, void *state, eitp__decision *decision) {
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    eitp__alarm_list list;
+    (void)decision;
+    if (!run->config.alarms)
+        return;
+    eitp__alarm_rules_evaluation(&((eitp__alarms *)state)->rules, run->report.evaluated_step, evaluation->loss,
+                                 evaluation->error, &list);
+    eitp__alarms_notify(run, &list);
+}
+
+static void eitp__alarms_write(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {
+    (void)is_counted;
+    if (run->config.alarms)
+        eitp__alarm_rules_write(&((const eitp__alarms *)state)->rules, text);
+}
+
+static eitp_status eitp__alarms_read(eitp_run *run, void *state, const eitp__json *value, eitp_error *error) {
+    return run->config.alarms ? eitp__alarm_rules_read(&((eitp__alarms *)state)->rules, value, error) : EITP_OK;
+}
+
+EITP__PRIVATE void eitp__alarms_observer(eitp__observer *observer) {
+    observer->name = "alarms";
+    observer->state_size = sizeof(eitp__alarms);
+    observer->after_step = eitp__alarms_after_step;
+    observer->after_evaluation = eitp__alarms_after_evaluation;
+    observer->write = eitp__alarms_write;
+    observer->read = eitp__alarms_read;
+}

@@ -1,0 +1,136 @@
+#include "run/course.h"
+
+#include "base/statistics.h"
+
+/* The weight of a group in the noise, once there are several. */
+#define EITP__COURSE_MEMORY 16
+
+/* Estimates the noise from differences of neighbours, which a trend hardly changes: their median absolute value is
+   0.6745 * sqrt(2) deviations. */
+static void eitp__course_add_noise(eitp__course *course) {
+    double differences[EITP__COURSE_GROUP];
+    const size_t count = (size_t)course->grouped - 1;
+    for (size_t i = 0; i < count; i++)
+        differences[i] = fabs(course->group[i + 1] - course->group[i]);
+    course->noises += course->noises < EITP__COURSE_MEMORY;
+    course->noise += (eitp__median(differences, count) / 0.9539 - course->noise) / (double)course->noises;
+}
+
+static void eitp__course_merge(eitp__course *course) {
+    course->count /= 2;
+    for (int64_t i = 0; i < course->count; i++)
+        course->blocks[i] = 0.5 * course->blocks[2 * i] + 0.5 * course->blocks[2 * i + 1];
+    course->width *= 2;
+}
+
+/* Adds the median of a group. Returns what it completes. */
+static int eitp__course_add_group(eitp__course *course, double median) {
+    course->width = course->width ? course->width : 1;
+    course->sum += median;
+    if (++course->summed < course->width)
+        return EITP__COURSE_GROUPED;
+    course->blocks[course->count++] = course->sum / (double)course->summed;
+    course->sum = 0;
+    course->summed = 0;
+    if (course->count == EITP__COURSE_BLOCKS)
+        eitp__course_merge(course);
+    if (course->count < EITP__COURSE_BLOCKS / 2 || course->count % EITP__COURSE_LOOK)
+        return EITP__COURSE_GROUPED | EITP__COURSE_BLOCKED;
+    return EITP__COURSE_GROUPED | EITP__COURSE_BLOCKED | EITP__COURSE_LOOKS;
+}
+
+EITP__PRIVATE int eitp__course_add(eitp__course *course, double value, double *median) {
+    *median = value;
+    if (course->is_single)
+        return eitp__course_add_group(course, value);
+    course->group[course->grouped++] = value;
+    if (course->grouped < EITP__COURSE_GROUP)
+        return 0;
+    eitp__course_add_noise(course);
+    *median = eitp__median(course->group, (size_t)course->grouped);
+    course->grouped = 0;
+    return eitp__course_add_group(course, *median);
+}
+
+EITP__PRIVATE const double *eitp__course_latest(const eitp__course *course, size_t *count) {
+    *count = (size_t)(course->count - course->count / 2);
+    return course->blocks + course->count / 2;
+}
+
+EITP__PRIVATE int64_t eitp__course_width(const eitp__course *course) {
+    return course->width * (course->is_single ? 1 : EITP__COURSE_GROUP);
+}
+
+EITP__PRIVATE double eitp__course_mean(const eitp__course *course, int is_second) {
+    size_t count;
+    const double *blocks = eitp__course_latest(course, &count);
+    const size_t begin = is_second ? count / 2 : 0, end = is_second ? count : count / 2;
+    double sum = 0;
+    for (size_t i = begin; i < end; i++)
+        sum += blocks[i] / (double)(end - begin);
+    return sum;
+}
+
+EITP__PRIVATE int eitp__course_fit(const eitp__course *course, eitp_trend *trend) {
+    size_t count;
+    const double *blocks = eitp__course_latest(course, &count);
+    return !eitp_trend_fit(NULL, blocks, count, trend, NULL);
+}
+
+/* ---- In a checkpoint ---- */
+
+static void eitp__course_write_values(const char *name, const double *values, int64_t count, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": [", name);
+    for (int64_t i = 0; i < count; i++) {
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__json_write_number(text, values[i]);
+    }
+    eitp__buffer_add_text(text, "]");
+}
+
+EITP__PRIVATE void eitp__course_write(const eitp__course *course, eitp__buffer *text) {
+    eitp__buffer_format(text, "{\"width\": %lld, \"summed\": %lld, \"sum\": ", (long long)course->width,
+                        (long long)course->summed);
+    eitp__json_write_number(text, course->sum);
+    eitp__buffer_format(text, ", \"noises\": %lld, \"noise\": ", (long long)course->noises);
+    eitp__json_write_number(text, course->noise);
+    eitp__course_write_values("group", course->group, course->grouped, text);
+    eitp__course_write_values("blocks", course->blocks, course->count, text);
+    eitp__buffer_add_text(text, "}");
+}
+
+static eitp_status eitp__course_read_values(const eitp__json *object, const char *name, size_t limit, double *values,
+                                            int64_t *count, eitp_error *error) {
+    const eitp__json *list = eitp__json_member(object, name);
+    if (!list || list->kind != EITP__JSON_ARRAY || list->count >= limit)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of fewer than %zu numbers",
+                          (unsigned long long)(list ? list->line : object->line), name, limit);
+    for (const eitp__json *item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
+                              (unsigned long long)item->line, name);
+        values[(*count)++] = item->number;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp__json *object, eitp_error *error) {
+    eitp__course read = EITP__ZERO;
+    eitp_status status = eitp__json_get_integer(object, "width", 0, INT64_MAX / 16, &read.width, error);
+    read.is_single = course->is_single;
+    if (!status)
+        status = eitp__json_get_integer(object, "summed", 0, read.width ? read.width - 1 : 0, &read.summed, error);
+    if (!status)
+        status = eitp__json_get_number(object, "sum", -HUGE_VAL, HUGE_VAL, &read.sum, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "noises", 0, EITP__COURSE_MEMORY, &read.noises, error);
+    if (!status)
+        status = eitp__json_get_number(object, "noise", 0, HUGE_VAL, &read.noise, error);
+    if (!status)
+        status = eitp__course_read_values(object, "group", EITP__COURSE_GROUP, read.group, &read.grouped, error);
+    if (!status)
+        status = eitp__course_read_values(object, "blocks", EITP__COURSE_BLOCKS, read.blocks, &read.count, error);
+    if (!status)
+        *course = read;
+    return status;
+}
