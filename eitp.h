@@ -486,7 +486,7 @@
  *  eitp_status_name                        Short name of a status: "ok", "bad argument", ...; "unknown status" for ...
  *  eitp_format_bytes                       Writes a number of bytes in the decimal unit that fits it, such as "200 ...
  *  eitp_parse_bytes                        Reads a number of bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and ...
- *  eitp_host_default                       The C library's allocator, the operating system's files, no log
+ *  eitp_host_default                       The C library's allocator, the operating system's files, no log, no ...
  *  eitp_memory_info_read                   Reads /proc and the control groups through host->files, and the ...
  *  eitp_memory_budget_default              The default memory budget of the process: `usable` minus a margin, which ...
  *  eitp_memory_floor                       The least memory that should be left while the process runs: half of ...
@@ -1233,9 +1233,13 @@ typedef struct eitp_host {
     eitp_allocator allocator;
     eitp_files files;
     eitp_log_sink log;
+    /* A directory that is searched before the root for what eitp reads in /proc, /sys and control groups: with
+       "/tmp/machine", /tmp/machine/proc/meminfo stands for /proc/meminfo. What is missing there is the machine's own.
+       For trying out what a run does in trouble. The text must outlive the objects. NULL: none. */
+    const char *system_root;
 } eitp_host;
 
-/* The C library's allocator, the operating system's files, no log. */
+/* The C library's allocator, the operating system's files, no log, no system_root. */
 EITP_API eitp_host eitp_host_default(void);
 
 /*
@@ -1294,6 +1298,8 @@ typedef struct eitp_sensor {
     char name[100]; /* "coretemp Package id 0"; of the load "" */
     double value;
     double range; /* of energy; otherwise, or if unknown, 0 */
+    double limit; /* of temperature: the critical point, at which the hardware or the system switches off; otherwise, or
+                     if unknown, 0 */
 } eitp_sensor;
 
 /*
@@ -6535,10 +6541,18 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
 /* >>src/base/system_text.h */
 /* Text files of the system, such as those of /proc. */
 
-/* Reads a whole file through host->files. A file that cannot be read gives an empty text, since its content is unknown;
-   only EITP_ERROR_MEMORY is an error. */
+/* Reads a whole file through host->files, below host->system_root if it exists there. A file that cannot be read gives
+   an empty text, since its content is unknown; only EITP_ERROR_MEMORY is an error. */
 EITP__PRIVATE eitp_status eitp__read_system_text(const eitp_host *host, const char *path, eitp__buffer *text,
                                                  eitp_error *error);
+
+/*
+ * Lists a directory of the system: the one below host->system_root if that exists. *directory is where the names are,
+ * or NULL if it is missing: join them to it, so that the files of one device are not mixed with those of another.
+ * Release it. A directory that cannot be listed has no names; only EITP_ERROR_MEMORY is an error.
+ */
+EITP__PRIVATE eitp_status eitp__list_system_directory(const eitp_host *host, const char *path, char **directory,
+                                                      eitp__buffer *names, size_t *count, eitp_error *error);
 
 /* Parses the number of bytes in the first line of `text`, such as "1024" or "1 kB". Returns 0 if the line contains
    anything else or the number is too large. */
@@ -6604,6 +6618,31 @@ typedef struct eitp__system_use {
 EITP__PRIVATE eitp_status eitp__system_use_read(const eitp_host *host, int energy, eitp__system_use *use,
                                                 eitp_error *error);
 /* <<src/base/system_use.h */
+
+/* >>src/base/sensors.h */
+/* Sensors that are read again and again: thermometers, and single values of /proc. */
+
+/* A temperature, and the file that it is read from. */
+typedef struct eitp__thermometer {
+    eitp_sensor sensor;
+    char *path;
+} eitp__thermometer;
+
+/* Stores the first `capacity` thermometers of the machine, which eitp_sensors_read lists too. Release them. Only
+   EITP_ERROR_MEMORY is an error. */
+EITP__PRIVATE eitp_status eitp__thermometers_list(const eitp_host *host, eitp__thermometer *thermometers,
+                                                  size_t capacity, size_t *count, eitp_error *error);
+EITP__PRIVATE void eitp__thermometer_release(const eitp_host *host, eitp__thermometer *thermometer);
+
+/* Reads its value again; 0 if that is not possible. */
+EITP__PRIVATE double eitp__thermometer_read(const eitp_host *host, const eitp__thermometer *thermometer);
+
+/* Reads what /proc says: the percentage of the last 10 seconds in which some task waited for "cpu", "memory" or "io",
+   and the mean number of tasks of the last minute. -1 if it is unknown. Only EITP_ERROR_MEMORY is an error. */
+EITP__PRIVATE eitp_status eitp__read_pressure_percent(const eitp_host *host, const char *resource, double *percent,
+                                                      eitp_error *error);
+EITP__PRIVATE eitp_status eitp__read_load(const eitp_host *host, double *load, eitp_error *error);
+/* <<src/base/sensors.h */
 
 /* >>src/base/worker.h */
 /* A background thread that runs jobs in the order of submission, so that the caller does not wait for the disk. */
@@ -17559,10 +17598,75 @@ EITP__PRIVATE eitp_status eitp__behind_repeat(eitp__write_behind *queue, eitp_er
 /* The longest file is the list of mounts on a machine with many containers. */
 #define EITP__SYSTEM_TEXT_LIMIT ((size_t)16 << 20)
 
+static int eitp__is_missing(const eitp_error *error) {
+    return error->system_code == ENOENT || error->system_code == ENOTDIR;
+}
+
+/* The path below host->system_root; NULL if there is none, `path` is below it already, or memory runs out (*failed). */
+static char *eitp__path_below_root(const eitp_host *host, const char *path, int *failed) {
+    const char *root = host->system_root;
+    const size_t size = root ? strlen(root) : 0;
+    char *below;
+    *failed = 0;
+    if (!size || (!strncmp(path, root, size) && (path[size] == '/' || root[size - 1] == '/')))
+        return NULL;
+    below = eitp__join_path(host, root, path + (*path == '/'));
+    *failed = !below;
+    return below;
+}
+
+/* A file that is missing below the root is the machine's own. */
+static eitp_status eitp__read_below_root(const eitp_host *host, const char *path, eitp__buffer *text,
+                                         eitp_error *error) {
+    int failed;
+    char *below = eitp__path_below_root(host, path, &failed);
+    eitp_status status;
+    if (failed)
+        return eitp__fail_memory(error, strlen(path), "a path");
+    status = eitp__read_file(host, below ? below : path, EITP__SYSTEM_TEXT_LIMIT, text, error);
+    if (status && below && eitp__is_missing(error))
+        status = eitp__read_file(host, path, EITP__SYSTEM_TEXT_LIMIT, text, error);
+    eitp__release_text(host, below);
+    return status;
+}
+
+/* Lists *directory if it is a path, and releases it if it is missing. */
+static eitp_status eitp__list_found(const eitp_host *host, char **directory, eitp__buffer *names, size_t *count,
+                                    eitp_error *error) {
+    const eitp_status status = eitp__list_directory(host, *directory, names, count, error);
+    if (!status)
+        return EITP_OK;
+    *count = 0;
+    if (status == EITP_ERROR_MEMORY || eitp__is_missing(error)) {
+        eitp__release_text(host, *directory);
+        *directory = NULL;
+    }
+    return status == EITP_ERROR_MEMORY ? status : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__list_system_directory(const eitp_host *host, const char *path, char **directory,
+                                                      eitp__buffer *names, size_t *count, eitp_error *error) {
+    eitp_error cause;
+    eitp_status status = EITP_OK;
+    int failed;
+    *count = 0;
+    *directory = eitp__path_below_root(host, path, &failed);
+    if (*directory)
+        status = eitp__list_found(host, directory, names, count, &cause);
+    if (!status && !failed && !*directory) {
+        *directory = eitp__copy_text(host, path);
+        failed = !*directory;
+        status = failed ? EITP_OK : eitp__list_found(host, directory, names, count, &cause);
+    }
+    if (failed)
+        return eitp__fail_memory(error, strlen(path), "a path");
+    return status ? eitp__fail(error, status, "%s", cause.message) : EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__read_system_text(const eitp_host *host, const char *path, eitp__buffer *text,
                                                  eitp_error *error) {
     eitp_error cause;
-    eitp_status status = eitp__read_file(host, path, EITP__SYSTEM_TEXT_LIMIT, text, &cause);
+    eitp_status status = eitp__read_below_root(host, path, text, &cause);
     if (status == EITP_ERROR_MEMORY)
         return eitp__fail(error, status, "%s", cause.message);
     if (status)
@@ -18092,23 +18196,28 @@ typedef struct eitp__sensor_files {
     const char *class_directory;
     const char *name; /* the file in the directory that names the device */
     const char *prefix, *suffix;
-    const char *label, *range; /* suffixes of the files with its label and its range, or "" */
-    double unit;               /* of the number */
-    double above, most;        /* a running machine's values are above, and at most */
+    const char *label;  /* suffix of the file with its label, or "" */
+    const char *range;  /* name of the file with its range, or "" */
+    const char *limit;  /* suffix of the file with its critical point, or "" */
+    int trips;          /* the critical point is one of the device's trip points */
+    double unit;        /* of the number */
+    double above, most; /* a running machine's values are above, and at most */
 } eitp__sensor_files;
 
 static const eitp__sensor_files eitp__sensor_classes[] = {
-    {EITP_SENSOR_TEMPERATURE, "/sys/class/hwmon", "name", "temp", "_input", "_label", "", 1e-3, 0, 150},
-    {EITP_SENSOR_POWER, "/sys/class/hwmon", "name", "power", "_average", "_label", "", 1e-6, 0, 1e5},
-    {EITP_SENSOR_POWER, "/sys/class/hwmon", "name", "power", "_input", "_label", "", 1e-6, 0, 1e5},
-    {EITP_SENSOR_TEMPERATURE, "/sys/class/thermal", "type", "temp", "", "", "", 1e-3, 0, 150},
-    {EITP_SENSOR_ENERGY, "/sys/class/powercap", "name", "energy_uj", "", "", "max_energy_range_uj", 1e-6, -1, 1e15},
+    {EITP_SENSOR_TEMPERATURE, "/sys/class/hwmon", "name", "temp", "_input", "_label", "", "_crit", 0, 1e-3, 0, 150},
+    {EITP_SENSOR_POWER, "/sys/class/hwmon", "name", "power", "_average", "_label", "", "", 0, 1e-6, 0, 1e5},
+    {EITP_SENSOR_POWER, "/sys/class/hwmon", "name", "power", "_input", "_label", "", "", 0, 1e-6, 0, 1e5},
+    {EITP_SENSOR_TEMPERATURE, "/sys/class/thermal", "type", "temp", "", "", "", "", 1, 1e-3, 0, 150},
+    {EITP_SENSOR_ENERGY, "/sys/class/powercap", "name", "energy_uj", "", "", "max_energy_range_uj", "", 0, 1e-6, -1,
+     1e15},
 };
 
 /* The list of sensors being read, and a text that is reused. */
 typedef struct eitp__sensor_list {
     const eitp_host *host;
-    eitp_sensor *sensors;
+    eitp_sensor *sensors;            /* where they are stored; NULL: in `thermometers`, and only temperatures */
+    eitp__thermometer *thermometers; /* with their paths */
     size_t capacity, count;
     eitp__buffer text;
 } eitp__sensor_list;
@@ -18129,7 +18238,10 @@ static eitp_status eitp__read_sensor_line(eitp__sensor_list *list, const char *d
 }
 
 static eitp_sensor *eitp__add_sensor(eitp__sensor_list *list, eitp_sensor_kind kind, double value) {
-    eitp_sensor *sensor = &list->sensors[list->count++];
+    const size_t index = list->count++;
+    eitp_sensor *sensor = list->sensors ? &list->sensors[index] : &list->thermometers[index].sensor;
+    if (!list->sensors)
+        list->thermometers[index].path = NULL;
     memset(sensor, 0, sizeof *sensor);
     sensor->kind = kind;
     sensor->value = value;
@@ -18155,6 +18267,76 @@ static int eitp__is_sensor_file(const eitp__sensor_files *files, const char *nam
     return !strcmp(name + *stem, files->suffix) && (*stem > prefix || !*files->suffix);
 }
 
+/* A number that this class of sensors may have, in its unit; 0 for any other. */
+static double eitp__sensor_value(const eitp__sensor_list *list, const eitp__sensor_files *files) {
+    const double value = eitp__sensor_number(list) * files->unit;
+    return value > 0 && value <= files->most ? value : 0;
+}
+
+/* Reads the lowest critical trip point of a thermal zone. */
+static eitp_status eitp__read_trip_points(eitp__sensor_list *list, const eitp__sensor_files *files,
+                                          const char *directory, double *limit, eitp_error *error) {
+    enum { EITP__MOST_TRIPS = 12 }; /* of the kernel */
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < EITP__MOST_TRIPS && !status; i++) {
+        char name[32];
+        const int size = snprintf(name, sizeof name, "trip_point_%d", i);
+        double value;
+        status = eitp__read_sensor_line(list, directory, name, (size_t)size, "_type", error);
+        if (status || !*list->text.data)
+            break;
+        if (strcmp(list->text.data, "critical"))
+            continue;
+        status = eitp__read_sensor_line(list, directory, name, (size_t)size, "_temp", error);
+        value = status ? 0 : eitp__sensor_value(list, files);
+        if (value > 0 && (!(*limit > 0) || value < *limit))
+            *limit = value;
+    }
+    return status;
+}
+
+/* Reads the names of a sensor. */
+static eitp_status eitp__read_sensor_name(eitp__sensor_list *list, const eitp__sensor_files *files,
+                                          const char *directory, const char *name, size_t stem, eitp_sensor *sensor,
+                                          eitp_error *error) {
+    eitp_status status = eitp__read_sensor_line(list, directory, files->name, strlen(files->name), "", error);
+    if (!status)
+        snprintf(sensor->name, sizeof sensor->name, "%.50s", list->text.data);
+    if (status || !*files->label)
+        return status;
+    status = eitp__read_sensor_line(list, directory, name, stem, files->label, error);
+    if (!status && *list->text.data)
+        snprintf(sensor->name + strlen(sensor->name), sizeof sensor->name - strlen(sensor->name), " %.40s",
+                 list->text.data);
+    return status;
+}
+
+/* Reads what a sensor's values are compared with. */
+static eitp_status eitp__read_sensor_bounds(eitp__sensor_list *list, const eitp__sensor_files *files,
+                                            const char *directory, const char *name, size_t stem, eitp_sensor *sensor,
+                                            eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (*files->range) {
+        status = eitp__read_sensor_line(list, directory, files->range, strlen(files->range), "", error);
+        sensor->range = status ? 0 : eitp__sensor_value(list, files);
+    }
+    if (!status && *files->limit) {
+        status = eitp__read_sensor_line(list, directory, name, stem, files->limit, error);
+        sensor->limit = status ? 0 : eitp__sensor_value(list, files);
+    }
+    if (!status && files->trips)
+        status = eitp__read_trip_points(list, files, directory, &sensor->limit, error);
+    return status;
+}
+
+/* The path of the file with the value. */
+static eitp_status eitp__set_sensor_path(eitp__sensor_list *list, const char *directory, const char *name,
+                                         eitp_error *error) {
+    char **path = &list->thermometers[list->count - 1].path;
+    *path = eitp__join_path(list->host, directory, name);
+    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+}
+
 static eitp_status eitp__read_sensor(eitp__sensor_list *list, const eitp__sensor_files *files, const char *directory,
                                      const char *name, size_t stem, eitp_error *error) {
     eitp_sensor *sensor;
@@ -18166,20 +18348,11 @@ static eitp_status eitp__read_sensor(eitp__sensor_list *list, const eitp__sensor
     if (!(value > files->above && value <= files->most))
         return EITP_OK;
     sensor = eitp__add_sensor(list, files->kind, value);
-    status = eitp__read_sensor_line(list, directory, files->name, strlen(files->name), "", error);
+    status = eitp__read_sensor_name(list, files, directory, name, stem, sensor, error);
     if (!status)
-        snprintf(sensor->name, sizeof sensor->name, "%.50s", list->text.data);
-    if (!status && *files->label) {
-        status = eitp__read_sensor_line(list, directory, name, stem, files->label, error);
-        if (!status && *list->text.data)
-            snprintf(sensor->name + strlen(sensor->name), sizeof sensor->name - strlen(sensor->name), " %.40s",
-                     list->text.data);
-    }
-    if (!status && *files->range) {
-        status = eitp__read_sensor_line(list, directory, files->range, strlen(files->range), "", error);
-        value = status ? 0 : eitp__sensor_number(list) * files->unit;
-        sensor->range = value > 0 ? value : 0;
-    }
+        status = eitp__read_sensor_bounds(list, files, directory, name, stem, sensor, error);
+    if (!status && !list->sensors)
+        status = eitp__set_sensor_path(list, directory, name, error);
     return status;
 }
 
@@ -18213,43 +18386,118 @@ static eitp_status eitp__read_sensor_device(eitp__sensor_list *list, const eitp_
 static eitp_status eitp__read_sensor_class(eitp__sensor_list *list, const eitp__sensor_files *files,
                                            eitp_error *error) {
     eitp__buffer names;
+    char *found;
     size_t count = 0, at = 0;
     eitp_status status;
     eitp__buffer_init(&names, list->host);
-    status = eitp__list_sensors(list, files->class_directory, &names, &count, error);
+    status = eitp__list_system_directory(list->host, files->class_directory, &found, &names, &count, error);
     for (size_t i = 0; i < count && !status; i++) {
-        char *directory = eitp__join_path(list->host, files->class_directory, names.data + at);
+        char *directory = eitp__join_path(list->host, found, names.data + at);
         at += strlen(names.data + at) + 1;
         status = directory ? eitp__read_sensor_device(list, files, directory, error)
                            : eitp__fail_memory(error, strlen(files->class_directory), "a path");
         eitp__release_text(list->host, directory);
     }
+    eitp__release_text(list->host, found);
     eitp__buffer_release(&names);
     return status;
+}
+
+static eitp_status eitp__read_sensor_classes(eitp__sensor_list *list, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(eitp__sensor_classes) && !status; i++) {
+        if (list->sensors || eitp__sensor_classes[i].kind == EITP_SENSOR_TEMPERATURE)
+            status = eitp__read_sensor_class(list, &eitp__sensor_classes[i], error);
+    }
+    return status;
+}
+
+/* ---- Thermometers ---- */
+
+static void eitp__sensor_list_init(eitp__sensor_list *list, const eitp_host *host, eitp_sensor *sensors,
+                                   eitp__thermometer *thermometers, size_t capacity) {
+    list->host = host;
+    list->sensors = sensors;
+    list->thermometers = thermometers;
+    list->capacity = capacity;
+    list->count = 0;
+    eitp__buffer_init(&list->text, host);
+}
+
+EITP__PRIVATE void eitp__thermometer_release(const eitp_host *host, eitp__thermometer *thermometer) {
+    eitp__release_text(host, thermometer->path);
+    thermometer->path = NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__thermometers_list(const eitp_host *host, eitp__thermometer *thermometers,
+                                                  size_t capacity, size_t *count, eitp_error *error) {
+    eitp__sensor_list list;
+    eitp_status status;
+    eitp__sensor_list_init(&list, host, NULL, thermometers, capacity);
+    status = eitp__read_sensor_classes(&list, error);
+    eitp__buffer_release(&list.text);
+    for (size_t i = 0; i < list.count && status; i++)
+        eitp__thermometer_release(host, &thermometers[i]);
+    *count = status ? 0 : list.count;
+    return status;
+}
+
+/* Reads the first number of a file of the system, after `before`; -1 if it is missing. */
+static eitp_status eitp__read_system_number(const eitp_host *host, const char *path, const char *before, double *number,
+                                            eitp_error *error) {
+    const size_t size = strlen(before);
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, path, &text, error);
+    *number = -1;
+    if (!status && !strncmp(text.data, before, size)) {
+        char *end;
+        const double found = strtod(text.data + size, &end);
+        *number = end > text.data + size && strchr(" \n", *end) ? found : -1;
+    }
+    eitp__buffer_release(&text);
+    return status;
+}
+
+EITP__PRIVATE double eitp__thermometer_read(const eitp_host *host, const eitp__thermometer *thermometer) {
+    double number;
+    return eitp__read_system_number(host, thermometer->path, "", &number, NULL) ? 0 : 1e-3 * number;
 }
 
 /* ---- /proc ---- */
 
 /* "some avg10=1.53 avg60=..." */
-static eitp_status eitp__read_pressure(eitp__sensor_list *list, const char *name, eitp_error *error) {
-    static const char begin[] = "some avg10=";
-    char *end;
-    double percent;
-    eitp_status status = eitp__read_sensor_line(list, "/proc/pressure", name, strlen(name), "", error);
-    if (status || strncmp(list->text.data, begin, sizeof begin - 1) || list->count == list->capacity)
-        return status;
-    percent = strtod(list->text.data + sizeof begin - 1, &end);
-    if (*end == ' ' && percent >= 0 && percent <= 100)
-        snprintf(eitp__add_sensor(list, EITP_SENSOR_PRESSURE, percent / 100)->name, 100, "%s", name);
-    return EITP_OK;
+EITP__PRIVATE eitp_status eitp__read_pressure_percent(const eitp_host *host, const char *resource, double *percent,
+                                                      eitp_error *error) {
+    char path[40];
+    eitp_status status;
+    snprintf(path, sizeof path, "/proc/pressure/%.10s", resource);
+    status = eitp__read_system_number(host, path, "some avg10=", percent, error);
+    if (!(*percent >= 0 && *percent <= 100))
+        *percent = -1;
+    return status;
 }
 
-static eitp_status eitp__read_load(eitp__sensor_list *list, eitp_error *error) {
-    static const char name[] = "loadavg";
+EITP__PRIVATE eitp_status eitp__read_load(const eitp_host *host, double *load, eitp_error *error) {
+    const eitp_status status = eitp__read_system_number(host, "/proc/loadavg", "", load, error);
+    if (!(*load >= 0))
+        *load = -1;
+    return status;
+}
+
+static eitp_status eitp__add_pressure(eitp__sensor_list *list, const char *name, eitp_error *error) {
+    double percent;
+    eitp_status status = eitp__read_pressure_percent(list->host, name, &percent, error);
+    if (!status && percent >= 0 && list->count < list->capacity)
+        snprintf(eitp__add_sensor(list, EITP_SENSOR_PRESSURE, percent / 100)->name, 100, "%s", name);
+    return status;
+}
+
+static eitp_status eitp__add_load(eitp__sensor_list *list, eitp_error *error) {
     double load;
-    eitp_status status = eitp__read_sensor_line(list, "/proc", name, sizeof name - 1, "", error);
-    load = status ? (double)NAN : eitp__sensor_number(list);
-    if (load >= 0 && list->count < list->capacity)
+    eitp_status status = eitp__read_load(list->host, &load, error);
+    if (!status && load >= 0 && list->count < list->capacity)
         eitp__add_sensor(list, EITP_SENSOR_LOAD, load);
     return status;
 }
@@ -18258,20 +18506,15 @@ eitp_status eitp_sensors_read(const eitp_host *host, eitp_sensor *sensors, size_
                               eitp_error *error) {
     static const char *const pressures[] = {"cpu", "memory", "io"};
     eitp__sensor_list list;
-    eitp_status status = EITP_OK;
+    eitp_status status;
     if (!host || !sensors || !count)
         return eitp__fail_null(error, "eitp_sensors_read", "host, sensors and count");
-    list.host = host;
-    list.sensors = sensors;
-    list.capacity = capacity;
-    list.count = 0;
-    eitp__buffer_init(&list.text, host);
-    for (size_t i = 0; i < EITP__COUNT(eitp__sensor_classes) && !status; i++)
-        status = eitp__read_sensor_class(&list, &eitp__sensor_classes[i], error);
+    eitp__sensor_list_init(&list, host, sensors, NULL, capacity);
+    status = eitp__read_sensor_classes(&list, error);
     for (size_t i = 0; i < EITP__COUNT(pressures) && !status; i++)
-        status = eitp__read_pressure(&list, pressures[i], error);
+        status = eitp__add_pressure(&list, pressures[i], error);
     if (!status)
-        status = eitp__read_load(&list, error);
+        status = eitp__add_load(&list, error);
     eitp__buffer_release(&list.text);
     if (!status)
         *count = list.count;
@@ -62297,18 +62540,17 @@ EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t st
 }
 
 EITP__PRIVATE int64_t eitp__process_resident(const eitp_host *host) {
-    char text[128], *end = text;
-    size_t size = 0;
-    eitp__file file;
-    if (eitp__file_open(&file, host, "/proc/self/statm", EITP_FILE_READ, NULL))
-        return 0;
-    if (eitp__file_read_some(&file, 0, text, sizeof text - 1, &size, NULL))
-        size = 0;
-    eitp__file_close(&file, NULL);
-    text[size] = 0;
-    /* The second number is the resident set, in pages. */
-    (void)strtoull(text, &end, 10);
-    return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
+    int64_t pages = 0;
+    eitp__buffer text;
+    eitp__buffer_init(&text, host);
+    if (!eitp__read_system_text(host, "/proc/self/statm", &text, NULL)) {
+        char *end;
+        /* The second number is the resident set. */
+        (void)strtoull(text.data, &end, 10);
+        pages = (int64_t)strtoull(end, NULL, 10);
+    }
+    eitp__buffer_release(&text);
+    return pages * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- Steps ---- */

@@ -227,9 +227,13 @@ typedef struct eitp_host {
     eitp_allocator allocator;
     eitp_files files;
     eitp_log_sink log;
+    /* A directory that is searched before the root for what eitp reads in /proc, /sys and control groups: with
+       "/tmp/machine", /tmp/machine/proc/meminfo stands for /proc/meminfo. What is missing there is the machine's own.
+       For trying out what a run does in trouble. The text must outlive the objects. NULL: none. */
+    const char *system_root;
 } eitp_host;
 
-/* The C library's allocator, the operating system's files, no log. */
+/* The C library's allocator, the operating system's files, no log, no system_root. */
 EITP_API eitp_host eitp_host_default(void);
 
 /*
@@ -288,6 +292,8 @@ typedef struct eitp_sensor {
     char name[100]; /* "coretemp Package id 0"; of the load "" */
     double value;
     double range; /* of energy; otherwise, or if unknown, 0 */
+    double limit; /* of temperature: the critical point, at which the hardware or the system switches off; otherwise, or
+                     if unknown, 0 */
 } eitp_sensor;
 
 /*

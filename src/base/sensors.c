@@ -1,4 +1,6 @@
 /* The sensors of the machine. */
+#include "base/sensors.h"
+
 #include "base/files.h"
 #include "base/system_text.h"
 
@@ -8,23 +10,28 @@ typedef struct eitp__sensor_files {
     const char *class_directory;
     const char *name; /* the file in the directory that names the device */
     const char *prefix, *suffix;
-    const char *label, *range; /* suffixes of the files with its label and its range, or "" */
-    double unit;               /* of the number */
-    double above, most;        /* a running machine's values are above, and at most */
+    const char *label;  /* suffix of the file with its label, or "" */
+    const char *range;  /* name of the file with its range, or "" */
+    const char *limit;  /* suffix of the file with its critical point, or "" */
+    int trips;          /* the critical point is one of the device's trip points */
+    double unit;        /* of the number */
+    double above, most; /* a running machine's values are above, and at most */
 } eitp__sensor_files;
 
 static const eitp__sensor_files eitp__sensor_classes[] = {
-    {EITP_SENSOR_TEMPERATURE, "/sys/class/hwmon", "name", "temp", "_input", "_label", "", 1e-3, 0, 150},
-    {EITP_SENSOR_POWER, "/sys/class/hwmon", "name", "power", "_average", "_label", "", 1e-6, 0, 1e5},
-    {EITP_SENSOR_POWER, "/sys/class/hwmon", "name", "power", "_input", "_label", "", 1e-6, 0, 1e5},
-    {EITP_SENSOR_TEMPERATURE, "/sys/class/thermal", "type", "temp", "", "", "", 1e-3, 0, 150},
-    {EITP_SENSOR_ENERGY, "/sys/class/powercap", "name", "energy_uj", "", "", "max_energy_range_uj", 1e-6, -1, 1e15},
+    {EITP_SENSOR_TEMPERATURE, "/sys/class/hwmon", "name", "temp", "_input", "_label", "", "_crit", 0, 1e-3, 0, 150},
+    {EITP_SENSOR_POWER, "/sys/class/hwmon", "name", "power", "_average", "_label", "", "", 0, 1e-6, 0, 1e5},
+    {EITP_SENSOR_POWER, "/sys/class/hwmon", "name", "power", "_input", "_label", "", "", 0, 1e-6, 0, 1e5},
+    {EITP_SENSOR_TEMPERATURE, "/sys/class/thermal", "type", "temp", "", "", "", "", 1, 1e-3, 0, 150},
+    {EITP_SENSOR_ENERGY, "/sys/class/powercap", "name", "energy_uj", "", "", "max_energy_range_uj", "", 0, 1e-6, -1,
+     1e15},
 };
 
 /* The list of sensors being read, and a text that is reused. */
 typedef struct eitp__sensor_list {
     const eitp_host *host;
-    eitp_sensor *sensors;
+    eitp_sensor *sensors;            /* where they are stored; NULL: in `thermometers`, and only temperatures */
+    eitp__thermometer *thermometers; /* with their paths */
     size_t capacity, count;
     eitp__buffer text;
 } eitp__sensor_list;
@@ -45,7 +52,10 @@ static eitp_status eitp__read_sensor_line(eitp__sensor_list *list, const char *d
 }
 
 static eitp_sensor *eitp__add_sensor(eitp__sensor_list *list, eitp_sensor_kind kind, double value) {
-    eitp_sensor *sensor = &list->sensors[list->count++];
+    const size_t index = list->count++;
+    eitp_sensor *sensor = list->sensors ? &list->sensors[index] : &list->thermometers[index].sensor;
+    if (!list->sensors)
+        list->thermometers[index].path = NULL;
     memset(sensor, 0, sizeof *sensor);
     sensor->kind = kind;
     sensor->value = value;
@@ -71,6 +81,76 @@ static int eitp__is_sensor_file(const eitp__sensor_files *files, const char *nam
     return !strcmp(name + *stem, files->suffix) && (*stem > prefix || !*files->suffix);
 }
 
+/* A number that this class of sensors may have, in its unit; 0 for any other. */
+static double eitp__sensor_value(const eitp__sensor_list *list, const eitp__sensor_files *files) {
+    const double value = eitp__sensor_number(list) * files->unit;
+    return value > 0 && value <= files->most ? value : 0;
+}
+
+/* Reads the lowest critical trip point of a thermal zone. */
+static eitp_status eitp__read_trip_points(eitp__sensor_list *list, const eitp__sensor_files *files,
+                                          const char *directory, double *limit, eitp_error *error) {
+    enum { EITP__MOST_TRIPS = 12 }; /* of the kernel */
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < EITP__MOST_TRIPS && !status; i++) {
+        char name[32];
+        const int size = snprintf(name, sizeof name, "trip_point_%d", i);
+        double value;
+        status = eitp__read_sensor_line(list, directory, name, (size_t)size, "_type", error);
+        if (status || !*list->text.data)
+            break;
+        if (strcmp(list->text.data, "critical"))
+            continue;
+        status = eitp__read_sensor_line(list, directory, name, (size_t)size, "_temp", error);
+        value = status ? 0 : eitp__sensor_value(list, files);
+        if (value > 0 && (!(*limit > 0) || value < *limit))
+            *limit = value;
+    }
+    return status;
+}
+
+/* Reads the names of a sensor. */
+static eitp_status eitp__read_sensor_name(eitp__sensor_list *list, const eitp__sensor_files *files,
+                                          const char *directory, const char *name, size_t stem, eitp_sensor *sensor,
+                                          eitp_error *error) {
+    eitp_status status = eitp__read_sensor_line(list, directory, files->name, strlen(files->name), "", error);
+    if (!status)
+        snprintf(sensor->name, sizeof sensor->name, "%.50s", list->text.data);
+    if (status || !*files->label)
+        return status;
+    status = eitp__read_sensor_line(list, directory, name, stem, files->label, error);
+    if (!status && *list->text.data)
+        snprintf(sensor->name + strlen(sensor->name), sizeof sensor->name - strlen(sensor->name), " %.40s",
+                 list->text.data);
+    return status;
+}
+
+/* Reads what a sensor's values are compared with. */
+static eitp_status eitp__read_sensor_bounds(eitp__sensor_list *list, const eitp__sensor_files *files,
+                                            const char *directory, const char *name, size_t stem, eitp_sensor *sensor,
+                                            eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (*files->range) {
+        status = eitp__read_sensor_line(list, directory, files->range, strlen(files->range), "", error);
+        sensor->range = status ? 0 : eitp__sensor_value(list, files);
+    }
+    if (!status && *files->limit) {
+        status = eitp__read_sensor_line(list, directory, name, stem, files->limit, error);
+        sensor->limit = status ? 0 : eitp__sensor_value(list, files);
+    }
+    if (!status && files->trips)
+        status = eitp__read_trip_points(list, files, directory, &sensor->limit, error);
+    return status;
+}
+
+/* The path of the file with the value. */
+static eitp_status eitp__set_sensor_path(eitp__sensor_list *list, const char *directory, const char *name,
+                                         eitp_error *error) {
+    char **path = &list->thermometers[list->count - 1].path;
+    *path = eitp__join_path(list->host, directory, name);
+    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+}
+
 static eitp_status eitp__read_sensor(eitp__sensor_list *list, const eitp__sensor_files *files, const char *directory,
                                      const char *name, size_t stem, eitp_error *error) {
     eitp_sensor *sensor;
@@ -82,20 +162,11 @@ static eitp_status eitp__read_sensor(eitp__sensor_list *list, const eitp__sensor
     if (!(value > files->above && value <= files->most))
         return EITP_OK;
     sensor = eitp__add_sensor(list, files->kind, value);
-    status = eitp__read_sensor_line(list, directory, files->name, strlen(files->name), "", error);
+    status = eitp__read_sensor_name(list, files, directory, name, stem, sensor, error);
     if (!status)
-        snprintf(sensor->name, sizeof sensor->name, "%.50s", list->text.data);
-    if (!status && *files->label) {
-        status = eitp__read_sensor_line(list, directory, name, stem, files->label, error);
-        if (!status && *list->text.data)
-            snprintf(sensor->name + strlen(sensor->name), sizeof sensor->name - strlen(sensor->name), " %.40s",
-                     list->text.data);
-    }
-    if (!status && *files->range) {
-        status = eitp__read_sensor_line(list, directory, files->range, strlen(files->range), "", error);
-        value = status ? 0 : eitp__sensor_number(list) * files->unit;
-        sensor->range = value > 0 ? value : 0;
-    }
+        status = eitp__read_sensor_bounds(list, files, directory, name, stem, sensor, error);
+    if (!status && !list->sensors)
+        status = eitp__set_sensor_path(list, directory, name, error);
     return status;
 }
 
@@ -129,43 +200,118 @@ static eitp_status eitp__read_sensor_device(eitp__sensor_list *list, const eitp_
 static eitp_status eitp__read_sensor_class(eitp__sensor_list *list, const eitp__sensor_files *files,
                                            eitp_error *error) {
     eitp__buffer names;
+    char *found;
     size_t count = 0, at = 0;
     eitp_status status;
     eitp__buffer_init(&names, list->host);
-    status = eitp__list_sensors(list, files->class_directory, &names, &count, error);
+    status = eitp__list_system_directory(list->host, files->class_directory, &found, &names, &count, error);
     for (size_t i = 0; i < count && !status; i++) {
-        char *directory = eitp__join_path(list->host, files->class_directory, names.data + at);
+        char *directory = eitp__join_path(list->host, found, names.data + at);
         at += strlen(names.data + at) + 1;
         status = directory ? eitp__read_sensor_device(list, files, directory, error)
                            : eitp__fail_memory(error, strlen(files->class_directory), "a path");
         eitp__release_text(list->host, directory);
     }
+    eitp__release_text(list->host, found);
     eitp__buffer_release(&names);
     return status;
+}
+
+static eitp_status eitp__read_sensor_classes(eitp__sensor_list *list, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(eitp__sensor_classes) && !status; i++) {
+        if (list->sensors || eitp__sensor_classes[i].kind == EITP_SENSOR_TEMPERATURE)
+            status = eitp__read_sensor_class(list, &eitp__sensor_classes[i], error);
+    }
+    return status;
+}
+
+/* ---- Thermometers ---- */
+
+static void eitp__sensor_list_init(eitp__sensor_list *list, const eitp_host *host, eitp_sensor *sensors,
+                                   eitp__thermometer *thermometers, size_t capacity) {
+    list->host = host;
+    list->sensors = sensors;
+    list->thermometers = thermometers;
+    list->capacity = capacity;
+    list->count = 0;
+    eitp__buffer_init(&list->text, host);
+}
+
+EITP__PRIVATE void eitp__thermometer_release(const eitp_host *host, eitp__thermometer *thermometer) {
+    eitp__release_text(host, thermometer->path);
+    thermometer->path = NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__thermometers_list(const eitp_host *host, eitp__thermometer *thermometers,
+                                                  size_t capacity, size_t *count, eitp_error *error) {
+    eitp__sensor_list list;
+    eitp_status status;
+    eitp__sensor_list_init(&list, host, NULL, thermometers, capacity);
+    status = eitp__read_sensor_classes(&list, error);
+    eitp__buffer_release(&list.text);
+    for (size_t i = 0; i < list.count && status; i++)
+        eitp__thermometer_release(host, &thermometers[i]);
+    *count = status ? 0 : list.count;
+    return status;
+}
+
+/* Reads the first number of a file of the system, after `before`; -1 if it is missing. */
+static eitp_status eitp__read_system_number(const eitp_host *host, const char *path, const char *before, double *number,
+                                            eitp_error *error) {
+    const size_t size = strlen(before);
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, path, &text, error);
+    *number = -1;
+    if (!status && !strncmp(text.data, before, size)) {
+        char *end;
+        const double found = strtod(text.data + size, &end);
+        *number = end > text.data + size && strchr(" \n", *end) ? found : -1;
+    }
+    eitp__buffer_release(&text);
+    return status;
+}
+
+EITP__PRIVATE double eitp__thermometer_read(const eitp_host *host, const eitp__thermometer *thermometer) {
+    double number;
+    return eitp__read_system_number(host, thermometer->path, "", &number, NULL) ? 0 : 1e-3 * number;
 }
 
 /* ---- /proc ---- */
 
 /* "some avg10=1.53 avg60=..." */
-static eitp_status eitp__read_pressure(eitp__sensor_list *list, const char *name, eitp_error *error) {
-    static const char begin[] = "some avg10=";
-    char *end;
-    double percent;
-    eitp_status status = eitp__read_sensor_line(list, "/proc/pressure", name, strlen(name), "", error);
-    if (status || strncmp(list->text.data, begin, sizeof begin - 1) || list->count == list->capacity)
-        return status;
-    percent = strtod(list->text.data + sizeof begin - 1, &end);
-    if (*end == ' ' && percent >= 0 && percent <= 100)
-        snprintf(eitp__add_sensor(list, EITP_SENSOR_PRESSURE, percent / 100)->name, 100, "%s", name);
-    return EITP_OK;
+EITP__PRIVATE eitp_status eitp__read_pressure_percent(const eitp_host *host, const char *resource, double *percent,
+                                                      eitp_error *error) {
+    char path[40];
+    eitp_status status;
+    snprintf(path, sizeof path, "/proc/pressure/%.10s", resource);
+    status = eitp__read_system_number(host, path, "some avg10=", percent, error);
+    if (!(*percent >= 0 && *percent <= 100))
+        *percent = -1;
+    return status;
 }
 
-static eitp_status eitp__read_load(eitp__sensor_list *list, eitp_error *error) {
-    static const char name[] = "loadavg";
+EITP__PRIVATE eitp_status eitp__read_load(const eitp_host *host, double *load, eitp_error *error) {
+    const eitp_status status = eitp__read_system_number(host, "/proc/loadavg", "", load, error);
+    if (!(*load >= 0))
+        *load = -1;
+    return status;
+}
+
+static eitp_status eitp__add_pressure(eitp__sensor_list *list, const char *name, eitp_error *error) {
+    double percent;
+    eitp_status status = eitp__read_pressure_percent(list->host, name, &percent, error);
+    if (!status && percent >= 0 && list->count < list->capacity)
+        snprintf(eitp__add_sensor(list, EITP_SENSOR_PRESSURE, percent / 100)->name, 100, "%s", name);
+    return status;
+}
+
+static eitp_status eitp__add_load(eitp__sensor_list *list, eitp_error *error) {
     double load;
-    eitp_status status = eitp__read_sensor_line(list, "/proc", name, sizeof name - 1, "", error);
-    load = status ? (double)NAN : eitp__sensor_number(list);
-    if (load >= 0 && list->count < list->capacity)
+    eitp_status status = eitp__read_load(list->host, &load, error);
+    if (!status && load >= 0 && list->count < list->capacity)
         eitp__add_sensor(list, EITP_SENSOR_LOAD, load);
     return status;
 }
@@ -174,20 +320,15 @@ eitp_status eitp_sensors_read(const eitp_host *host, eitp_sensor *sensors, size_
                               eitp_error *error) {
     static const char *const pressures[] = {"cpu", "memory", "io"};
     eitp__sensor_list list;
-    eitp_status status = EITP_OK;
+    eitp_status status;
     if (!host || !sensors || !count)
         return eitp__fail_null(error, "eitp_sensors_read", "host, sensors and count");
-    list.host = host;
-    list.sensors = sensors;
-    list.capacity = capacity;
-    list.count = 0;
-    eitp__buffer_init(&list.text, host);
-    for (size_t i = 0; i < EITP__COUNT(eitp__sensor_classes) && !status; i++)
-        status = eitp__read_sensor_class(&list, &eitp__sensor_classes[i], error);
+    eitp__sensor_list_init(&list, host, sensors, NULL, capacity);
+    status = eitp__read_sensor_classes(&list, error);
     for (size_t i = 0; i < EITP__COUNT(pressures) && !status; i++)
-        status = eitp__read_pressure(&list, pressures[i], error);
+        status = eitp__add_pressure(&list, pressures[i], error);
     if (!status)
-        status = eitp__read_load(&list, error);
+        status = eitp__add_load(&list, error);
     eitp__buffer_release(&list.text);
     if (!status)
         *count = list.count;

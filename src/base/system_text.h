@@ -5,10 +5,18 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* Reads a whole file through host->files. A file that cannot be read gives an empty text, since its content is unknown;
-   only EITP_ERROR_MEMORY is an error. */
+/* Reads a whole file through host->files, below host->system_root if it exists there. A file that cannot be read gives
+   an empty text, since its content is unknown; only EITP_ERROR_MEMORY is an error. */
 EITP__PRIVATE eitp_status eitp__read_system_text(const eitp_host *host, const char *path, eitp__buffer *text,
                                                  eitp_error *error);
+
+/*
+ * Lists a directory of the system: the one below host->system_root if that exists. *directory is where the names are,
+ * or NULL if it is missing: join them to it, so that the files of one device are not mixed with those of another.
+ * Release it. A directory that cannot be listed has no names; only EITP_ERROR_MEMORY is an error.
+ */
+EITP__PRIVATE eitp_status eitp__list_system_directory(const eitp_host *host, const char *path, char **directory,
+                                                      eitp__buffer *names, size_t *count, eitp_error *error);
 
 /* Parses the number of bytes in the first line of `text`, such as "1024" or "1 kB". Returns 0 if the line contains
    anything else or the number is too large. */

@@ -3,7 +3,7 @@
 #include "run/events.h"
 #include "run/sinks.h"
 
-#include "base/files.h"
+#include "base/system_text.h"
 #include "train/trainer.h"
 
 #include <unistd.h>
@@ -21,18 +21,17 @@ EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t st
 }
 
 EITP__PRIVATE int64_t eitp__process_resident(const eitp_host *host) {
-    char text[128], *end = text;
-    size_t size = 0;
-    eitp__file file;
-    if (eitp__file_open(&file, host, "/proc/self/statm", EITP_FILE_READ, NULL))
-        return 0;
-    if (eitp__file_read_some(&file, 0, text, sizeof text - 1, &size, NULL))
-        size = 0;
-    eitp__file_close(&file, NULL);
-    text[size] = 0;
-    /* The second number is the resident set, in pages. */
-    (void)strtoull(text, &end, 10);
-    return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
+    int64_t pages = 0;
+    eitp__buffer text;
+    eitp__buffer_init(&text, host);
+    if (!eitp__read_system_text(host, "/proc/self/statm", &text, NULL)) {
+        char *end;
+        /* The second number is the resident set. */
+        (void)strtoull(text.data, &end, 10);
+        pages = (int64_t)strtoull(end, NULL, 10);
+    }
+    eitp__buffer_release(&text);
+    return pages * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- Steps ---- */

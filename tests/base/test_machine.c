@@ -102,6 +102,32 @@ static void v2_without_limits(void) {
     CHECK_SOURCE(info, "MemAvailable");
 }
 
+/* Files below the root stand for those of /proc, and for those of the control groups that they name. */
+static void a_root_stands_for_the_machine(void) {
+    static const prepared files[] = {{"/made/up/proc/meminfo", "MemTotal: 4194304 kB\nMemAvailable: 1048576 kB\n"},
+                                     {"/made/up/sys/fs/cgroup/user.slice/job/memory.max", "536870912\n"},
+                                     STATUS,
+                                     MEMINFO,
+                                     V2_CGROUP,
+                                     V2_MOUNT,
+                                     {"/sys/fs/cgroup/user.slice/job/memory.max", "max\n"},
+                                     {"/sys/fs/cgroup/user.slice/job/memory.current", "20971520\n"},
+                                     END};
+    eitp_memory_info info;
+    eitp_error error;
+    faults f;
+    faults_begin(&f);
+    f.real.files = prepared_table(files);
+    f.host.system_root = "/made/up";
+    CHECK_THAT(!eitp_memory_info_read(&f.host, &info, &error), "%s", error.message);
+    CHECK_BYTES(info.total, 4096 * MIB);
+    CHECK_BYTES(info.available, 1024 * MIB);
+    CHECK_BYTES(info.resident, 10 * MIB);
+    CHECK_BYTES(info.cgroup_limit, 512 * MIB);
+    CHECK_BYTES(info.cgroup_used, 20 * MIB);
+    faults_end(&f);
+}
+
 static void v2_throttling_is_a_limit(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
@@ -657,6 +683,7 @@ int main(int argc, char **argv) {
         TEST(without_limits_the_machine_is_the_bound),
         TEST(v2_finds_the_limit_of_a_parent),
         TEST(v2_without_limits),
+        TEST(a_root_stands_for_the_machine),
         TEST(v2_throttling_is_a_limit),
         TEST(the_group_that_leaves_least_counts),
         TEST(a_limit_above_the_machine_has_no_effect),

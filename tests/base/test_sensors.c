@@ -67,6 +67,125 @@ static void reads_every_kind(void) {
     CHECK(is_sensor(&sensors[7], EITP_SENSOR_LOAD, "", 3.7, 0));
 }
 
+/* Critical points: that of the sensor's own file, or the lowest trip point of that type. */
+static void reads_critical_points(void) {
+    static const prepared files[] = {
+        {"/sys/class/hwmon/hwmon0/name", "nvme\n"},
+        {"/sys/class/hwmon/hwmon0/temp1_crit", "84850\n"},
+        {"/sys/class/hwmon/hwmon0/temp1_input", "40000\n"},
+        {"/sys/class/hwmon/hwmon0/temp2_crit", "65261850\n"},
+        {"/sys/class/hwmon/hwmon0/temp2_input", "41000\n"},
+        {"/sys/class/thermal/thermal_zone0/temp", "42000\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_0_temp", "90000\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_0_type", "passive\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_1_temp", "119000\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_1_type", "critical\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_2_temp", "105000\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_2_type", "critical\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_3_temp", "-274000\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_3_type", "critical\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_5_temp", "50000\n"},
+        {"/sys/class/thermal/thermal_zone0/trip_point_5_type", "critical\n"},
+        {"/sys/class/thermal/thermal_zone0/type", "acpitz\n"},
+        {NULL, NULL},
+    };
+    eitp_sensor sensors[CAPACITY];
+    REQUIRE(read_sensors(files, CAPACITY, sensors) == 3);
+    CHECK(fabs(sensors[0].limit - 84.85) < 1e-9 && fabs(sensors[1].limit) < 1e-9);
+    CHECK(fabs(sensors[2].limit - 105) < 1e-9);
+    REQUIRE(read_sensors(laptop, CAPACITY, sensors) == 8);
+    CHECK(fabs(sensors[0].limit - 100) < 1e-9 && fabs(sensors[1].limit) < 1e-9);
+}
+
+/* A machine whose files are found before those of the laptop. */
+#define ROOT "/made/up"
+static const prepared rooted[] = {
+    {"/made/up/proc/loadavg", "9.00 0 0\n"},
+    {"/made/up/proc/pressure/io", NULL},
+    {"/made/up/sys/class/hwmon/hwmon0/temp1_input", "99000\n"},
+    {"/proc/loadavg", "3.70 3.02 2.33 5/110 676\n"},
+    {"/proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.10 total=5\n"},
+    {"/proc/pressure/io", "some avg10=100.00 avg60=1.00 avg300=0.10 total=5\n"},
+    {"/sys/class/hwmon/hwmon0/name", "coretemp\n"},
+    {"/sys/class/hwmon/hwmon0/temp1_crit", "100000\n"},
+    {"/sys/class/hwmon/hwmon0/temp1_input", "61500\n"},
+    {"/sys/class/hwmon/hwmon1/name", "nvme\n"},
+    {"/sys/class/hwmon/hwmon1/temp1_input", "47000\n"},
+    {"/sys/class/thermal/thermal_zone0/temp", "40000\n"},
+    {"/sys/class/thermal/thermal_zone0/type", "acpitz\n"},
+    {NULL, NULL},
+};
+
+/* A file below the root stands for the machine's, also one that may not be read; a directory below it for all of the
+   machine's devices of that class. What is missing there is the machine's own. */
+static void a_root_stands_for_the_machine(void) {
+    static const char *const roots[] = {ROOT, ROOT "/"};
+    for (size_t i = 0; i < EITP__COUNT(roots); i++) {
+        eitp_sensor sensors[CAPACITY];
+        size_t count = 0;
+        eitp_host host = eitp_host_default();
+        CHECK(host.system_root == NULL);
+        host.files = prepared_table(rooted);
+        host.system_root = roots[i];
+        CHECK_THAT(!eitp_sensors_read(&host, sensors, CAPACITY, &count, &error), "%s", error.message);
+        REQUIRE(count == 4);
+        CHECK(is_sensor(&sensors[0], EITP_SENSOR_TEMPERATURE, "", 99, 0) && fabs(sensors[0].limit) < 1e-9);
+        CHECK(is_sensor(&sensors[1], EITP_SENSOR_TEMPERATURE, "acpitz", 40, 0));
+        CHECK(is_sensor(&sensors[2], EITP_SENSOR_PRESSURE, "cpu", 0.125, 0));
+        CHECK(is_sensor(&sensors[3], EITP_SENSOR_LOAD, "", 9, 0));
+        host.system_root = "";
+        CHECK(!eitp_sensors_read(&host, sensors, CAPACITY, &count, &error) && count == 6);
+        CHECK(is_sensor(&sensors[0], EITP_SENSOR_TEMPERATURE, "coretemp", 61.5, 0));
+    }
+}
+
+/* A thermometer is read again from the file that it was found in. */
+static void thermometers_are_read_again(void) {
+    static prepared files[EITP__COUNT(rooted)];
+    eitp__thermometer thermometers[CAPACITY];
+    size_t count = 99;
+    faults f;
+    memcpy(files, rooted, sizeof files);
+    faults_begin(&f);
+    f.real.files = prepared_table(files);
+    f.host.system_root = ROOT;
+    CHECK(!eitp__thermometers_list(&f.host, thermometers, CAPACITY, &count, &error));
+    REQUIRE(count == 2);
+    CHECK(!strcmp(thermometers[0].path, ROOT "/sys/class/hwmon/hwmon0/temp1_input"));
+    CHECK(!strcmp(thermometers[1].path, "/sys/class/thermal/thermal_zone0/temp"));
+    files[2].text = "97500\n";
+    CHECK(fabs(eitp__thermometer_read(&f.host, &thermometers[0]) - 97.5) < 1e-9);
+    files[2].text = "broken\n";
+    CHECK(!(eitp__thermometer_read(&f.host, &thermometers[0]) > 0));
+    files[2].text = NULL;
+    CHECK(!(eitp__thermometer_read(&f.host, &thermometers[0]) > 0));
+    for (size_t i = 0; i < count; i++)
+        eitp__thermometer_release(&f.host, &thermometers[i]);
+    faults_end(&f);
+}
+
+/* Any allocation of a list of thermometers may fail, below a root too. */
+static void thermometers_survive_without_memory(void) {
+    eitp_status status = EITP_ERROR_MEMORY;
+    int failures = 0;
+    for (int allocation = 1; status; allocation++) {
+        eitp__thermometer thermometers[CAPACITY];
+        size_t count = 99;
+        faults f;
+        faults_begin(&f);
+        f.real.files = prepared_table(rooted);
+        f.host.system_root = ROOT;
+        f.fail_allocation = allocation;
+        status = eitp__thermometers_list(&f.host, thermometers, CAPACITY, &count, &error);
+        CHECK_THAT(status ? status == EITP_ERROR_MEMORY && count == 0 : count == 2, "allocation %d", allocation);
+        failures += status != EITP_OK;
+        for (size_t i = 0; i < count; i++)
+            eitp__thermometer_release(&f.host, &thermometers[i]);
+        faults_end(&f);
+    }
+    CHECK(failures > 20);
+}
+
 static void reads_no_more_than_fit(void) {
     for (size_t capacity = 0; capacity < 8; capacity++) {
         eitp_sensor sensors[CAPACITY];
@@ -117,8 +236,15 @@ static void survives_without_memory(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(reads_every_kind),     TEST(reads_no_more_than_fit),  TEST(a_machine_may_have_none),
-        TEST(checks_its_arguments), TEST(survives_without_memory),
+        TEST(reads_every_kind),
+        TEST(reads_critical_points),
+        TEST(a_root_stands_for_the_machine),
+        TEST(thermometers_are_read_again),
+        TEST(thermometers_survive_without_memory),
+        TEST(reads_no_more_than_fit),
+        TEST(a_machine_may_have_none),
+        TEST(checks_its_arguments),
+        TEST(survives_without_memory),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -7,6 +7,12 @@
 
 /* ---- The host: the default one, in which a request to stop makes reading and allocating fail ---- */
 
+/* Where files of the system are looked for first; NULL: nowhere. */
+static const char *system_root(void) {
+    const char *root = getenv("EITP_SYSTEM_ROOT");
+    return root && *root ? root : NULL;
+}
+
 static int read_unless_cancelled(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
     *done = 0;
@@ -22,6 +28,7 @@ static void *allocate_unless_cancelled(void *user, size_t size, size_t alignment
 eitp_host command_host(void) {
     eitp_host host = eitp_host_default();
     host.log = output_log_sink();
+    host.system_root = system_root();
     host.files.read = read_unless_cancelled;
     host.allocator.allocate = allocate_unless_cancelled;
     return host;
@@ -30,6 +37,14 @@ eitp_host command_host(void) {
 char *files_join(const char *directory, const char *name) {
     size_t length = strlen(directory);
     return command_format("%s%s%s", directory, length && directory[length - 1] == '/' ? "" : "/", name);
+}
+
+char *files_of_system(const char *path) {
+    char *below = system_root() ? files_join(system_root(), path + (*path == '/')) : NULL;
+    if (below && files_info(below).kind != EITP_PATH_MISSING)
+        return below;
+    free(below);
+    return command_copy(path);
 }
 
 char *files_parent(const char *path) {

@@ -9,6 +9,10 @@ EITP_BEGIN_DECLARATIONS
 /* The host of the command: files and memory of the system, and a log on standard error. */
 eitp_host command_host(void);
 
+/* Where a file or directory of the system is, such as /proc/cpuinfo, as a new text: below the environment's
+   EITP_SYSTEM_ROOT if it exists there. See eitp_host.system_root. */
+char *files_of_system(const char *path);
+
 /* A new text "directory/name". */
 char *files_join(const char *directory, const char *name);
 

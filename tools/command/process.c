@@ -202,7 +202,9 @@ size_t process_memory(void) {
     char content[128];
     unsigned long pages = 0;
     ssize_t size;
-    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    char *path = files_of_system("/proc/self/statm");
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    free(path);
     if (file < 0)
         return 0;
     size = read(file, content, sizeof content - 1);

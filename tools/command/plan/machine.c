@@ -10,15 +10,17 @@ enum { SMALL_TEXT = 65536 };
 /* The first line of a small file, without white space at its ends; "" if it cannot be read. */
 static void read_line(const char *path, char *line, size_t size) {
     text_buffer content = {NULL, 0, 0};
+    char *found = files_of_system(path);
     eitp_error ignored;
     *line = 0;
-    if (!files_read(path, SMALL_TEXT, &content, &ignored) && content.data) {
+    if (!files_read(found, SMALL_TEXT, &content, &ignored) && content.data) {
         const char *begin = content.data + strspn(content.data, " \t");
         size_t length = strcspn(begin, "\n");
         while (length && strchr(" \t\r", begin[length - 1]))
             length--;
         snprintf(line, size, "%.*s", (int)length, begin);
     }
+    free(found);
     text_release(&content);
 }
 
@@ -46,11 +48,13 @@ static void find_value(const char *text, const char *label, char *value, size_t 
 void machine_processor_name(char *name, size_t size) {
     enum { LARGEST_LIST = 16 << 20 };
     text_buffer content = {NULL, 0, 0};
+    char *path = files_of_system("/proc/cpuinfo");
     struct utsname system;
     eitp_error ignored;
     *name = 0;
-    if (!files_read("/proc/cpuinfo", LARGEST_LIST, &content, &ignored) && content.data)
+    if (!files_read(path, LARGEST_LIST, &content, &ignored) && content.data)
         find_value(content.data, "model name", name, size);
+    free(path);
     text_release(&content);
     if (!*name)
         snprintf(name, size, "%s", uname(&system) < 0 ? "?" : system.machine);
@@ -136,13 +140,13 @@ static void read_nvidia_version(char *version, size_t size) {
 
 /* What NVIDIA's driver lists, also in containers that do not show the PCI bus. */
 static size_t list_nvidia(machine_gpu gpus[MACHINE_GPUS]) {
-    char version[60];
+    char version[60], *devices = files_of_system(NVIDIA_DEVICES);
     name_list list;
     size_t count = 0;
     read_nvidia_version(version, sizeof version);
-    list_names(NVIDIA_DEVICES, &list);
+    list_names(devices, &list);
     for (size_t i = 0; i < list.count && count < MACHINE_GPUS; i++) {
-        char *path = command_format("%s/%s/information", NVIDIA_DEVICES, list.names[i]);
+        char *path = command_format("%s/%s/information", devices, list.names[i]);
         text_buffer content = {NULL, 0, 0};
         eitp_error ignored;
         machine_gpu *gpu = &gpus[count++];
@@ -156,6 +160,7 @@ static size_t list_nvidia(machine_gpu gpus[MACHINE_GPUS]) {
         free(path);
     }
     release_names(&list);
+    free(devices);
     return count;
 }
 
@@ -199,17 +204,19 @@ static int read_pci_gpu(const char *device, machine_gpu *gpu) {
 }
 
 size_t machine_gpus(machine_gpu gpus[MACHINE_GPUS]) {
-    static const char bus[] = "/sys/bus/pci/devices";
+    char *bus = files_of_system("/sys/bus/pci/devices"), *nvidia = files_of_system(NVIDIA_DEVICES);
     size_t count = list_nvidia(gpus);
     name_list list;
     list_names(bus, &list);
     for (size_t i = 0; i < list.count && count < MACHINE_GPUS; i++) {
-        char *device = files_join(bus, list.names[i]), *listed = files_join(NVIDIA_DEVICES, list.names[i]);
+        char *device = files_join(bus, list.names[i]), *listed = files_join(nvidia, list.names[i]);
         if (files_info(listed).kind == EITP_PATH_MISSING)
             count += (size_t)read_pci_gpu(device, &gpus[count]);
         free(listed);
         free(device);
     }
     release_names(&list);
+    free(nvidia);
+    free(bus);
     return count;
 }
