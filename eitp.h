@@ -5007,9 +5007,9 @@ typedef enum eitp_monitor {
  * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
  * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
  * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
- * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message" and "seconds", if it
- * took any; of an alarm "alarm", "value" and "usual" too. Besides, a shortage of memory has an event "memory_pressure"
- * with the bytes that were left.
+ * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message", "seconds", if it took
+ * any, and its own (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes
+ * that were left.
  */
 typedef struct eitp_record {
     eitp_record_kind kind;
@@ -5107,8 +5107,15 @@ typedef enum eitp_run_event_kind {
                                      that was reported, none for 20 steps */
     EITP_EVENT_NOT_KEPT = 17,     /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
                                      best of the evaluations whose checkpoints are there */
-    EITP_EVENT_ALARM = 18,        /* something is not as it was before in this run: see eitp_run_config.alarms */
-    EITP_EVENT_COUNT = 19
+    EITP_EVENT_ALARM = 18, /* something is not as it was before in this run: see eitp_run_config.alarms. Its record
+                                     has "alarm", the name, "value" and "usual" */
+    EITP_EVENT_TEMPERATURE = 19, /* training pauses because of heat, or goes on: see temp_max. Its record has "sensor",
+                                     "celsius", "limit_celsius" and, when it goes on, "seconds" */
+    EITP_EVENT_MEMORY_HIGH = 20, /* other programs fill the memory: see cpu_mem_warn. Its record has "percent",
+                                     "own_bytes", "other_bytes" and "left_bytes" */
+    EITP_EVENT_PRESSURE = 21,    /* for some time, tasks of the machine have had to wait for memory */
+    EITP_EVENT_LOAD = 22,        /* for a minute, other programs have kept the processors busy */
+    EITP_EVENT_COUNT = 23
 } eitp_run_event_kind;
 
 /* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */
@@ -5120,9 +5127,9 @@ typedef struct eitp_run_event {
     eitp_log_level level;
     const char *message; /* one line of text */
     const eitp_run_report *report;
-    double seconds;      /* duration of a step, an evaluation or a save */
-    const char *alarm;   /* of EITP_EVENT_ALARM, its name; else NULL */
-    double value, usual; /* of an alarm: what was found, and what was usual in this run */
+    double seconds;           /* duration of a step, an evaluation, a save or a pause */
+    const eitp_value *values; /* what the event's record has besides; such as the sensor of EITP_EVENT_TEMPERATURE */
+    size_t value_count;
 } eitp_run_event;
 
 /* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go
@@ -5198,6 +5205,25 @@ typedef struct eitp_run_config {
     /* Least interval between looks at memory, within steps too; they are rarer while much is left, up to a second
        apart. 0: also before every step; negative: never. */
     double memory_check_seconds;
+    /*
+     * The same in percent: the share that other programs have of the memory of the machine, or of a control group,
+     * without this process's own; cached files do not count. At cpu_mem_warn there is an EITP_EVENT_MEMORY_HIGH. At
+     * cpu_mem_max the steps done are saved too, in a checkpoint that save_total_limit does not count. Each happens
+     * once, until the share has fallen by 5. It does not happen because the run itself leaves little: others must have
+     * that percentage of all memory, or more than when the run began. 0 or 100: off. With cpu_mem_acts a share of
+     * cpu_mem_max is a shortage of memory like those above, also for auto_shrink.
+     */
+    double cpu_mem_warn;
+    double cpu_mem_max;
+    int cpu_mem_acts;
+    /*
+     * No step begins while a processor is hotter than this, in degrees Celsius. Training goes on when it is 10 degrees
+     * cooler, or the run is asked to stop; the bits are the same. 0: 5 degrees below the critical point that a sensor
+     * reports, without one the lowest of those of other processors' sensors, else 95. Other sensors, such as those of
+     * disks, count above their own critical points alone. Negative: the run does not look, nor does it if the host has
+     * no `wait`.
+     */
+    double temp_max;
     eitp_monitor monitor;
     int64_t log_full_every;        /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
     int64_t perf_every;            /* record what the last N steps have taken; 0: only that of each epoch */
@@ -5213,7 +5239,7 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, alarms, metrics. */
+   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
@@ -6593,6 +6619,11 @@ typedef struct eitp__memory_state {
     uint64_t left_physical;  /* what the machine and the control groups leave; UINT64_MAX: unknown */
     uint64_t left_of_limits; /* what the process's own limits leave; UINT64_MAX: none */
     uint64_t anonymous;      /* resident memory of this process without that of files (RssAnon); else `info.resident` */
+
+    /* The machine or the control group of whose memory other processes have the largest part; 0: unknown. */
+    uint64_t fullest_limit;
+    uint64_t fullest_used; /* also by this process, without cached files */
+    const char *fullest_source;
 } eitp__memory_state;
 
 /* eitp_memory_info_read, which has the errors, with the rest. */
@@ -13146,7 +13177,8 @@ EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *hos
 typedef enum eitp__shortage {
     EITP__MEMORY_AMPLE = 0,
     EITP__MEMORY_RUNS_OUT = 1, /* at the rate of loss it would be used up before the run could react */
-    EITP__MEMORY_LOW = 2       /* less is left than eitp_memory_floor */
+    EITP__MEMORY_LOW = 2,      /* less is left than eitp_memory_floor */
+    EITP__MEMORY_FULL = 3      /* others have the percentage of eitp_run_config.cpu_mem_max; judged by run/guard.c */
 } eitp__shortage;
 
 /*
@@ -13204,12 +13236,128 @@ EITP__PRIVATE void eitp__pressure_saved(eitp__pressure *pressure, double seconds
 EITP__PRIVATE void eitp__pressure_shrunk(eitp__pressure *pressure, double seconds);
 /* <<src/run/pressure.h */
 
+/* >>src/run/heat.h */
+/* When a machine is too hot to begin a step: a rule on what thermometers show. It neither looks nor reads a clock. */
+
+/* In degrees Celsius. */
+#define EITP__HEAT_DEFAULT 95  /* no step begins above it, if no critical point is known */
+#define EITP__HEAT_MARGIN 5    /* and otherwise above what is this far below the critical point */
+#define EITP__HEAT_RECOVERY 10 /* training goes on when it is this much cooler */
+#define EITP__HEAT_BROKEN 127  /* unconnected diodes show 127.5 or more */
+
+enum {
+    EITP__HEAT_PROBES = 32,
+    EITP__HEAT_STUCK = 300 /* looks during a pause in which a sensor shows the same value, after which it is ignored */
+};
+
+/* A thermometer that counts. */
+typedef struct eitp__heat_probe {
+    eitp__thermometer thermometer;
+    double limit; /* no step begins above it */
+    double value; /* 0: it shows what no machine has */
+    int unchanged;
+    int is_ignored;
+} eitp__heat_probe;
+
+typedef struct eitp__heat_probes {
+    eitp__heat_probe all[EITP__HEAT_PROBES];
+    size_t count;
+} eitp__heat_probes;
+
+/* The state of the observer (run/run_heat.c). */
+typedef struct eitp__run_heat {
+    eitp__heat_probes probes;
+    double look_at;   /* time of the next look */
+    double look_cost; /* seconds that a look takes */
+    double since;     /* time when the pause began */
+    int is_paused;
+} eitp__run_heat;
+
+/*
+ * Chooses those that count, and takes them; the others are unchanged. The thermometers of processors have the limit
+ * `most`; if that is 0, each has its own critical point less EITP__HEAT_MARGIN, without one the lowest of the
+ * processors' critical points less that, else EITP__HEAT_DEFAULT. Any other with a critical point, such as a disk's,
+ * has that itself.
+ */
+EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermometer *thermometers, size_t count,
+                                     double most);
+
+/* Takes what a thermometer shows. Returns 1 if it is ignored from now on, since it has not changed during a pause. */
+EITP__PRIVATE int eitp__heat_show(eitp__heat_probe *probe, double value, int is_paused);
+
+/* The one that is hottest in comparison with its limit; NULL if none shows anything. */
+EITP__PRIVATE const eitp__heat_probe *eitp__heat_hottest(const eitp__heat_probes *probes);
+
+/* True if no step may begin. */
+EITP__PRIVATE int eitp__heat_is_too_high(const eitp__heat_probes *probes, int is_paused);
+/* <<src/run/heat.h */
+
+/* >>src/run/occupancy.h */
+/* How full others have made the memory, in percent: a rule on what looks at memory find. It neither looks nor reads a
+   clock itself. */
+
+/* Percentage points that the share must fall until it may be told again. */
+#define EITP__OCCUPANCY_FALLS 5
+
+/* A share that was reached, and is told once. */
+typedef struct eitp__occupancy_level {
+    int is_reached; /* and has not fallen far enough since */
+    int is_news;    /* it was not told yet */
+} eitp__occupancy_level;
+
+/*
+ * The share is what others have of the memory that is not this process's. A run that takes memory leaves less to
+ * others, which raises their share. So a level counts as reached only if others have this percentage of all memory, or
+ * more than when the run began.
+ */
+typedef struct eitp__occupancy {
+    uint64_t limit,
+        began;      /* bytes of the machine or the control group, and what others had of them at the first look */
+    double percent; /* of the last look; 0: unknown */
+    int exceeds;    /* the last look found the higher level reached */
+    eitp__occupancy_level high, full;
+} eitp__occupancy;
+
+/* Bytes that others have, without cached files. */
+EITP__PRIVATE uint64_t eitp__occupancy_of_others(const eitp__memory_state *state);
+
+/* Adds a look, with the levels in percent; 0 and 100: none. */
+EITP__PRIVATE void eitp__occupancy_add(eitp__occupancy *occupancy, const eitp__memory_state *state, double high,
+                                       double full);
+
+/* Both levels were told. */
+EITP__PRIVATE void eitp__occupancy_told(eitp__occupancy *occupancy);
+/* <<src/run/occupancy.h */
+
+/* >>src/run/surroundings.h */
+/* Other programs that slow a run down, or may: what the system says about them is reported if it lasts. */
+
+/* A condition that matters if it lasts. Starts as zeros. */
+typedef struct eitp__lasting {
+    int is_on, is_told;
+    double since; /* the condition is on */
+} eitp__lasting;
+
+/* Adds a value: the condition begins at `high` and ends below `low`; in between it stays. Returns 1, once, when it has
+   been on for `seconds`. */
+EITP__PRIVATE int eitp__lasting_add(eitp__lasting *lasting, double value, double high, double low, double seconds,
+                                    double now);
+
+/* The state of the observer. */
+typedef struct eitp__surroundings {
+    double look_at; /* time of the next look */
+    eitp__lasting stalls, load;
+    double online, own; /* processors of the machine, and those that the run keeps busy; 0: the run does not look */
+} eitp__surroundings;
+/* <<src/run/surroundings.h */
+
 /* >>src/run/guard.h */
 /* The memory guard: looks if memory is short, before and within steps, and saves and reduces the run before it is. */
 
 /* Its state. */
 typedef struct eitp__guard {
     eitp__pressure pressure;
+    eitp__occupancy occupancy;
     eitp__memory_state memory; /* the last look */
     double look_at;            /* time of the next look */
     double look_cost;          /* seconds that a look takes */
@@ -13317,6 +13465,8 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
 /* Calls ENTRY(NAME, name) for each observer; eitp__<name>_observer fills in its row. */
 #define EITP__OBSERVERS(ENTRY)                                                                                         \
     ENTRY(GUARD, guard)                                                                                                \
+    ENTRY(HEAT, heat)                                                                                                  \
+    ENTRY(SURROUNDINGS, surroundings)                                                                                  \
     ENTRY(RECORDS, records)                                                                                            \
     ENTRY(PERFORMANCE, performance)                                                                                    \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
@@ -13364,6 +13514,9 @@ typedef struct eitp__observer {
     int (*poll)(eitp_run *run, void *state);
     /* Before each step, and before a dropped step or evaluation is repeated. */
     eitp_status (*before_step)(eitp_run *run, void *state, eitp_error *error);
+    /* True if no step may begin yet. The run waits, and calls before_step of all observers each second, until none
+       holds it or it is asked to stop. */
+    int (*holds)(const eitp_run *run, const void *state);
     void (*after_step)(eitp_run *run, void *state, eitp__decision *decision);
     void (*after_evaluation)(eitp_run *run, void *state, eitp__decision *decision);
     /* Judges the model after the last step. *judgement holds EITP__MODEL_GOOD at the call. */
@@ -13404,6 +13557,9 @@ EITP__OBSERVERS(EITP__OBSERVER_ROW)
 #define EITP__EACH_OBSERVER(run, at, function)                                                                         \
     for (int at = 0; at < EITP__OBSERVER_COUNT; at++)                                                                  \
         if ((run)->observers[at].function)
+
+/* True if an observer holds the run. */
+EITP__PRIVATE int eitp__run_is_held(const eitp_run *run);
 
 /* The worst judgement of all observers. */
 EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run);
@@ -13747,9 +13903,9 @@ EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run);
 EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
                                     const char *format, ...) EITP__PRINTF(5, 6);
 
-/* The same for an EITP_EVENT_ALARM, a warning. */
-EITP__PRIVATE void eitp__run_notify_alarm(eitp_run *run, const char *alarm, double value, double usual,
-                                          const char *message);
+/* The same with values of its own in its record. */
+EITP__PRIVATE void eitp__run_notify_values(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level,
+                                           double seconds, const char *message, const eitp_value *values, size_t count);
 
 /* Reports the sinks that began to fail, or store records again. */
 EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run);
@@ -18097,11 +18253,30 @@ static void eitp__apply_bound(eitp_memory_info *info, uint64_t *least, const cha
     info->source = source;
 }
 
+/* The part of `limit` bytes without this process's that other processes have. */
+static double eitp__share_of_others(uint64_t limit, uint64_t used, uint64_t own) {
+    const uint64_t rest = limit > own ? limit - own : 0, others = used > own ? used - own : 0;
+    return rest ? (double)others / (double)rest : 0;
+}
+
+/* Keeps the fuller one. */
+static void eitp__keep_fullest(eitp__memory_state *state, const char *source, uint64_t limit, uint64_t used) {
+    const uint64_t own = state->anonymous;
+    if (state->fullest_limit && eitp__share_of_others(limit, used, own) <=
+                                    eitp__share_of_others(state->fullest_limit, state->fullest_used, own))
+        return;
+    state->fullest_limit = limit;
+    state->fullest_used = used;
+    state->fullest_source = source;
+}
+
 static void eitp__bound_by_machine(eitp__memory_state *state) {
     eitp_memory_info *info = &state->info;
     const uint64_t total = info->total > info->available ? info->total : info->available;
-    if (info->available)
-        eitp__apply_bound(info, &state->left_physical, "MemAvailable", total, total - info->available, 0);
+    if (!info->available)
+        return;
+    eitp__apply_bound(info, &state->left_physical, "MemAvailable", total, total - info->available, 0);
+    eitp__keep_fullest(state, "machine", total, total - info->available);
 }
 
 static void eitp__bound_by_process(eitp__memory_state *state, const char *source, const struct rlimit *limit,
@@ -18125,6 +18300,7 @@ static void eitp__bound_by_cgroup(void *visitor, const eitp__cgroup_memory *memo
         info->cgroup_used = used;
     }
     eitp__apply_bound(info, &state->left_physical, "cgroup", limit, used, memory->page_cache);
+    eitp__keep_fullest(state, "control group", limit, used - (memory->page_cache < used ? memory->page_cache : used));
 }
 
 EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_state *state, eitp_error *error) {
@@ -62359,6 +62535,14 @@ EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run) {
 /* <<src/run/sinks.c */
 
 /* >>src/run/observer.c */
+EITP__PRIVATE int eitp__run_is_held(const eitp_run *run) {
+    EITP__EACH_OBSERVER (run, i, holds) {
+        if (run->observers[i].holds(run, run->states[i]))
+            return 1;
+    }
+    return 0;
+}
+
 EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run) {
     eitp__judgement worst = EITP__ZERO;
     EITP__EACH_OBSERVER (run, i, judge) {
@@ -62406,9 +62590,12 @@ EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run) {
 
 /* >>src/run/events.c */
 static const char *const eitp__event_names[] = {
-    "step",       "evaluation",    "saved",       "skipped_step", "memory_short", "not_shrunk", "end_of_data",
-    "early_stop", "nothing_to_do", "save_failed", "records",      "warning",      "disk",       "started",
-    "diverging",  "not_saved",     "spike",       "not_kept",     "alarm"};
+    "step",        "evaluation",  "saved",         "skipped_step", "memory_short", "not_shrunk",
+    "end_of_data", "early_stop",  "nothing_to_do", "save_failed",  "records",      "warning",
+    "disk",        "started",     "diverging",     "not_saved",    "spike",        "not_kept",
+    "alarm",       "temperature", "memory_high",   "pressure",     "load"};
+
+enum { EITP__EVENT_VALUES = 8 }; /* that an event has of its own, at most */
 
 typedef char eitp__every_event_has_a_name[EITP__COUNT(eitp__event_names) == EITP_EVENT_COUNT ? 1 : -1];
 
@@ -62435,25 +62622,21 @@ static void eitp__add_event_number(eitp_value *value, const char *name, double n
 
 static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
     static const char *const levels[] = {"debug", "info", "warning", "error"};
-    eitp_value values[8];
-    size_t count = 4;
+    eitp_value values[5 + EITP__EVENT_VALUES];
+    size_t count = event->seconds > 0 ? 5 : 4;
     memset(values, 0, sizeof values);
     eitp__add_event_text(&values[0], "event", eitp_run_event_name(event->kind));
     eitp__add_event_number(&values[1], "time", eitp__time_of_day());
     eitp__add_event_text(&values[2], "level", levels[event->level]);
     eitp__add_event_text(&values[3], "message", event->message);
-    if (event->seconds > 0)
-        eitp__add_event_number(&values[count++], "seconds", event->seconds);
-    if (event->alarm) {
-        eitp__add_event_text(&values[count++], "alarm", event->alarm);
-        eitp__add_event_number(&values[count++], "value", event->value);
-        eitp__add_event_number(&values[count++], "usual", event->usual);
-    }
+    eitp__add_event_number(&values[4], "seconds", event->seconds);
+    for (size_t i = 0; i < event->value_count && i < EITP__EVENT_VALUES; i++)
+        values[count++] = event->values[i];
     eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values, count);
 }
 
 /* Tells the listener, or the log. */
-static void eitp__deliver_event(eitp_run *run, eitp_run_event *event, int is_recorded) {
+static void eitp__tell_event(eitp_run *run, eitp_run_event *event, int is_recorded) {
     run->report.steps_done = eitp_trainer_steps_done(run->trainer);
     event->report = &run->report;
     if (run->config.listener.notify)
@@ -62471,7 +62654,21 @@ static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_l
     event.level = level;
     event.message = message;
     event.seconds = seconds;
-    eitp__deliver_event(run, &event, is_recorded);
+    eitp__tell_event(run, &event, is_recorded);
+}
+
+EITP__PRIVATE void eitp__run_notify_values(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level,
+                                           double seconds, const char *message, const eitp_value *values,
+                                           size_t count) {
+    eitp_run_event event = EITP__ZERO;
+    event.kind = kind;
+    event.level = level;
+    event.message = message;
+    event.seconds = seconds;
+    event.values = values;
+    event.value_count = count;
+    eitp__tell_event(run, &event, 1);
+    eitp__run_report_sinks(run);
 }
 
 EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
@@ -62500,19 +62697,6 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     eitp__send_event(run, kind, level, seconds, message, 1);
-    eitp__run_report_sinks(run);
-}
-
-EITP__PRIVATE void eitp__run_notify_alarm(eitp_run *run, const char *alarm, double value, double usual,
-                                          const char *message) {
-    eitp_run_event event = EITP__ZERO;
-    event.kind = EITP_EVENT_ALARM;
-    event.level = EITP_LOG_WARNING;
-    event.message = message;
-    event.alarm = alarm;
-    event.value = value;
-    event.usual = usual;
-    eitp__deliver_event(run, &event, 1);
     eitp__run_report_sinks(run);
 }
 
@@ -63415,6 +63599,147 @@ EITP__PRIVATE void eitp__pressure_shrunk(eitp__pressure *pressure, double second
     pressure->has_shrunk = 1;
 }
 /* <<src/run/pressure.c */
+
+/* >>src/run/heat.c */
+#define EITP__LOWEST_CRITICAL 50 /* lower ones are mistakes of the firmware */
+
+/* Names of drivers and thermal zones that measure a processor, or the board around it, begin like this. */
+static const char *const eitp__heat_processors[] = {"coretemp", "k10temp", "k8temp",     "zenpower", "via_cputemp",
+                                                    "cpu",      "soc",     "package",    "bigcore",  "littlecore",
+                                                    "acpitz",   "x86_pkg", "apple_core", "TCPU",     "scpi_sensors"};
+
+static int eitp__is_processor(const char *name) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__heat_processors); i++) {
+        if (!strncmp(name, eitp__heat_processors[i], strlen(eitp__heat_processors[i])))
+            return 1;
+    }
+    return 0;
+}
+
+/* Its critical point; 0 if it is unknown. */
+static double eitp__critical_point(const eitp_sensor *sensor) {
+    return sensor->limit >= EITP__LOWEST_CRITICAL ? sensor->limit : 0;
+}
+
+/* True for a core of a processor whose package is measured too, by its hottest core. */
+static int eitp__is_covered(const eitp__thermometer *thermometers, size_t count, const char *name) {
+    static const char core[] = "coretemp Core ", package[] = "coretemp Package ";
+    if (strncmp(name, core, sizeof core - 1))
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!strncmp(thermometers[i].sensor.name, package, sizeof package - 1))
+            return 1;
+    }
+    return 0;
+}
+
+/* The limit of processors without a critical point of their own. */
+static double eitp__common_limit(const eitp__thermometer *thermometers, size_t count) {
+    double lowest = EITP__HEAT_DEFAULT + EITP__HEAT_MARGIN;
+    int is_known = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double critical = eitp__critical_point(&thermometers[i].sensor);
+        if (critical > 0 && eitp__is_processor(thermometers[i].sensor.name) && (!is_known || critical < lowest)) {
+            lowest = critical;
+            is_known = 1;
+        }
+    }
+    return lowest - EITP__HEAT_MARGIN;
+}
+
+EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermometer *thermometers, size_t count,
+                                     double most) {
+    const double common = eitp__common_limit(thermometers, count);
+    probes->count = 0;
+    for (size_t i = 0; i < count && probes->count < EITP__HEAT_PROBES; i++) {
+        const eitp_sensor *sensor = &thermometers[i].sensor;
+        const double critical = eitp__critical_point(sensor);
+        const int is_processor = eitp__is_processor(sensor->name);
+        eitp__heat_probe *probe = &probes->all[probes->count];
+        if ((!is_processor && !(critical > 0)) || eitp__is_covered(thermometers, count, sensor->name))
+            continue;
+        memset(probe, 0, sizeof *probe);
+        probe->thermometer = thermometers[i];
+        thermometers[i].path = NULL;
+        probe->limit = !is_processor  ? critical
+                       : most > 0     ? most
+                       : critical > 0 ? critical - EITP__HEAT_MARGIN
+                                      : common;
+        probes->count++;
+    }
+}
+
+EITP__PRIVATE int eitp__heat_show(eitp__heat_probe *probe, double value, int is_paused) {
+    const double critical = eitp__critical_point(&probe->thermometer.sensor);
+    const double most = critical > 0 ? critical + 2 * EITP__HEAT_RECOVERY : EITP__HEAT_BROKEN;
+    const double before = probe->value;
+    probe->value = value > 0 && value < EITP__HEAT_BROKEN && value < most ? value : 0;
+    if (!is_paused || fabs(probe->value - before) > 0)
+        probe->unchanged = 0;
+    else if (++probe->unchanged == EITP__HEAT_STUCK && probe->value > probe->limit - EITP__HEAT_RECOVERY)
+        probe->is_ignored = 1;
+    return probe->is_ignored && probe->unchanged == EITP__HEAT_STUCK;
+}
+
+EITP__PRIVATE const eitp__heat_probe *eitp__heat_hottest(const eitp__heat_probes *probes) {
+    const eitp__heat_probe *hottest = NULL;
+    for (size_t i = 0; i < probes->count; i++) {
+        const eitp__heat_probe *probe = &probes->all[i];
+        if (probe->is_ignored || !(probe->value > 0))
+            continue;
+        if (!hottest || probe->value - probe->limit > hottest->value - hottest->limit)
+            hottest = probe;
+    }
+    return hottest;
+}
+
+EITP__PRIVATE int eitp__heat_is_too_high(const eitp__heat_probes *probes, int is_paused) {
+    const eitp__heat_probe *hottest = eitp__heat_hottest(probes);
+    return hottest && hottest->value > hottest->limit - (is_paused ? EITP__HEAT_RECOVERY : 0);
+}
+/* <<src/run/heat.c */
+
+/* >>src/run/occupancy.c */
+/* Others had a little less when the run began, on a machine where nothing happens. In percent of all memory. */
+#define EITP__OCCUPANCY_NOISE 1
+
+EITP__PRIVATE uint64_t eitp__occupancy_of_others(const eitp__memory_state *state) {
+    const uint64_t used = state->fullest_used;
+    return used > state->anonymous ? used - state->anonymous : 0;
+}
+
+static double eitp__percent_of(uint64_t bytes, uint64_t all) {
+    return all ? 100 * (double)bytes / (double)all : 0;
+}
+
+static void eitp__occupancy_compare(eitp__occupancy_level *level, double percent, int may_count, double limit) {
+    if (limit <= 0 || limit >= 100)
+        return;
+    if (!level->is_reached && may_count && percent >= limit)
+        level->is_reached = level->is_news = 1;
+    else if (percent < limit - EITP__OCCUPANCY_FALLS)
+        level->is_reached = level->is_news = 0;
+}
+
+EITP__PRIVATE void eitp__occupancy_add(eitp__occupancy *occupancy, const eitp__memory_state *state, double high,
+                                       double full) {
+    const uint64_t limit = state->fullest_limit, others = eitp__occupancy_of_others(state);
+    const double of_all = eitp__percent_of(others, limit);
+    int have_grown;
+    if (limit != occupancy->limit)
+        occupancy->began = others;
+    occupancy->limit = limit;
+    have_grown = of_all > eitp__percent_of(occupancy->began, limit) + EITP__OCCUPANCY_NOISE;
+    occupancy->percent = limit > state->anonymous ? eitp__percent_of(others, limit - state->anonymous) : 0;
+    eitp__occupancy_compare(&occupancy->high, occupancy->percent, have_grown || of_all >= high, high);
+    eitp__occupancy_compare(&occupancy->full, occupancy->percent, have_grown || of_all >= full, full);
+    occupancy->exceeds = full > 0 && full < 100 && occupancy->percent >= full && (have_grown || of_all >= full);
+}
+
+EITP__PRIVATE void eitp__occupancy_told(eitp__occupancy *occupancy) {
+    occupancy->high.is_news = occupancy->full.is_news = 0;
+}
+/* <<src/run/occupancy.c */
 
 /* >>src/run/health.c */
 static size_t eitp__health_count(const eitp__health *health) {
@@ -65176,10 +65501,22 @@ static double eitp__alarm_left(const eitp_run *run) {
     return run->config.memory_check_seconds < 0 ? 0 : (double)guard->memory.info.left;
 }
 
+static void eitp__alarms_notify_one(eitp_run *run, const eitp__alarm *alarm) {
+    eitp_value values[3];
+    memset(values, 0, sizeof values);
+    values[0].name = "alarm";
+    values[0].kind = EITP_VALUE_TEXT;
+    values[0].text = alarm->name;
+    values[1].name = "value";
+    values[1].number = alarm->value;
+    values[2].name = "usual";
+    values[2].number = alarm->usual;
+    eitp__run_notify_values(run, EITP_EVENT_ALARM, EITP_LOG_WARNING, 0, alarm->message, values, EITP__COUNT(values));
+}
+
 static void eitp__alarms_notify(eitp_run *run, const eitp__alarm_list *list) {
     for (int i = 0; i < list->count; i++)
-        eitp__run_notify_alarm(run, list->alarms[i].name, list->alarms[i].value, list->alarms[i].usual,
-                               list->alarms[i].message);
+        eitp__alarms_notify_one(run, &list->alarms[i]);
 }
 
 /* A run that was shrunk has other step times. */
@@ -65465,7 +65802,8 @@ static eitp__arena_use eitp__run_arena(const eitp_run *run) {
 static eitp__shortage eitp__guard_judge(const eitp_run *run) {
     const eitp__guard *guard = eitp__guard_of(run);
     const eitp__arena_use arena = eitp__run_arena(run);
-    return eitp__pressure_judge(&guard->pressure, &guard->memory, &arena);
+    const eitp__shortage found = eitp__pressure_judge(&guard->pressure, &guard->memory, &arena);
+    return !found && run->config.cpu_mem_acts && guard->occupancy.exceeds ? EITP__MEMORY_FULL : found;
 }
 
 /* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
@@ -65487,6 +65825,8 @@ static int eitp__guard_should_react(eitp_run *run, eitp__shortage found, double 
         guard->quiet_until = now + eitp__guard_quiet_seconds(run);
         return 0;
     }
+    if (found == EITP__MEMORY_FULL)
+        return !guard->is_smallest;
     return found == EITP__MEMORY_LOW && (!guard->is_smallest || memory->left < eitp_memory_floor(memory) / 2);
 }
 
@@ -65507,8 +65847,10 @@ static void eitp__guard_look(eitp_run *run, double busy) {
     eitp__guard *guard = eitp__guard_of(run);
     const double now = eitp__clock();
     double after;
-    if (!eitp__memory_read(&run->host, &guard->memory, NULL))
+    if (!eitp__memory_read(&run->host, &guard->memory, NULL)) {
         eitp__pressure_add(&guard->pressure, &guard->memory, now, busy);
+        eitp__occupancy_add(&guard->occupancy, &guard->memory, run->config.cpu_mem_warn, run->config.cpu_mem_max);
+    }
     after = eitp__clock();
     /* The least of all looks: on a busy machine one may take long. */
     if (guard->look_cost <= 0 || after - now < guard->look_cost)
@@ -65576,11 +65918,40 @@ static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
              memory->source, is_to_come ? " beside what the run itself will take" : "");
 }
 
+/* Warns that others have the memory, with figures: "91 % of the memory that is not this run's (machine)". */
+static void eitp__guard_warn_full(eitp_run *run, eitp_run_event_kind kind, const char *action) {
+    const eitp__guard *guard = eitp__guard_of(run);
+    const uint64_t own = guard->memory.anonymous, others = eitp__occupancy_of_others(&guard->memory);
+    const double numbers[] = {guard->occupancy.percent, (double)own, (double)others, (double)guard->memory.info.left};
+    static const char *const names[] = {"percent", "own_bytes", "other_bytes", "left_bytes"};
+    eitp_value values[EITP__COUNT(names)];
+    char message[400], has[32], have[32], left[32];
+    memset(values, 0, sizeof values);
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        values[i].name = names[i];
+        values[i].kind = i ? EITP_VALUE_INTEGER : EITP_VALUE_NUMBER;
+        values[i].number = numbers[i];
+        values[i].integer = (int64_t)numbers[i];
+    }
+    snprintf(
+        message, sizeof message,
+        "memory is filling up: other programs have %.0f %% of what this run leaves of the %s; they have %s, the run "
+        "%s, and %s are left; %s",
+        guard->occupancy.percent, guard->memory.fullest_source, eitp_format_bytes(others, have, sizeof have),
+        eitp_format_bytes(own, has, sizeof has), eitp_format_bytes(guard->memory.info.left, left, sizeof left), action);
+    run->report.memory = guard->memory.info;
+    eitp__run_notify_values(run, kind, EITP_LOG_WARNING, 0, message, values, EITP__COUNT(values));
+}
+
 static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
     const eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
     const double amount = found == EITP__MEMORY_RUNS_OUT ? guard->pressure.loss : (double)eitp_memory_floor(memory);
     char left[120], other[32];
+    if (found == EITP__MEMORY_FULL) {
+        eitp__guard_warn_full(run, EITP_EVENT_MEMORY_SHORT, action);
+        return;
+    }
     run->report.memory = *memory;
     eitp__guard_describe(run, left, sizeof left);
     eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
@@ -65741,6 +66112,18 @@ static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
     return EITP_OK;
 }
 
+/* Reports that others fill the memory; at the higher level, saves what the run would lose. */
+static eitp_status eitp__guard_tell_occupancy(eitp_run *run, eitp_error *error) {
+    eitp__guard *guard = eitp__guard_of(run);
+    const int saves = guard->occupancy.full.is_news && eitp__guard_can_save(run);
+    const int is_news = guard->occupancy.high.is_news || saves;
+    eitp__occupancy_told(&guard->occupancy);
+    if (is_news)
+        eitp__guard_warn_full(run, EITP_EVENT_MEMORY_HIGH,
+                              saves ? "saving; then the run continues unchanged" : "the run continues unchanged");
+    return saves ? eitp__run_save_early(run, error) : EITP_OK;
+}
+
 /* Looks first, if it is time to. EITP_ERROR_PRESSURE if memory stays short and no configuration uses less;
    EITP_ERROR_MEMORY if that is so before there are steps to save. */
 static eitp_status eitp__guard_before_step(eitp_run *run, void *state, eitp_error *error) {
@@ -65751,8 +66134,12 @@ static eitp_status eitp__guard_before_step(eitp_run *run, void *state, eitp_erro
         return EITP_OK;
     if (!guard->alarm && (interval == 0 || now >= guard->look_at))
         eitp__guard_watch(run, now, 0);
-    if (guard->alarm)
+    if (guard->alarm) {
         status = eitp__guard_react(run, error);
+        eitp__occupancy_told(&guard->occupancy); /* the reaction has warned of it */
+    } else {
+        status = eitp__guard_tell_occupancy(run, error);
+    }
     guard->busy_from = eitp__clock();
     return status;
 }
@@ -65772,6 +66159,220 @@ EITP__PRIVATE void eitp__guard_observer(eitp__observer *observer) {
     observer->saved = eitp__guard_saved;
 }
 /* <<src/run/guard.c */
+
+/* >>src/run/run_heat.c */
+/* The observer of heat: no step begins while the machine is too hot. */
+
+/* Seconds between looks, and how many times their cost that is at least: a driver may take milliseconds. */
+#define EITP__HEAT_INTERVAL 1
+#define EITP__HEAT_COST 200
+
+enum { EITP__MOST_THERMOMETERS = 512 };
+
+/* Keeps the thermometers that count. */
+static eitp_status eitp__heat_find(const eitp_run *run, eitp__run_heat *heat, eitp_error *error) {
+    const size_t size = EITP__MOST_THERMOMETERS * sizeof(eitp__thermometer);
+    eitp__thermometer *found = (eitp__thermometer *)eitp__allocate(&run->host, size);
+    size_t count = 0;
+    eitp_status status = found ? eitp__thermometers_list(&run->host, found, EITP__MOST_THERMOMETERS, &count, error)
+                               : eitp__fail_memory(error, size, "the thermometers of the machine");
+    if (!status)
+        eitp__heat_choose(&heat->probes, found, count, run->config.temp_max);
+    for (size_t i = 0; i < count; i++)
+        eitp__thermometer_release(&run->host, &found[i]);
+    eitp__release(&run->host, found, size);
+    return status;
+}
+
+/* A host that cannot wait cannot pause. */
+static eitp_status eitp__heat_begin(eitp_run *run, void *state, eitp_error *error) {
+    return run->config.temp_max < 0 || !run->host.files.wait ? EITP_OK
+                                                             : eitp__heat_find(run, (eitp__run_heat *)state, error);
+}
+
+static void eitp__heat_ignore(eitp_run *run, const eitp__heat_probe *probe) {
+    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                     "%s has shown %.1f C without any change for %d looks: it is ignored from now on",
+                     probe->thermometer.sensor.name, probe->value, EITP__HEAT_STUCK);
+}
+
+static void eitp__heat_look(eitp_run *run, eitp__run_heat *heat, double now) {
+    double cost, interval;
+    for (size_t i = 0; i < heat->probes.count; i++) {
+        eitp__heat_probe *probe = &heat->probes.all[i];
+        if (!probe->is_ignored &&
+            eitp__heat_show(probe, eitp__thermometer_read(&run->host, &probe->thermometer), heat->is_paused))
+            eitp__heat_ignore(run, probe);
+    }
+    cost = eitp__clock() - now;
+    /* The least of all looks: on a busy machine one may take long. */
+    if (heat->look_cost <= 0 || cost < heat->look_cost)
+        heat->look_cost = cost;
+    interval = EITP__HEAT_COST * heat->look_cost;
+    heat->look_at = now + cost + (interval > EITP__HEAT_INTERVAL ? interval : EITP__HEAT_INTERVAL);
+}
+
+/* Reports that a pause begins, or has ended after `seconds`. */
+static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double seconds) {
+    const eitp__heat_probe *hottest = eitp__heat_hottest(&heat->probes);
+    eitp_value values[3];
+    char message[300];
+    memset(values, 0, sizeof values);
+    if (!hottest) {
+        eitp__run_notify(run, EITP_EVENT_TEMPERATURE, EITP_LOG_INFO, seconds,
+                         "training goes on after %.0f s: no thermometer can be read any more", seconds);
+        return;
+    }
+    values[0].name = "sensor";
+    values[0].kind = EITP_VALUE_TEXT;
+    values[0].text = hottest->thermometer.sensor.name;
+    values[1].name = "celsius";
+    values[1].number = hottest->value;
+    values[2].name = "limit_celsius";
+    values[2].number = hottest->limit;
+    if (heat->is_paused)
+        snprintf(message, sizeof message,
+                 "training pauses before step %lld: %s is at %.1f C, above %.1f C; it goes on at %.1f C",
+                 (long long)eitp_trainer_steps_done(run->trainer) + 1, values[0].text, hottest->value, hottest->limit,
+                 hottest->limit - EITP__HEAT_RECOVERY);
+    else
+        snprintf(message, sizeof message, "training goes on after %.0f s: %s is at %.1f C", seconds, values[0].text,
+                 hottest->value);
+    eitp__run_notify_values(run, EITP_EVENT_TEMPERATURE, heat->is_paused ? EITP_LOG_WARNING : EITP_LOG_INFO, seconds,
+                            message, values, EITP__COUNT(values));
+}
+
+static eitp_status eitp__heat_before_step(eitp_run *run, void *state, eitp_error *error) {
+    eitp__run_heat *heat = (eitp__run_heat *)state;
+    const double now = eitp__clock();
+    const int was_paused = heat->is_paused;
+    (void)error;
+    if (!heat->probes.count || (!was_paused && now < heat->look_at))
+        return EITP_OK;
+    eitp__heat_look(run, heat, now);
+    heat->is_paused = eitp__heat_is_too_high(&heat->probes, was_paused);
+    if (heat->is_paused == was_paused)
+        return EITP_OK;
+    if (heat->is_paused)
+        heat->since = now;
+    eitp__heat_report(run, heat, heat->is_paused ? 0 : now - heat->since);
+    return EITP_OK;
+}
+
+static int eitp__heat_holds(const eitp_run *run, const void *state) {
+    (void)run;
+    return ((const eitp__run_heat *)state)->is_paused;
+}
+
+static void eitp__heat_end(eitp_run *run, void *state) {
+    eitp__heat_probes *probes = &((eitp__run_heat *)state)->probes;
+    for (size_t i = 0; i < probes->count; i++)
+        eitp__thermometer_release(&run->host, &probes->all[i].thermometer);
+    probes->count = 0;
+}
+
+EITP__PRIVATE void eitp__heat_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__run_heat);
+    observer->begin = eitp__heat_begin;
+    observer->before_step = eitp__heat_before_step;
+    observer->holds = eitp__heat_holds;
+    observer->end = eitp__heat_end;
+}
+/* <<src/run/run_heat.c */
+
+/* >>src/run/surroundings.c */
+/* The observer of other programs: tasks that wait for memory, and processors that are kept busy. Both are reported and
+   change nothing. */
+
+#define EITP__SURROUNDINGS_INTERVAL 10 /* seconds between looks; what is read are means of 10 and of 60 seconds */
+
+/* Percent of the time in which some task waits for memory, and how many seconds that must last. */
+#define EITP__STALLS_HIGH 10
+#define EITP__STALLS_LOW 5
+#define EITP__STALLS_LAST 20
+
+/* Tasks of others for each processor. */
+#define EITP__LOAD_HIGH 2
+#define EITP__LOAD_LOW 1.5
+#define EITP__LOAD_LASTS 60
+
+EITP__PRIVATE int eitp__lasting_add(eitp__lasting *lasting, double value, double high, double low, double seconds,
+                                    double now) {
+    if (value < low || (!lasting->is_on && value < high)) {
+        lasting->is_on = lasting->is_told = 0;
+        return 0;
+    }
+    if (!lasting->is_on)
+        lasting->since = now;
+    lasting->is_on = 1;
+    if (lasting->is_told || now - lasting->since < seconds)
+        return 0;
+    lasting->is_told = 1;
+    return 1;
+}
+
+static eitp_status eitp__surroundings_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__surroundings *around = (eitp__surroundings *)state;
+    eitp_processor_info info;
+    eitp_status status;
+    if (run->config.memory_check_seconds < 0)
+        return EITP_OK;
+    status = eitp_processor_info_read(&run->host, &info, error);
+    if (status)
+        return status;
+    around->online = info.online;
+    around->own = info.usable;
+    around->look_at = eitp__clock() + EITP__SURROUNDINGS_INTERVAL;
+    return EITP_OK;
+}
+
+static void eitp__tell_value(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, const char *message,
+                             const char *name, double number) {
+    eitp_value value;
+    memset(&value, 0, sizeof value);
+    value.name = name;
+    value.number = number;
+    eitp__run_notify_values(run, kind, level, 0, message, &value, 1);
+}
+
+static void eitp__surroundings_look(eitp_run *run, eitp__surroundings *around, double now) {
+    double stalls, load;
+    char message[300];
+    if (!eitp__read_pressure_percent(&run->host, "memory", &stalls, NULL) &&
+        eitp__lasting_add(&around->stalls, stalls, EITP__STALLS_HIGH, EITP__STALLS_LOW, EITP__STALLS_LAST, now)) {
+        snprintf(message, sizeof message,
+                 "tasks of this machine wait for memory %.0f %% of the time; close other programs, or lower the memory "
+                 "budget",
+                 stalls);
+        eitp__tell_value(run, EITP_EVENT_PRESSURE, EITP_LOG_WARNING, message, "percent", stalls);
+    }
+    if (!eitp__read_load(&run->host, &load, NULL) &&
+        eitp__lasting_add(&around->load, (load - around->own) / around->online, EITP__LOAD_HIGH, EITP__LOAD_LOW,
+                          EITP__LOAD_LASTS, now)) {
+        snprintf(message, sizeof message,
+                 "other programs keep the processors busy: a load of %.1f with %.0f processors; steps take longer",
+                 load, around->online);
+        eitp__tell_value(run, EITP_EVENT_LOAD, EITP_LOG_INFO, message, "load", load);
+    }
+}
+
+static eitp_status eitp__surroundings_before_step(eitp_run *run, void *state, eitp_error *error) {
+    eitp__surroundings *around = (eitp__surroundings *)state;
+    const double now = eitp__clock();
+    (void)error;
+    if (!(around->online > 0) || now < around->look_at)
+        return EITP_OK;
+    eitp__surroundings_look(run, around, now);
+    around->look_at = now + EITP__SURROUNDINGS_INTERVAL;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__surroundings_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__surroundings);
+    observer->begin = eitp__surroundings_begin;
+    observer->before_step = eitp__surroundings_before_step;
+}
+/* <<src/run/surroundings.c */
 
 /* >>src/run/run_evaluate.c */
 /* Validation samples of an evaluation; 0: all. */
@@ -65840,11 +66441,28 @@ EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
 /* >>src/run/run_loop.c */
 /* ---- A step ---- */
 
-static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
+static eitp_status eitp__run_tell_before_step(eitp_run *run, eitp_error *error) {
     eitp_status status = EITP_OK;
     EITP__EACH_OBSERVER (run, i, before_step) {
         if (!status)
             status = run->observers[i].before_step(run, run->states[i], error);
+    }
+    return status;
+}
+
+/* Waits a second, in slices that a request to stop ends. */
+static void eitp__run_rest(const eitp_run *run) {
+    enum { EITP__SLICES = 10 };
+    for (int i = 0; i < EITP__SLICES && !run->stop; i++)
+        eitp__wait(&run->host, 1.0 / EITP__SLICES);
+}
+
+/* Tells the observers, and waits while one holds the run. */
+static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__run_tell_before_step(run, error);
+    while (!status && !run->stop && eitp__run_is_held(run)) {
+        eitp__run_rest(run);
+        status = eitp__run_tell_before_step(run, error);
     }
     return status;
 }
@@ -65994,7 +66612,7 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__run_begin(run, error);
     while (!status && !run->stop && !run->decision.stops && eitp__steps_remain(run)) {
         status = eitp__run_before_step(run, error);
-        if (!status)
+        if (!status && !run->stop)
             status = eitp__run_repeat(run, eitp__run_step, error);
         /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
         if (status == EITP_ERROR_FORMAT)
@@ -66407,6 +67025,15 @@ static const eitp_setting eitp__run_settings[] = {
                       "record times, utilization and use of the system every N steps; 0: only those of each epoch"),
     EITP__RUN_SETTING(peak_tflops, "peak_tflops", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
                       "peak of this machine's matrix products in TFLOP/s, for model FLOPs utilization; 0: measure it"),
+    EITP__RUN_SETTING(cpu_mem_warn, "cpu_mem_warn", NUMBER, 85, 0, 100, NULL,
+                      "warn when other programs have this percentage of the memory that is not the run's; 0: do not"),
+    EITP__RUN_SETTING(cpu_mem_max, "cpu_mem_max", NUMBER, 90, 0, 100, NULL,
+                      "save when other programs have this percentage of the memory that is not the run's; 0: do not"),
+    EITP__RUN_SETTING(cpu_mem_acts, "cpu_mem_acts", FLAG, 0, 0, 1, NULL,
+                      "with auto_shrink, use less memory at cpu_mem_max, and stop if that is not enough"),
+    EITP__RUN_SETTING(temp_max, "temp_max", NUMBER, 0, -EITP__UNBOUNDED, EITP__UNBOUNDED, NULL,
+                      "begin no step above X degrees Celsius, until it is 10 degrees cooler; 0: 5 degrees below the "
+                      "critical point, or 95; negative: never wait"),
     EITP__RUN_SETTING(metrics, "metrics", FLAG, 1, 0, 1, NULL, "write metrics.jsonl in the output directory"),
 };
 

@@ -86,11 +86,30 @@ static void eitp__apply_bound(eitp_memory_info *info, uint64_t *least, const cha
     info->source = source;
 }
 
+/* The part of `limit` bytes without this process's that other processes have. */
+static double eitp__share_of_others(uint64_t limit, uint64_t used, uint64_t own) {
+    const uint64_t rest = limit > own ? limit - own : 0, others = used > own ? used - own : 0;
+    return rest ? (double)others / (double)rest : 0;
+}
+
+/* Keeps the fuller one. */
+static void eitp__keep_fullest(eitp__memory_state *state, const char *source, uint64_t limit, uint64_t used) {
+    const uint64_t own = state->anonymous;
+    if (state->fullest_limit && eitp__share_of_others(limit, used, own) <=
+                                    eitp__share_of_others(state->fullest_limit, state->fullest_used, own))
+        return;
+    state->fullest_limit = limit;
+    state->fullest_used = used;
+    state->fullest_source = source;
+}
+
 static void eitp__bound_by_machine(eitp__memory_state *state) {
     eitp_memory_info *info = &state->info;
     const uint64_t total = info->total > info->available ? info->total : info->available;
-    if (info->available)
-        eitp__apply_bound(info, &state->left_physical, "MemAvailable", total, total - info->available, 0);
+    if (!info->available)
+        return;
+    eitp__apply_bound(info, &state->left_physical, "MemAvailable", total, total - info->available, 0);
+    eitp__keep_fullest(state, "machine", total, total - info->available);
 }
 
 static void eitp__bound_by_process(eitp__memory_state *state, const char *source, const struct rlimit *limit,
@@ -114,6 +133,7 @@ static void eitp__bound_by_cgroup(void *visitor, const eitp__cgroup_memory *memo
         info->cgroup_used = used;
     }
     eitp__apply_bound(info, &state->left_physical, "cgroup", limit, used, memory->page_cache);
+    eitp__keep_fullest(state, "control group", limit, used - (memory->page_cache < used ? memory->page_cache : used));
 }
 
 EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_state *state, eitp_error *error) {

@@ -11,6 +11,11 @@ typedef struct eitp__memory_state {
     uint64_t left_physical;  /* what the machine and the control groups leave; UINT64_MAX: unknown */
     uint64_t left_of_limits; /* what the process's own limits leave; UINT64_MAX: none */
     uint64_t anonymous;      /* resident memory of this process without that of files (RssAnon); else `info.resident` */
+
+    /* The machine or the control group of whose memory other processes have the largest part; 0: unknown. */
+    uint64_t fullest_limit;
+    uint64_t fullest_used; /* also by this process, without cached files */
+    const char *fullest_source;
 } eitp__memory_state;
 
 /* eitp_memory_info_read, which has the errors, with the rest. */

@@ -38,10 +38,22 @@ static double eitp__alarm_left(const eitp_run *run) {
     return run->config.memory_check_seconds < 0 ? 0 : (double)guard->memory.info.left;
 }
 
+static void eitp__alarms_notify_one(eitp_run *run, const eitp__alarm *alarm) {
+    eitp_value values[3];
+    memset(values, 0, sizeof values);
+    values[0].name = "alarm";
+    values[0].kind = EITP_VALUE_TEXT;
+    values[0].text = alarm->name;
+    values[1].name = "value";
+    values[1].number = alarm->value;
+    values[2].name = "usual";
+    values[2].number = alarm->usual;
+    eitp__run_notify_values(run, EITP_EVENT_ALARM, EITP_LOG_WARNING, 0, alarm->message, values, EITP__COUNT(values));
+}
+
 static void eitp__alarms_notify(eitp_run *run, const eitp__alarm_list *list) {
     for (int i = 0; i < list->count; i++)
-        eitp__run_notify_alarm(run, list->alarms[i].name, list->alarms[i].value, list->alarms[i].usual,
-                               list->alarms[i].message);
+        eitp__alarms_notify_one(run, &list->alarms[i]);
 }
 
 /* A run that was shrunk has other step times. */

@@ -6,9 +6,12 @@
 #include "train/trainer.h"
 
 static const char *const eitp__event_names[] = {
-    "step",       "evaluation",    "saved",       "skipped_step", "memory_short", "not_shrunk", "end_of_data",
-    "early_stop", "nothing_to_do", "save_failed", "records",      "warning",      "disk",       "started",
-    "diverging",  "not_saved",     "spike",       "not_kept",     "alarm"};
+    "step",        "evaluation",  "saved",         "skipped_step", "memory_short", "not_shrunk",
+    "end_of_data", "early_stop",  "nothing_to_do", "save_failed",  "records",      "warning",
+    "disk",        "started",     "diverging",     "not_saved",    "spike",        "not_kept",
+    "alarm",       "temperature", "memory_high",   "pressure",     "load"};
+
+enum { EITP__EVENT_VALUES = 8 }; /* that an event has of its own, at most */
 
 typedef char eitp__every_event_has_a_name[EITP__COUNT(eitp__event_names) == EITP_EVENT_COUNT ? 1 : -1];
 
@@ -35,25 +38,21 @@ static void eitp__add_event_number(eitp_value *value, const char *name, double n
 
 static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
     static const char *const levels[] = {"debug", "info", "warning", "error"};
-    eitp_value values[8];
-    size_t count = 4;
+    eitp_value values[5 + EITP__EVENT_VALUES];
+    size_t count = event->seconds > 0 ? 5 : 4;
     memset(values, 0, sizeof values);
     eitp__add_event_text(&values[0], "event", eitp_run_event_name(event->kind));
     eitp__add_event_number(&values[1], "time", eitp__time_of_day());
     eitp__add_event_text(&values[2], "level", levels[event->level]);
     eitp__add_event_text(&values[3], "message", event->message);
-    if (event->seconds > 0)
-        eitp__add_event_number(&values[count++], "seconds", event->seconds);
-    if (event->alarm) {
-        eitp__add_event_text(&values[count++], "alarm", event->alarm);
-        eitp__add_event_number(&values[count++], "value", event->value);
-        eitp__add_event_number(&values[count++], "usual", event->usual);
-    }
+    eitp__add_event_number(&values[4], "seconds", event->seconds);
+    for (size_t i = 0; i < event->value_count && i < EITP__EVENT_VALUES; i++)
+        values[count++] = event->values[i];
     eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values, count);
 }
 
 /* Tells the listener, or the log. */
-static void eitp__deliver_event(eitp_run *run, eitp_run_event *event, int is_recorded) {
+static void eitp__tell_event(eitp_run *run, eitp_run_event *event, int is_recorded) {
     run->report.steps_done = eitp_trainer_steps_done(run->trainer);
     event->report = &run->report;
     if (run->config.listener.notify)
@@ -71,7 +70,21 @@ static void eitp__send_event(eitp_run *run, eitp_run_event_kind kind, eitp_log_l
     event.level = level;
     event.message = message;
     event.seconds = seconds;
-    eitp__deliver_event(run, &event, is_recorded);
+    eitp__tell_event(run, &event, is_recorded);
+}
+
+EITP__PRIVATE void eitp__run_notify_values(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level,
+                                           double seconds, const char *message, const eitp_value *values,
+                                           size_t count) {
+    eitp_run_event event = EITP__ZERO;
+    event.kind = kind;
+    event.level = level;
+    event.message = message;
+    event.seconds = seconds;
+    event.values = values;
+    event.value_count = count;
+    eitp__tell_event(run, &event, 1);
+    eitp__run_report_sinks(run);
 }
 
 EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run) {
@@ -100,19 +113,6 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     eitp__send_event(run, kind, level, seconds, message, 1);
-    eitp__run_report_sinks(run);
-}
-
-EITP__PRIVATE void eitp__run_notify_alarm(eitp_run *run, const char *alarm, double value, double usual,
-                                          const char *message) {
-    eitp_run_event event = EITP__ZERO;
-    event.kind = EITP_EVENT_ALARM;
-    event.level = EITP_LOG_WARNING;
-    event.message = message;
-    event.alarm = alarm;
-    event.value = value;
-    event.usual = usual;
-    eitp__deliver_event(run, &event, 1);
     eitp__run_report_sinks(run);
 }
 

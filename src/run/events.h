@@ -12,9 +12,9 @@ EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run);
 EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
                                     const char *format, ...) EITP__PRINTF(5, 6);
 
-/* The same for an EITP_EVENT_ALARM, a warning. */
-EITP__PRIVATE void eitp__run_notify_alarm(eitp_run *run, const char *alarm, double value, double usual,
-                                          const char *message);
+/* The same with values of its own in its record. */
+EITP__PRIVATE void eitp__run_notify_values(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level,
+                                           double seconds, const char *message, const eitp_value *values, size_t count);
 
 /* Reports the sinks that began to fail, or store records again. */
 EITP__PRIVATE void eitp__run_report_sinks(eitp_run *run);

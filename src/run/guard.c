@@ -38,7 +38,8 @@ static eitp__arena_use eitp__run_arena(const eitp_run *run) {
 static eitp__shortage eitp__guard_judge(const eitp_run *run) {
     const eitp__guard *guard = eitp__guard_of(run);
     const eitp__arena_use arena = eitp__run_arena(run);
-    return eitp__pressure_judge(&guard->pressure, &guard->memory, &arena);
+    const eitp__shortage found = eitp__pressure_judge(&guard->pressure, &guard->memory, &arena);
+    return !found && run->config.cpu_mem_acts && guard->occupancy.exceeds ? EITP__MEMORY_FULL : found;
 }
 
 /* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
@@ -60,6 +61,8 @@ static int eitp__guard_should_react(eitp_run *run, eitp__shortage found, double 
         guard->quiet_until = now + eitp__guard_quiet_seconds(run);
         return 0;
     }
+    if (found == EITP__MEMORY_FULL)
+        return !guard->is_smallest;
     return found == EITP__MEMORY_LOW && (!guard->is_smallest || memory->left < eitp_memory_floor(memory) / 2);
 }
 
@@ -80,8 +83,10 @@ static void eitp__guard_look(eitp_run *run, double busy) {
     eitp__guard *guard = eitp__guard_of(run);
     const double now = eitp__clock();
     double after;
-    if (!eitp__memory_read(&run->host, &guard->memory, NULL))
+    if (!eitp__memory_read(&run->host, &guard->memory, NULL)) {
         eitp__pressure_add(&guard->pressure, &guard->memory, now, busy);
+        eitp__occupancy_add(&guard->occupancy, &guard->memory, run->config.cpu_mem_warn, run->config.cpu_mem_max);
+    }
     after = eitp__clock();
     /* The least of all looks: on a busy machine one may take long. */
     if (guard->look_cost <= 0 || after - now < guard->look_cost)
@@ -149,11 +154,40 @@ static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
              memory->source, is_to_come ? " beside what the run itself will take" : "");
 }
 
+/* Warns that others have the memory, with figures: "91 % of the memory that is not this run's (machine)". */
+static void eitp__guard_warn_full(eitp_run *run, eitp_run_event_kind kind, const char *action) {
+    const eitp__guard *guard = eitp__guard_of(run);
+    const uint64_t own = guard->memory.anonymous, others = eitp__occupancy_of_others(&guard->memory);
+    const double numbers[] = {guard->occupancy.percent, (double)own, (double)others, (double)guard->memory.info.left};
+    static const char *const names[] = {"percent", "own_bytes", "other_bytes", "left_bytes"};
+    eitp_value values[EITP__COUNT(names)];
+    char message[400], has[32], have[32], left[32];
+    memset(values, 0, sizeof values);
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        values[i].name = names[i];
+        values[i].kind = i ? EITP_VALUE_INTEGER : EITP_VALUE_NUMBER;
+        values[i].number = numbers[i];
+        values[i].integer = (int64_t)numbers[i];
+    }
+    snprintf(
+        message, sizeof message,
+        "memory is filling up: other programs have %.0f %% of what this run leaves of the %s; they have %s, the run "
+        "%s, and %s are left; %s",
+        guard->occupancy.percent, guard->memory.fullest_source, eitp_format_bytes(others, have, sizeof have),
+        eitp_format_bytes(own, has, sizeof has), eitp_format_bytes(guard->memory.info.left, left, sizeof left), action);
+    run->report.memory = guard->memory.info;
+    eitp__run_notify_values(run, kind, EITP_LOG_WARNING, 0, message, values, EITP__COUNT(values));
+}
+
 static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
     const eitp__guard *guard = eitp__guard_of(run);
     const eitp_memory_info *memory = &guard->memory.info;
     const double amount = found == EITP__MEMORY_RUNS_OUT ? guard->pressure.loss : (double)eitp_memory_floor(memory);
     char left[120], other[32];
+    if (found == EITP__MEMORY_FULL) {
+        eitp__guard_warn_full(run, EITP_EVENT_MEMORY_SHORT, action);
+        return;
+    }
     run->report.memory = *memory;
     eitp__guard_describe(run, left, sizeof left);
     eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
@@ -314,6 +348,18 @@ static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
     return EITP_OK;
 }
 
+/* Reports that others fill the memory; at the higher level, saves what the run would lose. */
+static eitp_status eitp__guard_tell_occupancy(eitp_run *run, eitp_error *error) {
+    eitp__guard *guard = eitp__guard_of(run);
+    const int saves = guard->occupancy.full.is_news && eitp__guard_can_save(run);
+    const int is_news = guard->occupancy.high.is_news || saves;
+    eitp__occupancy_told(&guard->occupancy);
+    if (is_news)
+        eitp__guard_warn_full(run, EITP_EVENT_MEMORY_HIGH,
+                              saves ? "saving; then the run continues unchanged" : "the run continues unchanged");
+    return saves ? eitp__run_save_early(run, error) : EITP_OK;
+}
+
 /* Looks first, if it is time to. EITP_ERROR_PRESSURE if memory stays short and no configuration uses less;
    EITP_ERROR_MEMORY if that is so before there are steps to save. */
 static eitp_status eitp__guard_before_step(eitp_run *run, void *state, eitp_error *error) {
@@ -324,8 +370,12 @@ static eitp_status eitp__guard_before_step(eitp_run *run, void *state, eitp_erro
         return EITP_OK;
     if (!guard->alarm && (interval == 0 || now >= guard->look_at))
         eitp__guard_watch(run, now, 0);
-    if (guard->alarm)
+    if (guard->alarm) {
         status = eitp__guard_react(run, error);
+        eitp__occupancy_told(&guard->occupancy); /* the reaction has warned of it */
+    } else {
+        status = eitp__guard_tell_occupancy(run, error);
+    }
     guard->busy_from = eitp__clock();
     return status;
 }

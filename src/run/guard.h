@@ -2,11 +2,13 @@
 #ifndef EITP_GUARD_H
 #define EITP_GUARD_H
 
+#include "run/occupancy.h"
 #include "run/pressure.h"
 
 /* Its state. */
 typedef struct eitp__guard {
     eitp__pressure pressure;
+    eitp__occupancy occupancy;
     eitp__memory_state memory; /* the last look */
     double look_at;            /* time of the next look */
     double look_cost;          /* seconds that a look takes */

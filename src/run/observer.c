@@ -2,6 +2,14 @@
 
 #include "run/run_loop.h"
 
+EITP__PRIVATE int eitp__run_is_held(const eitp_run *run) {
+    EITP__EACH_OBSERVER (run, i, holds) {
+        if (run->observers[i].holds(run, run->states[i]))
+            return 1;
+    }
+    return 0;
+}
+
 EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run) {
     eitp__judgement worst = EITP__ZERO;
     EITP__EACH_OBSERVER (run, i, judge) {

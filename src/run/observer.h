@@ -12,6 +12,8 @@
 /* Calls ENTRY(NAME, name) for each observer; eitp__<name>_observer fills in its row. */
 #define EITP__OBSERVERS(ENTRY)                                                                                         \
     ENTRY(GUARD, guard)                                                                                                \
+    ENTRY(HEAT, heat)                                                                                                  \
+    ENTRY(SURROUNDINGS, surroundings)                                                                                  \
     ENTRY(RECORDS, records)                                                                                            \
     ENTRY(PERFORMANCE, performance)                                                                                    \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
@@ -59,6 +61,9 @@ typedef struct eitp__observer {
     int (*poll)(eitp_run *run, void *state);
     /* Before each step, and before a dropped step or evaluation is repeated. */
     eitp_status (*before_step)(eitp_run *run, void *state, eitp_error *error);
+    /* True if no step may begin yet. The run waits, and calls before_step of all observers each second, until none
+       holds it or it is asked to stop. */
+    int (*holds)(const eitp_run *run, const void *state);
     void (*after_step)(eitp_run *run, void *state, eitp__decision *decision);
     void (*after_evaluation)(eitp_run *run, void *state, eitp__decision *decision);
     /* Judges the model after the last step. *judgement holds EITP__MODEL_GOOD at the call. */
@@ -99,6 +104,9 @@ EITP__OBSERVERS(EITP__OBSERVER_ROW)
 #define EITP__EACH_OBSERVER(run, at, function)                                                                         \
     for (int at = 0; at < EITP__OBSERVER_COUNT; at++)                                                                  \
         if ((run)->observers[at].function)
+
+/* True if an observer holds the run. */
+EITP__PRIVATE int eitp__run_is_held(const eitp_run *run);
 
 /* The worst judgement of all observers. */
 EITP__PRIVATE eitp__judgement eitp__run_judge(const eitp_run *run);

@@ -47,9 +47,9 @@ typedef enum eitp_monitor {
  * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
  * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
  * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
- * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message" and "seconds", if it
- * took any; of an alarm "alarm", "value" and "usual" too. Besides, a shortage of memory has an event "memory_pressure"
- * with the bytes that were left.
+ * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message", "seconds", if it took
+ * any, and its own (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes
+ * that were left.
  */
 typedef struct eitp_record {
     eitp_record_kind kind;
@@ -147,8 +147,15 @@ typedef enum eitp_run_event_kind {
                                      that was reported, none for 20 steps */
     EITP_EVENT_NOT_KEPT = 17,     /* the checkpoint of the best evaluation so far is lost, and why. The best is then the
                                      best of the evaluations whose checkpoints are there */
-    EITP_EVENT_ALARM = 18,        /* something is not as it was before in this run: see eitp_run_config.alarms */
-    EITP_EVENT_COUNT = 19
+    EITP_EVENT_ALARM = 18, /* something is not as it was before in this run: see eitp_run_config.alarms. Its record
+                                     has "alarm", the name, "value" and "usual" */
+    EITP_EVENT_TEMPERATURE = 19, /* training pauses because of heat, or goes on: see temp_max. Its record has "sensor",
+                                     "celsius", "limit_celsius" and, when it goes on, "seconds" */
+    EITP_EVENT_MEMORY_HIGH = 20, /* other programs fill the memory: see cpu_mem_warn. Its record has "percent",
+                                     "own_bytes", "other_bytes" and "left_bytes" */
+    EITP_EVENT_PRESSURE = 21,    /* for some time, tasks of the machine have had to wait for memory */
+    EITP_EVENT_LOAD = 22,        /* for a minute, other programs have kept the processors busy */
+    EITP_EVENT_COUNT = 23
 } eitp_run_event_kind;
 
 /* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */
@@ -160,9 +167,9 @@ typedef struct eitp_run_event {
     eitp_log_level level;
     const char *message; /* one line of text */
     const eitp_run_report *report;
-    double seconds;      /* duration of a step, an evaluation or a save */
-    const char *alarm;   /* of EITP_EVENT_ALARM, its name; else NULL */
-    double value, usual; /* of an alarm: what was found, and what was usual in this run */
+    double seconds;           /* duration of a step, an evaluation, a save or a pause */
+    const eitp_value *values; /* what the event's record has besides; such as the sensor of EITP_EVENT_TEMPERATURE */
+    size_t value_count;
 } eitp_run_event;
 
 /* Receives the events, those of steps and evaluations too. Sinks get the others as records. If `notify` is NULL they go
@@ -238,6 +245,25 @@ typedef struct eitp_run_config {
     /* Least interval between looks at memory, within steps too; they are rarer while much is left, up to a second
        apart. 0: also before every step; negative: never. */
     double memory_check_seconds;
+    /*
+     * The same in percent: the share that other programs have of the memory of the machine, or of a control group,
+     * without this process's own; cached files do not count. At cpu_mem_warn there is an EITP_EVENT_MEMORY_HIGH. At
+     * cpu_mem_max the steps done are saved too, in a checkpoint that save_total_limit does not count. Each happens
+     * once, until the share has fallen by 5. It does not happen because the run itself leaves little: others must have
+     * that percentage of all memory, or more than when the run began. 0 or 100: off. With cpu_mem_acts a share of
+     * cpu_mem_max is a shortage of memory like those above, also for auto_shrink.
+     */
+    double cpu_mem_warn;
+    double cpu_mem_max;
+    int cpu_mem_acts;
+    /*
+     * No step begins while a processor is hotter than this, in degrees Celsius. Training goes on when it is 10 degrees
+     * cooler, or the run is asked to stop; the bits are the same. 0: 5 degrees below the critical point that a sensor
+     * reports, without one the lowest of those of other processors' sensors, else 95. Other sensors, such as those of
+     * disks, count above their own critical points alone. Negative: the run does not look, nor does it if the host has
+     * no `wait`.
+     */
+    double temp_max;
     eitp_monitor monitor;
     int64_t log_full_every;        /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
     int64_t perf_every;            /* record what the last N steps have taken; 0: only that of each epoch */
@@ -253,7 +279,7 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, alarms, metrics. */
+   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,

@@ -1,6 +1,7 @@
 #include "run/run_loop.h"
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "run/async_save.h"
 #include "run/events.h"
 #include "run/poll.h"
@@ -13,11 +14,28 @@
 
 /* ---- A step ---- */
 
-static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
+static eitp_status eitp__run_tell_before_step(eitp_run *run, eitp_error *error) {
     eitp_status status = EITP_OK;
     EITP__EACH_OBSERVER (run, i, before_step) {
         if (!status)
             status = run->observers[i].before_step(run, run->states[i], error);
+    }
+    return status;
+}
+
+/* Waits a second, in slices that a request to stop ends. */
+static void eitp__run_rest(const eitp_run *run) {
+    enum { EITP__SLICES = 10 };
+    for (int i = 0; i < EITP__SLICES && !run->stop; i++)
+        eitp__wait(&run->host, 1.0 / EITP__SLICES);
+}
+
+/* Tells the observers, and waits while one holds the run. */
+static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__run_tell_before_step(run, error);
+    while (!status && !run->stop && eitp__run_is_held(run)) {
+        eitp__run_rest(run);
+        status = eitp__run_tell_before_step(run, error);
     }
     return status;
 }
@@ -167,7 +185,7 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__run_begin(run, error);
     while (!status && !run->stop && !run->decision.stops && eitp__steps_remain(run)) {
         status = eitp__run_before_step(run, error);
-        if (!status)
+        if (!status && !run->stop)
             status = eitp__run_repeat(run, eitp__run_step, error);
         /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
         if (status == EITP_ERROR_FORMAT)

@@ -35,18 +35,18 @@ static eitp_status read_changed(void *user, eitp_split split, uint64_t number, e
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
     f->events++;
-    CHECK((event->kind == EITP_EVENT_ALARM) == (event->alarm != NULL));
     if (event->kind != EITP_EVENT_ALARM) {
-        CHECK(event->value == 0 && event->usual == 0);
         f->others += event->level >= EITP_LOG_WARNING;
         return;
     }
     CHECK(event->level == EITP_LOG_WARNING && event->seconds == 0);
+    REQUIRE(event->value_count == 3 && !strcmp(event->values[0].name, "alarm") &&
+            !strcmp(event->values[1].name, "value") && !strcmp(event->values[2].name, "usual"));
     f->alarms++;
-    snprintf(f->alarm, sizeof f->alarm, "%s", event->alarm);
+    snprintf(f->alarm, sizeof f->alarm, "%s", event->values[0].text);
     snprintf(f->message, sizeof f->message, "%s", event->message);
-    f->value = event->value;
-    f->usual = event->usual;
+    f->value = event->values[1].number;
+    f->usual = event->values[2].number;
     f->step = event->report->step.step;
 }
 

@@ -4,6 +4,9 @@
 /* Kilobytes that are available; the floor is that of a process of some ten megabytes. */
 enum { AMPLE = 2000000, SHORT = 1000 };
 
+/* Others have 87 or 93 percent of the 8 GB, of which enough is left. */
+enum { HIGH = 1000000, FULL = 600000 };
+
 enum { NEVER = -1, ORDERED = 32 };
 
 /* A run beside programs that take memory at a read of a sample, and give it back at an event. */
@@ -19,6 +22,7 @@ typedef struct fixture {
     int64_t training, validation; /* the read of a sample at which memory becomes short, from 0 */
     int64_t reads[2];
     int given_back;                        /* the event at which it comes back */
+    int after[ORDERED];                    /* kilobytes that are available after each step; 0: as many as before */
     int events[24], order[ORDERED], count; /* the order is that of all events but starts and steps */
     int64_t steps[ORDERED];                /* done at each event */
     int waning, looks;                     /* each look finds half as much */
@@ -109,9 +113,20 @@ static void check_figures(fixture *f, const char *message) {
     CHECK_THAT(left >= 0 && left < needed, "%s", message);
 }
 
+/* Memory that others have taken over a long time. */
+static void take_slowly(const fixture *f, int kilobytes) {
+    eitp__guard *guard = (eitp__guard *)f->made->states[EITP__OBSERVER_GUARD];
+    CHECK(set_available(f, kilobytes));
+    guard->pressure.has_looked = 0;
+    guard->look_at = 0;
+}
+
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
+    const int64_t done = eitp_trainer_steps_done(f->trained.trainer);
     f->events[event->kind]++;
+    if (event->kind == EITP_EVENT_STEP && done < ORDERED && f->after[done])
+        take_slowly(f, f->after[done]);
     if (event->kind == EITP_EVENT_MEMORY_SHORT) {
         check_figures(f, event->message);
         CHECK(!f->hovering || set_available(f, f->hovering));
@@ -424,6 +439,83 @@ static void memory_used_up_before_step_1_is_an_error(void) {
     scratch_remove(f.directory);
 }
 
+/* At cpu_mem_warn there is an event, at cpu_mem_max a checkpoint that does not count; the bits are the same. */
+static void others_that_fill_the_memory_are_told(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.after[1] = HIGH;
+    f.after[2] = FULL;
+    f.after[3] = AMPLE;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+    CHECK(f.reads[0] == 16 && f.events[EITP_EVENT_MEMORY_SHORT] == 0);
+    CHECK_THAT(f.events[EITP_EVENT_MEMORY_HIGH] == 2, "%d", f.events[EITP_EVENT_MEMORY_HIGH]);
+    CHECK(f.order[0] == EITP_EVENT_MEMORY_HIGH && f.steps[0] == 1);
+    CHECK(f.order[1] == EITP_EVENT_MEMORY_HIGH && f.order[2] == EITP_EVENT_SAVED && f.steps[2] == 2);
+    CHECK(f.events[EITP_EVENT_SAVED] == 2 && strstr(text_of(&f, "checkpoint-2/manifest.json"), "\"counted\": false"));
+    CHECK(records_have(&f, "{\"step\": 1, \"event\": \"memory_high\", "));
+    CHECK(records_have(&f, "\"percent\": 87.4") && records_have(&f, "\"own_bytes\": 40960000, "));
+    CHECK(checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* A shortage that lasts is told, and saved for, once. */
+static void the_same_percentage_is_saved_for_once(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.after[1] = f.after[2] = f.after[3] = FULL;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.events[EITP_EVENT_MEMORY_HIGH] == 1 && f.events[EITP_EVENT_SAVED] == 2 && has_checkpoint(&f, 1));
+    CHECK(checksum_of(&f, 4) == straight_checksum());
+    scratch_remove(f.directory);
+}
+
+/* On a machine that is full before the first step there is an event, and nothing to save. */
+static void a_full_machine_changes_nothing(void) {
+    for (int shrinks = 0; shrinks < 2; shrinks++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        CHECK(set_available(&f, FULL));
+        f.config.auto_shrink = shrinks;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        CHECK(f.events[EITP_EVENT_MEMORY_HIGH] == 1 && f.events[EITP_EVENT_SAVED] == 1 && f.reads[0] == 16);
+        CHECK(f.events[EITP_EVENT_MEMORY_SHORT] == 0 && f.events[EITP_EVENT_NOT_SHRUNK] == 0);
+        CHECK(checksum_of(&f, 4) == straight_checksum());
+        scratch_remove(f.directory);
+    }
+}
+
+static void percentages_can_be_off(void) {
+    static const double off[] = {0, 100};
+    for (size_t i = 0; i < EITP__COUNT(off); i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.cpu_mem_warn = f.config.cpu_mem_max = off[i];
+        f.after[2] = FULL;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        CHECK(f.events[EITP_EVENT_MEMORY_HIGH] == 0 && f.events[EITP_EVENT_SAVED] == 1);
+        CHECK(checksum_of(&f, 4) == straight_checksum());
+        scratch_remove(f.directory);
+    }
+}
+
+/* If the run acts on it, cpu_mem_max is a shortage like others: it saves, and with auto_shrink needs less. */
+static void a_percentage_can_be_a_shortage(void) {
+    for (int shrinks = 0; shrinks < 2; shrinks++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.cpu_mem_acts = 1;
+        f.config.auto_shrink = shrinks;
+        f.after[2] = FULL;
+        f.given_back = EITP_EVENT_NOT_SHRUNK;
+        CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+        CHECK(f.order[0] == EITP_EVENT_MEMORY_SHORT && f.events[EITP_EVENT_MEMORY_HIGH] == 0);
+        CHECK(has_checkpoint(&f, 2) && f.events[EITP_EVENT_NOT_SHRUNK] == shrinks);
+        CHECK(records_have(&f, "\"shrunk\": true}") == shrinks);
+        CHECK(checksum_of(&f, 4) == straight_checksum());
+        scratch_remove(f.directory);
+    }
+}
+
 /* Without looks nothing is read, and nothing happens. */
 static void looks_can_be_turned_off(void) {
     fixture f;
@@ -448,6 +540,11 @@ int main(int argc, char **argv) {
         TEST(an_early_checkpoint_gets_its_evaluation),
         TEST(a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks),
         TEST(memory_used_up_before_step_1_is_an_error),
+        TEST(others_that_fill_the_memory_are_told),
+        TEST(the_same_percentage_is_saved_for_once),
+        TEST(a_full_machine_changes_nothing),
+        TEST(percentages_can_be_off),
+        TEST(a_percentage_can_be_a_shortage),
         TEST(looks_can_be_turned_off),
     };
     return RUN_TESTS(tests, argc, argv);

@@ -1,0 +1,59 @@
+/* When a machine is too hot to begin a step: a rule on what thermometers show. It neither looks nor reads a clock. */
+#ifndef EITP_HEAT_H
+#define EITP_HEAT_H
+
+#include "base/sensors.h"
+
+/* In degrees Celsius. */
+#define EITP__HEAT_DEFAULT 95  /* no step begins above it, if no critical point is known */
+#define EITP__HEAT_MARGIN 5    /* and otherwise above what is this far below the critical point */
+#define EITP__HEAT_RECOVERY 10 /* training goes on when it is this much cooler */
+#define EITP__HEAT_BROKEN 127  /* unconnected diodes show 127.5 or more */
+
+enum {
+    EITP__HEAT_PROBES = 32,
+    EITP__HEAT_STUCK = 300 /* looks during a pause in which a sensor shows the same value, after which it is ignored */
+};
+
+/* A thermometer that counts. */
+typedef struct eitp__heat_probe {
+    eitp__thermometer thermometer;
+    double limit; /* no step begins above it */
+    double value; /* 0: it shows what no machine has */
+    int unchanged;
+    int is_ignored;
+} eitp__heat_probe;
+
+typedef struct eitp__heat_probes {
+    eitp__heat_probe all[EITP__HEAT_PROBES];
+    size_t count;
+} eitp__heat_probes;
+
+/* The state of the observer (run/run_heat.c). */
+typedef struct eitp__run_heat {
+    eitp__heat_probes probes;
+    double look_at;   /* time of the next look */
+    double look_cost; /* seconds that a look takes */
+    double since;     /* time when the pause began */
+    int is_paused;
+} eitp__run_heat;
+
+/*
+ * Chooses those that count, and takes them; the others are unchanged. The thermometers of processors have the limit
+ * `most`; if that is 0, each has its own critical point less EITP__HEAT_MARGIN, without one the lowest of the
+ * processors' critical points less that, else EITP__HEAT_DEFAULT. Any other with a critical point, such as a disk's,
+ * has that itself.
+ */
+EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermometer *thermometers, size_t count,
+                                     double most);
+
+/* Takes what a thermometer shows. Returns 1 if it is ignored from now on, since it has not changed during a pause. */
+EITP__PRIVATE int eitp__heat_show(eitp__heat_probe *probe, double value, int is_paused);
+
+/* The one that is hottest in comparison with its limit; NULL if none shows anything. */
+EITP__PRIVATE const eitp__heat_probe *eitp__heat_hottest(const eitp__heat_probes *probes);
+
+/* True if no step may begin. */
+EITP__PRIVATE int eitp__heat_is_too_high(const eitp__heat_probes *probes, int is_paused);
+
+#endif
