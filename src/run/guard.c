@@ -175,7 +175,8 @@ static void eitp__guard_warn_full(eitp_run *run, eitp_run_event_kind kind, const
         "%s, and %s are left; %s",
         guard->occupancy.percent, guard->memory.fullest_source, eitp_format_bytes(others, have, sizeof have),
         eitp_format_bytes(own, has, sizeof has), eitp_format_bytes(guard->memory.info.left, left, sizeof left), action);
-    run->report.memory = guard->memory.info;
+    if (kind == EITP_EVENT_MEMORY_SHORT)
+        run->report.memory = guard->memory.info;
     eitp__run_notify_values(run, kind, EITP_LOG_WARNING, 0, message, values, EITP__COUNT(values));
 }
 

@@ -67,9 +67,10 @@ static const eitp_setting eitp__run_settings[] = {
                       "save when other programs have this percentage of the memory that is not the run's; 0: do not"),
     EITP__RUN_SETTING(cpu_mem_acts, "cpu_mem_acts", FLAG, 0, 0, 1, NULL,
                       "with auto_shrink, use less memory at cpu_mem_max, and stop if that is not enough"),
-    EITP__RUN_SETTING(temp_max, "temp_max", NUMBER, 0, -EITP__UNBOUNDED, EITP__UNBOUNDED, NULL,
-                      "begin no step above X degrees Celsius, until it is 10 degrees cooler; 0: 5 degrees below the "
-                      "critical point, or 95; negative: never wait"),
+    EITP__RUN_SETTING(
+        temp_max, "temp_max", NUMBER, 0, -EITP__UNBOUNDED, EITP__UNBOUNDED, NULL,
+        "begin no step while a processor has more degrees Celsius than this, until it is 10 degrees cooler; "
+        "0: 5 degrees below its critical point, or 95; negative: never wait"),
     EITP__RUN_SETTING(metrics, "metrics", FLAG, 1, 0, 1, NULL, "write metrics.jsonl in the output directory"),
 };
 

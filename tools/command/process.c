@@ -7,6 +7,7 @@
 #endif
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <time.h>
 #include <unistd.h>
@@ -226,6 +227,27 @@ void process_trim_memory(void) {
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
+}
+
+void process_offer_memory(int score) {
+    static const char path[] = "/proc/self/oom_score_adj";
+    FILE *file = fopen(path, "r");
+    int now = 0, is_known = file && fscanf(file, "%d", &now) == 1;
+    if (file)
+        fclose(file);
+    file = is_known && score > now ? fopen(path, "w") : NULL;
+    if (!file)
+        return;
+    fprintf(file, "%d", score);
+    fclose(file);
+}
+
+void process_give_way(int niceness) {
+    static int has_given;
+    if (has_given || niceness <= 0)
+        return;
+    has_given = 1;
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + niceness);
 }
 
 void process_reset_peak_memory(void) {

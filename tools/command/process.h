@@ -66,6 +66,13 @@ size_t process_peak_memory(void);
 /* Returns freed memory to the system, if the C library can. */
 void process_trim_memory(void);
 
+/* Makes the kernel end this process sooner than others when memory runs out: raises its oom_score_adj to `score`, if it
+   is lower. Does nothing where that is not possible. */
+void process_offer_memory(int score);
+
+/* Adds to the niceness of the process, once. Call it before there are threads, which inherit it. */
+void process_give_way(int niceness);
+
 /* Starts the peak anew, on Linux since 4.0. */
 void process_reset_peak_memory(void);
 

@@ -221,6 +221,16 @@ static const option_row rows[] = {
      "memory limit of the process, such as 900M or 1.5Gi (default, and 0: the memory that is free)"},
     {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
      " (default: only with --profile low-memory, safe, tiny or low-ram)"},
+    {"cpu-mem-warn", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 0, ""},
+    {"cpu-mem-max", "", KIND_SETTING, 0, 0, NULL, "P", OPTIONS_TRAIN, 0, "; if given, --auto-shrink acts on it too"},
+    {"temp-max", "", KIND_SETTING, 0, 0, NULL, "C", OPTIONS_TRAIN, 0, ""},
+    {"oom-score-adj", "", KIND_INTEGER, 0, 1000, "500", "N", OPTIONS_TRAIN, 0,
+     "how much sooner than other programs the kernel ends the run when memory runs out (oom_score_adj), so that the "
+     "desktop stays; never lowered; 0: unchanged"},
+    {"nice", "", KIND_INTEGER, 0, 19, NULL, "N", OPTIONS_TRAIN | OPTIONS_SAFE_TRAIN, 0,
+     "lower the priority by N, as nice(1) does (default: 0; safe-train: 10)"},
+    {"spare-core", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
+     "leave one processor to other programs, if there are more than two and --threads is 0"},
     {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
      "DeepSpeed configuration to read batch sizes, precision, clipping, optimizer and schedule from"},
     {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "text to continue"},
@@ -272,8 +282,6 @@ static const option_row rows[] = {
      "long; 0: never (default: 20 times the median step, at least 5 minutes; without records 0)"},
     {"kill-after", "", KIND_NUMBER, 0, 86400, "60", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
      "time that a stalled command has to end after SIGTERM, before SIGKILL"},
-    {"nice", "", KIND_INTEGER, 0, 19, "10", "N", OPTIONS_SAFE_TRAIN, 0,
-     "lower the priority of the command by N, as nice(1) does"},
     {"memory-limit", "", KIND_SIZE, 1, LARGEST, NULL, "SIZE", OPTIONS_SAFE_TRAIN, 0,
      "limit of the command's private memory (RLIMIT_DATA), such as 900M or 1.5Gi (default: none)"},
     {"background", "daemon", KIND_FLAG, 0, 1, "0", "", OPTIONS_SAFE_TRAIN, 0,
@@ -315,7 +323,7 @@ typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : 
 /* Settings that are not options: others determine them. */
 static const char *const derived[] = {"schedule_steps",       "last_sample",     "steps",     "output_dir",
                                       "least_memory",         "eval_every_frac", "eval_frac", "save_every_epochs",
-                                      "memory_check_seconds", "metrics"};
+                                      "memory_check_seconds", "cpu_mem_acts",    "metrics"};
 
 /* ---- Names ---- */
 

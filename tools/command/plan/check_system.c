@@ -84,7 +84,9 @@ static void add_surroundings(text_buffer *t, const system_report *r) {
     text_format(t, "disk         %s free in '%s'%s\n",
                 r->disk_free == UINT64_MAX ? "an unknown size" : output_bytes((double)r->disk_free), r->disk,
                 r->is_writable ? "" : ", which is not writable");
-    if (hottest)
+    if (hottest && hottest->limit > 0)
+        text_format(t, "temperature  %.0f C (%s), critical at %.0f C\n", hottest->value, hottest->name, hottest->limit);
+    else if (hottest)
         text_format(t, "temperature  %.0f C (%s)\n", hottest->value, hottest->name);
     else
         text_format(t, "temperature  unknown: this machine has no sensor that can be read\n");
@@ -239,6 +241,8 @@ static void add_json_sensors(text_buffer *t, const system_report *r) {
         text_format(t, temperatures++ ? ", {" : "{");
         text_json_member_string(t, "name", r->sensors[i].name);
         text_json_member_number(t, "celsius", r->sensors[i].value);
+        if (r->sensors[i].limit > 0)
+            text_json_member_number(t, "critical", r->sensors[i].limit);
         text_format(t, "}");
     }
     text_format(t, "]");

@@ -35,6 +35,16 @@ static int run_training(training *t, eitp_error *error) {
     return code;
 }
 
+/* Other programs come first, as far as the options say. */
+static void be_considerate(option_set *o) {
+    const long processors = process_processors();
+    process_offer_memory((int)options_integer(o, OPTION_OOM_SCORE_ADJ));
+    if (options_has(o, OPTION_NICE))
+        process_give_way((int)options_integer(o, OPTION_NICE));
+    if (options_integer(o, OPTION_SPARE_CORE) && !options_integer(o, OPTION_THREADS) && processors > 2)
+        options_set_integer(o, OPTION_THREADS, processors - 1, o->values[OPTION_THREADS].source);
+}
+
 /* Warns of a setting of PyTorch's allocator, which whoever sets it expects to save memory. */
 static void report_allocator(const option_set *o) {
     static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
@@ -69,8 +79,10 @@ static int train(int count, char **arguments, int *starts_over) {
         options_print(&r.options, (int)options_integer(&r.options, OPTION_JSON));
         ended = 1;
     }
-    if (!status && !ended)
+    if (!status && !ended) {
+        be_considerate(&r.options);
         status = run_prepare(&r, &error);
+    }
     *starts_over = status && resume_starts_over(&r, &error);
     if (status && !*starts_over) {
         code = output_fail(&error);

@@ -14,7 +14,8 @@
 enum {
     ERROR_LINES = 100, /* of the child's output in logs/error_*.log */
     SHORT_LINES = 10,  /* and in logs/supervisor.json */
-    LONGEST_DELAY_S = 600
+    LONGEST_DELAY_S = 600,
+    USUAL_NICENESS = 10
 };
 
 typedef struct supervisor {
@@ -54,7 +55,7 @@ static eitp_status start(supervisor *s, int is_restart, eitp_error *error) {
     settings.is_own = s->command.is_training;
     settings.output = s->place.file;
     settings.lock = s->place.lock;
-    settings.nice = (int)options_integer(o, OPTION_NICE);
+    settings.nice = options_has(o, OPTION_NICE) ? (int)options_integer(o, OPTION_NICE) : USUAL_NICENESS;
     settings.memory_limit = options_integer(o, OPTION_MEMORY_LIMIT);
     s->output_at = place_log_size(&s->place);
     s->has_stalled = 0;
