@@ -442,7 +442,9 @@
  *  eitp_monitor                            What a run records
  *  eitp_record                             What happened after a step, valid during the call
  *  eitp_record_sink                        A destination of records
- *  eitp_jsonl                              A sink that writes a file of JSON lines: an object for each record, with ...
+ *  eitp_jsonl                              A sink that writes JSON lines: an object for each record, with "step" ...
+ *  eitp_csv                                A sink that writes comma-separated values (RFC 4180, but lines end with ...
+ *  eitp_tensorboard                        A sink that writes an event file for TensorBoard, ...
  *  eitp_run_end                            Why a run ended
  *  eitp_run_report                         The state of a run
  *  eitp_run_event_kind
@@ -891,6 +893,13 @@
  *  eitp_jsonl_open
  *  eitp_jsonl_sink                         The sink of a file; zeros if it is NULL, which eitp_run_open refuses
  *  eitp_jsonl_close                        Closes the file
+ *  eitp_csv_open
+ *  eitp_csv_sink
+ *  eitp_csv_close
+ *  eitp_tensorboard_open
+ *  eitp_tensorboard_sink
+ *  eitp_tensorboard_close
+ *  eitp_tensorboard_use_guide_tags         With `use` not 0, also writes loss, lr and grad_norm under the tags ...
  *  eitp_run_event_name                     The name of an event in records: "saved", "skipped_step", ...
  *  eitp_run_config_default                 A new run of 1000 steps in "out" that evaluates and saves every 500 ...
  *  eitp_run_settings                       The members of eitp_run_config that are settings; they may change in a ...
@@ -1151,11 +1160,12 @@ typedef struct eitp_log_sink {
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with four exceptions: `read` and `write` of an offload file
+ * The functions are called by threads that call eitp, with five exceptions: `read` and `write` of an offload file
  * (eitp_context_config.offload_path); `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
  * written beside the steps (eitp_run_config.async_save_bytes); `prefetch` and `read` of a checkpoint's files before a
- * resume reads them; and `read` of half of each large tensor. These, and `wait` after they fail, are called by threads
- * of eitp's own, while other functions of the table may be running.
+ * resume reads them; `read` of half of each large tensor; and `write`, `resize` and `sync` of files of records
+ * (eitp_jsonl_open and the like). These, and `wait` after they fail, are called by threads of eitp's own, while other
+ * functions of the table may be running. A call for a file of records may be running still after the file was closed.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
@@ -5007,14 +5017,15 @@ typedef enum eitp_monitor {
  * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
  * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
  * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
- * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message", "seconds", if it took
- * any, and its own (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes
- * that were left.
+ * of an event "event" (eitp_run_event_name), "level" ("info", "warning", ...), "message", "seconds", if it took any,
+ * and its own (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes that
+ * were left. The event "started" has "schema", the version of these names: 1. Later versions may add values.
  */
 typedef struct eitp_record {
     eitp_record_kind kind;
     int64_t step;
-    double time; /* seconds since 1970, UTC */
+    double time;    /* seconds since 1970, UTC; it may go back when the clock is set */
+    double elapsed; /* seconds since this process began to train; never decreases */
     const eitp_value *values;
     size_t count;
 } eitp_record;
@@ -5037,10 +5048,22 @@ typedef struct eitp_record_sink {
 } eitp_record_sink;
 
 /*
- * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
- * not finite are null. Each record is written at once. What cannot be written is kept, up to 1 MiB, and tried
- * again: when records are synced, and after one second, two, four and so on up to 32. A resume truncates the file after
- * the last complete record of the steps before. Close it after the run that uses it.
+ * Files of records. Each has a queue of 1 MiB and a thread that writes it. `record` copies the text of a record into
+ * the queue; it makes no file call and never waits. The thread writes at once if its last write was a second ago, else
+ * when that second is over (eitp_run_config.log_flush_seconds). After a failure it truncates the file to the last whole
+ * record, keeps the queue and tries again: when records are synced, and after one second, two, four and so on up to 32.
+ * A record that finds the queue full is dropped and counts as lost. `sync`, `resume` and closing wait for the thread,
+ * at most 10 seconds (log_wait_seconds). After that they fail, and do not wait again until the thread's call returns.
+ * Without threads each record is written when it is made.
+ *
+ * Close a file after the run that uses it. If a call of eitp_files has not returned by then, its thread is abandoned:
+ * it ends when the call returns, and calls nothing else. The opened file is left to the system.
+ */
+
+/*
+ * A sink that writes JSON lines: an object for each record, with "step" first, then its values, then "time" and
+ * "elapsed". Numbers that are not finite are null. A resume truncates the file after the last whole record of the steps
+ * before; members that it does not know are kept.
  */
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
@@ -5050,6 +5073,37 @@ EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
 /* Closes the file. NULL is harmless. */
 EITP_API void eitp_jsonl_close(eitp_jsonl *jsonl);
+
+/*
+ * A sink that writes comma-separated values (RFC 4180, but lines end with a line feed). The header is: kind (step,
+ * evaluation or event), step, time, elapsed, the `count` columns, whose names are copied, and other: a JSON object with
+ * the values that have no column. Numbers that are not finite are nan, inf and -inf. A resume uses the header that the
+ * file has, and truncates the file after the last whole row of the steps before. EITP_ERROR_ARGUMENT if a name is
+ * empty, occurs twice, or has a comma, a quote or a line break.
+ */
+typedef struct eitp_csv eitp_csv;
+EITP_API eitp_status eitp_csv_open(const eitp_host *host, const char *path, const char *const *columns, size_t count,
+                                   eitp_csv **csv, eitp_error *error);
+EITP_API eitp_record_sink eitp_csv_sink(eitp_csv *csv); /* as eitp_jsonl_sink */
+EITP_API void eitp_csv_close(eitp_csv *csv);            /* NULL is harmless */
+
+/*
+ * A sink that writes an event file for TensorBoard, events.out.tfevents.<seconds>.<host name>.<process>, into a
+ * directory, which is created if missing. Numbers and booleans are scalars (float), tagged with the names of the
+ * values. Texts are text summaries, as are the messages of events, which have the tag "events/<name>". Each file is
+ * new. After a resume it begins with the start of a session at the next step: TensorBoard drops what earlier files in
+ * the directory have from that step on. The sink does not read evaluations back: unless another sink has the one of the
+ * checkpoint, it is recorded again.
+ */
+typedef struct eitp_tensorboard eitp_tensorboard;
+EITP_API eitp_status eitp_tensorboard_open(const eitp_host *host, const char *directory, eitp_tensorboard **tensorboard,
+                                           eitp_error *error);
+EITP_API eitp_record_sink eitp_tensorboard_sink(eitp_tensorboard *tensorboard); /* as eitp_jsonl_sink */
+EITP_API void eitp_tensorboard_close(eitp_tensorboard *tensorboard);            /* NULL is harmless */
+
+/* With `use` not 0, also writes loss, lr and grad_norm under the tags Training/Loss, Loss, LR, Training/GradientNorm
+   and GradNorm. NULL is harmless. */
+EITP_API void eitp_tensorboard_use_guide_tags(eitp_tensorboard *tensorboard, int use);
 
 /* ---- Reports and events ---- */
 
@@ -5225,10 +5279,17 @@ typedef struct eitp_run_config {
      */
     double temp_max;
     eitp_monitor monitor;
-    int64_t log_full_every;        /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
-    int64_t perf_every;            /* record what the last N steps have taken; 0: only that of each epoch */
-    double peak_tflops;            /* of products, for model FLOPs utilization; 0: measured when the run begins */
-    int metrics;                   /* write metrics.jsonl in the directory */
+    int64_t log_full_every; /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
+    int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
+    double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured when the run begins */
+    /* Files of records, separated by commas: "jsonl" (metrics.jsonl), "csv" (metrics.csv), "tensorboard" (an event file
+       in the directory "tensorboard"). NULL or "none": no file. */
+    const char *report_to;
+    const char *log_dir;      /* directory of these files, created if missing; NULL: `directory` */
+    double log_flush_seconds; /* least time between two writes to each of them */
+    double log_wait_seconds;  /* longest time that a save waits until they are written and synced */
+    int64_t log_every; /* TensorBoard and CSV get step 1, every N-th and the last one, and all evaluations and events */
+    int guide_tags;    /* see eitp_tensorboard_use_guide_tags */
     const eitp_record_sink *sinks; /* further destinations of records; copied */
     size_t sink_count;
     eitp_run_listener listener;
@@ -5239,7 +5300,8 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, metrics. */
+   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, EITP_MONITOR_LIGHT with log_full_every 100 and
+   perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10, log_every 10. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
@@ -13102,6 +13164,156 @@ EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp_
 EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error);
 /* <<src/run/alarm_rules.h */
 
+/* >>src/run/record_file.h */
+/*
+ * A file of records, appended to by a thread of its own. The training thread copies each record into a queue of fixed
+ * size: it makes no file call, allocates nothing and waits for nothing, except in the functions that say so.
+ *
+ * The thread writes what is queued once the last write is `flush_seconds` ago, or the queue is half full. After a
+ * failure it truncates the file to its last whole record, keeps the queue and tries again after 1 second, 2, 4 and so
+ * on up to 32. A record that finds the queue full is dropped.
+ *
+ * If threads are unavailable (EITP__WITH_WORKER), or the thread cannot be started, each record is written when it is
+ * appended.
+ */
+
+typedef struct eitp__record_file eitp__record_file;
+
+/* Bytes of records, each with the 4 bytes of its length, that a queue holds. */
+#define EITP__RECORD_QUEUE ((size_t)1 << 20)
+
+/* Opens the file, or creates it, and appends to it. */
+EITP__PRIVATE eitp_status eitp__record_file_open(const eitp_host *host, const char *path, eitp__record_file **file,
+                                                 eitp_error *error);
+
+/* Sets the least time between two writes (at first 1 second), and the longest time that the functions below wait for
+   the thread (at first 10 seconds). */
+EITP__PRIVATE void eitp__record_file_set_times(eitp__record_file *file, double flush_seconds, double wait_seconds);
+
+/* Queues a record of 1 byte or more. Fails if it is dropped, and as long as earlier ones cannot be written. */
+EITP__PRIVATE eitp_status eitp__record_file_append(eitp__record_file *file, const void *record, size_t size,
+                                                   eitp_error *error);
+
+/* The same for the text of a buffer. A text that memory did not suffice for is dropped. */
+EITP__PRIVATE eitp_status eitp__record_file_append_text(eitp__record_file *file, const eitp__buffer *text,
+                                                        eitp_error *error);
+
+/* Waits until the queue is written and the file synced, or one of these has failed. EITP_ERROR_IO if that takes too
+   long; then it is reported without waiting until the thread's call has returned. */
+EITP__PRIVATE eitp_status eitp__record_file_sync(eitp__record_file *file, eitp_error *error);
+
+/* Number of records that were dropped, and of those that are queued if they cannot be written. */
+EITP__PRIVATE int64_t eitp__record_file_lost(eitp__record_file *file);
+
+/*
+ * For reading the file: waits until the queue is written or has failed, after which the thread makes no call until
+ * eitp__record_file_cut truncates the file and empties the queue. Records are not lost by that: the numbers start at 0
+ * again.
+ */
+EITP__PRIVATE eitp_status eitp__record_file_pause(eitp__record_file *file, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__record_file_read(eitp__record_file *file, uint64_t offset, void *data, size_t size,
+                                                 size_t *done, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__record_file_cut(eitp__record_file *file, uint64_t size, eitp_error *error);
+
+/*
+ * Waits until the queue is written or has failed, and closes the file. If a call of the thread has not returned by
+ * then, the thread is abandoned: it ends when the call returns, without using the host or any memory but its stack,
+ * from which it writes. The opened file is not closed then. NULL is harmless.
+ */
+EITP__PRIVATE void eitp__record_file_close(eitp__record_file *file);
+/* <<src/run/record_file.h */
+
+/* >>src/run/record_text.h */
+/* Values of records as text, for every sink that writes a file. */
+
+/* Room in a buffer for the text of a record: a sink allocates it when it is opened, and rarely more. */
+#define EITP__RECORD_TEXT ((size_t)16384)
+
+/* Initializes a buffer with room for a record; 0 if memory runs out. */
+EITP__PRIVATE int eitp__record_text_init(eitp__buffer *text, const eitp_host *host);
+
+/* Adds a value as JSON: a number that is not finite is null. */
+EITP__PRIVATE void eitp__record_write_value(eitp__buffer *text, const eitp_value *value);
+
+/* Adds `"name": value`. */
+EITP__PRIVATE void eitp__record_write_member(eitp__buffer *text, const eitp_value *value);
+
+/* A time in seconds, with three decimals. */
+EITP__PRIVATE void eitp__record_write_time(eitp__buffer *text, double seconds);
+
+/* The value with this name, or NULL. */
+EITP__PRIVATE const eitp_value *eitp__record_find(const eitp_record *record, const char *name);
+/* <<src/run/record_text.h */
+
+/* >>src/run/jsonl.h */
+/* A file of JSON lines: what the other sinks of files, and the run, use of it. */
+
+/* The file, for its times. */
+EITP__PRIVATE eitp__record_file *eitp__jsonl_file(eitp_jsonl *jsonl);
+/* <<src/run/jsonl.h */
+
+/* >>src/run/csv.h */
+/* A file of comma-separated values: what the run uses of it. */
+
+/* The file, for its times. */
+EITP__PRIVATE eitp__record_file *eitp__csv_file(eitp_csv *csv);
+
+/* Sets the columns of a file that has no header yet, as eitp_csv_open does. */
+EITP__PRIVATE eitp_status eitp__csv_set_columns(eitp_csv *csv, const char *const *columns, size_t count,
+                                                eitp_error *error);
+/* <<src/run/csv.h */
+
+/* >>src/run/tensorboard.h */
+/* Event files of TensorBoard: what the run uses of them. */
+
+/* The file, for its times. */
+EITP__PRIVATE eitp__record_file *eitp__tensorboard_file(eitp_tensorboard *tensorboard);
+
+/* Its path. */
+EITP__PRIVATE const char *eitp__tensorboard_path(const eitp_tensorboard *tensorboard);
+/* <<src/run/tensorboard.h */
+
+/* >>src/run/reports.h */
+/* Files of records that a run writes by itself: eitp_run_config.report_to. */
+
+/* The kinds of files, in the order in which records reach them. */
+typedef enum eitp__report_kind {
+    EITP__REPORT_JSONL,
+    EITP__REPORT_CSV,
+    EITP__REPORT_TENSORBOARD,
+    EITP__REPORTS
+} eitp__report_kind;
+
+/* A file that is open, or zeros. */
+typedef struct eitp__report {
+    eitp_jsonl *jsonl; /* one of the three */
+    eitp_csv *csv;
+    eitp_tensorboard *tensorboard;
+    char *path;      /* of the file, or of the directory of an event file */
+    int is_new;      /* the file, or the directory, did not exist before */
+    int directories; /* number of directories that were created for it, but not an event file's own */
+} eitp__report;
+
+/* Fails if a list has a word that is no kind of file. NULL is "none". */
+EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *error);
+
+/* True if a list has a kind. */
+EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind);
+
+/* Opens a file in a directory, with the times and tags of the configuration. */
+EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
+                                            eitp__report_kind kind, const eitp_run_config *config, eitp_error *error);
+
+/* Gives metrics.csv columns for what a task has too: its items, and its metrics. */
+EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_task *task, eitp_error *error);
+
+/* Its sink; zeros if it is not open. */
+EITP__PRIVATE eitp_record_sink eitp__report_sink(const eitp__report *report);
+
+/* Closes a file, and with `removes` what opening it has created. Harmless if it is not open. */
+EITP__PRIVATE void eitp__report_close(eitp__report *report, const eitp_host *host, int removes);
+/* <<src/run/reports.h */
+
 /* >>src/run/best.h */
 /* The best evaluation so far and the number of evaluations since, for the state of a run and for best.json. */
 
@@ -13844,6 +14056,7 @@ typedef struct eitp__sink {
     int is_failing;  /* its last call failed */
     int has_changed; /* is_failing did, and that was not reported yet */
     int64_t lost;    /* number of records, unless the sink counts them */
+    int is_thinned;  /* it gets every log_every-th step only */
     char why[200];   /* it fails */
 } eitp__sink;
 
@@ -13856,27 +14069,27 @@ typedef struct eitp__program_values {
 } eitp__program_values;
 
 typedef struct eitp__sinks {
-    eitp__sink *all; /* the program's, then that of metrics.jsonl */
+    eitp__sink *all; /* the program's, then those of the reports */
     size_t count, capacity;
-    eitp_jsonl *metrics;
-    char *metrics_path;
-    int created_metrics; /* the file did not exist before */
     eitp__values values; /* of the record being built */
     eitp__program_values program;
     eitp_group_norms groups[EITP__RECORDED_GROUPS];
+    eitp__report reports[EITP__REPORTS];
+    char *log_dir;         /* their directory, or NULL */
+    double began;          /* time when the sinks were resumed */
     int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
 } eitp__sinks;
 
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run);
 
-/* Replaces the sinks by those of a configuration, and metrics.jsonl if it has that. After a failure they are as they
-   were. */
+/* Replaces the sinks by those of a configuration, and opens and closes reports as it asks. After a failure they are as
+   they were. */
 EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error);
 
-/* Replaces metrics.jsonl, whose directory is another one now. */
-EITP__PRIVATE eitp_status eitp__sinks_replace_metrics(eitp_run *run, eitp_error *error);
+/* Opens the reports again, whose directory is another one now. */
+EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error *error);
 
-/* Closes metrics.jsonl, and removes it if this run created it and did not train. */
+/* Closes the reports, and removes what opening them has created if the run did not train. */
 EITP__PRIVATE void eitp__sinks_close(eitp_run *run);
 
 /* Calls resume of all sinks, which get records from then on; see eitp_record_sink. */
@@ -13889,7 +14102,8 @@ EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int6
 /* Calls sync of all sinks. */
 EITP__PRIVATE void eitp__sinks_sync(eitp_run *run);
 
-EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run);
+/* At the end: calls sync of the sinks that keep records and store them later. */
+EITP__PRIVATE void eitp__sinks_finish(eitp_run *run);
 /* <<src/run/sinks.h */
 
 /* >>src/run/events.h */
@@ -62103,225 +62317,6 @@ EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const
 }
 /* <<src/run/alarm_state.c */
 
-/* >>src/run/jsonl.c */
-/* A file of records in JSON lines. */
-
-#define EITP__JSONL_PIECE ((size_t)65536)
-#define EITP__JSONL_SECONDS 1.0
-#define EITP__JSONL_MOST_FAILURES 6                /* after which the time between two writes no longer doubles */
-#define EITP__JSONL_MOST_PENDING ((size_t)1 << 20) /* bytes of records kept while they cannot be written */
-
-struct eitp_jsonl {
-    eitp_host host;
-    eitp__file file;
-    uint64_t offset;       /* bytes in the file */
-    eitp__buffer line;     /* the record being added */
-    eitp__buffer pending;  /* records to be written */
-    int64_t pending_count; /* their number */
-    int64_t dropped;       /* number of records that were not kept */
-    int failures;          /* writes in a row that failed */
-    double tried;          /* time of the last write that failed */
-};
-
-eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
-    eitp_jsonl *created;
-    eitp_status status;
-    if (!host || !path || !jsonl)
-        return eitp__fail_null(error, "eitp_jsonl_open", "host, path and jsonl");
-    *jsonl = NULL;
-    created = (eitp_jsonl *)eitp__allocate(host, sizeof *created);
-    if (!created)
-        return eitp__fail_memory(error, sizeof *created, "a file of records");
-    created->host = *host;
-    eitp__buffer_init(&created->line, &created->host);
-    eitp__buffer_init(&created->pending, &created->host);
-    status = eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error);
-    if (!status)
-        status = eitp__file_size(&created->file, &created->offset, error);
-    if (status) {
-        eitp__file_close(&created->file, NULL);
-        eitp__release(host, created, sizeof *created);
-        return status;
-    }
-    *jsonl = created;
-    return EITP_OK;
-}
-
-/* ---- Resuming ---- */
-
-/* The step of a record; -1 if it has none. An evaluation has a value of validation first. */
-static int64_t eitp__jsonl_step(const char *line, int *is_evaluation) {
-    static const char name[] = "{\"step\": ", value[] = ", \"val_";
-    char *end = NULL;
-    int64_t step;
-    *is_evaluation = 0;
-    if (strncmp(line, name, sizeof name - 1) != 0)
-        return -1;
-    step = strtoll(line + sizeof name - 1, &end, 10);
-    *is_evaluation = !strncmp(end, value, sizeof value - 1);
-    return step;
-}
-
-/* The bytes of the complete records in records[0, size) up to the first one after `step`; *more is 0 if there is such
-   a record. */
-static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, int *more, int *evaluated) {
-    size_t kept = 0;
-    for (;;) {
-        const char *line = records + kept, *end = (const char *)memchr(line, '\n', size - kept);
-        int is_evaluation;
-        int64_t found;
-        if (!end)
-            return kept;
-        found = eitp__jsonl_step(line, &is_evaluation);
-        *more = found >= 0 && found <= step;
-        if (!*more)
-            return kept;
-        *evaluated = found == step && (is_evaluation || *evaluated);
-        kept = (size_t)(end - records) + 1;
-    }
-}
-
-static eitp_status eitp__jsonl_find_end(eitp_jsonl *jsonl, int64_t step, int *evaluated, eitp_error *error) {
-    char *piece = (char *)eitp__allocate(&jsonl->host, EITP__JSONL_PIECE + 1);
-    eitp_status status = EITP_OK;
-    int more = 1, found = 0;
-    size_t kept = 1;
-    if (!piece)
-        return eitp__fail_memory(error, EITP__JSONL_PIECE, "records");
-    jsonl->offset = 0;
-    while (!status && more && kept) {
-        size_t done = 0;
-        status = eitp__file_read_some(&jsonl->file, jsonl->offset, piece, EITP__JSONL_PIECE, &done, error);
-        piece[done] = 0;
-        kept = status ? 0 : eitp__jsonl_kept(piece, done, step, &more, &found);
-        jsonl->offset += kept;
-    }
-    *evaluated |= found;
-    eitp__release(&jsonl->host, piece, EITP__JSONL_PIECE + 1);
-    return status;
-}
-
-static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
-    eitp_jsonl *jsonl = (eitp_jsonl *)user;
-    eitp_status status;
-    eitp__buffer_clear(&jsonl->pending);
-    jsonl->pending_count = jsonl->dropped = 0;
-    status = eitp__jsonl_find_end(jsonl, step, evaluated, error);
-    return status ? status : eitp__file_resize(&jsonl->file, jsonl->offset, error);
-}
-
-/* ---- Writing ---- */
-
-static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (jsonl->pending.size)
-        status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->pending.data, jsonl->pending.size, error);
-    if (status) {
-        jsonl->failures++;
-        jsonl->tried = eitp__clock();
-        /* Readers should not find half a record. */
-        eitp__file_resize(&jsonl->file, jsonl->offset, NULL);
-        return status;
-    }
-    jsonl->failures = 0;
-    jsonl->offset += jsonl->pending.size;
-    jsonl->pending_count = 0;
-    eitp__buffer_clear(&jsonl->pending);
-    return EITP_OK;
-}
-
-/* Adds the line to the records to be written. */
-static eitp_status eitp__jsonl_keep(eitp_jsonl *jsonl, eitp_error *error) {
-    const size_t size = jsonl->pending.size + jsonl->line.size;
-    if (size > EITP__JSONL_MOST_PENDING && jsonl->failures)
-        return eitp__fail(error, EITP_ERROR_IO, "'%s' still cannot be written", jsonl->file.path);
-    if (!jsonl->line.failed)
-        eitp__buffer_add(&jsonl->pending, jsonl->line.data, jsonl->line.size);
-    if (jsonl->line.failed || jsonl->pending.failed) {
-        jsonl->pending.failed = 0; /* its content is unchanged */
-        return eitp__fail_memory(error, size, "records");
-    }
-    jsonl->pending_count++;
-    return EITP_OK;
-}
-
-static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
-    eitp__buffer_add_text(text, ", ");
-    eitp__json_write_text(text, value->name, strlen(value->name));
-    eitp__buffer_add_text(text, ": ");
-    if (value->kind == EITP_VALUE_INTEGER)
-        eitp__buffer_format(text, "%lld", (long long)value->integer);
-    else if (value->kind == EITP_VALUE_BOOLEAN)
-        eitp__buffer_add_text(text, value->integer ? "true" : "false");
-    else if (value->kind == EITP_VALUE_TEXT)
-        eitp__json_write_text(text, value->text, strlen(value->text));
-    else
-        eitp__json_write_number(text, value->number);
-}
-
-/* Each record is written at once; after failures the time between two attempts doubles. */
-static int eitp__jsonl_is_due(const eitp_jsonl *jsonl) {
-    const int doublings =
-        jsonl->failures < EITP__JSONL_MOST_FAILURES ? jsonl->failures - 1 : EITP__JSONL_MOST_FAILURES - 1;
-    return !jsonl->failures || eitp__clock() - jsonl->tried >= EITP__JSONL_SECONDS * (double)(1 << doublings);
-}
-
-static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
-    eitp_jsonl *jsonl = (eitp_jsonl *)user;
-    eitp__buffer *text = &jsonl->line;
-    eitp_status status;
-    eitp__buffer_clear(text);
-    eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
-    for (size_t i = 0; i < record->count; i++)
-        eitp__jsonl_add_value(text, &record->values[i]);
-    eitp__buffer_add_text(text, "}\n");
-    status = eitp__jsonl_keep(jsonl, error);
-    jsonl->dropped += status != EITP_OK;
-    if (eitp__jsonl_is_due(jsonl)) {
-        const eitp_status written = eitp__jsonl_write(jsonl, error);
-        return status ? status : written;
-    }
-    if (!status && jsonl->failures)
-        status = eitp__fail(error, EITP_ERROR_IO, "'%s' still cannot be written", jsonl->file.path);
-    return status;
-}
-
-/* What is kept and was never tried will be stored. */
-static int64_t eitp__jsonl_lost(void *user) {
-    const eitp_jsonl *jsonl = (const eitp_jsonl *)user;
-    return jsonl->dropped + (jsonl->failures ? jsonl->pending_count : 0);
-}
-
-static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
-    eitp_jsonl *jsonl = (eitp_jsonl *)user;
-    eitp_status status = eitp__jsonl_write(jsonl, error);
-    return status ? status : eitp__file_sync(&jsonl->file, error);
-}
-
-eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
-    eitp_record_sink sink = EITP__ZERO;
-    if (!jsonl)
-        return sink;
-    sink.user = jsonl;
-    sink.record = eitp__jsonl_record;
-    sink.resume = eitp__jsonl_resume;
-    sink.sync = eitp__jsonl_sync;
-    sink.lost = eitp__jsonl_lost;
-    return sink;
-}
-
-void eitp_jsonl_close(eitp_jsonl *jsonl) {
-    if (!jsonl)
-        return;
-    eitp__jsonl_write(jsonl, NULL);
-    eitp__file_close(&jsonl->file, NULL);
-    eitp__buffer_release(&jsonl->line);
-    eitp__buffer_release(&jsonl->pending);
-    eitp_host host = jsonl->host;
-    eitp__release(&host, jsonl, sizeof *jsonl);
-}
-/* <<src/run/jsonl.c */
-
 /* >>src/run/record_values.c */
 /* The last place is overwritten when the list is full. */
 static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_value_kind kind) {
@@ -62373,6 +62368,1713 @@ EITP__PRIVATE void eitp__add_named_integer(eitp__values *list, const char *prefi
 }
 /* <<src/run/record_values.c */
 
+/* >>src/run/record_file.c */
+#if EITP__WITH_WORKER
+#include <pthread.h>
+#include <time.h>
+#endif
+
+/* A clock that is never set, where conditions can wait by it. */
+#if EITP__WITH_WORKER && !defined(__APPLE__) && (!defined(__GLIBC__) || defined(__USE_XOPEN2K))
+#define EITP__RECORD_SETS_CLOCK 1
+#else
+#define EITP__RECORD_SETS_CLOCK 0
+#endif
+
+#define EITP__RECORD_PIECE ((size_t)8192)
+#define EITP__RECORD_PREFIX ((size_t)4) /* bytes of a record's length, in front of it in the queue */
+#define EITP__RECORD_MOST_FAILURES 6    /* after which the time between two attempts no longer doubles */
+
+/* What writes: it lives on the stack of the thread, which may outlive the file. Without a thread it is the caller's. */
+typedef struct eitp__record_writer {
+    eitp__record_file *owner; /* NULL: abandoned */
+    int has_thread;
+    eitp_files files; /* of the file's host */
+    eitp_host host;   /* its files are those below */
+    eitp__file file;  /* of that host */
+    char path[512];
+    uint64_t whole, position; /* bytes of whole records in the file, and where the piece belongs */
+    unsigned char piece[EITP__RECORD_PIECE];
+#if EITP__WITH_WORKER
+    pthread_mutex_t mutex; /* protects the file, and `owner` */
+    pthread_cond_t changed;
+#endif
+} eitp__record_writer;
+
+struct eitp__record_file {
+    eitp_host host;
+    eitp__file file;
+    double flush_seconds, wait_seconds;
+
+    unsigned char *queue; /* a ring of EITP__RECORD_QUEUE bytes */
+    size_t head, used;    /* where its first record begins, and bytes of all */
+    int64_t queued;       /* number of records in it */
+    int64_t dropped;
+    uint64_t whole;   /* bytes of whole records in the file */
+    size_t partial;   /* bytes of the first queued record that are in the file too */
+    double wrote;     /* time of the last write */
+    int failures;     /* writes in a row that failed */
+    eitp_error error; /* of the last one */
+
+    uint64_t requested, answered; /* numbers of requests to write at once */
+    int request_syncs;            /* the last one is to sync the file too */
+    eitp_status answer;           /* to the last one that was answered */
+    eitp_error answer_error;
+
+    int is_paused, is_stopping;
+    int is_in_call;              /* the thread calls a function of the host */
+    double called;               /* time since when */
+    int is_stalled;              /* that takes longer than wait_seconds, or a request did */
+    eitp__record_writer *writer; /* of the thread; NULL: there is none */
+#if EITP__WITH_WORKER
+    pthread_t thread;
+#endif
+};
+
+/* ---- The lock ---- */
+
+static void eitp__writer_lock(eitp__record_writer *writer) {
+#if EITP__WITH_WORKER
+    if (writer && writer->has_thread)
+        pthread_mutex_lock(&writer->mutex);
+#else
+    (void)writer;
+#endif
+}
+
+static void eitp__writer_unlock(eitp__record_writer *writer) {
+#if EITP__WITH_WORKER
+    if (writer && writer->has_thread)
+        pthread_mutex_unlock(&writer->mutex);
+#else
+    (void)writer;
+#endif
+}
+
+static void eitp__writer_signal(eitp__record_writer *writer) {
+#if EITP__WITH_WORKER
+    if (writer && writer->has_thread)
+        pthread_cond_broadcast(&writer->changed);
+#else
+    (void)writer;
+#endif
+}
+
+/* ---- Calls of the host: none is begun once the writer is abandoned ---- */
+
+static int eitp__writer_enter(eitp__record_writer *writer) {
+    int may_call;
+    eitp__writer_lock(writer);
+    may_call = writer->owner != NULL;
+    if (may_call) {
+        writer->owner->is_in_call = 1;
+        writer->owner->called = eitp__clock();
+    }
+    eitp__writer_unlock(writer);
+    return may_call;
+}
+
+static void eitp__writer_leave(eitp__record_writer *writer) {
+    eitp__writer_lock(writer);
+    if (writer->owner)
+        writer->owner->is_in_call = writer->owner->is_stalled = 0;
+    eitp__writer_unlock(writer);
+}
+
+static int eitp__writer_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    eitp__record_writer *writer = (eitp__record_writer *)user;
+    int code = ECANCELED;
+    if (eitp__writer_enter(writer)) {
+        code = writer->files.write(writer->files.user, file, offset, data, size, done);
+        eitp__writer_leave(writer);
+    }
+    return code;
+}
+
+static int eitp__writer_resize(void *user, void *file, uint64_t size) {
+    eitp__record_writer *writer = (eitp__record_writer *)user;
+    int code = ECANCELED;
+    if (eitp__writer_enter(writer)) {
+        code = writer->files.resize(writer->files.user, file, size);
+        eitp__writer_leave(writer);
+    }
+    return code;
+}
+
+static int eitp__writer_sync(void *user, void *file) {
+    eitp__record_writer *writer = (eitp__record_writer *)user;
+    int code = ECANCELED;
+    if (eitp__writer_enter(writer)) {
+        code = writer->files.sync(writer->files.user, file);
+        eitp__writer_leave(writer);
+    }
+    return code;
+}
+
+static void eitp__writer_wait(void *user, double seconds) {
+    eitp__record_writer *writer = (eitp__record_writer *)user;
+    if (writer->files.wait && eitp__writer_enter(writer)) {
+        writer->files.wait(writer->files.user, seconds);
+        eitp__writer_leave(writer);
+    }
+}
+
+static void eitp__writer_init(eitp__record_writer *writer, eitp__record_file *file) {
+    memset(writer, 0, offsetof(eitp__record_writer, piece));
+    writer->owner = file;
+    writer->files = file->host.files;
+    writer->host.files.user = writer;
+    writer->host.files.write = eitp__writer_write;
+    writer->host.files.resize = eitp__writer_resize;
+    writer->host.files.sync = eitp__writer_sync;
+    writer->host.files.wait = eitp__writer_wait;
+    snprintf(writer->path, sizeof writer->path, "%s", file->file.path);
+    writer->file.host = &writer->host;
+    writer->file.handle = file->file.handle;
+    writer->file.path = writer->path;
+}
+
+/* ---- The queue ---- */
+
+static void eitp__queue_put(eitp__record_file *file, const void *data, size_t size) {
+    const size_t at = (file->head + file->used) % EITP__RECORD_QUEUE;
+    const size_t first = size < EITP__RECORD_QUEUE - at ? size : EITP__RECORD_QUEUE - at;
+    memcpy(file->queue + at, data, first);
+    memcpy(file->queue, (const unsigned char *)data + first, size - first);
+    file->used += size;
+}
+
+/* Copies bytes that begin `skip` bytes after the head. */
+static void eitp__queue_get(const eitp__record_file *file, size_t skip, void *data, size_t size) {
+    const size_t at = (file->head + skip) % EITP__RECORD_QUEUE;
+    const size_t first = size < EITP__RECORD_QUEUE - at ? size : EITP__RECORD_QUEUE - at;
+    memcpy(data, file->queue + at, first);
+    memcpy((unsigned char *)data + first, file->queue, size - first);
+}
+
+/* The bytes of the record that begins `skip` bytes after the head. */
+static size_t eitp__queue_length(const eitp__record_file *file, size_t skip) {
+    uint32_t length;
+    eitp__queue_get(file, skip, &length, EITP__RECORD_PREFIX);
+    return length;
+}
+
+static void eitp__queue_clear(eitp__record_file *file) {
+    file->head = file->used = file->partial = 0;
+    file->queued = file->dropped = 0;
+    file->failures = 0;
+}
+
+/* Copies whole records into the piece, or a part of one that is larger. Returns the bytes. */
+static size_t eitp__queue_fill(const eitp__record_file *file, eitp__record_writer *writer) {
+    size_t size = 0, skip = 0, partial = file->partial;
+    writer->whole = file->whole;
+    writer->position = file->whole + partial;
+    for (int64_t i = 0; i < file->queued; i++) {
+        const size_t length = eitp__queue_length(file, skip), rest = length - partial;
+        const size_t part = rest < EITP__RECORD_PIECE - size ? rest : EITP__RECORD_PIECE - size;
+        if (part < rest && size)
+            break;
+        eitp__queue_get(file, skip + EITP__RECORD_PREFIX + partial, writer->piece + size, part);
+        size += part;
+        if (part < rest)
+            break;
+        skip += EITP__RECORD_PREFIX + length;
+        partial = 0;
+    }
+    return size;
+}
+
+/* Removes the records of which `size` more bytes are in the file. */
+static void eitp__queue_drop_written(eitp__record_file *file, size_t size) {
+    file->partial += size;
+    while (file->queued) {
+        const size_t length = eitp__queue_length(file, 0);
+        if (file->partial < length)
+            break;
+        file->partial -= length;
+        file->whole += length;
+        file->head = (file->head + EITP__RECORD_PREFIX + length) % EITP__RECORD_QUEUE;
+        file->used -= EITP__RECORD_PREFIX + length;
+        file->queued--;
+    }
+}
+
+/* ---- Writing, on whichever thread ---- */
+
+/* Seconds until the queue is to be written: 0 or less: now; HUGE_VAL: there is nothing to write. */
+static double eitp__record_due(const eitp__record_file *file) {
+    const int doublings = file->failures < EITP__RECORD_MOST_FAILURES ? file->failures : EITP__RECORD_MOST_FAILURES;
+    if (!file->queued || file->is_paused)
+        return HUGE_VAL;
+    if (file->failures)
+        return file->wrote + (double)(1 << (doublings - 1)) - eitp__clock();
+    if (!file->writer || file->used > EITP__RECORD_QUEUE / 2)
+        return 0;
+    return file->wrote + file->flush_seconds - eitp__clock();
+}
+
+/* Bytes of the next piece; 0: there is none. */
+static size_t eitp__writer_take(eitp__record_writer *writer) {
+    size_t size = 0;
+    eitp__writer_lock(writer);
+    if (writer->owner && !writer->owner->is_paused)
+        size = eitp__queue_fill(writer->owner, writer);
+    eitp__writer_unlock(writer);
+    return size;
+}
+
+static void eitp__writer_note(eitp__record_writer *writer, size_t size, eitp_status status, const eitp_error *error) {
+    eitp__record_file *file;
+    eitp__writer_lock(writer);
+    file = writer->owner;
+    if (file) {
+        file->wrote = eitp__clock();
+        file->failures = status ? file->failures + 1 : 0;
+        if (status) {
+            file->partial = 0;
+            file->error = *error;
+        } else {
+            eitp__queue_drop_written(file, size);
+        }
+    }
+    eitp__writer_unlock(writer);
+}
+
+static eitp_status eitp__writer_empty_queue(eitp__record_writer *writer, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    size_t size;
+    while (!status && (size = eitp__writer_take(writer)) > 0) {
+        status = eitp__file_write(&writer->file, writer->position, writer->piece, size, error);
+        /* Readers should not find half a record. */
+        if (status)
+            eitp__file_resize(&writer->file, writer->whole, NULL);
+        eitp__writer_note(writer, size, status, error);
+    }
+    return status;
+}
+
+/* Writes what is queued, and answers the last request. */
+static void eitp__writer_store(eitp__record_writer *writer) {
+    eitp_error error = EITP__ZERO;
+    uint64_t number = 0;
+    int syncs = 0;
+    eitp_status status;
+    eitp__writer_lock(writer);
+    if (writer->owner) {
+        number = writer->owner->requested;
+        syncs = writer->owner->request_syncs && number != writer->owner->answered;
+    }
+    eitp__writer_unlock(writer);
+    status = eitp__writer_empty_queue(writer, &error);
+    if (!status && syncs)
+        status = eitp__file_sync(&writer->file, &error);
+    eitp__writer_lock(writer);
+    if (writer->owner && number != writer->owner->answered) {
+        writer->owner->answered = number;
+        writer->owner->answer = status;
+        writer->owner->answer_error = error;
+        eitp__writer_signal(writer);
+    }
+    eitp__writer_unlock(writer);
+}
+
+/* ---- The thread ---- */
+
+#if EITP__WITH_WORKER
+
+#define EITP__RECORD_STACK ((size_t)1 << 20)
+#define EITP__RECORD_LONGEST_WAIT 3600.0
+
+static void eitp__record_init_condition(pthread_cond_t *condition) {
+#if EITP__RECORD_SETS_CLOCK
+    pthread_condattr_t attributes;
+    if (!pthread_condattr_init(&attributes)) {
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(condition, &attributes);
+        pthread_condattr_destroy(&attributes);
+        return;
+    }
+#endif
+    pthread_cond_init(condition, NULL);
+}
+
+/* Waits for a change, at most some seconds. Called with the lock. */
+static void eitp__writer_wait_for_change(eitp__record_writer *writer, double seconds) {
+    struct timespec end;
+    if (isinf(seconds)) {
+        pthread_cond_wait(&writer->changed, &writer->mutex);
+        return;
+    }
+    seconds = seconds < EITP__RECORD_LONGEST_WAIT ? seconds : EITP__RECORD_LONGEST_WAIT;
+    clock_gettime(EITP__RECORD_SETS_CLOCK ? CLOCK_MONOTONIC : CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)seconds;
+    end.tv_nsec += (long)(1e9 * (seconds - floor(seconds)));
+    if (end.tv_nsec >= 1000000000L) {
+        end.tv_sec++;
+        end.tv_nsec -= 1000000000L;
+    }
+    pthread_cond_timedwait(&writer->changed, &writer->mutex, &end);
+}
+
+/* Waits until there is something to do; 0: the thread is to end. */
+static int eitp__writer_await(eitp__record_writer *writer) {
+    int is_due = 0;
+    eitp__writer_lock(writer);
+    while (!is_due && writer->owner && !writer->owner->is_stopping) {
+        const double seconds = eitp__record_due(writer->owner);
+        is_due = writer->owner->requested != writer->owner->answered || seconds <= 0;
+        if (!is_due)
+            eitp__writer_wait_for_change(writer, seconds);
+    }
+    eitp__writer_unlock(writer);
+    return is_due;
+}
+
+/* What the thread is started with. */
+typedef struct eitp__record_start {
+    eitp__record_file *file;
+    pthread_mutex_t mutex;
+    pthread_cond_t started;
+} eitp__record_start;
+
+static void *eitp__record_thread(void *argument) {
+    eitp__record_start *start = (eitp__record_start *)argument;
+    eitp__record_writer writer;
+    eitp__writer_init(&writer, start->file);
+    writer.has_thread = 1;
+    pthread_mutex_init(&writer.mutex, NULL);
+    eitp__record_init_condition(&writer.changed);
+    pthread_mutex_lock(&start->mutex);
+    start->file->writer = &writer;
+    pthread_cond_signal(&start->started);
+    pthread_mutex_unlock(&start->mutex);
+    while (eitp__writer_await(&writer))
+        eitp__writer_store(&writer);
+    pthread_cond_destroy(&writer.changed);
+    pthread_mutex_destroy(&writer.mutex);
+    return NULL;
+}
+
+static void eitp__record_file_start(eitp__record_file *file) {
+    eitp__record_start start = {file, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER};
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return;
+    pthread_attr_setstacksize(&attributes, EITP__RECORD_STACK);
+    if (!pthread_create(&file->thread, &attributes, eitp__record_thread, &start)) {
+        pthread_mutex_lock(&start.mutex);
+        while (!file->writer)
+            pthread_cond_wait(&start.started, &start.mutex);
+        pthread_mutex_unlock(&start.mutex);
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_cond_destroy(&start.started);
+    pthread_mutex_destroy(&start.mutex);
+}
+
+/* Ends the thread. Returns 0 if it was abandoned in a call. */
+static int eitp__record_file_end(eitp__record_file *file, int is_abandoned) {
+    eitp__record_writer *writer = file->writer;
+    if (!writer)
+        return 1;
+    eitp__writer_lock(writer);
+    file->is_stopping = 1;
+    is_abandoned = is_abandoned && file->answered != file->requested;
+    if (is_abandoned)
+        writer->owner = NULL;
+    eitp__writer_signal(writer);
+    eitp__writer_unlock(writer);
+    if (is_abandoned)
+        pthread_detach(file->thread);
+    else
+        pthread_join(file->thread, NULL);
+    return !is_abandoned;
+}
+
+#else
+
+static void eitp__writer_wait_for_change(eitp__record_writer *writer, double seconds) {
+    (void)writer, (void)seconds;
+}
+
+static void eitp__record_file_start(eitp__record_file *file) {
+    (void)file;
+}
+
+static int eitp__record_file_end(eitp__record_file *file, int is_abandoned) {
+    (void)file, (void)is_abandoned;
+    return 1;
+}
+
+#endif
+
+/* ---- The calling thread ---- */
+
+/* A frame of its own: a writer is large. */
+static void eitp__record_file_store(eitp__record_file *file) {
+    eitp__record_writer writer;
+    eitp__writer_init(&writer, file);
+    eitp__writer_store(&writer);
+}
+
+static eitp_status eitp__record_file_fail_stalled(const eitp__record_file *file, double since, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_IO, "'%s' has not been written for %.0f s; check the disk", file->file.path,
+                      eitp__clock() - since);
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_open(const eitp_host *host, const char *path, eitp__record_file **file,
+                                                 eitp_error *error) {
+    eitp__record_file *created = (eitp__record_file *)eitp__allocate(host, sizeof *created);
+    eitp_status status;
+    *file = NULL;
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    created->host = *host;
+    created->flush_seconds = 1;
+    created->wait_seconds = 10;
+    created->wrote = -HUGE_VAL;
+    created->queue = (unsigned char *)eitp__allocate_uninitialized(host, EITP__RECORD_QUEUE);
+    status = created->queue ? eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error)
+                            : eitp__fail_memory(error, EITP__RECORD_QUEUE, "records");
+    if (!status)
+        status = eitp__file_size(&created->file, &created->whole, error);
+    if (!status)
+        eitp__record_file_start(created);
+    if (status) {
+        eitp__file_close(&created->file, NULL);
+        eitp__release(host, created->queue, EITP__RECORD_QUEUE);
+        eitp__release(host, created, sizeof *created);
+        return status;
+    }
+    *file = created;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__record_file_set_times(eitp__record_file *file, double flush_seconds, double wait_seconds) {
+    eitp__writer_lock(file->writer);
+    file->flush_seconds = flush_seconds;
+    file->wait_seconds = wait_seconds;
+    eitp__writer_signal(file->writer);
+    eitp__writer_unlock(file->writer);
+}
+
+/* Queues a record; 0: there is no room. */
+static int eitp__record_file_queue(eitp__record_file *file, const void *record, size_t size) {
+    const uint32_t length = (uint32_t)size;
+    const size_t half = EITP__RECORD_QUEUE / 2, before = file->used;
+    if (size > EITP__RECORD_QUEUE || EITP__RECORD_PREFIX + size > EITP__RECORD_QUEUE - file->used) {
+        file->dropped++;
+        return 0;
+    }
+    eitp__queue_put(file, &length, EITP__RECORD_PREFIX);
+    eitp__queue_put(file, record, size);
+    file->queued++;
+    /* Otherwise the thread waits for a time. */
+    if (!before || (before <= half && file->used > half))
+        eitp__writer_signal(file->writer);
+    return 1;
+}
+
+/* What the thread has met. */
+static eitp_status eitp__record_file_status(eitp__record_file *file, int is_queued, eitp_error *error) {
+    if (file->is_in_call && eitp__clock() - file->called >= file->wait_seconds)
+        file->is_stalled = 1;
+    if (file->is_stalled)
+        return eitp__record_file_fail_stalled(file, file->called, error);
+    if (file->failures && error)
+        *error = file->error;
+    if (file->failures)
+        return file->error.status;
+    return is_queued
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_IO, "'%s' is written more slowly than records are made", file->file.path);
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_append(eitp__record_file *file, const void *record, size_t size,
+                                                   eitp_error *error) {
+    eitp_status status;
+    int is_queued;
+    eitp__writer_lock(file->writer);
+    is_queued = eitp__record_file_queue(file, record, size);
+    eitp__writer_unlock(file->writer);
+    if (!file->writer && eitp__record_due(file) <= 0)
+        eitp__record_file_store(file);
+    eitp__writer_lock(file->writer);
+    status = eitp__record_file_status(file, is_queued, error);
+    eitp__writer_unlock(file->writer);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_append_text(eitp__record_file *file, const eitp__buffer *text,
+                                                        eitp_error *error) {
+    if (!text->failed)
+        return eitp__record_file_append(file, text->data, text->size, error);
+    eitp__writer_lock(file->writer);
+    file->dropped++;
+    eitp__writer_unlock(file->writer);
+    return eitp__fail_memory(error, text->size, "records");
+}
+
+/* Waits until a request is answered, or for too long. Called with the lock. */
+static eitp_status eitp__record_file_await(eitp__record_file *file, uint64_t number, eitp_error *error) {
+    const double began = eitp__clock();
+    double left = file->is_stalled ? 0 : file->wait_seconds;
+    while (file->answered < number && left > 0) {
+        eitp__writer_wait_for_change(file->writer, left);
+        left = began + file->wait_seconds - eitp__clock();
+    }
+    if (file->answered < number) {
+        const int is_old = file->is_stalled || (file->is_in_call && file->called < began);
+        file->is_stalled = 1;
+        return eitp__record_file_fail_stalled(file, is_old ? file->called : began, error);
+    }
+    if (file->answer && error)
+        *error = file->answer_error;
+    return file->answer;
+}
+
+/* Has the queue written at once, and the file synced; waits for that. */
+static eitp_status eitp__record_file_request(eitp__record_file *file, int syncs, eitp_error *error) {
+    eitp_status status;
+    uint64_t number;
+    eitp__writer_lock(file->writer);
+    number = ++file->requested;
+    file->request_syncs = syncs;
+    eitp__writer_signal(file->writer);
+    if (!file->writer)
+        eitp__record_file_store(file);
+    status = eitp__record_file_await(file, number, error);
+    eitp__writer_unlock(file->writer);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_sync(eitp__record_file *file, eitp_error *error) {
+    return eitp__record_file_request(file, 1, error);
+}
+
+EITP__PRIVATE int64_t eitp__record_file_lost(eitp__record_file *file) {
+    int64_t lost;
+    eitp__writer_lock(file->writer);
+    lost = file->dropped + (file->failures || file->is_stalled ? file->queued : 0);
+    eitp__writer_unlock(file->writer);
+    return lost;
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_pause(eitp__record_file *file, eitp_error *error) {
+    const eitp_status status = eitp__record_file_request(file, 0, error);
+    int is_stalled;
+    eitp__writer_lock(file->writer);
+    is_stalled = file->answered != file->requested;
+    file->is_paused = !is_stalled;
+    eitp__writer_unlock(file->writer);
+    return is_stalled ? status : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_read(eitp__record_file *file, uint64_t offset, void *data, size_t size,
+                                                 size_t *done, eitp_error *error) {
+    return eitp__file_read_some(&file->file, offset, data, size, done, error);
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_cut(eitp__record_file *file, uint64_t size, eitp_error *error) {
+    const eitp_status status = eitp__file_resize(&file->file, size, error);
+    eitp__writer_lock(file->writer);
+    eitp__queue_clear(file);
+    file->whole = size;
+    file->wrote = -HUGE_VAL;
+    file->is_paused = status != EITP_OK;
+    eitp__writer_unlock(file->writer);
+    return status;
+}
+
+EITP__PRIVATE void eitp__record_file_close(eitp__record_file *file) {
+    eitp_host host;
+    int is_late, is_closed;
+    if (!file)
+        return;
+    host = file->host;
+    if (!file->is_paused)
+        eitp__record_file_request(file, 0, NULL);
+    eitp__writer_lock(file->writer);
+    is_late = file->answered != file->requested;
+    eitp__writer_unlock(file->writer);
+    is_closed = eitp__record_file_end(file, is_late);
+    if (is_closed)
+        eitp__file_close(&file->file, NULL);
+    else
+        eitp__release_text(&host, file->file.path);
+    eitp__release(&host, file->queue, EITP__RECORD_QUEUE);
+    eitp__release(&host, file, sizeof *file);
+}
+/* <<src/run/record_file.c */
+
+/* >>src/run/record_text.c */
+EITP__PRIVATE int eitp__record_text_init(eitp__buffer *text, const eitp_host *host) {
+    eitp__buffer_init(text, host);
+    return eitp__reserve(host, (void **)&text->data, &text->capacity, EITP__RECORD_TEXT, 1);
+}
+
+EITP__PRIVATE void eitp__record_write_value(eitp__buffer *text, const eitp_value *value) {
+    if (value->kind == EITP_VALUE_INTEGER)
+        eitp__buffer_format(text, "%lld", (long long)value->integer);
+    else if (value->kind == EITP_VALUE_BOOLEAN)
+        eitp__buffer_add_text(text, value->integer ? "true" : "false");
+    else if (value->kind == EITP_VALUE_TEXT)
+        eitp__json_write_text(text, value->text, strlen(value->text));
+    else
+        eitp__json_write_number(text, value->number);
+}
+
+EITP__PRIVATE void eitp__record_write_member(eitp__buffer *text, const eitp_value *value) {
+    eitp__json_write_text(text, value->name, strlen(value->name));
+    eitp__buffer_add_text(text, ": ");
+    eitp__record_write_value(text, value);
+}
+
+EITP__PRIVATE void eitp__record_write_time(eitp__buffer *text, double seconds) {
+    eitp__json_write_number(text, floor(seconds * 1000 + 0.5) / 1000);
+}
+
+EITP__PRIVATE const eitp_value *eitp__record_find(const eitp_record *record, const char *name) {
+    for (size_t i = 0; i < record->count; i++) {
+        if (!strcmp(record->values[i].name, name))
+            return &record->values[i];
+    }
+    return NULL;
+}
+/* <<src/run/record_text.c */
+
+/* >>src/run/jsonl.c */
+#define EITP__JSONL_PIECE ((size_t)65536)
+
+struct eitp_jsonl {
+    eitp_host host;
+    eitp__record_file *file;
+    eitp__buffer line; /* the record being added */
+};
+
+eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
+    eitp_jsonl *created;
+    eitp_status status;
+    if (!host || !path || !jsonl)
+        return eitp__fail_null(error, "eitp_jsonl_open", "host, path and jsonl");
+    *jsonl = NULL;
+    created = (eitp_jsonl *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    created->host = *host;
+    status = eitp__record_text_init(&created->line, &created->host)
+                 ? eitp__record_file_open(&created->host, path, &created->file, error)
+                 : eitp__fail_memory(error, EITP__RECORD_TEXT, "a file of records");
+    if (status)
+        eitp_jsonl_close(created);
+    else
+        *jsonl = created;
+    return status;
+}
+
+EITP__PRIVATE eitp__record_file *eitp__jsonl_file(eitp_jsonl *jsonl) {
+    return jsonl->file;
+}
+
+/* ---- Resuming ---- */
+
+/* What a resume needs of a line. */
+typedef struct eitp__jsonl_line {
+    int is_whole;      /* an object without control characters, so that a power loss left all of it */
+    int64_t step;      /* -1: it has none, and belongs to the records before it */
+    int is_evaluation; /* it has a value of validation */
+} eitp__jsonl_line;
+
+/* The end of a string that begins with a quote at `at`; `end` if it is not closed. */
+static const char *eitp__jsonl_skip_text(const char *at, const char *end) {
+    for (at++; at < end && *at != '"'; at++)
+        at += *at == '\\';
+    return at < end ? at + 1 : end;
+}
+
+static void eitp__jsonl_note_name(eitp__jsonl_line *line, const char *name, const char *after) {
+    while (*after == ' ')
+        after++;
+    if (*after != ':')
+        return;
+    if (!strncmp(name, "\"step\"", 6))
+        line->step = strtoll(after + 1, NULL, 10);
+    line->is_evaluation |= !strncmp(name, "\"val_", 5);
+}
+
+/* Finds the members of the object in [at, end), but not those of objects in it. Unknown ones, in any order, are those
+   of a later version. */
+static eitp__jsonl_line eitp__jsonl_read_line(const char *at, const char *end) {
+    eitp__jsonl_line line = EITP__ZERO;
+    int depth = 0;
+    line.step = -1;
+    line.is_whole = end - at >= 2 && at[0] == '{' && end[-1] == '}';
+    for (const char *c = at; c < end; c++)
+        line.is_whole &= (unsigned char)*c >= ' ';
+    while (at < end && line.is_whole) {
+        if (*at == '"') {
+            const char *name = at;
+            at = eitp__jsonl_skip_text(at, end);
+            if (depth == 1)
+                eitp__jsonl_note_name(&line, name, at);
+            continue;
+        }
+        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+        at++;
+    }
+    line.is_whole &= !depth;
+    return line;
+}
+
+/* The bytes of the complete records in records[0, size) up to the first one after `step`; *more is 0 if there is such
+   a record. The text is followed by a zero byte. */
+static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, int *more, int *evaluated) {
+    size_t kept = 0;
+    for (;;) {
+        const char *begin = records + kept, *end = (const char *)memchr(begin, '\n', size - kept);
+        eitp__jsonl_line line;
+        if (!end)
+            return kept;
+        line = eitp__jsonl_read_line(begin, end);
+        *more = line.is_whole && line.step <= step;
+        if (!*more)
+            return kept;
+        if (line.step >= 0)
+            *evaluated = line.step == step && (line.is_evaluation || *evaluated);
+        kept = (size_t)(end - records) + 1;
+    }
+}
+
+static eitp_status eitp__jsonl_find_end(eitp_jsonl *jsonl, int64_t step, uint64_t *end, int *evaluated,
+                                        eitp_error *error) {
+    char *piece = (char *)eitp__allocate(&jsonl->host, EITP__JSONL_PIECE + 1);
+    eitp_status status = EITP_OK;
+    int more = step >= 0, found = 0;
+    size_t kept = 1;
+    if (!piece)
+        return eitp__fail_memory(error, EITP__JSONL_PIECE, "records");
+    *end = 0;
+    while (!status && more && kept) {
+        size_t done = 0;
+        status = eitp__record_file_read(jsonl->file, *end, piece, EITP__JSONL_PIECE, &done, error);
+        piece[done] = 0;
+        kept = status ? 0 : eitp__jsonl_kept(piece, done, step, &more, &found);
+        *end += kept;
+    }
+    *evaluated |= found;
+    eitp__release(&jsonl->host, piece, EITP__JSONL_PIECE + 1);
+    return status;
+}
+
+static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
+    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+    uint64_t end = 0;
+    eitp_status status = eitp__record_file_pause(jsonl->file, error);
+    if (!status)
+        status = eitp__jsonl_find_end(jsonl, step, &end, evaluated, error);
+    return status ? status : eitp__record_file_cut(jsonl->file, end, error);
+}
+
+/* ---- Writing ---- */
+
+static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
+    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+    eitp__buffer *text = &jsonl->line;
+    eitp__buffer_clear(text);
+    eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
+    for (size_t i = 0; i < record->count; i++) {
+        eitp__buffer_add_text(text, ", ");
+        eitp__record_write_member(text, &record->values[i]);
+    }
+    eitp__buffer_add_text(text, ", \"time\": ");
+    eitp__record_write_time(text, record->time);
+    eitp__buffer_add_text(text, ", \"elapsed\": ");
+    eitp__record_write_time(text, record->elapsed);
+    eitp__buffer_add_text(text, "}\n");
+    return eitp__record_file_append_text(jsonl->file, text, error);
+}
+
+static int64_t eitp__jsonl_lost(void *user) {
+    return eitp__record_file_lost(((eitp_jsonl *)user)->file);
+}
+
+static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
+    return eitp__record_file_sync(((eitp_jsonl *)user)->file, error);
+}
+
+eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
+    eitp_record_sink sink = EITP__ZERO;
+    if (!jsonl)
+        return sink;
+    sink.user = jsonl;
+    sink.record = eitp__jsonl_record;
+    sink.resume = eitp__jsonl_resume;
+    sink.sync = eitp__jsonl_sync;
+    sink.lost = eitp__jsonl_lost;
+    return sink;
+}
+
+void eitp_jsonl_close(eitp_jsonl *jsonl) {
+    eitp_host host;
+    if (!jsonl)
+        return;
+    host = jsonl->host;
+    eitp__record_file_close(jsonl->file);
+    eitp__buffer_release(&jsonl->line);
+    eitp__release(&host, jsonl, sizeof *jsonl);
+}
+/* <<src/run/jsonl.c */
+
+/* >>src/run/csv.c */
+#define EITP__CSV_PIECE ((size_t)65536)
+
+/* Columns of every file, before and after those that the program chooses. */
+#define EITP__CSV_FIRST "kind,step,time,elapsed,"
+#define EITP__CSV_LAST "other"
+
+struct eitp_csv {
+    eitp_host host;
+    eitp__record_file *file;
+    eitp__buffer row;     /* the record being added */
+    eitp__buffer other;   /* its values without a column */
+    eitp__buffer columns; /* names, each followed by a zero byte */
+    size_t count;         /* number of columns */
+    int has_begun;        /* it is known where to append */
+    int has_header;
+};
+
+/* ---- Columns ---- */
+
+static int eitp__csv_has_column(const eitp_csv *csv, const char *name) {
+    const char *column = csv->columns.data;
+    for (size_t i = 0; i < csv->count; i++, column += strlen(column) + 1) {
+        if (!strcmp(column, name))
+            return 1;
+    }
+    return 0;
+}
+
+static int eitp__csv_is_fixed(const char *name) {
+    static const char *const fixed[] = {"kind", "step", "time", "elapsed", EITP__CSV_LAST};
+    for (size_t i = 0; i < EITP__COUNT(fixed); i++) {
+        if (!strcmp(name, fixed[i]))
+            return 1;
+    }
+    return 0;
+}
+
+static void eitp__csv_add_column(eitp_csv *csv, const char *name, size_t size) {
+    eitp__buffer_add(&csv->columns, name, size);
+    eitp__buffer_add(&csv->columns, "", 1);
+    csv->count++;
+}
+
+EITP__PRIVATE eitp_status eitp__csv_set_columns(eitp_csv *csv, const char *const *columns, size_t count,
+                                                eitp_error *error) {
+    eitp__buffer_clear(&csv->columns);
+    csv->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = columns[i];
+        if (!name)
+            return eitp__fail_null(error, "eitp_csv_open", "every column");
+        if (!*name || strpbrk(name, ",\"\r\n"))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "invalid column '%s': a name has at least 1 character, and no comma, quote or line break",
+                              name);
+        if (eitp__csv_is_fixed(name) || eitp__csv_has_column(csv, name))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "column '%s' occurs twice", name);
+        eitp__csv_add_column(csv, name, strlen(name));
+    }
+    return csv->columns.failed ? eitp__fail_memory(error, csv->columns.size, "columns") : EITP_OK;
+}
+
+/* ---- Opening ---- */
+
+eitp_status eitp_csv_open(const eitp_host *host, const char *path, const char *const *columns, size_t count,
+                          eitp_csv **csv, eitp_error *error) {
+    eitp_csv *created;
+    eitp_status status = EITP_OK;
+    if (!host || !path || !csv || (count && !columns))
+        return eitp__fail_null(error, "eitp_csv_open", "host, path, columns and csv");
+    *csv = NULL;
+    created = (eitp_csv *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    created->host = *host;
+    eitp__buffer_init(&created->columns, &created->host);
+    if (!eitp__record_text_init(&created->row, &created->host) ||
+        !eitp__record_text_init(&created->other, &created->host))
+        status = eitp__fail_memory(error, EITP__RECORD_TEXT, "a file of records");
+    if (!status)
+        status = eitp__csv_set_columns(created, columns, count, error);
+    if (!status)
+        status = eitp__record_file_open(&created->host, path, &created->file, error);
+    if (status)
+        eitp_csv_close(created);
+    else
+        *csv = created;
+    return status;
+}
+
+EITP__PRIVATE eitp__record_file *eitp__csv_file(eitp_csv *csv) {
+    return csv->file;
+}
+
+/* ---- Resuming ---- */
+
+/* The row that begins at `row`, up to its line break, and its number of fields; NULL if it is incomplete or has
+   characters that a power loss may leave. */
+static const char *eitp__csv_find_end(const char *row, const char *end, size_t *fields) {
+    int is_quoted = 0;
+    *fields = 1;
+    for (; row < end; row++) {
+        is_quoted ^= *row == '"';
+        if (*row == '\n' && !is_quoted)
+            return row;
+        if ((unsigned char)*row < ' ' && !is_quoted)
+            return NULL;
+        if (!*row)
+            return NULL;
+        *fields += *row == ',' && !is_quoted;
+    }
+    return NULL;
+}
+
+/* Takes the columns from the header of the file. Returns its bytes; 0 if there is no header. */
+static size_t eitp__csv_read_header(eitp_csv *csv, const char *text, size_t size) {
+    const size_t first = strlen(EITP__CSV_FIRST), last = strlen(EITP__CSV_LAST);
+    size_t fields;
+    const char *end = eitp__csv_find_end(text, text + size, &fields), *at = text + first;
+    if (!end || (size_t)(end - text) < first + last || memcmp(text, EITP__CSV_FIRST, first) != 0 ||
+        memcmp(end - last, EITP__CSV_LAST, last) != 0 || end[-1 - (ptrdiff_t)last] != ',')
+        return 0;
+    eitp__buffer_clear(&csv->columns);
+    csv->count = 0;
+    while (at < end - last) {
+        const size_t length = (size_t)((const char *)memchr(at, ',', (size_t)(end - at)) - at);
+        eitp__csv_add_column(csv, at, length);
+        at += length + 1;
+    }
+    return (size_t)(end - text) + 1;
+}
+
+/* The bytes of the whole rows in rows[0, size) up to the first one after `step`; *more is 0 if there is such a row. */
+static size_t eitp__csv_kept(const eitp_csv *csv, const char *rows, size_t size, int64_t step, int *more,
+                             int *evaluated) {
+    static const char evaluation[] = "evaluation,";
+    size_t kept = 0;
+    for (;;) {
+        const char *row = rows + kept, *comma;
+        size_t fields;
+        const char *end = eitp__csv_find_end(row, rows + size, &fields);
+        int64_t found;
+        if (!end)
+            return kept;
+        comma = (const char *)memchr(row, ',', (size_t)(end - row));
+        found = comma ? strtoll(comma + 1, NULL, 10) : -1;
+        *more = fields == csv->count + 5 && found >= 0 && found <= step;
+        if (!*more)
+            return kept;
+        *evaluated = found == step && (*evaluated || !strncmp(row, evaluation, sizeof evaluation - 1));
+        kept = (size_t)(end - rows) + 1;
+    }
+}
+
+static eitp_status eitp__csv_find_rows(eitp_csv *csv, int64_t step, char *piece, uint64_t *end, int *evaluated,
+                                       eitp_error *error) {
+    int more = step >= 0, found = 0;
+    size_t kept = 1;
+    eitp_status status = EITP_OK;
+    *end = 0;
+    csv->has_header = 0;
+    while (!status && more && kept) {
+        size_t done = 0;
+        status = eitp__record_file_read(csv->file, *end, piece, EITP__CSV_PIECE, &done, error);
+        piece[done] = 0;
+        kept = 0;
+        if (!status && !csv->has_header)
+            kept = eitp__csv_read_header(csv, piece, done);
+        else if (!status)
+            kept = eitp__csv_kept(csv, piece, done, step, &more, &found);
+        csv->has_header |= kept > 0;
+        *end += kept;
+    }
+    *evaluated |= found;
+    if (!status && csv->columns.failed)
+        status = eitp__fail_memory(error, csv->columns.size, "columns");
+    return status;
+}
+
+/* Finds where to append: after the rows of up to `step`. */
+static eitp_status eitp__csv_begin(eitp_csv *csv, int64_t step, int *evaluated, eitp_error *error) {
+    char *piece = (char *)eitp__allocate(&csv->host, EITP__CSV_PIECE + 1);
+    uint64_t end = 0;
+    eitp_status status = piece ? EITP_OK : eitp__fail_memory(error, EITP__CSV_PIECE, "records");
+    if (!status)
+        status = eitp__record_file_pause(csv->file, error);
+    if (!status)
+        status = eitp__csv_find_rows(csv, step, piece, &end, evaluated, error);
+    if (!status)
+        status = eitp__record_file_cut(csv->file, end, error);
+    eitp__release(&csv->host, piece, EITP__CSV_PIECE + 1);
+    csv->has_begun = !status;
+    return status;
+}
+
+static eitp_status eitp__csv_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
+    return eitp__csv_begin((eitp_csv *)user, step, evaluated, error);
+}
+
+/* ---- Writing ---- */
+
+static void eitp__csv_add_text(eitp__buffer *row, const char *text) {
+    const size_t size = strlen(text);
+    if (size && !strpbrk(text, ",\"\r\n")) {
+        eitp__buffer_add(row, text, size);
+        return;
+    }
+    eitp__buffer_add(row, "\"", 1);
+    for (const char *at = text; *at; at++) {
+        if (*at == '"')
+            eitp__buffer_add(row, "\"", 1);
+        eitp__buffer_add(row, at, 1);
+    }
+    eitp__buffer_add(row, "\"", 1);
+}
+
+static void eitp__csv_add_value(eitp__buffer *row, const eitp_value *value) {
+    if (value->kind == EITP_VALUE_TEXT)
+        eitp__csv_add_text(row, value->text);
+    else if (value->kind == EITP_VALUE_NUMBER && !isfinite(value->number))
+        eitp__buffer_add_text(row, isnan(value->number) ? "nan" : value->number > 0 ? "inf" : "-inf");
+    else
+        eitp__record_write_value(row, value);
+}
+
+/* The values that have no column, as a JSON object. */
+static void eitp__csv_add_other(eitp_csv *csv, const eitp_record *record) {
+    eitp__buffer_clear(&csv->other);
+    for (size_t i = 0; i < record->count; i++) {
+        if (eitp__csv_has_column(csv, record->values[i].name))
+            continue;
+        eitp__buffer_add_text(&csv->other, csv->other.size ? ", " : "{");
+        eitp__record_write_member(&csv->other, &record->values[i]);
+    }
+    if (!csv->other.size)
+        return;
+    eitp__buffer_add_text(&csv->other, "}");
+    csv->row.failed |= csv->other.failed;
+    eitp__csv_add_text(&csv->row, csv->other.data);
+}
+
+static void eitp__csv_add_header(eitp_csv *csv) {
+    const char *column = csv->columns.data;
+    eitp__buffer_add_text(&csv->row, EITP__CSV_FIRST);
+    for (size_t i = 0; i < csv->count; i++, column += strlen(column) + 1) {
+        eitp__buffer_add_text(&csv->row, column);
+        eitp__buffer_add_text(&csv->row, ",");
+    }
+    eitp__buffer_add_text(&csv->row, EITP__CSV_LAST "\n");
+}
+
+static void eitp__csv_add_row(eitp_csv *csv, const eitp_record *record) {
+    static const char *const kinds[] = {"step", "evaluation", "event"};
+    const char *column = csv->columns.data;
+    eitp__buffer *row = &csv->row;
+    eitp__buffer_format(row, "%s,%lld,", (unsigned)record->kind < EITP__COUNT(kinds) ? kinds[record->kind] : "record",
+                        (long long)record->step);
+    eitp__record_write_time(row, record->time);
+    eitp__buffer_add_text(row, ",");
+    eitp__record_write_time(row, record->elapsed);
+    eitp__buffer_add_text(row, ",");
+    for (size_t i = 0; i < csv->count; i++, column += strlen(column) + 1) {
+        const eitp_value *value = eitp__record_find(record, column);
+        if (value)
+            eitp__csv_add_value(row, value);
+        eitp__buffer_add_text(row, ",");
+    }
+    eitp__csv_add_other(csv, record);
+    eitp__buffer_add_text(row, "\n");
+}
+
+static eitp_status eitp__csv_record(void *user, const eitp_record *record, eitp_error *error) {
+    eitp_csv *csv = (eitp_csv *)user;
+    int evaluated = 0;
+    const eitp_status status = csv->has_begun ? EITP_OK : eitp__csv_begin(csv, INT64_MAX, &evaluated, error);
+    if (status)
+        return status;
+    eitp__buffer_clear(&csv->row);
+    if (!csv->has_header)
+        eitp__csv_add_header(csv);
+    eitp__csv_add_row(csv, record);
+    csv->has_header |= !csv->row.failed;
+    return eitp__record_file_append_text(csv->file, &csv->row, error);
+}
+
+static int64_t eitp__csv_lost(void *user) {
+    return eitp__record_file_lost(((eitp_csv *)user)->file);
+}
+
+static eitp_status eitp__csv_sync(void *user, eitp_error *error) {
+    return eitp__record_file_sync(((eitp_csv *)user)->file, error);
+}
+
+eitp_record_sink eitp_csv_sink(eitp_csv *csv) {
+    eitp_record_sink sink = EITP__ZERO;
+    if (!csv)
+        return sink;
+    sink.user = csv;
+    sink.record = eitp__csv_record;
+    sink.resume = eitp__csv_resume;
+    sink.sync = eitp__csv_sync;
+    sink.lost = eitp__csv_lost;
+    return sink;
+}
+
+void eitp_csv_close(eitp_csv *csv) {
+    eitp_host host;
+    if (!csv)
+        return;
+    host = csv->host;
+    eitp__record_file_close(csv->file);
+    eitp__buffer_release(&csv->row);
+    eitp__buffer_release(&csv->other);
+    eitp__buffer_release(&csv->columns);
+    eitp__release(&host, csv, sizeof *csv);
+}
+/* <<src/run/csv.c */
+
+/* >>src/run/tensorboard.c */
+/*
+ * Event files of TensorBoard: frames of TFRecord (tensorflow/core/lib/io/record_writer.h), each with a message Event
+ * (tensorflow/core/util/event.proto) in the wire format of protocol buffers.
+ */
+
+#include <unistd.h>
+
+#define EITP__EVENT_FILE "events.out.tfevents."
+
+struct eitp_tensorboard {
+    eitp_host host;
+    eitp__record_file *file;
+    char *path;
+    eitp__buffer event;   /* the message being written */
+    eitp__buffer summary; /* a message in it */
+    eitp__buffer value;   /* a message in that */
+    eitp__buffer tensor;  /* a message in that */
+    eitp__buffer text;    /* an event's, in that */
+    eitp__buffer frames;  /* what is appended to the file */
+    int has_head;         /* the file has its first events */
+    int is_resumed;
+    int64_t first_step; /* of what is recorded after a resume */
+    int uses_guide_tags;
+};
+
+/* ---- Protocol buffers ---- */
+
+/* Types of fields on the wire. */
+enum { EITP__WIRE_VARINT = 0, EITP__WIRE_64 = 1, EITP__WIRE_BYTES = 2, EITP__WIRE_32 = 5 };
+
+static void eitp__proto_varint(eitp__buffer *message, uint64_t value) {
+    unsigned char bytes[10];
+    size_t size = 0;
+    do {
+        bytes[size++] = (unsigned char)((value & 127) | (value > 127 ? 128 : 0));
+        value >>= 7;
+    } while (value);
+    eitp__buffer_add(message, bytes, size);
+}
+
+static void eitp__proto_integer(eitp__buffer *message, int field, int64_t value) {
+    eitp__proto_varint(message, (uint64_t)field << 3 | EITP__WIRE_VARINT);
+    eitp__proto_varint(message, (uint64_t)value);
+}
+
+static void eitp__proto_bytes(eitp__buffer *message, int field, const void *data, size_t size) {
+    eitp__proto_varint(message, (uint64_t)field << 3 | EITP__WIRE_BYTES);
+    eitp__proto_varint(message, size);
+    eitp__buffer_add(message, data, size);
+}
+
+static void eitp__proto_text(eitp__buffer *message, int field, const char *text) {
+    eitp__proto_bytes(message, field, text, strlen(text));
+}
+
+static void eitp__proto_double(eitp__buffer *message, int field, double value) {
+    unsigned char bytes[8];
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    eitp__put_number(bytes, sizeof bytes, bits);
+    eitp__proto_varint(message, (uint64_t)field << 3 | EITP__WIRE_64);
+    eitp__buffer_add(message, bytes, sizeof bytes);
+}
+
+static void eitp__proto_float(eitp__buffer *message, int field, float value) {
+    unsigned char bytes[4];
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    eitp__put_number(bytes, sizeof bytes, bits);
+    eitp__proto_varint(message, (uint64_t)field << 3 | EITP__WIRE_32);
+    eitp__buffer_add(message, bytes, sizeof bytes);
+}
+
+/* ---- Events ---- */
+
+/* Fields of the messages. */
+enum {
+    EITP__EVENT_WALL_TIME = 1,
+    EITP__EVENT_STEP = 2,
+    EITP__EVENT_FILE_VERSION = 3,
+    EITP__EVENT_SUMMARY = 5,
+    EITP__EVENT_SESSION_LOG = 7,
+    EITP__SESSION_LOG_STATUS = 1,
+    EITP__SUMMARY_VALUE = 1,
+    EITP__VALUE_TAG = 1,
+    EITP__VALUE_SIMPLE = 2,
+    EITP__VALUE_TENSOR = 8,
+    EITP__VALUE_METADATA = 9,
+    EITP__TENSOR_DTYPE = 1,
+    EITP__TENSOR_SHAPE = 2,
+    EITP__TENSOR_STRING = 8
+};
+
+enum { EITP__SESSION_START = 1, EITP__DTYPE_STRING = 7 };
+
+static void eitp__event_begin(eitp_tensorboard *tensorboard, double time, int64_t step) {
+    eitp__buffer_clear(&tensorboard->event);
+    eitp__buffer_clear(&tensorboard->summary);
+    eitp__proto_double(&tensorboard->event, EITP__EVENT_WALL_TIME, time);
+    eitp__proto_integer(&tensorboard->event, EITP__EVENT_STEP, step);
+}
+
+/* A checksum as TFRecord stores it, so that a checksum of data that have checksums is not zero. */
+static uint32_t eitp__mask_checksum(const void *data, size_t size) {
+    const uint32_t sum = eitp__crc32c(0, data, size);
+    return (sum >> 15 | sum << 17) + 0xa282ead8u;
+}
+
+static void eitp__event_end(eitp_tensorboard *tensorboard) {
+    const eitp__buffer *event = &tensorboard->event;
+    unsigned char head[12], tail[4];
+    eitp__put_number(head, 8, event->size);
+    eitp__put_number(head + 8, 4, eitp__mask_checksum(head, 8));
+    eitp__put_number(tail, 4, eitp__mask_checksum(event->data, event->size));
+    eitp__buffer_add(&tensorboard->frames, head, sizeof head);
+    eitp__buffer_add(&tensorboard->frames, event->data, event->size);
+    eitp__buffer_add(&tensorboard->frames, tail, sizeof tail);
+    tensorboard->frames.failed |= event->failed || tensorboard->summary.failed || tensorboard->value.failed ||
+                                  tensorboard->tensor.failed || tensorboard->text.failed;
+}
+
+static void eitp__event_add_value(eitp_tensorboard *tensorboard) {
+    eitp__proto_bytes(&tensorboard->summary, EITP__SUMMARY_VALUE, tensorboard->value.data, tensorboard->value.size);
+}
+
+static void eitp__event_add_scalar(eitp_tensorboard *tensorboard, const char *tag, double number) {
+    eitp__buffer_clear(&tensorboard->value);
+    eitp__proto_text(&tensorboard->value, EITP__VALUE_TAG, tag);
+    eitp__proto_float(&tensorboard->value, EITP__VALUE_SIMPLE, (float)number);
+    eitp__event_add_value(tensorboard);
+}
+
+/* A tensor of one string, with the metadata of the plugin "text". */
+static void eitp__event_add_text(eitp_tensorboard *tensorboard, const char *tag, const char *text) {
+    /* SummaryMetadata { plugin_data { plugin_name: "text" } data_class: DATA_CLASS_TENSOR } */
+    static const char metadata[] = "\x0a\x06\x0a\x04text\x20\x02";
+    eitp__buffer *value = &tensorboard->value, *tensor = &tensorboard->tensor;
+    eitp__buffer_clear(tensor);
+    eitp__proto_integer(tensor, EITP__TENSOR_DTYPE, EITP__DTYPE_STRING);
+    eitp__proto_bytes(tensor, EITP__TENSOR_SHAPE, "", 0);
+    eitp__proto_text(tensor, EITP__TENSOR_STRING, text);
+    eitp__buffer_clear(value);
+    eitp__proto_text(value, EITP__VALUE_TAG, tag);
+    eitp__proto_bytes(value, EITP__VALUE_TENSOR, tensor->data, tensor->size);
+    eitp__proto_bytes(value, EITP__VALUE_METADATA, metadata, sizeof metadata - 1);
+    eitp__event_add_value(tensorboard);
+}
+
+/* The first events of a file. After a start at a step, TensorBoard drops what earlier files have from that step on. */
+static void eitp__event_add_head(eitp_tensorboard *tensorboard, double time) {
+    eitp__event_begin(tensorboard, time, 0);
+    eitp__proto_text(&tensorboard->event, EITP__EVENT_FILE_VERSION, "brain.Event:2");
+    eitp__event_end(tensorboard);
+    if (!tensorboard->is_resumed)
+        return;
+    eitp__event_begin(tensorboard, time, tensorboard->first_step);
+    eitp__proto_integer(&tensorboard->summary, EITP__SESSION_LOG_STATUS, EITP__SESSION_START);
+    eitp__proto_bytes(&tensorboard->event, EITP__EVENT_SESSION_LOG, tensorboard->summary.data,
+                      tensorboard->summary.size);
+    eitp__event_end(tensorboard);
+}
+
+/* ---- Opening ---- */
+
+/* Finds the latest time in the names of event files: a new one must come after them, whatever the clock says. */
+typedef struct eitp__event_times {
+    int64_t latest;
+} eitp__event_times;
+
+static int eitp__event_visit(void *visitor, const char *name) {
+    eitp__event_times *times = (eitp__event_times *)visitor;
+    const size_t size = strlen(EITP__EVENT_FILE);
+    const int64_t time = strncmp(name, EITP__EVENT_FILE, size) != 0 ? 0 : strtoll(name + size, NULL, 10);
+    /* Names with a time that no clock shows are not ours. */
+    if (time > times->latest && time < (int64_t)1 << 40)
+        times->latest = time;
+    return 0;
+}
+
+static void eitp__read_host_name(const eitp_host *host, char *name, size_t size) {
+    eitp__buffer text;
+    eitp__buffer_init(&text, host);
+    snprintf(name, size, "localhost");
+    if (!eitp__read_system_text(host, "/proc/sys/kernel/hostname", &text, NULL) && text.size) {
+        const size_t length = strcspn(text.data, "\n/");
+        if (length && length < size)
+            snprintf(name, size, "%.*s", (int)length, text.data);
+    }
+    eitp__buffer_release(&text);
+}
+
+static eitp_status eitp__choose_event_file(eitp_tensorboard *tensorboard, const char *directory, eitp_error *error) {
+    const eitp_host *host = &tensorboard->host;
+    eitp__event_times times = EITP__ZERO;
+    int64_t now = (int64_t)eitp__time_of_day();
+    char computer[80], name[160];
+    eitp_status status = eitp__make_directories(host, directory, error);
+    if (status)
+        return status;
+    host->files.list(host->files.user, directory, eitp__event_visit, &times);
+    eitp__read_host_name(host, computer, sizeof computer);
+    now = now > times.latest ? now : times.latest + 1;
+    snprintf(name, sizeof name, EITP__EVENT_FILE "%lld.%s.%ld", (long long)now, computer, (long)getpid());
+    tensorboard->path = eitp__join_path(host, directory, name);
+    return tensorboard->path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+}
+
+static eitp_status eitp__tensorboard_init(eitp_tensorboard *tensorboard, eitp_error *error) {
+    eitp__buffer *const all[] = {&tensorboard->event,  &tensorboard->summary, &tensorboard->value,
+                                 &tensorboard->tensor, &tensorboard->text,    &tensorboard->frames};
+    int is_made = 1;
+    for (size_t i = 0; i < EITP__COUNT(all); i++)
+        is_made &= eitp__record_text_init(all[i], &tensorboard->host);
+    return is_made ? EITP_OK : eitp__fail_memory(error, EITP__RECORD_TEXT, "a file of records");
+}
+
+eitp_status eitp_tensorboard_open(const eitp_host *host, const char *directory, eitp_tensorboard **tensorboard,
+                                  eitp_error *error) {
+    eitp_tensorboard *created;
+    eitp_status status;
+    if (!host || !directory || !tensorboard)
+        return eitp__fail_null(error, "eitp_tensorboard_open", "host, directory and tensorboard");
+    *tensorboard = NULL;
+    created = (eitp_tensorboard *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    created->host = *host;
+    status = eitp__tensorboard_init(created, error);
+    if (!status)
+        status = eitp__choose_event_file(created, directory, error);
+    if (!status)
+        status = eitp__record_file_open(&created->host, created->path, &created->file, error);
+    if (status)
+        eitp_tensorboard_close(created);
+    else
+        *tensorboard = created;
+    return status;
+}
+
+void eitp_tensorboard_use_guide_tags(eitp_tensorboard *tensorboard, int use) {
+    if (tensorboard)
+        tensorboard->uses_guide_tags = use;
+}
+
+EITP__PRIVATE eitp__record_file *eitp__tensorboard_file(eitp_tensorboard *tensorboard) {
+    return tensorboard->file;
+}
+
+EITP__PRIVATE const char *eitp__tensorboard_path(const eitp_tensorboard *tensorboard) {
+    return tensorboard->path;
+}
+
+/* ---- Records ---- */
+
+static void eitp__tensorboard_add_guide_tags(eitp_tensorboard *tensorboard, const char *key, double number) {
+    static const char *const tags[][2] = {{"loss", "Training/Loss"},
+                                          {"loss", "Loss"},
+                                          {"lr", "LR"},
+                                          {"grad_norm", "Training/GradientNorm"},
+                                          {"grad_norm", "GradNorm"}};
+    for (size_t i = 0; i < EITP__COUNT(tags) && tensorboard->uses_guide_tags; i++) {
+        if (!strcmp(key, tags[i][0]))
+            eitp__event_add_scalar(tensorboard, tags[i][1], number);
+    }
+}
+
+static void eitp__tensorboard_add_values(eitp_tensorboard *tensorboard, const eitp_record *record) {
+    for (size_t i = 0; i < record->count; i++) {
+        const eitp_value *value = &record->values[i];
+        const double number = value->kind == EITP_VALUE_NUMBER ? value->number : (double)value->integer;
+        if (value->kind == EITP_VALUE_TEXT) {
+            eitp__event_add_text(tensorboard, value->name, value->text);
+            continue;
+        }
+        eitp__event_add_scalar(tensorboard, value->name, number);
+        eitp__tensorboard_add_guide_tags(tensorboard, value->name, number);
+    }
+}
+
+/* An event of a run is its message, or without one its values. */
+static void eitp__tensorboard_add_event(eitp_tensorboard *tensorboard, const eitp_record *record) {
+    const eitp_value *event = eitp__record_find(record, "event"), *message = eitp__record_find(record, "message");
+    eitp__buffer *text = &tensorboard->text;
+    char tag[80];
+    snprintf(tag, sizeof tag, "events/%s", event && event->kind == EITP_VALUE_TEXT ? event->text : "event");
+    eitp__buffer_clear(text);
+    if (message && message->kind == EITP_VALUE_TEXT) {
+        eitp__buffer_add_text(text, message->text);
+    } else {
+        for (size_t i = 0; i < record->count; i++) {
+            eitp__buffer_add_text(text, i ? ", " : "{");
+            eitp__record_write_member(text, &record->values[i]);
+        }
+        eitp__buffer_add_text(text, record->count ? "}" : "{}");
+    }
+    eitp__event_add_text(tensorboard, tag, text->data ? text->data : "");
+}
+
+static eitp_status eitp__tensorboard_record(void *user, const eitp_record *record, eitp_error *error) {
+    eitp_tensorboard *tensorboard = (eitp_tensorboard *)user;
+    eitp__buffer_clear(&tensorboard->frames);
+    if (!tensorboard->has_head)
+        eitp__event_add_head(tensorboard, record->time);
+    eitp__event_begin(tensorboard, record->time, record->step);
+    if (record->kind == EITP_RECORD_EVENT)
+        eitp__tensorboard_add_event(tensorboard, record);
+    else
+        eitp__tensorboard_add_values(tensorboard, record);
+    eitp__proto_bytes(&tensorboard->event, EITP__EVENT_SUMMARY, tensorboard->summary.data, tensorboard->summary.size);
+    eitp__event_end(tensorboard);
+    tensorboard->has_head |= !tensorboard->frames.failed;
+    return eitp__record_file_append_text(tensorboard->file, &tensorboard->frames, error);
+}
+
+/* Earlier files stay: TensorBoard drops their events of later steps when it reads that a session has started. */
+static eitp_status eitp__tensorboard_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
+    eitp_tensorboard *tensorboard = (eitp_tensorboard *)user;
+    const eitp_status status = eitp__record_file_pause(tensorboard->file, error);
+    (void)evaluated;
+    tensorboard->is_resumed = 1;
+    tensorboard->first_step = step + 1;
+    tensorboard->has_head = 0;
+    return status ? status : eitp__record_file_cut(tensorboard->file, 0, error);
+}
+
+static int64_t eitp__tensorboard_lost(void *user) {
+    return eitp__record_file_lost(((eitp_tensorboard *)user)->file);
+}
+
+static eitp_status eitp__tensorboard_sync(void *user, eitp_error *error) {
+    return eitp__record_file_sync(((eitp_tensorboard *)user)->file, error);
+}
+
+eitp_record_sink eitp_tensorboard_sink(eitp_tensorboard *tensorboard) {
+    eitp_record_sink sink = EITP__ZERO;
+    if (!tensorboard)
+        return sink;
+    sink.user = tensorboard;
+    sink.record = eitp__tensorboard_record;
+    sink.resume = eitp__tensorboard_resume;
+    sink.sync = eitp__tensorboard_sync;
+    sink.lost = eitp__tensorboard_lost;
+    return sink;
+}
+
+void eitp_tensorboard_close(eitp_tensorboard *tensorboard) {
+    eitp_host host;
+    if (!tensorboard)
+        return;
+    host = tensorboard->host;
+    eitp__record_file_close(tensorboard->file);
+    eitp__release_text(&host, tensorboard->path);
+    eitp__buffer_release(&tensorboard->event);
+    eitp__buffer_release(&tensorboard->summary);
+    eitp__buffer_release(&tensorboard->value);
+    eitp__buffer_release(&tensorboard->tensor);
+    eitp__buffer_release(&tensorboard->text);
+    eitp__buffer_release(&tensorboard->frames);
+    eitp__release(&host, tensorboard, sizeof *tensorboard);
+}
+/* <<src/run/tensorboard.c */
+
+/* >>src/run/reports.c */
+static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard"};
+static const char *const eitp__report_names[] = {"metrics.jsonl", "metrics.csv", "tensorboard"};
+
+/* ---- Lists ---- */
+
+/* The next word of a list, without spaces around it; 0 at the end. */
+static int eitp__next_report(const char **list, const char **word, size_t *size) {
+    if (!*list || !**list)
+        return 0;
+    *word = *list + strspn(*list, " ");
+    *size = strcspn(*word, ",");
+    *list = *word + *size + ((*word)[*size] == ',');
+    while (*size && (*word)[*size - 1] == ' ')
+        --*size;
+    return 1;
+}
+
+static int eitp__is_report(const char *word, size_t size, const char *name) {
+    return strlen(name) == size && !memcmp(word, name, size);
+}
+
+EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind) {
+    const char *word;
+    size_t size;
+    while (eitp__next_report(&list, &word, &size)) {
+        if (eitp__is_report(word, size, eitp__report_words[kind]))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *error) {
+    const char *word;
+    size_t size;
+    while (eitp__next_report(&list, &word, &size)) {
+        int is_known = eitp__is_report(word, size, "none");
+        for (int i = 0; i < EITP__REPORTS; i++)
+            is_known |= eitp__is_report(word, size, eitp__report_words[i]);
+        if (!is_known)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "report_to: unknown destination '%.*s' (choose from jsonl, tensorboard, csv; none)",
+                              (int)(size < 80 ? size : 80), word);
+    }
+    return EITP_OK;
+}
+
+/* ---- Files ---- */
+
+/* Columns of metrics.csv that every run has. */
+static const char *const eitp__report_columns[] = {
+    "loss",           "lr",         "grad_norm", "update_norm", "parameter_norm", "loss_scale",
+    "step_time_s",    "data_s",     "forward_s", "backward_s",  "update_s",       "transfer_s",
+    "other_s",        "rss_bytes",  "spike",     "applied",     "val_loss",       "val_loss_error",
+    "val_perplexity", "val_time_s", "event",     "level",       "message",        "seconds"};
+
+enum {
+    EITP__COMMON_COLUMNS = EITP__COUNT(eitp__report_columns),
+    EITP__MOST_COLUMNS = EITP__COMMON_COLUMNS + 3 + 2 * EITP_MAX_TASK_METRICS
+};
+
+/* Columns, without two of one name. */
+typedef struct eitp__report_column_list {
+    const char *columns[EITP__MOST_COLUMNS];
+    char names[EITP__MOST_COLUMNS][EITP_QUANTITY_NAME_SIZE + 16]; /* of those that are composed */
+    size_t count;
+} eitp__report_column_list;
+
+static void eitp__add_report_column(eitp__report_column_list *list, const char *prefix, const char *name,
+                                    const char *suffix) {
+    char *text = list->names[list->count];
+    snprintf(text, sizeof list->names[0], "%s%.*s%s", prefix, EITP_QUANTITY_NAME_SIZE, name, suffix);
+    for (size_t i = 0; i < list->count; i++) {
+        if (!strcmp(list->columns[i], text))
+            return;
+    }
+    list->columns[list->count++] = text;
+}
+
+EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_task *task, eitp_error *error) {
+    const char *unit = task->unit ? task->unit : "items";
+    eitp__report_column_list list;
+    list.count = 0;
+    for (size_t i = 0; i < EITP__COMMON_COLUMNS; i++)
+        list.columns[list.count++] = eitp__report_columns[i];
+    eitp__add_report_column(&list, "", unit, "");
+    eitp__add_report_column(&list, "", unit, "_per_s");
+    eitp__add_report_column(&list, "val_", unit, "");
+    for (int i = 0; i < task->metric_count && i < EITP_MAX_TASK_METRICS; i++) {
+        eitp__add_report_column(&list, "val_", task->metrics[i].name, "");
+        eitp__add_report_column(&list, "val_", task->metrics[i].name, "_error");
+    }
+    return eitp__csv_set_columns(csv, list.columns, list.count, error);
+}
+
+static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, eitp__report_kind kind,
+                                          const eitp_run_config *config, eitp_error *error) {
+    eitp__record_file *file = NULL;
+    eitp_status status;
+    if (kind == EITP__REPORT_JSONL)
+        status = eitp_jsonl_open(host, report->path, &report->jsonl, error);
+    else if (kind == EITP__REPORT_CSV)
+        status = eitp_csv_open(host, report->path, eitp__report_columns, EITP__COUNT(eitp__report_columns),
+                               &report->csv, error);
+    else
+        status = eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
+    if (status)
+        return status;
+    file = report->jsonl ? eitp__jsonl_file(report->jsonl)
+           : report->csv ? eitp__csv_file(report->csv)
+                         : eitp__tensorboard_file(report->tensorboard);
+    eitp__record_file_set_times(file, config->log_flush_seconds, config->log_wait_seconds);
+    eitp_tensorboard_use_guide_tags(report->tensorboard, config->guide_tags);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
+                                            eitp__report_kind kind, const eitp_run_config *config, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    int missing = 0;
+    eitp_status status = eitp__count_missing(host, directory, &missing, error);
+    memset(report, 0, sizeof *report);
+    if (!status)
+        status = eitp__make_directories(host, directory, error);
+    if (status)
+        return status;
+    report->directories = missing;
+    report->path = eitp__join_path(host, directory, eitp__report_names[kind]);
+    if (!report->path)
+        status = eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp__path_info(host, report->path, &info, error);
+    if (!status)
+        status = eitp__report_open_file(report, host, kind, config, error);
+    report->is_new = !status && info.kind == EITP_PATH_MISSING;
+    if (status)
+        eitp__report_close(report, host, 1);
+    return status;
+}
+
+EITP__PRIVATE eitp_record_sink eitp__report_sink(const eitp__report *report) {
+    return report->csv           ? eitp_csv_sink(report->csv)
+           : report->tensorboard ? eitp_tensorboard_sink(report->tensorboard)
+                                 : eitp_jsonl_sink(report->jsonl);
+}
+
+EITP__PRIVATE void eitp__report_close(eitp__report *report, const eitp_host *host, int removes) {
+    const eitp_files *files = &host->files;
+    char *directory = NULL, *event_file = report->tensorboard && removes
+                                              ? eitp__copy_text(host, eitp__tensorboard_path(report->tensorboard))
+                                              : NULL;
+    eitp_jsonl_close(report->jsonl);
+    eitp_csv_close(report->csv);
+    eitp_tensorboard_close(report->tensorboard);
+    if (event_file)
+        files->remove(files->user, event_file);
+    if (removes && report->is_new)
+        files->remove(files->user, report->path);
+    if (removes && report->directories && (directory = eitp__parent_directory(host, report->path)) != NULL)
+        eitp__remove_directories(host, directory, report->directories);
+    eitp__release_text(host, directory);
+    eitp__release_text(host, event_file);
+    eitp__release_text(host, report->path);
+    memset(report, 0, sizeof *report);
+}
+/* <<src/run/reports.c */
+
 /* >>src/run/sinks.c */
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
     return (eitp__sinks *)run->states[EITP__OBSERVER_RECORDS];
@@ -62380,30 +64082,39 @@ EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
 
 /* ---- Which ---- */
 
-static void eitp__close_metrics(eitp_run *run) {
-    eitp__sinks *sinks = eitp__sinks_of(run);
-    eitp_jsonl_close(sinks->metrics);
-    if (sinks->metrics && run->stage != EITP__RUN_STARTED && sinks->created_metrics)
-        run->host.files.remove(run->host.files.user, sinks->metrics_path);
-    eitp__release_text(&run->host, sinks->metrics_path);
-    sinks->metrics = NULL;
-    sinks->metrics_path = NULL;
+static void eitp__close_reports(eitp_run *run, eitp__report reports[EITP__REPORTS]) {
+    for (int i = EITP__REPORTS - 1; i >= 0; i--)
+        eitp__report_close(&reports[i], &run->host, run->stage != EITP__RUN_STARTED);
 }
 
-static eitp_status eitp__open_metrics(eitp_run *run, eitp_error *error) {
-    eitp__sinks *sinks = eitp__sinks_of(run);
-    eitp_path_info info = EITP__ZERO;
-    eitp_status status;
-    sinks->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
-    if (!sinks->metrics_path)
-        return eitp__fail_memory(error, strlen(run->directory), "a path");
-    status = eitp__path_info(&run->host, sinks->metrics_path, &info, error);
-    if (!status)
-        status = eitp_jsonl_open(&run->host, sinks->metrics_path, &sinks->metrics, error);
-    sinks->created_metrics = !status && info.kind == EITP_PATH_MISSING;
-    if (status)
-        eitp__close_metrics(run);
+/* Opens those that `wanted` has and `reports` lacks; after a failure none of them. */
+static eitp_status eitp__open_reports(eitp_run *run, const eitp_run_config *config, const char *directory,
+                                      const int wanted[EITP__REPORTS], eitp__report reports[EITP__REPORTS],
+                                      eitp_error *error) {
+    eitp_status status = EITP_OK;
+    int opened[EITP__REPORTS] = EITP__ZERO;
+    for (int i = 0; i < EITP__REPORTS && !status; i++) {
+        opened[i] = wanted[i] && !reports[i].path;
+        if (opened[i])
+            status = eitp__report_open(&reports[i], &run->host, directory, (eitp__report_kind)i, config, error);
+    }
+    for (int i = EITP__REPORTS - 1; i >= 0 && status; i--) {
+        if (opened[i])
+            eitp__report_close(&reports[i], &run->host, 1);
+    }
     return status;
+}
+
+/* Puts the sinks of the reports after `count` others. */
+static size_t eitp__add_report_sinks(const eitp__report reports[EITP__REPORTS], eitp__sink *all, size_t count) {
+    for (int i = 0; i < EITP__REPORTS; i++) {
+        if (!reports[i].path)
+            continue;
+        memset(&all[count], 0, sizeof all[count]);
+        all[count].is_thinned = i != EITP__REPORT_JSONL;
+        all[count++].calls = eitp__report_sink(&reports[i]);
+    }
+    return count;
 }
 
 static void eitp__release_sinks(eitp_run *run) {
@@ -62414,49 +64125,94 @@ static void eitp__release_sinks(eitp_run *run) {
     sinks->count = sinks->capacity = 0;
 }
 
-EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+static int eitp__is_same_text(const char *a, const char *b) {
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* Closes the reports that a configuration lacks, and opens those that are new in it. */
+static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
-    const size_t capacity = config->sink_count + 1;
-    eitp__sink *all = (eitp__sink *)eitp__allocate(&run->host, capacity * sizeof *all);
-    eitp_status status = all ? EITP_OK : eitp__fail_memory(error, capacity * sizeof *all, "a run");
-    if (!status && config->metrics && !sinks->metrics)
-        status = eitp__open_metrics(run, error);
+    eitp__report reports[EITP__REPORTS];
+    const int stay = eitp__is_same_text(config->log_dir, sinks->log_dir);
+    char *log_dir = config->log_dir ? eitp__copy_text(&run->host, config->log_dir) : NULL;
+    int wanted[EITP__REPORTS];
+    eitp_status status = EITP_OK;
+    memset(reports, 0, sizeof reports);
+    if (config->log_dir && !log_dir)
+        status = eitp__fail_memory(error, strlen(config->log_dir), "a path");
+    for (int i = 0; i < EITP__REPORTS; i++) {
+        wanted[i] = eitp__reports_have(config->report_to, (eitp__report_kind)i);
+        if (stay && wanted[i])
+            reports[i] = sinks->reports[i];
+    }
+    if (!status)
+        status = eitp__open_reports(run, config, log_dir ? log_dir : run->directory, wanted, reports, error);
     if (status) {
-        if (all)
-            eitp__release(&run->host, all, capacity * sizeof *all);
+        eitp__release_text(&run->host, log_dir);
         return status;
     }
-    if (!config->metrics)
-        eitp__close_metrics(run);
+    for (int i = EITP__REPORTS - 1; i >= 0; i--) {
+        if (!stay || !wanted[i])
+            eitp__report_close(&sinks->reports[i], &run->host, run->stage != EITP__RUN_STARTED);
+        sinks->reports[i] = reports[i];
+    }
+    eitp__release_text(&run->host, sinks->log_dir);
+    sinks->log_dir = log_dir;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    const size_t capacity = config->sink_count + EITP__REPORTS;
+    eitp__sink *all = (eitp__sink *)eitp__allocate(&run->host, capacity * sizeof *all);
+    eitp_status status = all ? EITP_OK : eitp__fail_memory(error, capacity * sizeof *all, "a run");
+    if (!status)
+        status = eitp__configure_reports(run, config, error);
+    if (status) {
+        eitp__release(&run->host, all, capacity * sizeof *all);
+        return status;
+    }
     eitp__release_sinks(run);
     for (size_t i = 0; i < config->sink_count; i++)
         all[i].calls = config->sinks[i];
-    if (sinks->metrics)
-        all[config->sink_count].calls = eitp_jsonl_sink(sinks->metrics);
     sinks->all = all;
-    sinks->count = config->sink_count + (sinks->metrics != NULL);
+    sinks->count = eitp__add_report_sinks(sinks->reports, all, config->sink_count);
     sinks->capacity = capacity;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__sinks_replace_metrics(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
+    int wanted[EITP__REPORTS];
+    size_t others = sinks->count;
+    int is_open;
     eitp_status status;
-    if (!sinks->metrics)
+    for (int i = 0; i < EITP__REPORTS; i++) {
+        wanted[i] = sinks->reports[i].path != NULL;
+        others -= (size_t)wanted[i];
+    }
+    if (sinks->log_dir || others == sinks->count)
         return EITP_OK;
-    eitp__close_metrics(run);
-    sinks->count--; /* it is the last */
-    status = eitp__open_metrics(run, error);
-    if (!status)
-        sinks->all[sinks->count++].calls = eitp_jsonl_sink(sinks->metrics);
-    return status;
+    is_open = sinks->all[others].is_open;
+    eitp__close_reports(run, sinks->reports);
+    sinks->count = others;
+    status = eitp__open_reports(run, &run->config, run->directory, wanted, sinks->reports, error);
+    if (status)
+        return status;
+    sinks->count = eitp__add_report_sinks(sinks->reports, sinks->all, others);
+    for (size_t i = others; i < sinks->count; i++)
+        sinks->all[i].is_open = is_open;
+    return EITP_OK;
 }
 
 EITP__PRIVATE void eitp__sinks_close(eitp_run *run) {
-    if (!eitp__sinks_of(run))
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    if (!sinks)
         return;
-    eitp__close_metrics(run);
+    eitp__close_reports(run, sinks->reports);
     eitp__release_sinks(run);
+    eitp__release_text(&run->host, sinks->log_dir);
+    sinks->log_dir = NULL;
 }
 
 /* ---- Records ---- */
@@ -62479,9 +64235,17 @@ static void eitp__watch_sink(eitp_run *run, eitp__sink *sink, eitp_status status
     eitp__count_lost(run);
 }
 
+/* Gives metrics.csv columns for the task's items and metrics. */
+static eitp_status eitp__set_report_columns(const eitp_run *run, eitp_error *error) {
+    eitp_csv *csv = eitp__sinks_of(run)->reports[EITP__REPORT_CSV].csv;
+    const eitp_task *task = eitp__trainer_task(run->trainer);
+    return csv ? eitp__report_set_columns(csv, task, error) : EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
-    eitp_status status = EITP_OK;
+    eitp_status status = eitp__set_report_columns(run, error);
+    sinks->began = eitp__clock();
     for (size_t i = 0; i < sinks->count && !status; i++) {
         eitp__sink *sink = &sinks->all[i];
         if (sink->calls.resume)
@@ -62491,6 +64255,11 @@ EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *e
     return status;
 }
 
+/* True if sinks that are thinned get a step. A resume does not change that. */
+static int eitp__is_logged(const eitp_run *run, int64_t step) {
+    return step == 1 || step == run->report.steps || step % run->config.log_every == 0;
+}
+
 EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp_value *values,
                                       size_t count) {
     eitp__sinks *sinks = eitp__sinks_of(run);
@@ -62498,13 +64267,14 @@ EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int6
     record.kind = kind;
     record.step = step;
     record.time = eitp__time_of_day();
+    record.elapsed = eitp__clock() - sinks->began;
     record.values = values;
     record.count = count;
     for (size_t i = 0; i < sinks->count; i++) {
         eitp__sink *sink = &sinks->all[i];
         eitp_error error = EITP__ZERO;
         eitp_status status;
-        if (!sink->is_open)
+        if (!sink->is_open || (sink->is_thinned && kind == EITP_RECORD_STEP && !eitp__is_logged(run, step)))
             continue;
         status = sink->calls.record(sink->calls.user, &record, &error);
         sink->lost += status != EITP_OK;
@@ -62512,25 +64282,28 @@ EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int6
     }
 }
 
+static void eitp__sync_sink(eitp_run *run, eitp__sink *sink) {
+    eitp_error error = EITP__ZERO;
+    const eitp_status status = sink->calls.sync ? sink->calls.sync(sink->calls.user, &error) : EITP_OK;
+    /* A sink that does not keep records has stored nothing by this. */
+    if (status || sink->calls.lost)
+        eitp__watch_sink(run, sink, status, &error);
+}
+
 EITP__PRIVATE void eitp__sinks_sync(eitp_run *run) {
     eitp__sinks *sinks = eitp__sinks_of(run);
-    for (size_t i = 0; i < sinks->count; i++) {
-        eitp__sink *sink = &sinks->all[i];
-        eitp_error error = EITP__ZERO;
-        const eitp_status status = sink->calls.sync ? sink->calls.sync(sink->calls.user, &error) : EITP_OK;
-        /* A sink that does not keep records has stored nothing by this. */
-        if (status || sink->calls.lost)
-            eitp__watch_sink(run, sink, status, &error);
-    }
+    for (size_t i = 0; i < sinks->count; i++)
+        eitp__sync_sink(run, &sinks->all[i]);
     eitp__count_lost(run);
 }
 
-EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run) {
-    const eitp__sinks *sinks = eitp__sinks_of(run);
-    int is_failing = 0;
-    for (size_t i = 0; i < sinks->count; i++)
-        is_failing |= sinks->all[i].is_failing;
-    return is_failing;
+EITP__PRIVATE void eitp__sinks_finish(eitp_run *run) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    for (size_t i = 0; i < sinks->count; i++) {
+        if (sinks->all[i].is_open && (sinks->all[i].calls.lost || sinks->all[i].is_failing))
+            eitp__sync_sink(run, &sinks->all[i]);
+    }
+    eitp__count_lost(run);
 }
 /* <<src/run/sinks.c */
 
@@ -62620,16 +64393,25 @@ static void eitp__add_event_number(eitp_value *value, const char *name, double n
     value->number = number;
 }
 
+/* The version of the names of values. */
+static void eitp__add_event_schema(eitp_value *value) {
+    value->name = "schema";
+    value->kind = EITP_VALUE_INTEGER;
+    value->integer = 1;
+}
+
 static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
     static const char *const levels[] = {"debug", "info", "warning", "error"};
     eitp_value values[5 + EITP__EVENT_VALUES];
-    size_t count = event->seconds > 0 ? 5 : 4;
+    size_t count = 3;
     memset(values, 0, sizeof values);
     eitp__add_event_text(&values[0], "event", eitp_run_event_name(event->kind));
-    eitp__add_event_number(&values[1], "time", eitp__time_of_day());
-    eitp__add_event_text(&values[2], "level", levels[event->level]);
-    eitp__add_event_text(&values[3], "message", event->message);
-    eitp__add_event_number(&values[4], "seconds", event->seconds);
+    eitp__add_event_text(&values[1], "level", levels[event->level]);
+    eitp__add_event_text(&values[2], "message", event->message);
+    if (event->seconds > 0)
+        eitp__add_event_number(&values[count++], "seconds", event->seconds);
+    if (event->kind == EITP_EVENT_STARTED)
+        eitp__add_event_schema(&values[count++]);
     for (size_t i = 0; i < event->value_count && i < EITP__EVENT_VALUES; i++)
         values[count++] = event->values[i];
     eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values, count);
@@ -62975,11 +64757,12 @@ static void eitp__records_before_save(eitp_run *run, void *state) {
     eitp__run_report_sinks(run);
 }
 
-/* Stores what failed before, if it can be stored now, and reports what is lost. */
+/* Stores what is queued, or failed before, if it can be stored now, and reports what is lost. */
 static void eitp__records_end(eitp_run *run, void *state) {
+    (void)state;
     eitp__record_program_values(run);
-    if (eitp__sinks_are_failing(run))
-        eitp__records_before_save(run, state);
+    eitp__sinks_finish(run);
+    eitp__run_report_sinks(run);
     eitp__run_report_lost(run);
 }
 
@@ -64828,7 +66611,7 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
     eitp__run_unlock(run);
     status = eitp__run_lock(run, error);
     if (!status)
-        status = eitp__sinks_replace_metrics(run, error);
+        status = eitp__sinks_replace_reports(run, error);
     if (status)
         return status;
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
@@ -66978,6 +68761,9 @@ eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char *path, ei
 /* A period in epochs, or a fraction of the samples, where 0 stands for none. */
 #define EITP__RUN_FRACTION(member, name, max, help)                                                                    \
     EITP__SETTING(eitp_run_config, , member, name, NUMBER, 0, 0, max, EITP_SETTING_OPTIONAL, ACCEPTED, NULL, help)
+#define EITP__RUN_LOG_SETTING(member, kind, value, min, max, help)                                                     \
+    EITP__SETTING(eitp_run_config, , member, #member, kind, value, min, max, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,    \
+                  help)
 
 static const eitp_setting eitp__run_settings[] = {
     EITP__TEXT_SETTING(eitp_run_config, , directory, "output_dir", "out", ACCEPTED,
@@ -67036,7 +68822,18 @@ static const eitp_setting eitp__run_settings[] = {
         temp_max, "temp_max", NUMBER, 0, -EITP__UNBOUNDED, EITP__UNBOUNDED, NULL,
         "begin no step while a processor has more degrees Celsius than this, until it is 10 degrees cooler; "
         "0: 5 degrees below its critical point, or 95; negative: never wait"),
-    EITP__RUN_SETTING(metrics, "metrics", FLAG, 1, 0, 1, NULL, "write metrics.jsonl in the output directory"),
+    EITP__TEXT_SETTING(eitp_run_config, , report_to, "report_to", "jsonl", ACCEPTED,
+                       "files of records, separated by commas: jsonl (metrics.jsonl), tensorboard, csv (metrics.csv); "
+                       "or none"),
+    EITP__TEXT_SETTING(eitp_run_config, , log_dir, "log_dir", NULL, ACCEPTED,
+                       "directory of metrics.jsonl, metrics.csv and tensorboard (default: the output directory)"),
+    EITP__RUN_LOG_SETTING(log_flush_seconds, NUMBER, 1, 0, EITP__UNBOUNDED,
+                          "least time between two writes to a file of records"),
+    EITP__RUN_LOG_SETTING(log_every, INTEGER, 10, 1, EITP__LARGEST_COUNT,
+                          "steps between two records for TensorBoard and CSV"),
+    EITP__RUN_LOG_SETTING(guide_tags, FLAG, 0, 0, 1,
+                          "TensorBoard: also write loss, rate and norm as Training/Loss, Loss, LR, "
+                          "Training/GradientNorm and GradNorm"),
 };
 
 const eitp_setting *eitp_run_settings(size_t *count) {
@@ -67048,6 +68845,7 @@ const eitp_setting *eitp_run_settings(size_t *count) {
 eitp_run_config eitp_run_config_default(void) {
     eitp_run_config config = EITP__ZERO;
     eitp__settings_reset(eitp__run_settings, EITP__COUNT(eitp__run_settings), &config);
+    config.log_wait_seconds = 10;
     return config;
 }
 
@@ -67059,6 +68857,8 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
         if (!config->sinks[i].record)
             return eitp__fail_null(error, "eitp_run_config", "the record function of a sink");
     }
+    if (eitp__reports_check(config->report_to, error))
+        return EITP_ERROR_ARGUMENT;
     return eitp__settings_check(eitp__run_settings, EITP__COUNT(eitp__run_settings), config, error);
 }
 
@@ -67109,6 +68909,7 @@ static eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *c
     run->config.directory = run->directory;
     run->config.checkpoint = run->checkpoint;
     run->config.keep_best = run->keep_best;
+    run->config.report_to = run->config.log_dir = NULL; /* the sinks have used them */
     run->config.sinks = NULL;
     run->config.sink_count = 0;
     return EITP_OK;

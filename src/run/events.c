@@ -1,6 +1,5 @@
 #include "run/events.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "run/sinks.h"
 #include "train/trainer.h"
@@ -36,16 +35,25 @@ static void eitp__add_event_number(eitp_value *value, const char *name, double n
     value->number = number;
 }
 
+/* The version of the names of values. */
+static void eitp__add_event_schema(eitp_value *value) {
+    value->name = "schema";
+    value->kind = EITP_VALUE_INTEGER;
+    value->integer = 1;
+}
+
 static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
     static const char *const levels[] = {"debug", "info", "warning", "error"};
     eitp_value values[5 + EITP__EVENT_VALUES];
-    size_t count = event->seconds > 0 ? 5 : 4;
+    size_t count = 3;
     memset(values, 0, sizeof values);
     eitp__add_event_text(&values[0], "event", eitp_run_event_name(event->kind));
-    eitp__add_event_number(&values[1], "time", eitp__time_of_day());
-    eitp__add_event_text(&values[2], "level", levels[event->level]);
-    eitp__add_event_text(&values[3], "message", event->message);
-    eitp__add_event_number(&values[4], "seconds", event->seconds);
+    eitp__add_event_text(&values[1], "level", levels[event->level]);
+    eitp__add_event_text(&values[2], "message", event->message);
+    if (event->seconds > 0)
+        eitp__add_event_number(&values[count++], "seconds", event->seconds);
+    if (event->kind == EITP_EVENT_STARTED)
+        eitp__add_event_schema(&values[count++]);
     for (size_t i = 0; i < event->value_count && i < EITP__EVENT_VALUES; i++)
         values[count++] = event->values[i];
     eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values, count);

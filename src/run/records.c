@@ -272,11 +272,12 @@ static void eitp__records_before_save(eitp_run *run, void *state) {
     eitp__run_report_sinks(run);
 }
 
-/* Stores what failed before, if it can be stored now, and reports what is lost. */
+/* Stores what is queued, or failed before, if it can be stored now, and reports what is lost. */
 static void eitp__records_end(eitp_run *run, void *state) {
+    (void)state;
     eitp__record_program_values(run);
-    if (eitp__sinks_are_failing(run))
-        eitp__records_before_save(run, state);
+    eitp__sinks_finish(run);
+    eitp__run_report_sinks(run);
     eitp__run_report_lost(run);
 }
 

@@ -3,6 +3,7 @@
 #include "base/setting_table.h"
 #include "io/checkpoint.h"
 #include "run/poll.h"
+#include "run/reports.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
 #include "run/sinks.h"
@@ -13,6 +14,9 @@
 /* A period in epochs, or a fraction of the samples, where 0 stands for none. */
 #define EITP__RUN_FRACTION(member, name, max, help)                                                                    \
     EITP__SETTING(eitp_run_config, , member, name, NUMBER, 0, 0, max, EITP_SETTING_OPTIONAL, ACCEPTED, NULL, help)
+#define EITP__RUN_LOG_SETTING(member, kind, value, min, max, help)                                                     \
+    EITP__SETTING(eitp_run_config, , member, #member, kind, value, min, max, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,    \
+                  help)
 
 static const eitp_setting eitp__run_settings[] = {
     EITP__TEXT_SETTING(eitp_run_config, , directory, "output_dir", "out", ACCEPTED,
@@ -71,7 +75,18 @@ static const eitp_setting eitp__run_settings[] = {
         temp_max, "temp_max", NUMBER, 0, -EITP__UNBOUNDED, EITP__UNBOUNDED, NULL,
         "begin no step while a processor has more degrees Celsius than this, until it is 10 degrees cooler; "
         "0: 5 degrees below its critical point, or 95; negative: never wait"),
-    EITP__RUN_SETTING(metrics, "metrics", FLAG, 1, 0, 1, NULL, "write metrics.jsonl in the output directory"),
+    EITP__TEXT_SETTING(eitp_run_config, , report_to, "report_to", "jsonl", ACCEPTED,
+                       "files of records, separated by commas: jsonl (metrics.jsonl), tensorboard, csv (metrics.csv); "
+                       "or none"),
+    EITP__TEXT_SETTING(eitp_run_config, , log_dir, "log_dir", NULL, ACCEPTED,
+                       "directory of metrics.jsonl, metrics.csv and tensorboard (default: the output directory)"),
+    EITP__RUN_LOG_SETTING(log_flush_seconds, NUMBER, 1, 0, EITP__UNBOUNDED,
+                          "least time between two writes to a file of records"),
+    EITP__RUN_LOG_SETTING(log_every, INTEGER, 10, 1, EITP__LARGEST_COUNT,
+                          "steps between two records for TensorBoard and CSV"),
+    EITP__RUN_LOG_SETTING(guide_tags, FLAG, 0, 0, 1,
+                          "TensorBoard: also write loss, rate and norm as Training/Loss, Loss, LR, "
+                          "Training/GradientNorm and GradNorm"),
 };
 
 const eitp_setting *eitp_run_settings(size_t *count) {
@@ -83,6 +98,7 @@ const eitp_setting *eitp_run_settings(size_t *count) {
 eitp_run_config eitp_run_config_default(void) {
     eitp_run_config config = EITP__ZERO;
     eitp__settings_reset(eitp__run_settings, EITP__COUNT(eitp__run_settings), &config);
+    config.log_wait_seconds = 10;
     return config;
 }
 
@@ -94,6 +110,8 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
         if (!config->sinks[i].record)
             return eitp__fail_null(error, "eitp_run_config", "the record function of a sink");
     }
+    if (eitp__reports_check(config->report_to, error))
+        return EITP_ERROR_ARGUMENT;
     return eitp__settings_check(eitp__run_settings, EITP__COUNT(eitp__run_settings), config, error);
 }
 
@@ -144,6 +162,7 @@ static eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *c
     run->config.directory = run->directory;
     run->config.checkpoint = run->checkpoint;
     run->config.keep_best = run->keep_best;
+    run->config.report_to = run->config.log_dir = NULL; /* the sinks have used them */
     run->config.sinks = NULL;
     run->config.sink_count = 0;
     return EITP_OK;

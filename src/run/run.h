@@ -47,14 +47,15 @@ typedef enum eitp_monitor {
  * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
  * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
  * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
- * of an event "event" (eitp_run_event_name), "time", "level" ("info", "warning", ...), "message", "seconds", if it took
- * any, and its own (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes
- * that were left.
+ * of an event "event" (eitp_run_event_name), "level" ("info", "warning", ...), "message", "seconds", if it took any,
+ * and its own (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes that
+ * were left. The event "started" has "schema", the version of these names: 1. Later versions may add values.
  */
 typedef struct eitp_record {
     eitp_record_kind kind;
     int64_t step;
-    double time; /* seconds since 1970, UTC */
+    double time;    /* seconds since 1970, UTC; it may go back when the clock is set */
+    double elapsed; /* seconds since this process began to train; never decreases */
     const eitp_value *values;
     size_t count;
 } eitp_record;
@@ -77,10 +78,22 @@ typedef struct eitp_record_sink {
 } eitp_record_sink;
 
 /*
- * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
- * not finite are null. Each record is written at once. What cannot be written is kept, up to 1 MiB, and tried
- * again: when records are synced, and after one second, two, four and so on up to 32. A resume truncates the file after
- * the last complete record of the steps before. Close it after the run that uses it.
+ * Files of records. Each has a queue of 1 MiB and a thread that writes it. `record` copies the text of a record into
+ * the queue; it makes no file call and never waits. The thread writes at once if its last write was a second ago, else
+ * when that second is over (eitp_run_config.log_flush_seconds). After a failure it truncates the file to the last whole
+ * record, keeps the queue and tries again: when records are synced, and after one second, two, four and so on up to 32.
+ * A record that finds the queue full is dropped and counts as lost. `sync`, `resume` and closing wait for the thread,
+ * at most 10 seconds (log_wait_seconds). After that they fail, and do not wait again until the thread's call returns.
+ * Without threads each record is written when it is made.
+ *
+ * Close a file after the run that uses it. If a call of eitp_files has not returned by then, its thread is abandoned:
+ * it ends when the call returns, and calls nothing else. The opened file is left to the system.
+ */
+
+/*
+ * A sink that writes JSON lines: an object for each record, with "step" first, then its values, then "time" and
+ * "elapsed". Numbers that are not finite are null. A resume truncates the file after the last whole record of the steps
+ * before; members that it does not know are kept.
  */
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
@@ -90,6 +103,37 @@ EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
 /* Closes the file. NULL is harmless. */
 EITP_API void eitp_jsonl_close(eitp_jsonl *jsonl);
+
+/*
+ * A sink that writes comma-separated values (RFC 4180, but lines end with a line feed). The header is: kind (step,
+ * evaluation or event), step, time, elapsed, the `count` columns, whose names are copied, and other: a JSON object with
+ * the values that have no column. Numbers that are not finite are nan, inf and -inf. A resume uses the header that the
+ * file has, and truncates the file after the last whole row of the steps before. EITP_ERROR_ARGUMENT if a name is
+ * empty, occurs twice, or has a comma, a quote or a line break.
+ */
+typedef struct eitp_csv eitp_csv;
+EITP_API eitp_status eitp_csv_open(const eitp_host *host, const char *path, const char *const *columns, size_t count,
+                                   eitp_csv **csv, eitp_error *error);
+EITP_API eitp_record_sink eitp_csv_sink(eitp_csv *csv); /* as eitp_jsonl_sink */
+EITP_API void eitp_csv_close(eitp_csv *csv);            /* NULL is harmless */
+
+/*
+ * A sink that writes an event file for TensorBoard, events.out.tfevents.<seconds>.<host name>.<process>, into a
+ * directory, which is created if missing. Numbers and booleans are scalars (float), tagged with the names of the
+ * values. Texts are text summaries, as are the messages of events, which have the tag "events/<name>". Each file is
+ * new. After a resume it begins with the start of a session at the next step: TensorBoard drops what earlier files in
+ * the directory have from that step on. The sink does not read evaluations back: unless another sink has the one of the
+ * checkpoint, it is recorded again.
+ */
+typedef struct eitp_tensorboard eitp_tensorboard;
+EITP_API eitp_status eitp_tensorboard_open(const eitp_host *host, const char *directory, eitp_tensorboard **tensorboard,
+                                           eitp_error *error);
+EITP_API eitp_record_sink eitp_tensorboard_sink(eitp_tensorboard *tensorboard); /* as eitp_jsonl_sink */
+EITP_API void eitp_tensorboard_close(eitp_tensorboard *tensorboard);            /* NULL is harmless */
+
+/* With `use` not 0, also writes loss, lr and grad_norm under the tags Training/Loss, Loss, LR, Training/GradientNorm
+   and GradNorm. NULL is harmless. */
+EITP_API void eitp_tensorboard_use_guide_tags(eitp_tensorboard *tensorboard, int use);
 
 /* ---- Reports and events ---- */
 
@@ -265,10 +309,17 @@ typedef struct eitp_run_config {
      */
     double temp_max;
     eitp_monitor monitor;
-    int64_t log_full_every;        /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
-    int64_t perf_every;            /* record what the last N steps have taken; 0: only that of each epoch */
-    double peak_tflops;            /* of products, for model FLOPs utilization; 0: measured when the run begins */
-    int metrics;                   /* write metrics.jsonl in the directory */
+    int64_t log_full_every; /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
+    int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
+    double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured when the run begins */
+    /* Files of records, separated by commas: "jsonl" (metrics.jsonl), "csv" (metrics.csv), "tensorboard" (an event file
+       in the directory "tensorboard"). NULL or "none": no file. */
+    const char *report_to;
+    const char *log_dir;      /* directory of these files, created if missing; NULL: `directory` */
+    double log_flush_seconds; /* least time between two writes to each of them */
+    double log_wait_seconds;  /* longest time that a save waits until they are written and synced */
+    int64_t log_every; /* TensorBoard and CSV get step 1, every N-th and the last one, and all evaluations and events */
+    int guide_tags;    /* see eitp_tensorboard_use_guide_tags */
     const eitp_record_sink *sinks; /* further destinations of records; copied */
     size_t sink_count;
     eitp_run_listener listener;
@@ -279,7 +330,8 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, metrics. */
+   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, EITP_MONITOR_LIGHT with log_full_every 100 and
+   perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10, log_every 10. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,

@@ -21,7 +21,7 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
     eitp__run_unlock(run);
     status = eitp__run_lock(run, error);
     if (!status)
-        status = eitp__sinks_replace_metrics(run, error);
+        status = eitp__sinks_replace_reports(run, error);
     if (status)
         return status;
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,

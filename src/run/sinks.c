@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "train/trainer.h"
 
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
     return (eitp__sinks *)run->states[EITP__OBSERVER_RECORDS];
@@ -9,30 +10,39 @@ EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
 
 /* ---- Which ---- */
 
-static void eitp__close_metrics(eitp_run *run) {
-    eitp__sinks *sinks = eitp__sinks_of(run);
-    eitp_jsonl_close(sinks->metrics);
-    if (sinks->metrics && run->stage != EITP__RUN_STARTED && sinks->created_metrics)
-        run->host.files.remove(run->host.files.user, sinks->metrics_path);
-    eitp__release_text(&run->host, sinks->metrics_path);
-    sinks->metrics = NULL;
-    sinks->metrics_path = NULL;
+static void eitp__close_reports(eitp_run *run, eitp__report reports[EITP__REPORTS]) {
+    for (int i = EITP__REPORTS - 1; i >= 0; i--)
+        eitp__report_close(&reports[i], &run->host, run->stage != EITP__RUN_STARTED);
 }
 
-static eitp_status eitp__open_metrics(eitp_run *run, eitp_error *error) {
-    eitp__sinks *sinks = eitp__sinks_of(run);
-    eitp_path_info info = EITP__ZERO;
-    eitp_status status;
-    sinks->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
-    if (!sinks->metrics_path)
-        return eitp__fail_memory(error, strlen(run->directory), "a path");
-    status = eitp__path_info(&run->host, sinks->metrics_path, &info, error);
-    if (!status)
-        status = eitp_jsonl_open(&run->host, sinks->metrics_path, &sinks->metrics, error);
-    sinks->created_metrics = !status && info.kind == EITP_PATH_MISSING;
-    if (status)
-        eitp__close_metrics(run);
+/* Opens those that `wanted` has and `reports` lacks; after a failure none of them. */
+static eitp_status eitp__open_reports(eitp_run *run, const eitp_run_config *config, const char *directory,
+                                      const int wanted[EITP__REPORTS], eitp__report reports[EITP__REPORTS],
+                                      eitp_error *error) {
+    eitp_status status = EITP_OK;
+    int opened[EITP__REPORTS] = EITP__ZERO;
+    for (int i = 0; i < EITP__REPORTS && !status; i++) {
+        opened[i] = wanted[i] && !reports[i].path;
+        if (opened[i])
+            status = eitp__report_open(&reports[i], &run->host, directory, (eitp__report_kind)i, config, error);
+    }
+    for (int i = EITP__REPORTS - 1; i >= 0 && status; i--) {
+        if (opened[i])
+            eitp__report_close(&reports[i], &run->host, 1);
+    }
     return status;
+}
+
+/* Puts the sinks of the reports after `count` others. */
+static size_t eitp__add_report_sinks(const eitp__report reports[EITP__REPORTS], eitp__sink *all, size_t count) {
+    for (int i = 0; i < EITP__REPORTS; i++) {
+        if (!reports[i].path)
+            continue;
+        memset(&all[count], 0, sizeof all[count]);
+        all[count].is_thinned = i != EITP__REPORT_JSONL;
+        all[count++].calls = eitp__report_sink(&reports[i]);
+    }
+    return count;
 }
 
 static void eitp__release_sinks(eitp_run *run) {
@@ -43,49 +53,94 @@ static void eitp__release_sinks(eitp_run *run) {
     sinks->count = sinks->capacity = 0;
 }
 
-EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+static int eitp__is_same_text(const char *a, const char *b) {
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* Closes the reports that a configuration lacks, and opens those that are new in it. */
+static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
-    const size_t capacity = config->sink_count + 1;
-    eitp__sink *all = (eitp__sink *)eitp__allocate(&run->host, capacity * sizeof *all);
-    eitp_status status = all ? EITP_OK : eitp__fail_memory(error, capacity * sizeof *all, "a run");
-    if (!status && config->metrics && !sinks->metrics)
-        status = eitp__open_metrics(run, error);
+    eitp__report reports[EITP__REPORTS];
+    const int stay = eitp__is_same_text(config->log_dir, sinks->log_dir);
+    char *log_dir = config->log_dir ? eitp__copy_text(&run->host, config->log_dir) : NULL;
+    int wanted[EITP__REPORTS];
+    eitp_status status = EITP_OK;
+    memset(reports, 0, sizeof reports);
+    if (config->log_dir && !log_dir)
+        status = eitp__fail_memory(error, strlen(config->log_dir), "a path");
+    for (int i = 0; i < EITP__REPORTS; i++) {
+        wanted[i] = eitp__reports_have(config->report_to, (eitp__report_kind)i);
+        if (stay && wanted[i])
+            reports[i] = sinks->reports[i];
+    }
+    if (!status)
+        status = eitp__open_reports(run, config, log_dir ? log_dir : run->directory, wanted, reports, error);
     if (status) {
-        if (all)
-            eitp__release(&run->host, all, capacity * sizeof *all);
+        eitp__release_text(&run->host, log_dir);
         return status;
     }
-    if (!config->metrics)
-        eitp__close_metrics(run);
+    for (int i = EITP__REPORTS - 1; i >= 0; i--) {
+        if (!stay || !wanted[i])
+            eitp__report_close(&sinks->reports[i], &run->host, run->stage != EITP__RUN_STARTED);
+        sinks->reports[i] = reports[i];
+    }
+    eitp__release_text(&run->host, sinks->log_dir);
+    sinks->log_dir = log_dir;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    const size_t capacity = config->sink_count + EITP__REPORTS;
+    eitp__sink *all = (eitp__sink *)eitp__allocate(&run->host, capacity * sizeof *all);
+    eitp_status status = all ? EITP_OK : eitp__fail_memory(error, capacity * sizeof *all, "a run");
+    if (!status)
+        status = eitp__configure_reports(run, config, error);
+    if (status) {
+        eitp__release(&run->host, all, capacity * sizeof *all);
+        return status;
+    }
     eitp__release_sinks(run);
     for (size_t i = 0; i < config->sink_count; i++)
         all[i].calls = config->sinks[i];
-    if (sinks->metrics)
-        all[config->sink_count].calls = eitp_jsonl_sink(sinks->metrics);
     sinks->all = all;
-    sinks->count = config->sink_count + (sinks->metrics != NULL);
+    sinks->count = eitp__add_report_sinks(sinks->reports, all, config->sink_count);
     sinks->capacity = capacity;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__sinks_replace_metrics(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
+    int wanted[EITP__REPORTS];
+    size_t others = sinks->count;
+    int is_open;
     eitp_status status;
-    if (!sinks->metrics)
+    for (int i = 0; i < EITP__REPORTS; i++) {
+        wanted[i] = sinks->reports[i].path != NULL;
+        others -= (size_t)wanted[i];
+    }
+    if (sinks->log_dir || others == sinks->count)
         return EITP_OK;
-    eitp__close_metrics(run);
-    sinks->count--; /* it is the last */
-    status = eitp__open_metrics(run, error);
-    if (!status)
-        sinks->all[sinks->count++].calls = eitp_jsonl_sink(sinks->metrics);
-    return status;
+    is_open = sinks->all[others].is_open;
+    eitp__close_reports(run, sinks->reports);
+    sinks->count = others;
+    status = eitp__open_reports(run, &run->config, run->directory, wanted, sinks->reports, error);
+    if (status)
+        return status;
+    sinks->count = eitp__add_report_sinks(sinks->reports, sinks->all, others);
+    for (size_t i = others; i < sinks->count; i++)
+        sinks->all[i].is_open = is_open;
+    return EITP_OK;
 }
 
 EITP__PRIVATE void eitp__sinks_close(eitp_run *run) {
-    if (!eitp__sinks_of(run))
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    if (!sinks)
         return;
-    eitp__close_metrics(run);
+    eitp__close_reports(run, sinks->reports);
     eitp__release_sinks(run);
+    eitp__release_text(&run->host, sinks->log_dir);
+    sinks->log_dir = NULL;
 }
 
 /* ---- Records ---- */
@@ -108,9 +163,17 @@ static void eitp__watch_sink(eitp_run *run, eitp__sink *sink, eitp_status status
     eitp__count_lost(run);
 }
 
+/* Gives metrics.csv columns for the task's items and metrics. */
+static eitp_status eitp__set_report_columns(const eitp_run *run, eitp_error *error) {
+    eitp_csv *csv = eitp__sinks_of(run)->reports[EITP__REPORT_CSV].csv;
+    const eitp_task *task = eitp__trainer_task(run->trainer);
+    return csv ? eitp__report_set_columns(csv, task, error) : EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
-    eitp_status status = EITP_OK;
+    eitp_status status = eitp__set_report_columns(run, error);
+    sinks->began = eitp__clock();
     for (size_t i = 0; i < sinks->count && !status; i++) {
         eitp__sink *sink = &sinks->all[i];
         if (sink->calls.resume)
@@ -120,6 +183,11 @@ EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *e
     return status;
 }
 
+/* True if sinks that are thinned get a step. A resume does not change that. */
+static int eitp__is_logged(const eitp_run *run, int64_t step) {
+    return step == 1 || step == run->report.steps || step % run->config.log_every == 0;
+}
+
 EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp_value *values,
                                       size_t count) {
     eitp__sinks *sinks = eitp__sinks_of(run);
@@ -127,13 +195,14 @@ EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int6
     record.kind = kind;
     record.step = step;
     record.time = eitp__time_of_day();
+    record.elapsed = eitp__clock() - sinks->began;
     record.values = values;
     record.count = count;
     for (size_t i = 0; i < sinks->count; i++) {
         eitp__sink *sink = &sinks->all[i];
         eitp_error error = EITP__ZERO;
         eitp_status status;
-        if (!sink->is_open)
+        if (!sink->is_open || (sink->is_thinned && kind == EITP_RECORD_STEP && !eitp__is_logged(run, step)))
             continue;
         status = sink->calls.record(sink->calls.user, &record, &error);
         sink->lost += status != EITP_OK;
@@ -141,23 +210,26 @@ EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int6
     }
 }
 
+static void eitp__sync_sink(eitp_run *run, eitp__sink *sink) {
+    eitp_error error = EITP__ZERO;
+    const eitp_status status = sink->calls.sync ? sink->calls.sync(sink->calls.user, &error) : EITP_OK;
+    /* A sink that does not keep records has stored nothing by this. */
+    if (status || sink->calls.lost)
+        eitp__watch_sink(run, sink, status, &error);
+}
+
 EITP__PRIVATE void eitp__sinks_sync(eitp_run *run) {
     eitp__sinks *sinks = eitp__sinks_of(run);
-    for (size_t i = 0; i < sinks->count; i++) {
-        eitp__sink *sink = &sinks->all[i];
-        eitp_error error = EITP__ZERO;
-        const eitp_status status = sink->calls.sync ? sink->calls.sync(sink->calls.user, &error) : EITP_OK;
-        /* A sink that does not keep records has stored nothing by this. */
-        if (status || sink->calls.lost)
-            eitp__watch_sink(run, sink, status, &error);
-    }
+    for (size_t i = 0; i < sinks->count; i++)
+        eitp__sync_sink(run, &sinks->all[i]);
     eitp__count_lost(run);
 }
 
-EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run) {
-    const eitp__sinks *sinks = eitp__sinks_of(run);
-    int is_failing = 0;
-    for (size_t i = 0; i < sinks->count; i++)
-        is_failing |= sinks->all[i].is_failing;
-    return is_failing;
+EITP__PRIVATE void eitp__sinks_finish(eitp_run *run) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    for (size_t i = 0; i < sinks->count; i++) {
+        if (sinks->all[i].is_open && (sinks->all[i].calls.lost || sinks->all[i].is_failing))
+            eitp__sync_sink(run, &sinks->all[i]);
+    }
+    eitp__count_lost(run);
 }

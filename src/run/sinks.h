@@ -3,6 +3,7 @@
 #define EITP_SINKS_H
 
 #include "run/record_values.h"
+#include "run/reports.h"
 #include "run/run_loop.h"
 
 /* Groups of parameters whose norms are recorded: further ones are left out. */
@@ -14,6 +15,7 @@ typedef struct eitp__sink {
     int is_failing;  /* its last call failed */
     int has_changed; /* is_failing did, and that was not reported yet */
     int64_t lost;    /* number of records, unless the sink counts them */
+    int is_thinned;  /* it gets every log_every-th step only */
     char why[200];   /* it fails */
 } eitp__sink;
 
@@ -26,27 +28,27 @@ typedef struct eitp__program_values {
 } eitp__program_values;
 
 typedef struct eitp__sinks {
-    eitp__sink *all; /* the program's, then that of metrics.jsonl */
+    eitp__sink *all; /* the program's, then those of the reports */
     size_t count, capacity;
-    eitp_jsonl *metrics;
-    char *metrics_path;
-    int created_metrics; /* the file did not exist before */
     eitp__values values; /* of the record being built */
     eitp__program_values program;
     eitp_group_norms groups[EITP__RECORDED_GROUPS];
+    eitp__report reports[EITP__REPORTS];
+    char *log_dir;         /* their directory, or NULL */
+    double began;          /* time when the sinks were resumed */
     int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
 } eitp__sinks;
 
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run);
 
-/* Replaces the sinks by those of a configuration, and metrics.jsonl if it has that. After a failure they are as they
-   were. */
+/* Replaces the sinks by those of a configuration, and opens and closes reports as it asks. After a failure they are as
+   they were. */
 EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_config *config, eitp_error *error);
 
-/* Replaces metrics.jsonl, whose directory is another one now. */
-EITP__PRIVATE eitp_status eitp__sinks_replace_metrics(eitp_run *run, eitp_error *error);
+/* Opens the reports again, whose directory is another one now. */
+EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error *error);
 
-/* Closes metrics.jsonl, and removes it if this run created it and did not train. */
+/* Closes the reports, and removes what opening them has created if the run did not train. */
 EITP__PRIVATE void eitp__sinks_close(eitp_run *run);
 
 /* Calls resume of all sinks, which get records from then on; see eitp_record_sink. */
@@ -59,6 +61,7 @@ EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int6
 /* Calls sync of all sinks. */
 EITP__PRIVATE void eitp__sinks_sync(eitp_run *run);
 
-EITP__PRIVATE int eitp__sinks_are_failing(const eitp_run *run);
+/* At the end: calls sync of the sinks that keep records and store them later. */
+EITP__PRIVATE void eitp__sinks_finish(eitp_run *run);
 
 #endif

@@ -176,7 +176,7 @@ for path in eval.batch_size validation.batch-size per_device_eval_batch_size per
     model.torch_dtype fp16.loss_scale memory_efficient_attention \
     scheduler.eps lr_scheduler_kwargs.verbose \
     enable_model_summary sync_batchnorm monitor.verbose monitor.update_frequency monitor.all_freq.eval_log_freq \
-    gpu_log_freq flops_profile_freq tensorboard_flush_secs pin_memory; do
+    gpu_log_freq flops_profile_freq pin_memory; do
     nest "$path" 1 >nested.json
     check "$path sets nothing" test -z "$(settings_of nested.json)"
     exits 0 "$path" train -v --config nested.json --print-config
@@ -547,6 +547,7 @@ resume "auto"
 save-steps 100
 save-total-limit 3
 log-every 50
+log-flush-seconds 120
 monitor "light"
 END
 

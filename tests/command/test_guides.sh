@@ -58,7 +58,23 @@ for name in report report-to report_to; do
     shows 'report-to "none"  (report.json:1)' --config report.json
     exits 0 "--$name wandb" train --$name wandb --print-config
     check "--$name wandb: what is recorded" grep -q '^warning: report-to wandb: .* metrics.jsonl' err
+    shows 'report-to "jsonl,tensorboard,csv"  (command line)' --$name all
+    shows 'report-to "jsonl,csv"  (command line)' --$name csv,JSONL,csv
+    echo "{\"$name\": [\"tensorboard\", \"csv\"]}" >report.json
+    shows 'report-to "tensorboard,csv"  (report.json:1)' --config report.json
 done
+refuses 1 "--report-to: unknown destination 'sqlite' (choose from jsonl, tensorboard, csv, all, none)" \
+    train --report-to sqlite --print-config
+shows 'log-flush-seconds 30  (command line)' --tensorboard_flush_secs 30
+shows 'log-flush-seconds 2.5  (command line)' --log-flush-secs 2.5
+shows 'log-flush-seconds 1  (default)'
+shows 'log-dir "tb"  (command line)' --logging_dir tb
+shows 'guide-tags true  (command line)' --guide-tags
+export EITP_LOG_DIR=elsewhere
+shows 'log-dir "elsewhere"  (EITP_LOG_DIR)'
+shows 'log-dir "tb"  (command line)' --log-dir tb
+unset EITP_LOG_DIR
+shows 'log-dir -  (not set)'
 shows 'resume "no"  (command line)' --config on.json --no-auto-resume
 refuses 1 "--strict-utf8 must be true or false (got 'perhaps')" train --strict-utf8=perhaps
 refuses 1 "--fp16 must be true or false (got 'bf16')" train --fp16=bf16
@@ -111,7 +127,6 @@ explains "computed by the CPU" --gpu-report-every 20
 explains "arithmetic of a step" --flops-every 50
 explains "every evaluation" --eval_log_freq 50
 explains "the number of parameters, eitp plan prints the memory" --enable_model_summary
-explains "at once" --tensorboard_flush_secs 30
 explains "no padding is computed" --use_dynamic_padding
 refuses 1 "--devices 2 is not supported: eitp trains in one process on one device" train --devices 2
 refuses 1 "--num_nodes 4 is not supported" train --num_nodes=4
@@ -185,8 +200,16 @@ check "--eval no: no validation" sh -c '! grep -q "validation after\|val_loss" o
 check "--report-to none: no metrics.jsonl" test ! -e quiet/metrics.jsonl
 check "--report-to none: a checkpoint" test -e quiet/checkpoint-3
 exits 0 "--report-to tensorboard" $small --steps 1 --report-to tensorboard --output-dir reported
-check "--report-to tensorboard: what is written" grep -q '^warning: report-to tensorboard: .*metrics.jsonl' err
-check "--report-to tensorboard: it is written" test -s reported/metrics.jsonl
+check "--report-to tensorboard: what is written" grep -q 'brain.Event:2' reported/tensorboard/events.out.tfevents.1*
+check "--report-to tensorboard: and nothing else" test ! -e reported/metrics.jsonl -a ! -s err
+exits 0 "--report-to all, --log-dir" $small --steps 25 --report-to all --log-dir logs/a --guide-tags --output-dir logged
+check "--log-dir: the files" test "$(ls logs/a | tr '\n' ' ')" = "metrics.csv metrics.jsonl tensorboard "
+check "--log-dir: not in the output directory" test ! -e logged/metrics.jsonl -a ! -e logged/tensorboard
+check "metrics.csv: every 10 steps" test "$(grep '^step,' logs/a/metrics.csv | cut -d, -f2 | tr '\n' ' ')" = "1 10 20 25 "
+check "metrics.jsonl: every step" test "$(grep -c '"loss": ' logs/a/metrics.jsonl)" -eq 25
+check "--guide-tags" grep -q 'Training/GradientNorm' logs/a/tensorboard/events.*
+exits 0 "--log-every" $small --steps 25 --report-to csv --log-every 5 --output-dir fives
+check "--log-every: CSV" test "$(grep -c '^step,' fives/metrics.csv)" -eq 6
 
 # 337 windows at 32 a step: an epoch ends in steps 11 and 22.
 epochs="$small --batch-size 4 --grad-accum 8"

@@ -19,7 +19,7 @@ check "help: learning rates" grep -q \
     '(default: 5e-5 with --model, 3e-4 with --init or --lora-rank; sgd: 0.02 and 0.1)$' out
 check "help: weight decay" grep -q '(default: 0.01; sgd: 0)$' out
 check "help: optimizers" grep -q -- '^ *--optimizer auto|adamw|adamw8|adamw8-sr|factored|sgd *$' out
-check "help: --log-every leaves the records alone" sh -c 'tr "\n" " " <out | tr -s " " | grep -q -e "--log-every [^-]*; metrics.jsonl has every step"'
+check "help: --log-every leaves the records alone" sh -c 'tr "\n" " " <out | tr -s " " | grep -q -e "--log-every .*TensorBoard and CSV, and between two log lines [^-]*; metrics.jsonl has every step"'
 tr '\n' ' ' <out | tr -s ' ' >words
 refuses 1 "no model shape named 'gpt5'" plan --init gpt5
 for shape in $(sed 's/.*(choose from \(.*\))/\1/' err | tr -d ','); do

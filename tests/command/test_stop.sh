@@ -162,7 +162,10 @@ check "eval: no file is left" test -z "$(ls temporary)"
 
 # ---- records ----
 
-check "a record is written with its step" start_until 'step 2/' $slow --output-dir flushed
+check "records are written while a run trains" start_until 'step 2/' $slow --output-dir flushed
+until grep -q '^{"step": 2, ' flushed/metrics.jsonl || ! kill -0 $process 2>/dev/null; do
+    sleep 0.05
+done
 check "the record of the step" grep -q '^{"step": 2, "loss": ' flushed/metrics.jsonl
 kill -KILL $process
 wait_for_end 2>/dev/null
@@ -214,7 +217,7 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
         left = 0
     } END { exit !(found && !wrong) }' err
     check "shrinking: the effect" grep -q '^warning: shrunk after step 0: arena and gradients take [0-9.]* MB instead of ' err
-    check "shrinking: the record" grep -q '^{"step": 0, "event": "memory_pressure", .* "shrunk": true}' shrunk/metrics.jsonl
+    check "shrinking: the record" grep -q '^{"step": 0, "event": "memory_pressure", .* "shrunk": true, "time": ' shrunk/metrics.jsonl
     check "shrinking: the checkpoint" grep -q '"shrunk_from": {"batch_size": 8, "grad_accum": 4, "micro_batches_per_pass": 4}' \
         shrunk/checkpoint-3/trainer_state.json
     cp -r shrunk again

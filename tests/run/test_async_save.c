@@ -189,7 +189,7 @@ static int begin(fixture *f) {
     f->config.save_steps = EVERY;
     f->config.save_total_limit = 0;
     f->config.async_save_bytes = UINT64_MAX;
-    f->config.metrics = 0;
+    f->config.report_to = NULL;
     f->config.memory_check_seconds = -1;
     f->config.listener.user = f;
     f->config.listener.notify = notice;

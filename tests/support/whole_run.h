@@ -163,7 +163,7 @@ static WHOLE_UNUSED void whole_notice_saved(whole *w, int64_t step) {
 }
 
 /* The step after which the run evaluates. */
-static int64_t whole_step_;
+static __thread int64_t whole_step_;
 
 static WHOLE_UNUSED void whole_notice_warning(whole_said *said, const eitp_run_event *event) {
     said->best |= event->kind == EITP_EVENT_NOT_KEPT;
@@ -222,7 +222,8 @@ static WHOLE_UNUSED eitp_status whole_make_model(whole_parts *p, eitp_error *err
     return status ? status : eitp_model_initialize(p->model, 3, error);
 }
 
-static const whole_variant *whole_variant_;
+/* Of the thread that trains: a simulated power loss resumes runs on the thread that was writing. */
+static __thread const whole_variant *whole_variant_;
 static const eitp_task_metric whole_metric_ = {"wave", EITP_LOWER_IS_BETTER};
 
 static WHOLE_UNUSED void whole_observe(void *user, void *memory, const eitp_observation *observation) {
@@ -339,6 +340,7 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
     config.keep_best = whole_metric_.name;
     config.auto_shrink = 1;
     config.memory_check_seconds = 0;
+    config.log_wait_seconds = 1e6; /* a simulated power loss takes long */
     config.listener.user = w;
     config.listener.notify = whole_notice;
     config.sinks = &sink;

@@ -107,7 +107,6 @@ static const config_name names[] = {
      "steps are computed by the CPU, whose time and memory are recorded"},
     {"", "flops_profile_freq flops_every wall_clock_breakdown", NULL, "",
      "eitp plan prints the arithmetic of a step, eitp bench step its time by operation"},
-    {"", "tensorboard_flush_secs", NULL, "", "each record is written to metrics.jsonl at once"},
 };
 
 static int same_name(const char *a, const char *b, size_t size) {

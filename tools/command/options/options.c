@@ -302,7 +302,7 @@ static int off_choice(const option_entry *row) {
     return choice < 0 && row->kind == KIND_CHOICE ? option_find_choice(row->words, "none") : choice;
 }
 
-/* The option that "no-<name>" turns off: a flag, or a choice that has "no" or "none". */
+/* The option that "no-<name>" turns off: a flag, a choice that has "no" or "none", or report-to. */
 static option_name find_negated(const char *name) {
     option_name found;
     memset(&found, 0, sizeof found);
@@ -311,7 +311,7 @@ static option_name find_negated(const char *name) {
         return found;
     found = option_find(name + 3);
     if (found.id != OPTION_CAPACITY && option_of(found.id)->kind != KIND_FLAG && !*found.on &&
-        off_choice(option_of(found.id)) < 0)
+        off_choice(option_of(found.id)) < 0 && found.id != OPTION_REPORT_TO)
         found.id = OPTION_CAPACITY;
     return found;
 }

@@ -190,12 +190,16 @@ static const option_row rows[] = {
     {"keep-best", "metric-for-best-model load-best-model-at-end=~loss|", KIND_SETTING, 0, 0, NULL, "NAME",
      OPTIONS_TRAIN, 1, ""},
     {"patience", "early-stopping-patience", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
-    {"log-every", "logging-steps log-steps log-interval log-freq training-log-freq", KIND_INTEGER, 1, LARGEST, "10",
-     "N", OPTIONS_TRAIN, 1,
-     "steps between two log lines when standard error is not a terminal; metrics.jsonl has every step"},
-    {"report-to", "report", KIND_CHOICE, 0, 0, "jsonl",
-     "jsonl=all=true=tensorboard=wandb=csv=mlflow=comet=comet-ml=neptune none=no=false", OPTIONS_TRAIN, 1,
-     "where to record steps and evaluations: metrics.jsonl in the output directory, or nowhere"},
+    {"log-every", "logging-steps log-steps log-interval log-freq training-log-freq", KIND_SETTING, 0, 0, NULL, "N",
+     OPTIONS_TRAIN, 1,
+     ", and between two log lines when standard error is not a terminal; metrics.jsonl has every step"},
+    {"report-to", "report", KIND_TEXT, 0, 0, "jsonl", "LIST", OPTIONS_TRAIN, 1,
+     "files to record steps, evaluations and events in, separated by commas: jsonl (metrics.jsonl), tensorboard, csv "
+     "(metrics.csv); all; or none"},
+    {"log-dir", "logging-dir tensorboard-dir tensorboard-log-dir", KIND_SETTING, 0, 0, NULL, "DIR", OPTIONS_TRAIN, 1,
+     "; EITP_LOG_DIR in the environment sets it too"},
+    {"log-flush-seconds", "log-flush-secs tensorboard-flush-secs flush-secs", KIND_SETTING, 0, 0, NULL, "X",
+     OPTIONS_TRAIN, 1, ""},
     {"precision", "amp=fp16|fp32 use-amp=fp16|fp32 fp16=fp16|fp32 bf16=bf16|fp32", KIND_CHOICE, 0, 0, "auto",
      "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
      RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: the fastest on this processor"},
@@ -323,7 +327,7 @@ typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : 
 /* Settings that are not options: others determine them. */
 static const char *const derived[] = {"schedule_steps",       "last_sample",     "steps",     "output_dir",
                                       "least_memory",         "eval_every_frac", "eval_frac", "save_every_epochs",
-                                      "memory_check_seconds", "cpu_mem_acts",    "metrics"};
+                                      "memory_check_seconds", "cpu_mem_acts"};
 
 /* ---- Names ---- */
 

@@ -31,7 +31,7 @@ eitp_status directory_open(training_run *r, eitp_run_resume resume, eitp_error *
     config.directory = r->directory;
     config.resume = resume;
     config.checkpoint = r->checkpoint;
-    config.metrics = 0; /* the rest of the configuration follows when it is known */
+    config.report_to = NULL; /* the rest of the configuration follows when it is known */
     status = eitp_run_open(&host, &config, &r->run, error);
     if (status == EITP_ERROR_ARGUMENT)
         name_options(error,

@@ -71,7 +71,6 @@ static void set_run(training_run *r, eitp_run_config *config) {
     config->eval_steps = options_integer(o, OPTION_EVAL_STEPS);
     config->save_steps = options_integer(o, OPTION_SAVE_STEPS);
     config->save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
-    config->metrics = options_choice(o, OPTION_REPORT_TO) == 0;
     config->cpu_mem_acts = options_is_explicit(o, OPTION_CPU_MEM_MAX); /* the default only saves */
     config->listener = r->listener;
     config->save = run_save_record;

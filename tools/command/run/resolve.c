@@ -111,15 +111,56 @@ static void resolve_warmup(option_set *o, int64_t steps) {
         options_set_integer(o, OPTION_WARMUP_STEPS, (int64_t)ceil(ratio * (double)steps), source);
 }
 
-/* Other programs' names for where to report. */
-static void resolve_reports(option_set *o) {
-    char text[64];
-    snprintf(text, sizeof text, "%s", options_text(o, OPTION_REPORT_TO));
-    if (!options_choice(o, OPTION_REPORT_TO) && strcmp(text, "jsonl")) {
-        output_warning("report-to %s: steps and evaluations are recorded in metrics.jsonl in the output directory",
-                       text);
-        options_set_text(o, OPTION_REPORT_TO, "jsonl", o->values[OPTION_REPORT_TO].source);
+/* Where to report: the library's names, in their order, and other programs' names. */
+static const char *const report_names[] = {"jsonl", "tensorboard", "csv"};
+
+enum { REPORTS = sizeof report_names / sizeof *report_names };
+
+/* Notes what a word of report-to means. */
+static eitp_status read_report(const char *word, int wanted[REPORTS], eitp_error *error) {
+    static const char *const services = "wandb mlflow comet=comet-ml neptune clearml dagshub codecarbon swanlab";
+    const int is_all = option_find_choice("all=true", word) >= 0;
+    int is_known = is_all || option_find_choice("none=no=false", word) >= 0;
+    for (int i = 0; i < REPORTS; i++) {
+        const int is_this = option_names_equal(word, report_names[i], strlen(report_names[i]));
+        wanted[i] |= is_all || is_this;
+        is_known |= is_this;
     }
+    if (is_known)
+        return EITP_OK;
+    if (option_find_choice(services, word) < 0)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--report-to: unknown destination '%s' (choose from jsonl, tensorboard, csv, all, none)",
+                            word);
+    output_warning("report-to %s: eitp uses no service; steps and evaluations are recorded in metrics.jsonl", word);
+    wanted[0] = 1;
+    return EITP_OK;
+}
+
+/* Replaces the list of report-to by one that the library reads. */
+static eitp_status resolve_reports(option_set *o, eitp_error *error) {
+    int wanted[REPORTS] = {0};
+    char *list = command_copy(options_text(o, OPTION_REPORT_TO)), settled[64] = "";
+    eitp_status status = EITP_OK;
+    for (char *word = strtok(list, ", "); word && !status; word = strtok(NULL, ", "))
+        status = read_report(word, wanted, error);
+    for (int i = 0; i < REPORTS; i++) {
+        const size_t used = strlen(settled);
+        if (wanted[i])
+            snprintf(settled + used, sizeof settled - used, "%s%s", used ? "," : "", report_names[i]);
+    }
+    free(list);
+    if (!status)
+        options_set_text(o, OPTION_REPORT_TO, *settled ? settled : "none", o->values[OPTION_REPORT_TO].source);
+    return status;
+}
+
+/* The directory of records from the environment. */
+static eitp_status resolve_log_directory(option_set *o, eitp_error *error) {
+    const char *directory = getenv("EITP_LOG_DIR");
+    if (!directory || !*directory || options_is_explicit(o, OPTION_LOG_DIR))
+        return EITP_OK;
+    return options_set(o, OPTION_LOG_DIR, directory, SOURCE_CONFIG, "EITP_LOG_DIR: ", error);
 }
 
 eitp_status run_resolve(training_run *r, eitp_error *error) {
@@ -142,8 +183,11 @@ eitp_status run_resolve(training_run *r, eitp_error *error) {
         return status;
     if (!r->checkpoint && options_has(o, OPTION_STEPS))
         resolve_warmup(o, options_integer(o, OPTION_STEPS));
-    resolve_reports(o);
-    status = options_reconcile(o, error);
+    status = resolve_reports(o, error);
+    if (!status)
+        status = resolve_log_directory(o, error);
+    if (!status)
+        status = options_reconcile(o, error);
     /* A run that is resumed keeps its data. */
     if (!status && !r->checkpoint && !options_choice(o, OPTION_EVAL))
         options_set_number(o, OPTION_VAL_FRACTION, 0, SOURCE_DEFAULT);

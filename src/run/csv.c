@@ -1,0 +1,320 @@
+#include "run/csv.h"
+
+#include "run/record_text.h"
+
+#define EITP__CSV_PIECE ((size_t)65536)
+
+/* Columns of every file, before and after those that the program chooses. */
+#define EITP__CSV_FIRST "kind,step,time,elapsed,"
+#define EITP__CSV_LAST "other"
+
+struct eitp_csv {
+    eitp_host host;
+    eitp__record_file *file;
+    eitp__buffer row;     /* the record being added */
+    eitp__buffer other;   /* its values without a column */
+    eitp__buffer columns; /* names, each followed by a zero byte */
+    size_t count;         /* number of columns */
+    int has_begun;        /* it is known where to append */
+    int has_header;
+};
+
+/* ---- Columns ---- */
+
+static int eitp__csv_has_column(const eitp_csv *csv, const char *name) {
+    const char *column = csv->columns.data;
+    for (size_t i = 0; i < csv->count; i++, column += strlen(column) + 1) {
+        if (!strcmp(column, name))
+            return 1;
+    }
+    return 0;
+}
+
+static int eitp__csv_is_fixed(const char *name) {
+    static const char *const fixed[] = {"kind", "step", "time", "elapsed", EITP__CSV_LAST};
+    for (size_t i = 0; i < EITP__COUNT(fixed); i++) {
+        if (!strcmp(name, fixed[i]))
+            return 1;
+    }
+    return 0;
+}
+
+static void eitp__csv_add_column(eitp_csv *csv, const char *name, size_t size) {
+    eitp__buffer_add(&csv->columns, name, size);
+    eitp__buffer_add(&csv->columns, "", 1);
+    csv->count++;
+}
+
+EITP__PRIVATE eitp_status eitp__csv_set_columns(eitp_csv *csv, const char *const *columns, size_t count,
+                                                eitp_error *error) {
+    eitp__buffer_clear(&csv->columns);
+    csv->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = columns[i];
+        if (!name)
+            return eitp__fail_null(error, "eitp_csv_open", "every column");
+        if (!*name || strpbrk(name, ",\"\r\n"))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "invalid column '%s': a name has at least 1 character, and no comma, quote or line break",
+                              name);
+        if (eitp__csv_is_fixed(name) || eitp__csv_has_column(csv, name))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "column '%s' occurs twice", name);
+        eitp__csv_add_column(csv, name, strlen(name));
+    }
+    return csv->columns.failed ? eitp__fail_memory(error, csv->columns.size, "columns") : EITP_OK;
+}
+
+/* ---- Opening ---- */
+
+eitp_status eitp_csv_open(const eitp_host *host, const char *path, const char *const *columns, size_t count,
+                          eitp_csv **csv, eitp_error *error) {
+    eitp_csv *created;
+    eitp_status status = EITP_OK;
+    if (!host || !path || !csv || (count && !columns))
+        return eitp__fail_null(error, "eitp_csv_open", "host, path, columns and csv");
+    *csv = NULL;
+    created = (eitp_csv *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    created->host = *host;
+    eitp__buffer_init(&created->columns, &created->host);
+    if (!eitp__record_text_init(&created->row, &created->host) ||
+        !eitp__record_text_init(&created->other, &created->host))
+        status = eitp__fail_memory(error, EITP__RECORD_TEXT, "a file of records");
+    if (!status)
+        status = eitp__csv_set_columns(created, columns, count, error);
+    if (!status)
+        status = eitp__record_file_open(&created->host, path, &created->file, error);
+    if (status)
+        eitp_csv_close(created);
+    else
+        *csv = created;
+    return status;
+}
+
+EITP__PRIVATE eitp__record_file *eitp__csv_file(eitp_csv *csv) {
+    return csv->file;
+}
+
+/* ---- Resuming ---- */
+
+/* The row that begins at `row`, up to its line break, and its number of fields; NULL if it is incomplete or has
+   characters that a power loss may leave. */
+static const char *eitp__csv_find_end(const char *row, const char *end, size_t *fields) {
+    int is_quoted = 0;
+    *fields = 1;
+    for (; row < end; row++) {
+        is_quoted ^= *row == '"';
+        if (*row == '\n' && !is_quoted)
+            return row;
+        if ((unsigned char)*row < ' ' && !is_quoted)
+            return NULL;
+        if (!*row)
+            return NULL;
+        *fields += *row == ',' && !is_quoted;
+    }
+    return NULL;
+}
+
+/* Takes the columns from the header of the file. Returns its bytes; 0 if there is no header. */
+static size_t eitp__csv_read_header(eitp_csv *csv, const char *text, size_t size) {
+    const size_t first = strlen(EITP__CSV_FIRST), last = strlen(EITP__CSV_LAST);
+    size_t fields;
+    const char *end = eitp__csv_find_end(text, text + size, &fields), *at = text + first;
+    if (!end || (size_t)(end - text) < first + last || memcmp(text, EITP__CSV_FIRST, first) != 0 ||
+        memcmp(end - last, EITP__CSV_LAST, last) != 0 || end[-1 - (ptrdiff_t)last] != ',')
+        return 0;
+    eitp__buffer_clear(&csv->columns);
+    csv->count = 0;
+    while (at < end - last) {
+        const size_t length = (size_t)((const char *)memchr(at, ',', (size_t)(end - at)) - at);
+        eitp__csv_add_column(csv, at, length);
+        at += length + 1;
+    }
+    return (size_t)(end - text) + 1;
+}
+
+/* The bytes of the whole rows in rows[0, size) up to the first one after `step`; *more is 0 if there is such a row. */
+static size_t eitp__csv_kept(const eitp_csv *csv, const char *rows, size_t size, int64_t step, int *more,
+                             int *evaluated) {
+    static const char evaluation[] = "evaluation,";
+    size_t kept = 0;
+    for (;;) {
+        const char *row = rows + kept, *comma;
+        size_t fields;
+        const char *end = eitp__csv_find_end(row, rows + size, &fields);
+        int64_t found;
+        if (!end)
+            return kept;
+        comma = (const char *)memchr(row, ',', (size_t)(end - row));
+        found = comma ? strtoll(comma + 1, NULL, 10) : -1;
+        *more = fields == csv->count + 5 && found >= 0 && found <= step;
+        if (!*more)
+            return kept;
+        *evaluated = found == step && (*evaluated || !strncmp(row, evaluation, sizeof evaluation - 1));
+        kept = (size_t)(end - rows) + 1;
+    }
+}
+
+static eitp_status eitp__csv_find_rows(eitp_csv *csv, int64_t step, char *piece, uint64_t *end, int *evaluated,
+                                       eitp_error *error) {
+    int more = step >= 0, found = 0;
+    size_t kept = 1;
+    eitp_status status = EITP_OK;
+    *end = 0;
+    csv->has_header = 0;
+    while (!status && more && kept) {
+        size_t done = 0;
+        status = eitp__record_file_read(csv->file, *end, piece, EITP__CSV_PIECE, &done, error);
+        piece[done] = 0;
+        kept = 0;
+        if (!status && !csv->has_header)
+            kept = eitp__csv_read_header(csv, piece, done);
+        else if (!status)
+            kept = eitp__csv_kept(csv, piece, done, step, &more, &found);
+        csv->has_header |= kept > 0;
+        *end += kept;
+    }
+    *evaluated |= found;
+    if (!status && csv->columns.failed)
+        status = eitp__fail_memory(error, csv->columns.size, "columns");
+    return status;
+}
+
+/* Finds where to append: after the rows of up to `step`. */
+static eitp_status eitp__csv_begin(eitp_csv *csv, int64_t step, int *evaluated, eitp_error *error) {
+    char *piece = (char *)eitp__allocate(&csv->host, EITP__CSV_PIECE + 1);
+    uint64_t end = 0;
+    eitp_status status = piece ? EITP_OK : eitp__fail_memory(error, EITP__CSV_PIECE, "records");
+    if (!status)
+        status = eitp__record_file_pause(csv->file, error);
+    if (!status)
+        status = eitp__csv_find_rows(csv, step, piece, &end, evaluated, error);
+    if (!status)
+        status = eitp__record_file_cut(csv->file, end, error);
+    eitp__release(&csv->host, piece, EITP__CSV_PIECE + 1);
+    csv->has_begun = !status;
+    return status;
+}
+
+static eitp_status eitp__csv_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
+    return eitp__csv_begin((eitp_csv *)user, step, evaluated, error);
+}
+
+/* ---- Writing ---- */
+
+static void eitp__csv_add_text(eitp__buffer *row, const char *text) {
+    const size_t size = strlen(text);
+    if (size && !strpbrk(text, ",\"\r\n")) {
+        eitp__buffer_add(row, text, size);
+        return;
+    }
+    eitp__buffer_add(row, "\"", 1);
+    for (const char *at = text; *at; at++) {
+        if (*at == '"')
+            eitp__buffer_add(row, "\"", 1);
+        eitp__buffer_add(row, at, 1);
+    }
+    eitp__buffer_add(row, "\"", 1);
+}
+
+static void eitp__csv_add_value(eitp__buffer *row, const eitp_value *value) {
+    if (value->kind == EITP_VALUE_TEXT)
+        eitp__csv_add_text(row, value->text);
+    else if (value->kind == EITP_VALUE_NUMBER && !isfinite(value->number))
+        eitp__buffer_add_text(row, isnan(value->number) ? "nan" : value->number > 0 ? "inf" : "-inf");
+    else
+        eitp__record_write_value(row, value);
+}
+
+/* The values that have no column, as a JSON object. */
+static void eitp__csv_add_other(eitp_csv *csv, const eitp_record *record) {
+    eitp__buffer_clear(&csv->other);
+    for (size_t i = 0; i < record->count; i++) {
+        if (eitp__csv_has_column(csv, record->values[i].name))
+            continue;
+        eitp__buffer_add_text(&csv->other, csv->other.size ? ", " : "{");
+        eitp__record_write_member(&csv->other, &record->values[i]);
+    }
+    if (!csv->other.size)
+        return;
+    eitp__buffer_add_text(&csv->other, "}");
+    csv->row.failed |= csv->other.failed;
+    eitp__csv_add_text(&csv->row, csv->other.data);
+}
+
+static void eitp__csv_add_header(eitp_csv *csv) {
+    const char *column = csv->columns.data;
+    eitp__buffer_add_text(&csv->row, EITP__CSV_FIRST);
+    for (size_t i = 0; i < csv->count; i++, column += strlen(column) + 1) {
+        eitp__buffer_add_text(&csv->row, column);
+        eitp__buffer_add_text(&csv->row, ",");
+    }
+    eitp__buffer_add_text(&csv->row, EITP__CSV_LAST "\n");
+}
+
+static void eitp__csv_add_row(eitp_csv *csv, const eitp_record *record) {
+    static const char *const kinds[] = {"step", "evaluation", "event"};
+    const char *column = csv->columns.data;
+    eitp__buffer *row = &csv->row;
+    eitp__buffer_format(row, "%s,%lld,", (unsigned)record->kind < EITP__COUNT(kinds) ? kinds[record->kind] : "record",
+                        (long long)record->step);
+    eitp__record_write_time(row, record->time);
+    eitp__buffer_add_text(row, ",");
+    eitp__record_write_time(row, record->elapsed);
+    eitp__buffer_add_text(row, ",");
+    for (size_t i = 0; i < csv->count; i++, column += strlen(column) + 1) {
+        const eitp_value *value = eitp__record_find(record, column);
+        if (value)
+            eitp__csv_add_value(row, value);
+        eitp__buffer_add_text(row, ",");
+    }
+    eitp__csv_add_other(csv, record);
+    eitp__buffer_add_text(row, "\n");
+}
+
+static eitp_status eitp__csv_record(void *user, const eitp_record *record, eitp_error *error) {
+    eitp_csv *csv = (eitp_csv *)user;
+    int evaluated = 0;
+    const eitp_status status = csv->has_begun ? EITP_OK : eitp__csv_begin(csv, INT64_MAX, &evaluated, error);
+    if (status)
+        return status;
+    eitp__buffer_clear(&csv->row);
+    if (!csv->has_header)
+        eitp__csv_add_header(csv);
+    eitp__csv_add_row(csv, record);
+    csv->has_header |= !csv->row.failed;
+    return eitp__record_file_append_text(csv->file, &csv->row, error);
+}
+
+static int64_t eitp__csv_lost(void *user) {
+    return eitp__record_file_lost(((eitp_csv *)user)->file);
+}
+
+static eitp_status eitp__csv_sync(void *user, eitp_error *error) {
+    return eitp__record_file_sync(((eitp_csv *)user)->file, error);
+}
+
+eitp_record_sink eitp_csv_sink(eitp_csv *csv) {
+    eitp_record_sink sink = EITP__ZERO;
+    if (!csv)
+        return sink;
+    sink.user = csv;
+    sink.record = eitp__csv_record;
+    sink.resume = eitp__csv_resume;
+    sink.sync = eitp__csv_sync;
+    sink.lost = eitp__csv_lost;
+    return sink;
+}
+
+void eitp_csv_close(eitp_csv *csv) {
+    eitp_host host;
+    if (!csv)
+        return;
+    host = csv->host;
+    eitp__record_file_close(csv->file);
+    eitp__buffer_release(&csv->row);
+    eitp__buffer_release(&csv->other);
+    eitp__buffer_release(&csv->columns);
+    eitp__release(&host, csv, sizeof *csv);
+}

@@ -1,0 +1,642 @@
+#include "run/record_file.h"
+
+#include "base/clock.h"
+#include "base/worker.h"
+
+#if EITP__WITH_WORKER
+#include <pthread.h>
+#include <time.h>
+#endif
+
+/* A clock that is never set, where conditions can wait by it. */
+#if EITP__WITH_WORKER && !defined(__APPLE__) && (!defined(__GLIBC__) || defined(__USE_XOPEN2K))
+#define EITP__RECORD_SETS_CLOCK 1
+#else
+#define EITP__RECORD_SETS_CLOCK 0
+#endif
+
+#define EITP__RECORD_PIECE ((size_t)8192)
+#define EITP__RECORD_PREFIX ((size_t)4) /* bytes of a record's length, in front of it in the queue */
+#define EITP__RECORD_MOST_FAILURES 6    /* after which the time between two attempts no longer doubles */
+
+/* What writes: it lives on the stack of the thread, which may outlive the file. Without a thread it is the caller's. */
+typedef struct eitp__record_writer {
+    eitp__record_file *owner; /* NULL: abandoned */
+    int has_thread;
+    eitp_files files; /* of the file's host */
+    eitp_host host;   /* its files are those below */
+    eitp__file file;  /* of that host */
+    char path[512];
+    uint64_t whole, position; /* bytes of whole records in the file, and where the piece belongs */
+    unsigned char piece[EITP__RECORD_PIECE];
+#if EITP__WITH_WORKER
+    pthread_mutex_t mutex; /* protects the file, and `owner` */
+    pthread_cond_t changed;
+#endif
+} eitp__record_writer;
+
+struct eitp__record_file {
+    eitp_host host;
+    eitp__file file;
+    double flush_seconds, wait_seconds;
+
+    unsigned char *queue; /* a ring of EITP__RECORD_QUEUE bytes */
+    size_t head, used;    /* where its first record begins, and bytes of all */
+    int64_t queued;       /* number of records in it */
+    int64_t dropped;
+    uint64_t whole;   /* bytes of whole records in the file */
+    size_t partial;   /* bytes of the first queued record that are in the file too */
+    double wrote;     /* time of the last write */
+    int failures;     /* writes in a row that failed */
+    eitp_error error; /* of the last one */
+
+    uint64_t requested, answered; /* numbers of requests to write at once */
+    int request_syncs;            /* the last one is to sync the file too */
+    eitp_status answer;           /* to the last one that was answered */
+    eitp_error answer_error;
+
+    int is_paused, is_stopping;
+    int is_in_call;              /* the thread calls a function of the host */
+    double called;               /* time since when */
+    int is_stalled;              /* that takes longer than wait_seconds, or a request did */
+    eitp__record_writer *writer; /* of the thread; NULL: there is none */
+#if EITP__WITH_WORKER
+    pthread_t thread;
+#endif
+};
+
+/* ---- The lock ---- */
+
+static void eitp__writer_lock(eitp__record_writer *writer) {
+#if EITP__WITH_WORKER
+    if (writer && writer->has_thread)
+        pthread_mutex_lock(&writer->mutex);
+#else
+    (void)writer;
+#endif
+}
+
+static void eitp__writer_unlock(eitp__record_writer *writer) {
+#if EITP__WITH_WORKER
+    if (writer && writer->has_thread)
+        pthread_mutex_unlock(&writer->mutex);
+#else
+    (void)writer;
+#endif
+}
+
+static void eitp__writer_signal(eitp__record_writer *writer) {
+#if EITP__WITH_WORKER
+    if (writer && writer->has_thread)
+        pthread_cond_broadcast(&writer->changed);
+#else
+    (void)writer;
+#endif
+}
+
+/* ---- Calls of the host: none is begun once the writer is abandoned ---- */
+
+static int eitp__writer_enter(eitp__record_writer *writer) {
+    int may_call;
+    eitp__writer_lock(writer);
+    may_call = writer->owner != NULL;
+    if (may_call) {
+        writer->owner->is_in_call = 1;
+        writer->owner->called = eitp__clock();
+    }
+    eitp__writer_unlock(writer);
+    return may_call;
+}
+
+static void eitp__writer_leave(eitp__record_writer *writer) {
+    eitp__writer_lock(writer);
+    if (writer->owner)
+        writer->owner->is_in_call = writer->owner->is_stalled = 0;
+    eitp__writer_unlock(writer);
+}
+
+static int eitp__writer_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    eitp__record_writer *writer = (eitp__record_writer *)user;
+    int code = ECANCELED;
+    if (eitp__writer_enter(writer)) {
+        code = writer->files.write(writer->files.user, file, offset, data, size, done);
+        eitp__writer_leave(writer);
+    }
+    return code;
+}
+
+static int eitp__writer_resize(void *user, void *file, uint64_t size) {
+    eitp__record_writer *writer = (eitp__record_writer *)user;
+    int code = ECANCELED;
+    if (eitp__writer_enter(writer)) {
+        code = writer->files.resize(writer->files.user, file, size);
+        eitp__writer_leave(writer);
+    }
+    return code;
+}
+
+static int eitp__writer_sync(void *user, void *file) {
+    eitp__record_writer *writer = (eitp__record_writer *)user;
+    int code = ECANCELED;
+    if (eitp__writer_enter(writer)) {
+        code = writer->files.sync(writer->files.user, file);
+        eitp__writer_leave(writer);
+    }
+    return code;
+}
+
+static void eitp__writer_wait(void *user, double seconds) {
+    eitp__record_writer *writer = (eitp__record_writer *)user;
+    if (writer->files.wait && eitp__writer_enter(writer)) {
+        writer->files.wait(writer->files.user, seconds);
+        eitp__writer_leave(writer);
+    }
+}
+
+static void eitp__writer_init(eitp__record_writer *writer, eitp__record_file *file) {
+    memset(writer, 0, offsetof(eitp__record_writer, piece));
+    writer->owner = file;
+    writer->files = file->host.files;
+    writer->host.files.user = writer;
+    writer->host.files.write = eitp__writer_write;
+    writer->host.files.resize = eitp__writer_resize;
+    writer->host.files.sync = eitp__writer_sync;
+    writer->host.files.wait = eitp__writer_wait;
+    snprintf(writer->path, sizeof writer->path, "%s", file->file.path);
+    writer->file.host = &writer->host;
+    writer->file.handle = file->file.handle;
+    writer->file.path = writer->path;
+}
+
+/* ---- The queue ---- */
+
+static void eitp__queue_put(eitp__record_file *file, const void *data, size_t size) {
+    const size_t at = (file->head + file->used) % EITP__RECORD_QUEUE;
+    const size_t first = size < EITP__RECORD_QUEUE - at ? size : EITP__RECORD_QUEUE - at;
+    memcpy(file->queue + at, data, first);
+    memcpy(file->queue, (const unsigned char *)data + first, size - first);
+    file->used += size;
+}
+
+/* Copies bytes that begin `skip` bytes after the head. */
+static void eitp__queue_get(const eitp__record_file *file, size_t skip, void *data, size_t size) {
+    const size_t at = (file->head + skip) % EITP__RECORD_QUEUE;
+    const size_t first = size < EITP__RECORD_QUEUE - at ? size : EITP__RECORD_QUEUE - at;
+    memcpy(data, file->queue + at, first);
+    memcpy((unsigned char *)data + first, file->queue, size - first);
+}
+
+/* The bytes of the record that begins `skip` bytes after the head. */
+static size_t eitp__queue_length(const eitp__record_file *file, size_t skip) {
+    uint32_t length;
+    eitp__queue_get(file, skip, &length, EITP__RECORD_PREFIX);
+    return length;
+}
+
+static void eitp__queue_clear(eitp__record_file *file) {
+    file->head = file->used = file->partial = 0;
+    file->queued = file->dropped = 0;
+    file->failures = 0;
+}
+
+/* Copies whole records into the piece, or a part of one that is larger. Returns the bytes. */
+static size_t eitp__queue_fill(const eitp__record_file *file, eitp__record_writer *writer) {
+    size_t size = 0, skip = 0, partial = file->partial;
+    writer->whole = file->whole;
+    writer->position = file->whole + partial;
+    for (int64_t i = 0; i < file->queued; i++) {
+        const size_t length = eitp__queue_length(file, skip), rest = length - partial;
+        const size_t part = rest < EITP__RECORD_PIECE - size ? rest : EITP__RECORD_PIECE - size;
+        if (part < rest && size)
+            break;
+        eitp__queue_get(file, skip + EITP__RECORD_PREFIX + partial, writer->piece + size, part);
+        size += part;
+        if (part < rest)
+            break;
+        skip += EITP__RECORD_PREFIX + length;
+        partial = 0;
+    }
+    return size;
+}
+
+/* Removes the records of which `size` more bytes are in the file. */
+static void eitp__queue_drop_written(eitp__record_file *file, size_t size) {
+    file->partial += size;
+    while (file->queued) {
+        const size_t length = eitp__queue_length(file, 0);
+        if (file->partial < length)
+            break;
+        file->partial -= length;
+        file->whole += length;
+        file->head = (file->head + EITP__RECORD_PREFIX + length) % EITP__RECORD_QUEUE;
+        file->used -= EITP__RECORD_PREFIX + length;
+        file->queued--;
+    }
+}
+
+/* ---- Writing, on whichever thread ---- */
+
+/* Seconds until the queue is to be written: 0 or less: now; HUGE_VAL: there is nothing to write. */
+static double eitp__record_due(const eitp__record_file *file) {
+    const int doublings = file->failures < EITP__RECORD_MOST_FAILURES ? file->failures : EITP__RECORD_MOST_FAILURES;
+    if (!file->queued || file->is_paused)
+        return HUGE_VAL;
+    if (file->failures)
+        return file->wrote + (double)(1 << (doublings - 1)) - eitp__clock();
+    if (!file->writer || file->used > EITP__RECORD_QUEUE / 2)
+        return 0;
+    return file->wrote + file->flush_seconds - eitp__clock();
+}
+
+/* Bytes of the next piece; 0: there is none. */
+static size_t eitp__writer_take(eitp__record_writer *writer) {
+    size_t size = 0;
+    eitp__writer_lock(writer);
+    if (writer->owner && !writer->owner->is_paused)
+        size = eitp__queue_fill(writer->owner, writer);
+    eitp__writer_unlock(writer);
+    return size;
+}
+
+static void eitp__writer_note(eitp__record_writer *writer, size_t size, eitp_status status, const eitp_error *error) {
+    eitp__record_file *file;
+    eitp__writer_lock(writer);
+    file = writer->owner;
+    if (file) {
+        file->wrote = eitp__clock();
+        file->failures = status ? file->failures + 1 : 0;
+        if (status) {
+            file->partial = 0;
+            file->error = *error;
+        } else {
+            eitp__queue_drop_written(file, size);
+        }
+    }
+    eitp__writer_unlock(writer);
+}
+
+static eitp_status eitp__writer_empty_queue(eitp__record_writer *writer, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    size_t size;
+    while (!status && (size = eitp__writer_take(writer)) > 0) {
+        status = eitp__file_write(&writer->file, writer->position, writer->piece, size, error);
+        /* Readers should not find half a record. */
+        if (status)
+            eitp__file_resize(&writer->file, writer->whole, NULL);
+        eitp__writer_note(writer, size, status, error);
+    }
+    return status;
+}
+
+/* Writes what is queued, and answers the last request. */
+static void eitp__writer_store(eitp__record_writer *writer) {
+    eitp_error error = EITP__ZERO;
+    uint64_t number = 0;
+    int syncs = 0;
+    eitp_status status;
+    eitp__writer_lock(writer);
+    if (writer->owner) {
+        number = writer->owner->requested;
+        syncs = writer->owner->request_syncs && number != writer->owner->answered;
+    }
+    eitp__writer_unlock(writer);
+    status = eitp__writer_empty_queue(writer, &error);
+    if (!status && syncs)
+        status = eitp__file_sync(&writer->file, &error);
+    eitp__writer_lock(writer);
+    if (writer->owner && number != writer->owner->answered) {
+        writer->owner->answered = number;
+        writer->owner->answer = status;
+        writer->owner->answer_error = error;
+        eitp__writer_signal(writer);
+    }
+    eitp__writer_unlock(writer);
+}
+
+/* ---- The thread ---- */
+
+#if EITP__WITH_WORKER
+
+#define EITP__RECORD_STACK ((size_t)1 << 20)
+#define EITP__RECORD_LONGEST_WAIT 3600.0
+
+static void eitp__record_init_condition(pthread_cond_t *condition) {
+#if EITP__RECORD_SETS_CLOCK
+    pthread_condattr_t attributes;
+    if (!pthread_condattr_init(&attributes)) {
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(condition, &attributes);
+        pthread_condattr_destroy(&attributes);
+        return;
+    }
+#endif
+    pthread_cond_init(condition, NULL);
+}
+
+/* Waits for a change, at most some seconds. Called with the lock. */
+static void eitp__writer_wait_for_change(eitp__record_writer *writer, double seconds) {
+    struct timespec end;
+    if (isinf(seconds)) {
+        pthread_cond_wait(&writer->changed, &writer->mutex);
+        return;
+    }
+    seconds = seconds < EITP__RECORD_LONGEST_WAIT ? seconds : EITP__RECORD_LONGEST_WAIT;
+    clock_gettime(EITP__RECORD_SETS_CLOCK ? CLOCK_MONOTONIC : CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)seconds;
+    end.tv_nsec += (long)(1e9 * (seconds - floor(seconds)));
+    if (end.tv_nsec >= 1000000000L) {
+        end.tv_sec++;
+        end.tv_nsec -= 1000000000L;
+    }
+    pthread_cond_timedwait(&writer->changed, &writer->mutex, &end);
+}
+
+/* Waits until there is something to do; 0: the thread is to end. */
+static int eitp__writer_await(eitp__record_writer *writer) {
+    int is_due = 0;
+    eitp__writer_lock(writer);
+    while (!is_due && writer->owner && !writer->owner->is_stopping) {
+        const double seconds = eitp__record_due(writer->owner);
+        is_due = writer->owner->requested != writer->owner->answered || seconds <= 0;
+        if (!is_due)
+            eitp__writer_wait_for_change(writer, seconds);
+    }
+    eitp__writer_unlock(writer);
+    return is_due;
+}
+
+/* What the thread is started with. */
+typedef struct eitp__record_start {
+    eitp__record_file *file;
+    pthread_mutex_t mutex;
+    pthread_cond_t started;
+} eitp__record_start;
+
+static void *eitp__record_thread(void *argument) {
+    eitp__record_start *start = (eitp__record_start *)argument;
+    eitp__record_writer writer;
+    eitp__writer_init(&writer, start->file);
+    writer.has_thread = 1;
+    pthread_mutex_init(&writer.mutex, NULL);
+    eitp__record_init_condition(&writer.changed);
+    pthread_mutex_lock(&start->mutex);
+    start->file->writer = &writer;
+    pthread_cond_signal(&start->started);
+    pthread_mutex_unlock(&start->mutex);
+    while (eitp__writer_await(&writer))
+        eitp__writer_store(&writer);
+    pthread_cond_destroy(&writer.changed);
+    pthread_mutex_destroy(&writer.mutex);
+    return NULL;
+}
+
+static void eitp__record_file_start(eitp__record_file *file) {
+    eitp__record_start start = {file, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER};
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return;
+    pthread_attr_setstacksize(&attributes, EITP__RECORD_STACK);
+    if (!pthread_create(&file->thread, &attributes, eitp__record_thread, &start)) {
+        pthread_mutex_lock(&start.mutex);
+        while (!file->writer)
+            pthread_cond_wait(&start.started, &start.mutex);
+        pthread_mutex_unlock(&start.mutex);
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_cond_destroy(&start.started);
+    pthread_mutex_destroy(&start.mutex);
+}
+
+/* Ends the thread. Returns 0 if it was abandoned in a call. */
+static int eitp__record_file_end(eitp__record_file *file, int is_abandoned) {
+    eitp__record_writer *writer = file->writer;
+    if (!writer)
+        return 1;
+    eitp__writer_lock(writer);
+    file->is_stopping = 1;
+    is_abandoned = is_abandoned && file->answered != file->requested;
+    if (is_abandoned)
+        writer->owner = NULL;
+    eitp__writer_signal(writer);
+    eitp__writer_unlock(writer);
+    if (is_abandoned)
+        pthread_detach(file->thread);
+    else
+        pthread_join(file->thread, NULL);
+    return !is_abandoned;
+}
+
+#else
+
+static void eitp__writer_wait_for_change(eitp__record_writer *writer, double seconds) {
+    (void)writer, (void)seconds;
+}
+
+static void eitp__record_file_start(eitp__record_file *file) {
+    (void)file;
+}
+
+static int eitp__record_file_end(eitp__record_file *file, int is_abandoned) {
+    (void)file, (void)is_abandoned;
+    return 1;
+}
+
+#endif
+
+/* ---- The calling thread ---- */
+
+/* A frame of its own: a writer is large. */
+static void eitp__record_file_store(eitp__record_file *file) {
+    eitp__record_writer writer;
+    eitp__writer_init(&writer, file);
+    eitp__writer_store(&writer);
+}
+
+static eitp_status eitp__record_file_fail_stalled(const eitp__record_file *file, double since, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_IO, "'%s' has not been written for %.0f s; check the disk", file->file.path,
+                      eitp__clock() - since);
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_open(const eitp_host *host, const char *path, eitp__record_file **file,
+                                                 eitp_error *error) {
+    eitp__record_file *created = (eitp__record_file *)eitp__allocate(host, sizeof *created);
+    eitp_status status;
+    *file = NULL;
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    created->host = *host;
+    created->flush_seconds = 1;
+    created->wait_seconds = 10;
+    created->wrote = -HUGE_VAL;
+    created->queue = (unsigned char *)eitp__allocate_uninitialized(host, EITP__RECORD_QUEUE);
+    status = created->queue ? eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error)
+                            : eitp__fail_memory(error, EITP__RECORD_QUEUE, "records");
+    if (!status)
+        status = eitp__file_size(&created->file, &created->whole, error);
+    if (!status)
+        eitp__record_file_start(created);
+    if (status) {
+        eitp__file_close(&created->file, NULL);
+        eitp__release(host, created->queue, EITP__RECORD_QUEUE);
+        eitp__release(host, created, sizeof *created);
+        return status;
+    }
+    *file = created;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__record_file_set_times(eitp__record_file *file, double flush_seconds, double wait_seconds) {
+    eitp__writer_lock(file->writer);
+    file->flush_seconds = flush_seconds;
+    file->wait_seconds = wait_seconds;
+    eitp__writer_signal(file->writer);
+    eitp__writer_unlock(file->writer);
+}
+
+/* Queues a record; 0: there is no room. */
+static int eitp__record_file_queue(eitp__record_file *file, const void *record, size_t size) {
+    const uint32_t length = (uint32_t)size;
+    const size_t half = EITP__RECORD_QUEUE / 2, before = file->used;
+    if (size > EITP__RECORD_QUEUE || EITP__RECORD_PREFIX + size > EITP__RECORD_QUEUE - file->used) {
+        file->dropped++;
+        return 0;
+    }
+    eitp__queue_put(file, &length, EITP__RECORD_PREFIX);
+    eitp__queue_put(file, record, size);
+    file->queued++;
+    /* Otherwise the thread waits for a time. */
+    if (!before || (before <= half && file->used > half))
+        eitp__writer_signal(file->writer);
+    return 1;
+}
+
+/* What the thread has met. */
+static eitp_status eitp__record_file_status(eitp__record_file *file, int is_queued, eitp_error *error) {
+    if (file->is_in_call && eitp__clock() - file->called >= file->wait_seconds)
+        file->is_stalled = 1;
+    if (file->is_stalled)
+        return eitp__record_file_fail_stalled(file, file->called, error);
+    if (file->failures && error)
+        *error = file->error;
+    if (file->failures)
+        return file->error.status;
+    return is_queued
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_IO, "'%s' is written more slowly than records are made", file->file.path);
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_append(eitp__record_file *file, const void *record, size_t size,
+                                                   eitp_error *error) {
+    eitp_status status;
+    int is_queued;
+    eitp__writer_lock(file->writer);
+    is_queued = eitp__record_file_queue(file, record, size);
+    eitp__writer_unlock(file->writer);
+    if (!file->writer && eitp__record_due(file) <= 0)
+        eitp__record_file_store(file);
+    eitp__writer_lock(file->writer);
+    status = eitp__record_file_status(file, is_queued, error);
+    eitp__writer_unlock(file->writer);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_append_text(eitp__record_file *file, const eitp__buffer *text,
+                                                        eitp_error *error) {
+    if (!text->failed)
+        return eitp__record_file_append(file, text->data, text->size, error);
+    eitp__writer_lock(file->writer);
+    file->dropped++;
+    eitp__writer_unlock(file->writer);
+    return eitp__fail_memory(error, text->size, "records");
+}
+
+/* Waits until a request is answered, or for too long. Called with the lock. */
+static eitp_status eitp__record_file_await(eitp__record_file *file, uint64_t number, eitp_error *error) {
+    const double began = eitp__clock();
+    double left = file->is_stalled ? 0 : file->wait_seconds;
+    while (file->answered < number && left > 0) {
+        eitp__writer_wait_for_change(file->writer, left);
+        left = began + file->wait_seconds - eitp__clock();
+    }
+    if (file->answered < number) {
+        const int is_old = file->is_stalled || (file->is_in_call && file->called < began);
+        file->is_stalled = 1;
+        return eitp__record_file_fail_stalled(file, is_old ? file->called : began, error);
+    }
+    if (file->answer && error)
+        *error = file->answer_error;
+    return file->answer;
+}
+
+/* Has the queue written at once, and the file synced; waits for that. */
+static eitp_status eitp__record_file_request(eitp__record_file *file, int syncs, eitp_error *error) {
+    eitp_status status;
+    uint64_t number;
+    eitp__writer_lock(file->writer);
+    number = ++file->requested;
+    file->request_syncs = syncs;
+    eitp__writer_signal(file->writer);
+    if (!file->writer)
+        eitp__record_file_store(file);
+    status = eitp__record_file_await(file, number, error);
+    eitp__writer_unlock(file->writer);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_sync(eitp__record_file *file, eitp_error *error) {
+    return eitp__record_file_request(file, 1, error);
+}
+
+EITP__PRIVATE int64_t eitp__record_file_lost(eitp__record_file *file) {
+    int64_t lost;
+    eitp__writer_lock(file->writer);
+    lost = file->dropped + (file->failures || file->is_stalled ? file->queued : 0);
+    eitp__writer_unlock(file->writer);
+    return lost;
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_pause(eitp__record_file *file, eitp_error *error) {
+    const eitp_status status = eitp__record_file_request(file, 0, error);
+    int is_stalled;
+    eitp__writer_lock(file->writer);
+    is_stalled = file->answered != file->requested;
+    file->is_paused = !is_stalled;
+    eitp__writer_unlock(file->writer);
+    return is_stalled ? status : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_read(eitp__record_file *file, uint64_t offset, void *data, size_t size,
+                                                 size_t *done, eitp_error *error) {
+    return eitp__file_read_some(&file->file, offset, data, size, done, error);
+}
+
+EITP__PRIVATE eitp_status eitp__record_file_cut(eitp__record_file *file, uint64_t size, eitp_error *error) {
+    const eitp_status status = eitp__file_resize(&file->file, size, error);
+    eitp__writer_lock(file->writer);
+    eitp__queue_clear(file);
+    file->whole = size;
+    file->wrote = -HUGE_VAL;
+    file->is_paused = status != EITP_OK;
+    eitp__writer_unlock(file->writer);
+    return status;
+}
+
+EITP__PRIVATE void eitp__record_file_close(eitp__record_file *file) {
+    eitp_host host;
+    int is_late, is_closed;
+    if (!file)
+        return;
+    host = file->host;
+    if (!file->is_paused)
+        eitp__record_file_request(file, 0, NULL);
+    eitp__writer_lock(file->writer);
+    is_late = file->answered != file->requested;
+    eitp__writer_unlock(file->writer);
+    is_closed = eitp__record_file_end(file, is_late);
+    if (is_closed)
+        eitp__file_close(&file->file, NULL);
+    else
+        eitp__release_text(&host, file->file.path);
+    eitp__release(&host, file->queue, EITP__RECORD_QUEUE);
+    eitp__release(&host, file, sizeof *file);
+}

@@ -1,0 +1,46 @@
+/* Files of records that a run writes by itself: eitp_run_config.report_to. */
+#ifndef EITP_REPORTS_H
+#define EITP_REPORTS_H
+
+#include "run/csv.h"
+#include "run/jsonl.h"
+#include "run/tensorboard.h"
+
+/* The kinds of files, in the order in which records reach them. */
+typedef enum eitp__report_kind {
+    EITP__REPORT_JSONL,
+    EITP__REPORT_CSV,
+    EITP__REPORT_TENSORBOARD,
+    EITP__REPORTS
+} eitp__report_kind;
+
+/* A file that is open, or zeros. */
+typedef struct eitp__report {
+    eitp_jsonl *jsonl; /* one of the three */
+    eitp_csv *csv;
+    eitp_tensorboard *tensorboard;
+    char *path;      /* of the file, or of the directory of an event file */
+    int is_new;      /* the file, or the directory, did not exist before */
+    int directories; /* number of directories that were created for it, but not an event file's own */
+} eitp__report;
+
+/* Fails if a list has a word that is no kind of file. NULL is "none". */
+EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *error);
+
+/* True if a list has a kind. */
+EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind);
+
+/* Opens a file in a directory, with the times and tags of the configuration. */
+EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
+                                            eitp__report_kind kind, const eitp_run_config *config, eitp_error *error);
+
+/* Gives metrics.csv columns for what a task has too: its items, and its metrics. */
+EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_task *task, eitp_error *error);
+
+/* Its sink; zeros if it is not open. */
+EITP__PRIVATE eitp_record_sink eitp__report_sink(const eitp__report *report);
+
+/* Closes a file, and with `removes` what opening it has created. Harmless if it is not open. */
+EITP__PRIVATE void eitp__report_close(eitp__report *report, const eitp_host *host, int removes);
+
+#endif

@@ -1,0 +1,14 @@
+/* Event files of TensorBoard: what the run uses of them. */
+#ifndef EITP_TENSORBOARD_H
+#define EITP_TENSORBOARD_H
+
+#include "run/record_file.h"
+#include "run/run.h"
+
+/* The file, for its times. */
+EITP__PRIVATE eitp__record_file *eitp__tensorboard_file(eitp_tensorboard *tensorboard);
+
+/* Its path. */
+EITP__PRIVATE const char *eitp__tensorboard_path(const eitp_tensorboard *tensorboard);
+
+#endif
