@@ -13757,7 +13757,7 @@ typedef struct eitp__observer {
 
     /* The run stops because the model is ruined. */
     void (*ruined)(eitp_run *run, void *state);
-    /* After the last save. */
+    /* After the last save, in reverse order: what others report then is recorded. */
     void (*end)(eitp_run *run, void *state);
 } eitp__observer;
 
@@ -13786,6 +13786,9 @@ EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__K
 
 /* EITP_OK, or the error of run->decision. */
 EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *error);
+
+/* Calls `end` of all observers, from the last to the first. */
+EITP__PRIVATE void eitp__run_end_observers(eitp_run *run);
 
 /* Tell the observers. The second does nothing while a save is in progress. */
 EITP__PRIVATE void eitp__run_save_complete(eitp_run *run, int64_t step);
@@ -63479,7 +63482,7 @@ static void eitp__csv_add_header(eitp_csv *csv) {
 }
 
 static void eitp__csv_add_row(eitp_csv *csv, const eitp_record *record) {
-    static const char *const kinds[] = {"step", "evaluation", "event"};
+    static const char *const kinds[] = {"step", "evaluation", "event", "performance", "program", "window"};
     const char *column = csv->columns.data;
     eitp__buffer *row = &csv->row;
     eitp__buffer_format(row, "%s,%lld,", (unsigned)record->kind < EITP__COUNT(kinds) ? kinds[record->kind] : "record",
@@ -64357,6 +64360,13 @@ EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run) {
         return;
     EITP__EACH_OBSERVER (run, i, checkpoints_changed) {
         run->observers[i].checkpoints_changed(run, run->states[i]);
+    }
+}
+
+EITP__PRIVATE void eitp__run_end_observers(eitp_run *run) {
+    for (int i = EITP__OBSERVER_COUNT - 1; i >= 0; i--) {
+        if (run->observers[i].end)
+            run->observers[i].end(run, run->states[i]);
     }
 }
 /* <<src/run/observer.c */
@@ -68505,9 +68515,7 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp__async_save_finish(run);
     eitp__async_save_release(run);
     status = eitp__run_finish(run, status, error);
-    EITP__EACH_OBSERVER (run, i, end) {
-        run->observers[i].end(run, run->states[i]);
-    }
+    eitp__run_end_observers(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
     if (!eitp_trainer_is_torn(run->trainer))
@@ -72071,7 +72079,7 @@ static eitp_status eitp__open_directory(eitp_training *training, eitp_error *err
     eitp_run_config config = training->recipe.run;
     const char *checkpoint;
     eitp_status status = EITP_OK;
-    config.metrics = 0; /* the rest follows when it is known: eitp__configure_run */
+    config.report_to = NULL; /* the rest follows when it is known: eitp__configure_run */
     config.sink_count = 0;
     if (!training->run)
         status = eitp_run_open(&training->host, &config, &training->run, error);

@@ -19,7 +19,7 @@ static eitp_status eitp__open_directory(eitp_training *training, eitp_error *err
     eitp_run_config config = training->recipe.run;
     const char *checkpoint;
     eitp_status status = EITP_OK;
-    config.metrics = 0; /* the rest follows when it is known: eitp__configure_run */
+    config.report_to = NULL; /* the rest follows when it is known: eitp__configure_run */
     config.sink_count = 0;
     if (!training->run)
         status = eitp_run_open(&training->host, &config, &training->run, error);

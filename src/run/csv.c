@@ -254,7 +254,7 @@ static void eitp__csv_add_header(eitp_csv *csv) {
 }
 
 static void eitp__csv_add_row(eitp_csv *csv, const eitp_record *record) {
-    static const char *const kinds[] = {"step", "evaluation", "event"};
+    static const char *const kinds[] = {"step", "evaluation", "event", "performance", "program", "window"};
     const char *column = csv->columns.data;
     eitp__buffer *row = &csv->row;
     eitp__buffer_format(row, "%s,%lld,", (unsigned)record->kind < EITP__COUNT(kinds) ? kinds[record->kind] : "record",

@@ -53,3 +53,10 @@ EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run) {
         run->observers[i].checkpoints_changed(run, run->states[i]);
     }
 }
+
+EITP__PRIVATE void eitp__run_end_observers(eitp_run *run) {
+    for (int i = EITP__OBSERVER_COUNT - 1; i >= 0; i--) {
+        if (run->observers[i].end)
+            run->observers[i].end(run, run->states[i]);
+    }
+}

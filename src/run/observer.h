@@ -92,7 +92,7 @@ typedef struct eitp__observer {
 
     /* The run stops because the model is ruined. */
     void (*ruined)(eitp_run *run, void *state);
-    /* After the last save. */
+    /* After the last save, in reverse order: what others report then is recorded. */
     void (*end)(eitp_run *run, void *state);
 } eitp__observer;
 
@@ -121,6 +121,9 @@ EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__K
 
 /* EITP_OK, or the error of run->decision. */
 EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *error);
+
+/* Calls `end` of all observers, from the last to the first. */
+EITP__PRIVATE void eitp__run_end_observers(eitp_run *run);
 
 /* Tell the observers. The second does nothing while a save is in progress. */
 EITP__PRIVATE void eitp__run_save_complete(eitp_run *run, int64_t step);

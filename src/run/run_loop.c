@@ -294,9 +294,7 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp__async_save_finish(run);
     eitp__async_save_release(run);
     status = eitp__run_finish(run, status, error);
-    EITP__EACH_OBSERVER (run, i, end) {
-        run->observers[i].end(run, run->states[i]);
-    }
+    eitp__run_end_observers(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
     if (!eitp_trainer_is_torn(run->trainer))
