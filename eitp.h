@@ -61634,7 +61634,7 @@ static void eitp__trend_fit_points(eitp__trend_points *points, eitp_trend *trend
     inflation = eitp__trend_inflation(trend->autocorrelation, points->count);
     trend->effective_count = (double)points->count / inflation;
     trend->variance *= inflation;
-    trend->z = trend->variance > 0 && trend->s ? (trend->s - (trend->s > 0 ? 1 : -1)) / sqrt(trend->variance) : 0;
+    trend->z = trend->variance > 0 && trend->s != 0 ? (trend->s - (trend->s > 0 ? 1 : -1)) / sqrt(trend->variance) : 0;
     trend->p = erfc(fabs(trend->z) / sqrt(2.0));
     eitp__trend_interval(points, trend);
     trend->intercept = eitp__trend_median(points) -
