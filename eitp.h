@@ -5003,14 +5003,15 @@ typedef enum eitp_record_kind {
     EITP_RECORD_EVALUATION = 1,
     EITP_RECORD_EVENT = 2,
     EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken */
-    EITP_RECORD_PROGRAM = 4      /* values of the program: eitp_run_record_value */
+    EITP_RECORD_PROGRAM = 4,     /* values of the program: eitp_run_record_value */
+    EITP_RECORD_WINDOW = 5       /* statistics of the last steps */
 } eitp_record_kind;
 
 /* What a run records. Its bits do not depend on it. */
 typedef enum eitp_monitor {
     EITP_MONITOR_OFF = 0,   /* evaluations and events */
     EITP_MONITOR_LIGHT = 1, /* and every step, and every so many what they have taken */
-    EITP_MONITOR_FULL = 2   /* and every so many steps the norms of groups of parameters */
+    EITP_MONITOR_FULL = 2   /* and every so many steps the norms of groups of parameters, and windows */
 } eitp_monitor;
 
 /*
@@ -5280,6 +5281,8 @@ typedef struct eitp_run_config {
     double temp_max;
     eitp_monitor monitor;
     int64_t log_full_every; /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
+    int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
+    int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
     double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured when the run begins */
     /* Files of records, separated by commas: "jsonl" (metrics.jsonl), "csv" (metrics.csv), "tensorboard" (an event file
@@ -5300,8 +5303,8 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, EITP_MONITOR_LIGHT with log_full_every 100 and
-   perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10, log_every 10. */
+   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, EITP_MONITOR_LIGHT with log_full_every 100,
+   metrics_every 1000, metrics_window 50, perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10, log_every 10. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
@@ -13681,6 +13684,7 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
     ENTRY(SURROUNDINGS, surroundings)                                                                                  \
     ENTRY(RECORDS, records)                                                                                            \
     ENTRY(PERFORMANCE, performance)                                                                                    \
+    ENTRY(WINDOWS, windows)                                                                                            \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
     ENTRY(HEALTH, health)                                                                                              \
     ENTRY(ALARMS, alarms)                                                                                              \
@@ -65047,6 +65051,90 @@ EITP__PRIVATE void eitp__performance_observer(eitp__observer *observer) {
 }
 /* <<src/run/performance.c */
 
+/* >>src/run/windows.c */
+/* Statistics of the last steps, as records: the window of each scalar that the run watches. */
+
+/* Calls ENTRY(name in records, value of a step report) for each scalar. */
+#define EITP__WINDOWS(ENTRY)                                                                                           \
+    ENTRY("loss", step->loss)                                                                                          \
+    ENTRY("grad_norm", step->grad_norm)                                                                                \
+    ENTRY("update_ratio", step->parameter_norm > 0 ? step->update_norm / step->parameter_norm : 0)                     \
+    ENTRY("step_time_s", step->times.total)
+
+#define EITP__WINDOW_NAME(name, value) name,
+static const char *const eitp__window_names[] = {EITP__WINDOWS(EITP__WINDOW_NAME)};
+enum { EITP__WINDOW_COUNT = EITP__COUNT(eitp__window_names) };
+
+typedef struct eitp__run_windows {
+    eitp_window all[EITP__WINDOW_COUNT];
+    double *memory; /* of all windows; NULL: they are not recorded */
+    size_t bytes;
+} eitp__run_windows;
+
+static eitp_status eitp__windows_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__run_windows *windows = (eitp__run_windows *)state;
+    const size_t capacity = (size_t)run->config.metrics_window;
+    if (run->config.monitor != EITP_MONITOR_FULL || run->config.metrics_every <= 0)
+        return EITP_OK;
+    windows->bytes = EITP__WINDOW_COUNT * capacity * sizeof *windows->memory;
+    windows->memory = (double *)eitp__allocate(&run->host, windows->bytes);
+    if (!windows->memory)
+        return eitp__fail_memory(error, windows->bytes, "the windows of metrics_window");
+    for (size_t i = 0; i < EITP__WINDOW_COUNT; i++)
+        eitp_window_init(&windows->all[i], windows->memory + i * capacity, capacity);
+    return EITP_OK;
+}
+
+/* "window/loss_mean" and the others of a scalar. */
+static void eitp__add_window(eitp__values *list, const char *name, const eitp_window *window) {
+    eitp_window_statistics statistics;
+    char prefix[48];
+    eitp_window_summarize(window, &statistics);
+    snprintf(prefix, sizeof prefix, "window/%s_", name);
+    eitp__add_named(list, prefix, "mean", "", statistics.mean);
+    eitp__add_named(list, prefix, "deviation", "", statistics.deviation);
+    eitp__add_named(list, prefix, "median", "", statistics.median);
+    eitp__add_named(list, prefix, "median_deviation", "", statistics.median_deviation);
+    eitp__add_named(list, prefix, "minimum", "", statistics.minimum);
+    eitp__add_named(list, prefix, "maximum", "", statistics.maximum);
+    eitp__add_named(list, prefix, "slope", "", statistics.slope);
+}
+
+static void eitp__windows_after_step(eitp_run *run, void *state, eitp__decision *decision) {
+    eitp__run_windows *windows = (eitp__run_windows *)state;
+    const eitp_step_report *step = &run->report.step;
+#define EITP__WINDOW_VALUE(name, value) value,
+    const double values[] = {EITP__WINDOWS(EITP__WINDOW_VALUE)};
+    eitp__values *list;
+    (void)decision;
+    if (!windows->memory)
+        return;
+    for (size_t i = 0; i < EITP__WINDOW_COUNT; i++)
+        eitp_window_add(&windows->all[i], values[i]);
+    if (step->step % run->config.metrics_every)
+        return;
+    list = eitp__record_begin(run);
+    eitp__add_integer(list, "window/steps", (int64_t)windows->all[0].count);
+    for (size_t i = 0; i < EITP__WINDOW_COUNT; i++)
+        eitp__add_window(list, eitp__window_names[i], &windows->all[i]);
+    eitp__record(run, EITP_RECORD_WINDOW, step->step);
+}
+
+static void eitp__windows_end(eitp_run *run, void *state) {
+    eitp__run_windows *windows = (eitp__run_windows *)state;
+    if (windows->memory)
+        eitp__release(&run->host, windows->memory, windows->bytes);
+    windows->memory = NULL;
+}
+
+EITP__PRIVATE void eitp__windows_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__run_windows);
+    observer->begin = eitp__windows_begin;
+    observer->after_step = eitp__windows_after_step;
+    observer->end = eitp__windows_end;
+}
+/* <<src/run/windows.c */
+
 /* >>src/run/best.c */
 #define EITP__BEST_FILE "best.json"
 #define EITP__BEST_FILE_LIMIT ((size_t)1 << 20)
@@ -68816,6 +68904,9 @@ static const eitp_setting eitp__run_settings[] = {
                       "what to record: evaluations and events; also each step; also the norms of groups of parameters"),
     EITP__RUN_SETTING(log_full_every, "log_full_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
                       "with monitor full, record the norms of groups of parameters every N steps; 0: do not"),
+    EITP__RUN_SETTING(metrics_every, "metrics_every", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
+                      "with monitor full, record statistics of the last steps every N steps; 0: do not"),
+    EITP__RUN_SETTING(metrics_window, "metrics_window", INTEGER, 50, 1, 256, NULL, "the number of these steps"),
     EITP__RUN_SETTING(perf_every, "perf_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
                       "record times, utilization and use of the system every N steps; 0: only those of each epoch"),
     EITP__RUN_SETTING(peak_tflops, "peak_tflops", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,

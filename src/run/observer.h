@@ -16,6 +16,7 @@
     ENTRY(SURROUNDINGS, surroundings)                                                                                  \
     ENTRY(RECORDS, records)                                                                                            \
     ENTRY(PERFORMANCE, performance)                                                                                    \
+    ENTRY(WINDOWS, windows)                                                                                            \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
     ENTRY(HEALTH, health)                                                                                              \
     ENTRY(ALARMS, alarms)                                                                                              \

@@ -33,14 +33,15 @@ typedef enum eitp_record_kind {
     EITP_RECORD_EVALUATION = 1,
     EITP_RECORD_EVENT = 2,
     EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken */
-    EITP_RECORD_PROGRAM = 4      /* values of the program: eitp_run_record_value */
+    EITP_RECORD_PROGRAM = 4,     /* values of the program: eitp_run_record_value */
+    EITP_RECORD_WINDOW = 5       /* statistics of the last steps */
 } eitp_record_kind;
 
 /* What a run records. Its bits do not depend on it. */
 typedef enum eitp_monitor {
     EITP_MONITOR_OFF = 0,   /* evaluations and events */
     EITP_MONITOR_LIGHT = 1, /* and every step, and every so many what they have taken */
-    EITP_MONITOR_FULL = 2   /* and every so many steps the norms of groups of parameters */
+    EITP_MONITOR_FULL = 2   /* and every so many steps the norms of groups of parameters, and windows */
 } eitp_monitor;
 
 /*
@@ -310,6 +311,8 @@ typedef struct eitp_run_config {
     double temp_max;
     eitp_monitor monitor;
     int64_t log_full_every; /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
+    int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
+    int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
     double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured when the run begins */
     /* Files of records, separated by commas: "jsonl" (metrics.jsonl), "csv" (metrics.csv), "tensorboard" (an event file
@@ -330,8 +333,8 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, EITP_MONITOR_LIGHT with log_full_every 100 and
-   perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10, log_every 10. */
+   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, EITP_MONITOR_LIGHT with log_full_every 100,
+   metrics_every 1000, metrics_window 50, perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10, log_every 10. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,

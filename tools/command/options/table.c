@@ -302,9 +302,13 @@ static const option_row rows[] = {
     {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,
      "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer, data workers), "
      "alternating with the baseline, whose tokens/s are shown beside each"},
-    {"monitor",
-     "lightweight-mode=light|full minimal-mode=light| fast-detection=full|light disable-metrics-monitoring=light|",
-     KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
+    {"monitor", "lightweight-mode=light|full minimal-mode=light|", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
+    {"log-full-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"metrics-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"metrics", "fast-detection=fast|standard disable-metrics-monitoring=off|", KIND_CHOICE, 0, 0, NULL,
+     "fast standard off", OPTIONS_TRAIN, 0,
+     "--monitor full with --log-full-every 100 --metrics-every 1000 (fast), 200 and 2000 (standard), or --monitor "
+     "light"},
     {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
      ", of initial weights, of the part of labelled data that is held out, and of the windows of --eval-windows"},
     {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu",

@@ -111,6 +111,28 @@ static void resolve_warmup(option_set *o, int64_t steps) {
         options_set_integer(o, OPTION_WARMUP_STEPS, (int64_t)ceil(ratio * (double)steps), source);
 }
 
+/* Sets an option, unless another one does that is given as explicitly. */
+static void set_unless_given(option_set *o, option_id id, int64_t value, option_source source) {
+    if (o->values[id].source < source)
+        options_set_integer(o, id, value, source);
+}
+
+/* --metrics is short for three options. */
+static void resolve_metrics(option_set *o) {
+    enum { FAST, STANDARD, OFF };
+    static const int64_t steps[][2] = {{100, 1000}, {200, 2000}};
+    const option_source source = o->values[OPTION_METRICS].source;
+    int chosen;
+    if (!options_has(o, OPTION_METRICS))
+        return;
+    chosen = (int)options_choice(o, OPTION_METRICS);
+    set_unless_given(o, OPTION_MONITOR, chosen == OFF ? EITP_MONITOR_LIGHT : EITP_MONITOR_FULL, source);
+    if (chosen == OFF)
+        return;
+    set_unless_given(o, OPTION_LOG_FULL_EVERY, steps[chosen][0], source);
+    set_unless_given(o, OPTION_METRICS_EVERY, steps[chosen][1], source);
+}
+
 /* Where to report: the library's names, in their order, and other programs' names. */
 static const char *const report_names[] = {"jsonl", "tensorboard", "csv"};
 
@@ -183,6 +205,7 @@ eitp_status run_resolve(training_run *r, eitp_error *error) {
         return status;
     if (!r->checkpoint && options_has(o, OPTION_STEPS))
         resolve_warmup(o, options_integer(o, OPTION_STEPS));
+    resolve_metrics(o);
     status = resolve_reports(o, error);
     if (!status)
         status = resolve_log_directory(o, error);
