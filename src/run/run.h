@@ -333,8 +333,9 @@ typedef struct eitp_run_config {
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms, EITP_MONITOR_LIGHT with log_full_every 100,
-   metrics_every 1000, metrics_window 50, perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10, log_every 10. */
+   memory_check_seconds 0.05, cpu_mem_warn 85, cpu_mem_max 90, alarms; EITP_MONITOR_LIGHT, log_full_every 100,
+   metrics_every 1000, metrics_window 50, perf_every 100; report_to "jsonl", log_flush_seconds 1, log_wait_seconds 10,
+   log_every 10. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 /* The members of eitp_run_config that are settings; they may change in a resumed run. Stores their number in *count,
