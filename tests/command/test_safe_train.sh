@@ -118,6 +118,13 @@ check "20 times the median step" test "$(number_of same_step stall_timeout)" -eq
 supervises 0 "other steps" other_step "$(record 7 1; record 8 1; record 9 1; echo exit 0)"
 check "other steps: three restarts" started other_step 4
 check "at least 5 minutes" test "$(grep -c '"stall_timeout": 300,' other_step/logs/supervisor.json)" -eq 3
+heat() { # the end of the record
+    echo "echo '{\"step\": 7, \"event\": \"temperature\", \"time\": 1, \"message\": \"hot\"$1}' >>\$dir/metrics.jsonl; $die"
+}
+supervises 137 "a pause because of heat" paused "$(record 7 1 | sed 's/; kill.*//'); $(heat)" --max-restarts 0
+check "a pause because of heat: no stall" test "$(number_of paused stall_timeout)" -eq 0
+supervises 137 "after such a pause" cooled "$(record 7 1 | sed 's/; kill.*//'); $(heat ', "seconds": 900')" --max-restarts 0
+check "after such a pause: the usual timeout" test "$(number_of cooled stall_timeout)" -eq 300
 supervises 0 "the same step with a new checkpoint" new_checkpoint "$(record 7 1 | sed 's/^/mkdir $dir\/checkpoint-5; /'; record 7 1 |
     sed 's/^/mkdir $dir\/checkpoint-6; /'; echo exit 0)"
 supervises 137 "no progress" no_progress "$die

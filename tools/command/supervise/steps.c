@@ -85,9 +85,23 @@ typedef struct recent_steps {
     size_t count;
 } recent_steps;
 
+/* `member` is that of the event with its name. */
+static int is_event(const char *record, const char *member) {
+    return strstr(record, member) != NULL;
+}
+
+/* A run that is too hot pauses with an event that has no duration, and goes on with one that has. */
+static int pauses_after(const char *record, int was_paused) {
+    if (is_event(record, ", \"event\": \"temperature\""))
+        return number_of(record, ", \"seconds\": ") < 0;
+    return was_paused && number_of(record, ", \"step_time_s\": ") < 0;
+}
+
 static void read_record(steps_watch *w, const char *record, recent_steps *recent) {
     const double step = number_of(record, "{\"step\": "), taken = number_of(record, ", \"step_time_s\": ");
-    const double evaluated = number_of(record, ", \"val_time_s\": "), saved = number_of(record, ", \"seconds\": ");
+    const double evaluated = number_of(record, ", \"val_time_s\": ");
+    const double saved = is_event(record, ", \"event\": \"saved\"") ? number_of(record, ", \"seconds\": ") : -1;
+    w->is_paused = pauses_after(record, w->is_paused);
     if (!(step >= 0 && step < 9e18))
         return;
     w->step = (int64_t)step;
@@ -175,7 +189,7 @@ double steps_stall_timeout(const steps_watch *w, double given) {
     double seconds = LEAST_STALL_S;
     if (given >= 0)
         return given;
-    if (!w->has_stepped)
+    if (!w->has_stepped || w->is_paused)
         return 0;
     if (seconds < STALL_STEPS * w->median_s)
         seconds = STALL_STEPS * w->median_s;

@@ -11,6 +11,7 @@ typedef struct steps_watch {
     int64_t checkpoint;        /* the newest when the child began; -1: none */
     int64_t step;              /* the last one in the records, if the child has written any; else -1 */
     int has_stepped;           /* the child has recorded a step */
+    int is_paused;             /* the run waits until the machine is cooler */
     double median_s;           /* of recent steps; 0: unknown */
     double longest_s;          /* the longest evaluation or save so far */
     double alive_at;           /* the process_time of the last sign of life */
@@ -28,7 +29,8 @@ void steps_look(steps_watch *w, int64_t output);
 
 /*
  * Seconds without a sign of life after which a child has stalled; 0: never. `given` is --stall-timeout, or negative:
- * 20 times the median step and 3 times the longest evaluation or save, at least 5 minutes, once it has recorded a step.
+ * 20 times the median step and 3 times the longest evaluation or save, at least 5 minutes, once it has recorded a step
+ * and unless it pauses because of heat.
  */
 double steps_stall_timeout(const steps_watch *w, double given);
 
