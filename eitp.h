@@ -13477,7 +13477,7 @@ typedef struct eitp__heat_probe {
 
 typedef struct eitp__heat_probes {
     eitp__heat_probe all[EITP__HEAT_PROBES];
-    size_t count;
+    size_t count, processors; /* `processors` of them measure one */
 } eitp__heat_probes;
 
 /* The state of the observer (run/run_heat.c). */
@@ -13487,6 +13487,7 @@ typedef struct eitp__run_heat {
     double look_cost; /* seconds that a look takes */
     double since;     /* time when the pause began */
     int is_paused;
+    int is_blind; /* it sees no processor, which was reported if the program has set a limit */
 } eitp__run_heat;
 
 /*
@@ -65532,7 +65533,7 @@ static double eitp__common_limit(const eitp__thermometer *thermometers, size_t c
 EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermometer *thermometers, size_t count,
                                      double most) {
     const double common = eitp__common_limit(thermometers, count);
-    probes->count = 0;
+    probes->count = probes->processors = 0;
     for (size_t i = 0; i < count && probes->count < EITP__HEAT_PROBES; i++) {
         const eitp_sensor *sensor = &thermometers[i].sensor;
         const double critical = eitp__critical_point(sensor);
@@ -65547,6 +65548,7 @@ EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermomete
                        : most > 0     ? most
                        : critical > 0 ? critical - EITP__HEAT_MARGIN
                                       : common;
+        probes->processors += is_processor != 0;
         probes->count++;
     }
 }
@@ -68125,11 +68127,20 @@ static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double 
                             message, values, EITP__COUNT(values));
 }
 
+static void eitp__heat_report_blind(eitp_run *run, eitp__run_heat *heat) {
+    if (!heat->is_blind && run->config.temp_max > 0)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "temp_max has no effect: this machine has no thermometer of a processor that can be read");
+    heat->is_blind = 1;
+}
+
 static eitp_status eitp__heat_before_step(eitp_run *run, void *state, eitp_error *error) {
     eitp__run_heat *heat = (eitp__run_heat *)state;
     const double now = eitp__clock();
     const int was_paused = heat->is_paused;
     (void)error;
+    if (!heat->probes.processors)
+        eitp__heat_report_blind(run, heat);
     if (!heat->probes.count || (!was_paused && now < heat->look_at))
         return EITP_OK;
     eitp__heat_look(run, heat, now);

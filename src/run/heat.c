@@ -49,7 +49,7 @@ static double eitp__common_limit(const eitp__thermometer *thermometers, size_t c
 EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermometer *thermometers, size_t count,
                                      double most) {
     const double common = eitp__common_limit(thermometers, count);
-    probes->count = 0;
+    probes->count = probes->processors = 0;
     for (size_t i = 0; i < count && probes->count < EITP__HEAT_PROBES; i++) {
         const eitp_sensor *sensor = &thermometers[i].sensor;
         const double critical = eitp__critical_point(sensor);
@@ -64,6 +64,7 @@ EITP__PRIVATE void eitp__heat_choose(eitp__heat_probes *probes, eitp__thermomete
                        : most > 0     ? most
                        : critical > 0 ? critical - EITP__HEAT_MARGIN
                                       : common;
+        probes->processors += is_processor != 0;
         probes->count++;
     }
 }

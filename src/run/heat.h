@@ -26,7 +26,7 @@ typedef struct eitp__heat_probe {
 
 typedef struct eitp__heat_probes {
     eitp__heat_probe all[EITP__HEAT_PROBES];
-    size_t count;
+    size_t count, processors; /* `processors` of them measure one */
 } eitp__heat_probes;
 
 /* The state of the observer (run/run_heat.c). */
@@ -36,6 +36,7 @@ typedef struct eitp__run_heat {
     double look_cost; /* seconds that a look takes */
     double since;     /* time when the pause began */
     int is_paused;
+    int is_blind; /* it sees no processor, which was reported if the program has set a limit */
 } eitp__run_heat;
 
 /*

@@ -85,11 +85,20 @@ static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double 
                             message, values, EITP__COUNT(values));
 }
 
+static void eitp__heat_report_blind(eitp_run *run, eitp__run_heat *heat) {
+    if (!heat->is_blind && run->config.temp_max > 0)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "temp_max has no effect: this machine has no thermometer of a processor that can be read");
+    heat->is_blind = 1;
+}
+
 static eitp_status eitp__heat_before_step(eitp_run *run, void *state, eitp_error *error) {
     eitp__run_heat *heat = (eitp__run_heat *)state;
     const double now = eitp__clock();
     const int was_paused = heat->is_paused;
     (void)error;
+    if (!heat->probes.processors)
+        eitp__heat_report_blind(run, heat);
     if (!heat->probes.count || (!was_paused && now < heat->look_at))
         return EITP_OK;
     eitp__heat_look(run, heat, now);

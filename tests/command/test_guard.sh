@@ -54,6 +54,9 @@ temperature 60000
 wait_for_end
 check "--temp-max: lower: ends" test $? -eq 0
 refuses 1 "temp-max" $short --temp-max warm --output-dir gone
+temperature nothing
+exits 0 "--temp-max without sensors" $short --temp-max 70 --output-dir blind
+check "--temp-max without sensors: said once" test "$(grep -c '^warning: --temp-max has no effect: ' err)" -eq 1
 
 temperature 61500
 echo critical >"$zone/trip_point_0_type"

@@ -246,6 +246,17 @@ static void a_stuck_sensor_is_given_up(void) {
     scratch_remove(f.directory);
 }
 
+/* A limit that nothing can be compared with is reported once; the default is not. */
+static void a_limit_without_sensors_is_reported(void) {
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f, "iwlwifi_1\n", "50000\n"));
+        f.config.temp_max = i ? 80 : 0;
+        CHECK_THAT(!train(&f) && f.events[EITP_EVENT_WARNING] == i, "%s", error_.message);
+        scratch_remove(f.directory);
+    }
+}
+
 /* Without a way to wait there is no pause. */
 static void a_host_that_cannot_wait_does_not_pause(void) {
     fixture f;
@@ -322,6 +333,7 @@ int main(int argc, char **argv) {
         TEST(limits_follow_setting_and_machine),
         TEST(broken_sensors_stop_nothing),
         TEST(a_stuck_sensor_is_given_up),
+        TEST(a_limit_without_sensors_is_reported),
         TEST(a_host_that_cannot_wait_does_not_pause),
         TEST(busy_surroundings_are_told_once),
         TEST(quiet_surroundings_are_not_told),

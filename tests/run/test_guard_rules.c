@@ -42,6 +42,7 @@ static void processors_stop_below_their_critical_point(void) {
         {"nvme Composite", 84.85},      {"iwlwifi_1", 0},         {"BAT0", 0},   {NULL, 0}};
     eitp__heat_probes probes;
     CHECK(choose(&probes, laptop, 0) == 4);
+    CHECK(probes.processors == 3);
     LIMIT(&probes, "coretemp Package id 0", 95);
     LIMIT(&probes, "coretemp Core 0", -1); /* its package has the hottest of them */
     LIMIT(&probes, "acpitz", 95);

@@ -55,6 +55,7 @@ static const struct {
     {"is label_column the column", "is --label-column the column"},
     {"name their column as label_column, or predict them with eitp_predict",
      "name their column with --label-column, or use 'eitp predict'"},
+    {"temp_max has no effect", "--temp-max has no effect"},
     {"set task to", "train with --task"},
     {"dedup left them out", "--dedup left them out"},
     {"dedup leaves them out", "--dedup leaves them out"},
