@@ -107,15 +107,15 @@ rm -r "$machine/proc/self/cgroup" "$machine/proc/self/mountinfo" "$machine/sys/f
 
 # while_paused NAME COMMAND ARGUMENTS...: the command must succeed while the run pauses as $process.
 while_paused() {
-    what=$1
+    paused=$1
     condition=$2
     shift 2
     temperature 120000
-    check "$what: pauses" start_until 'training pauses' $short "$@" --output-dir polite
-    check "$what" sh -c "$condition" sh "$process"
+    check "$paused: pauses" start_until 'training pauses' $short "$@" --output-dir polite
+    check "$paused" sh -c "$condition" sh "$process"
     temperature 50000
     wait_for_end
-    check "$what: ends" test $? -eq 0
+    check "$paused: ends" test $? -eq 0
     rm -rf polite
 }
 
