@@ -208,9 +208,9 @@
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
  *   Tokenizers and open files of samples may be shared between threads. Callbacks (allocator, files, log,
- *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an
- *   offload file (and `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file
- *   functions that it calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
+ *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: some functions of files,
+ *   which eitp_files lists, and with eitp_trainer_config.data_workers a task's `read` and the file functions that it
+ *   calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
  *   threads.
  *
  * SWITCHES: define them before the #include, or with -D
@@ -13304,9 +13304,12 @@ EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *erro
 /* True if a list has a kind. */
 EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind);
 
-/* Opens a file in a directory, with the times and tags of the configuration. */
+/* Opens a file in a directory. */
 EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
-                                            eitp__report_kind kind, const eitp_run_config *config, eitp_error *error);
+                                            eitp__report_kind kind, eitp_error *error);
+
+/* Sets the times and tags of a file, if it is open. */
+EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp_run_config *config);
 
 /* Gives metrics.csv columns for what a task has too: its items, and its metrics. */
 EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_task *task, eitp_error *error);
@@ -64012,29 +64015,27 @@ EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_tas
     return eitp__csv_set_columns(csv, list.columns, list.count, error);
 }
 
-static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, eitp__report_kind kind,
-                                          const eitp_run_config *config, eitp_error *error) {
-    eitp__record_file *file = NULL;
-    eitp_status status;
-    if (kind == EITP__REPORT_JSONL)
-        status = eitp_jsonl_open(host, report->path, &report->jsonl, error);
-    else if (kind == EITP__REPORT_CSV)
-        status = eitp_csv_open(host, report->path, eitp__report_columns, EITP__COUNT(eitp__report_columns),
-                               &report->csv, error);
-    else
-        status = eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
-    if (status)
-        return status;
-    file = report->jsonl ? eitp__jsonl_file(report->jsonl)
-           : report->csv ? eitp__csv_file(report->csv)
-                         : eitp__tensorboard_file(report->tensorboard);
-    eitp__record_file_set_times(file, config->log_flush_seconds, config->log_wait_seconds);
+EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp_run_config *config) {
+    eitp__record_file *file = report->jsonl         ? eitp__jsonl_file(report->jsonl)
+                              : report->csv         ? eitp__csv_file(report->csv)
+                              : report->tensorboard ? eitp__tensorboard_file(report->tensorboard)
+                                                    : NULL;
+    if (file)
+        eitp__record_file_set_times(file, config->log_flush_seconds, config->log_wait_seconds);
     eitp_tensorboard_use_guide_tags(report->tensorboard, config->guide_tags);
-    return EITP_OK;
+}
+
+static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, eitp__report_kind kind,
+                                          eitp_error *error) {
+    if (kind == EITP__REPORT_JSONL)
+        return eitp_jsonl_open(host, report->path, &report->jsonl, error);
+    if (kind == EITP__REPORT_CSV)
+        return eitp_csv_open(host, report->path, eitp__report_columns, EITP__COMMON_COLUMNS, &report->csv, error);
+    return eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
 }
 
 EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
-                                            eitp__report_kind kind, const eitp_run_config *config, eitp_error *error) {
+                                            eitp__report_kind kind, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     int missing = 0;
     eitp_status status = eitp__count_missing(host, directory, &missing, error);
@@ -64050,7 +64051,7 @@ EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_hos
     if (!status)
         status = eitp__path_info(host, report->path, &info, error);
     if (!status)
-        status = eitp__report_open_file(report, host, kind, config, error);
+        status = eitp__report_open_file(report, host, kind, error);
     report->is_new = !status && info.kind == EITP_PATH_MISSING;
     if (status)
         eitp__report_close(report, host, 1);
@@ -64097,15 +64098,14 @@ static void eitp__close_reports(eitp_run *run, eitp__report reports[EITP__REPORT
 }
 
 /* Opens those that `wanted` has and `reports` lacks; after a failure none of them. */
-static eitp_status eitp__open_reports(eitp_run *run, const eitp_run_config *config, const char *directory,
-                                      const int wanted[EITP__REPORTS], eitp__report reports[EITP__REPORTS],
-                                      eitp_error *error) {
+static eitp_status eitp__open_reports(eitp_run *run, const char *directory, const int wanted[EITP__REPORTS],
+                                      eitp__report reports[EITP__REPORTS], eitp_error *error) {
     eitp_status status = EITP_OK;
     int opened[EITP__REPORTS] = EITP__ZERO;
     for (int i = 0; i < EITP__REPORTS && !status; i++) {
         opened[i] = wanted[i] && !reports[i].path;
         if (opened[i])
-            status = eitp__report_open(&reports[i], &run->host, directory, (eitp__report_kind)i, config, error);
+            status = eitp__report_open(&reports[i], &run->host, directory, (eitp__report_kind)i, error);
     }
     for (int i = EITP__REPORTS - 1; i >= 0 && status; i--) {
         if (opened[i])
@@ -64155,7 +64155,7 @@ static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config 
             reports[i] = sinks->reports[i];
     }
     if (!status)
-        status = eitp__open_reports(run, config, log_dir ? log_dir : run->directory, wanted, reports, error);
+        status = eitp__open_reports(run, log_dir ? log_dir : run->directory, wanted, reports, error);
     if (status) {
         eitp__release_text(&run->host, log_dir);
         return status;
@@ -64164,6 +64164,7 @@ static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config 
         if (!stay || !wanted[i])
             eitp__report_close(&sinks->reports[i], &run->host, run->stage != EITP__RUN_STARTED);
         sinks->reports[i] = reports[i];
+        eitp__report_configure(&sinks->reports[i], config);
     }
     eitp__release_text(&run->host, sinks->log_dir);
     sinks->log_dir = log_dir;
@@ -64205,12 +64206,14 @@ EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error 
     is_open = sinks->all[others].is_open;
     eitp__close_reports(run, sinks->reports);
     sinks->count = others;
-    status = eitp__open_reports(run, &run->config, run->directory, wanted, sinks->reports, error);
+    status = eitp__open_reports(run, run->directory, wanted, sinks->reports, error);
     if (status)
         return status;
     sinks->count = eitp__add_report_sinks(sinks->reports, sinks->all, others);
     for (size_t i = others; i < sinks->count; i++)
         sinks->all[i].is_open = is_open;
+    for (int i = 0; i < EITP__REPORTS; i++)
+        eitp__report_configure(&sinks->reports[i], &run->config);
     return EITP_OK;
 }
 

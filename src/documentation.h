@@ -208,9 +208,9 @@
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
  *   Tokenizers and open files of samples may be shared between threads. Callbacks (allocator, files, log,
- *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an
- *   offload file (and `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file
- *   functions that it calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
+ *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: some functions of files,
+ *   which eitp_files lists, and with eitp_trainer_config.data_workers a task's `read` and the file functions that it
+ *   calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
  *   threads.
  *
  * SWITCHES: define them before the #include, or with -D

@@ -94,29 +94,27 @@ EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_tas
     return eitp__csv_set_columns(csv, list.columns, list.count, error);
 }
 
-static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, eitp__report_kind kind,
-                                          const eitp_run_config *config, eitp_error *error) {
-    eitp__record_file *file = NULL;
-    eitp_status status;
-    if (kind == EITP__REPORT_JSONL)
-        status = eitp_jsonl_open(host, report->path, &report->jsonl, error);
-    else if (kind == EITP__REPORT_CSV)
-        status = eitp_csv_open(host, report->path, eitp__report_columns, EITP__COUNT(eitp__report_columns),
-                               &report->csv, error);
-    else
-        status = eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
-    if (status)
-        return status;
-    file = report->jsonl ? eitp__jsonl_file(report->jsonl)
-           : report->csv ? eitp__csv_file(report->csv)
-                         : eitp__tensorboard_file(report->tensorboard);
-    eitp__record_file_set_times(file, config->log_flush_seconds, config->log_wait_seconds);
+EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp_run_config *config) {
+    eitp__record_file *file = report->jsonl         ? eitp__jsonl_file(report->jsonl)
+                              : report->csv         ? eitp__csv_file(report->csv)
+                              : report->tensorboard ? eitp__tensorboard_file(report->tensorboard)
+                                                    : NULL;
+    if (file)
+        eitp__record_file_set_times(file, config->log_flush_seconds, config->log_wait_seconds);
     eitp_tensorboard_use_guide_tags(report->tensorboard, config->guide_tags);
-    return EITP_OK;
+}
+
+static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, eitp__report_kind kind,
+                                          eitp_error *error) {
+    if (kind == EITP__REPORT_JSONL)
+        return eitp_jsonl_open(host, report->path, &report->jsonl, error);
+    if (kind == EITP__REPORT_CSV)
+        return eitp_csv_open(host, report->path, eitp__report_columns, EITP__COMMON_COLUMNS, &report->csv, error);
+    return eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
 }
 
 EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
-                                            eitp__report_kind kind, const eitp_run_config *config, eitp_error *error) {
+                                            eitp__report_kind kind, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     int missing = 0;
     eitp_status status = eitp__count_missing(host, directory, &missing, error);
@@ -132,7 +130,7 @@ EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_hos
     if (!status)
         status = eitp__path_info(host, report->path, &info, error);
     if (!status)
-        status = eitp__report_open_file(report, host, kind, config, error);
+        status = eitp__report_open_file(report, host, kind, error);
     report->is_new = !status && info.kind == EITP_PATH_MISSING;
     if (status)
         eitp__report_close(report, host, 1);

@@ -30,9 +30,12 @@ EITP__PRIVATE eitp_status eitp__reports_check(const char *list, eitp_error *erro
 /* True if a list has a kind. */
 EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind);
 
-/* Opens a file in a directory, with the times and tags of the configuration. */
+/* Opens a file in a directory. */
 EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
-                                            eitp__report_kind kind, const eitp_run_config *config, eitp_error *error);
+                                            eitp__report_kind kind, eitp_error *error);
+
+/* Sets the times and tags of a file, if it is open. */
+EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp_run_config *config);
 
 /* Gives metrics.csv columns for what a task has too: its items, and its metrics. */
 EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_task *task, eitp_error *error);

@@ -16,15 +16,14 @@ static void eitp__close_reports(eitp_run *run, eitp__report reports[EITP__REPORT
 }
 
 /* Opens those that `wanted` has and `reports` lacks; after a failure none of them. */
-static eitp_status eitp__open_reports(eitp_run *run, const eitp_run_config *config, const char *directory,
-                                      const int wanted[EITP__REPORTS], eitp__report reports[EITP__REPORTS],
-                                      eitp_error *error) {
+static eitp_status eitp__open_reports(eitp_run *run, const char *directory, const int wanted[EITP__REPORTS],
+                                      eitp__report reports[EITP__REPORTS], eitp_error *error) {
     eitp_status status = EITP_OK;
     int opened[EITP__REPORTS] = EITP__ZERO;
     for (int i = 0; i < EITP__REPORTS && !status; i++) {
         opened[i] = wanted[i] && !reports[i].path;
         if (opened[i])
-            status = eitp__report_open(&reports[i], &run->host, directory, (eitp__report_kind)i, config, error);
+            status = eitp__report_open(&reports[i], &run->host, directory, (eitp__report_kind)i, error);
     }
     for (int i = EITP__REPORTS - 1; i >= 0 && status; i--) {
         if (opened[i])
@@ -74,7 +73,7 @@ static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config 
             reports[i] = sinks->reports[i];
     }
     if (!status)
-        status = eitp__open_reports(run, config, log_dir ? log_dir : run->directory, wanted, reports, error);
+        status = eitp__open_reports(run, log_dir ? log_dir : run->directory, wanted, reports, error);
     if (status) {
         eitp__release_text(&run->host, log_dir);
         return status;
@@ -83,6 +82,7 @@ static eitp_status eitp__configure_reports(eitp_run *run, const eitp_run_config 
         if (!stay || !wanted[i])
             eitp__report_close(&sinks->reports[i], &run->host, run->stage != EITP__RUN_STARTED);
         sinks->reports[i] = reports[i];
+        eitp__report_configure(&sinks->reports[i], config);
     }
     eitp__release_text(&run->host, sinks->log_dir);
     sinks->log_dir = log_dir;
@@ -124,12 +124,14 @@ EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error 
     is_open = sinks->all[others].is_open;
     eitp__close_reports(run, sinks->reports);
     sinks->count = others;
-    status = eitp__open_reports(run, &run->config, run->directory, wanted, sinks->reports, error);
+    status = eitp__open_reports(run, run->directory, wanted, sinks->reports, error);
     if (status)
         return status;
     sinks->count = eitp__add_report_sinks(sinks->reports, sinks->all, others);
     for (size_t i = others; i < sinks->count; i++)
         sinks->all[i].is_open = is_open;
+    for (int i = 0; i < EITP__REPORTS; i++)
+        eitp__report_configure(&sinks->reports[i], &run->config);
     return EITP_OK;
 }
 

@@ -267,7 +267,7 @@ static void a_resume_starts_a_session(void) {
     /* The clock went back, or another machine's is ahead; the second name is not of an event file's form. */
     snprintf(name, sizeof name, "%s/events.out.tfevents.4000000000.other.1", directory);
     CHECK(!eitp__write_file(&host, name, "", 0, &error_));
-    snprintf(name, sizeof name, "%s/events.out.tfevents.99999999999999999999", directory);
+    snprintf(name, sizeof name, "%s/events.out.tfevents.9000000000000000000", directory);
     CHECK(!eitp__write_file(&host, name, "", 0, &error_));
     for (size_t i = 0; i < 3; i++) {
         eitp_tensorboard *tensorboard = NULL;
@@ -289,6 +289,52 @@ static void a_resume_starts_a_session(void) {
         CHECK(found.list[1].session == 1 && found.list[1].step == steps[i] + 1 && !found.list[2].session);
         CHECK(found.list[2].step == steps[i] + 1);
     }
+    scratch_remove(directory);
+}
+
+static int file_has(const char *path, const char *word) {
+    static char text[1 << 16];
+    FILE *file = fopen(path, "rb");
+    const size_t size = file ? fread(text, 1, sizeof text, file) : 0, length = strlen(word);
+    if (file)
+        fclose(file);
+    for (size_t i = 0; i + length <= size; i++) {
+        if (!memcmp(text + i, word, length))
+            return 1;
+    }
+    return 0;
+}
+
+/* A run that is told about tags, and other files, after it was created. */
+static void a_run_follows_its_last_configuration(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_run_config config = eitp_run_config_default();
+    eitp_path_info info;
+    eitp_run *made = NULL;
+    char directory[512], out[600];
+    const char *path;
+    own o;
+    REQUIRE(scratch_make(directory));
+    snprintf(out, sizeof out, "%s/out", directory);
+    REQUIRE_OK(own_begin(&o, &host, "fp32", OWN_ROW, &error_), error_);
+    REQUIRE_OK(own_train(&o, &error_), error_);
+    config.directory = out;
+    config.steps = 3;
+    config.eval_steps = 0;
+    config.memory_check_seconds = -1;
+    config.report_to = "tensorboard,csv";
+    REQUIRE_OK(eitp_run_open(&host, &config, &made, &error_), error_);
+    config.report_to = "jsonl,tensorboard";
+    config.guide_tags = 1;
+    REQUIRE_OK(eitp_run_set_config(made, &config, &error_), error_);
+    CHECK_THAT(!eitp_run_train(made, o.trainer, NULL, &error_), "%s", error_.message);
+    eitp_run_close(made);
+    path = event_file(scratch_path(out, "tensorboard"), 0);
+    CHECK(file_has(path, "grad_norm") && file_has(path, "Training/GradientNorm") && file_has(path, "events/saved"));
+    CHECK(!*event_file(scratch_path(out, "tensorboard"), 1));
+    CHECK(!eitp__path_info(&host, scratch_path(out, "metrics.csv"), &info, NULL) && info.kind == EITP_PATH_MISSING);
+    CHECK(!eitp__path_info(&host, scratch_path(out, "metrics.jsonl"), &info, NULL) && info.size > 500);
+    own_end(&o);
     scratch_remove(directory);
 }
 
@@ -341,10 +387,8 @@ static void every_call_may_fail(void) {
 }
 
 static const test_case tests[] = {
-    TEST(records_become_events),
-    TEST(a_resume_starts_a_session),
-    TEST(null_is_refused),
-    TEST(every_call_may_fail),
+    TEST(records_become_events), TEST(a_resume_starts_a_session), TEST(a_run_follows_its_last_configuration),
+    TEST(null_is_refused),       TEST(every_call_may_fail),
 };
 
 int main(int argc, char **argv) {
