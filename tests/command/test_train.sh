@@ -8,9 +8,9 @@ check "a record for each step" test "$(grep -c '"loss": ' straight/metrics.jsonl
 check "a record for each evaluation" test "$(grep -c '"val_loss": ' straight/metrics.jsonl)" -eq 4
 check "the first evaluation is before step 1" sh -c \
     'grep -v event straight/metrics.jsonl | head -n 1 | grep -q "{\"step\": 0, \"val_loss\""'
-check "records have events" test "$(grep -c '^{"step": [0-9]*, "event": "saved", "time": [0-9.]*, "level": "info", "message": "saved ' \
+check "records have events" test "$(grep -c '^{"step": [0-9]*, "event": "saved", "level": "info", "message": "saved .*, "time": [0-9.]*, "elapsed": [0-9.]*}$' \
     straight/metrics.jsonl)" -eq 3
-for key in step loss lr grad_norm tokens_per_s step_time_s rss_bytes; do
+for key in step loss lr grad_norm tokens_per_s step_time_s rss_bytes time elapsed; do
     check "records have $key" test "$(grep '"loss": ' straight/metrics.jsonl | grep -c "\"$key\": [0-9]")" -eq 12
 done
 check "the loss falls" awk -F '"val_loss": ' 'NF > 1 { split($2, a, ","); last = a[1]; if (!n++) first = last }
