@@ -386,6 +386,14 @@ static void await_calls(slow *s, int in_call) {
     pthread_mutex_unlock(&s->mutex);
 }
 
+/* Ends it, and waits until the file's thread has noticed. */
+static void end_stall(slow *s, eitp__record_file *file) {
+    eitp__record_file_set_times(file, 0, 600);
+    set_stalls(s, 0);
+    while (eitp__record_file_sync(file, &error_))
+        CHECK_THAT(strstr(error_.message, "has not been written"), "%s", error_.message);
+}
+
 static void a_stalled_disk_is_reported_and_recovers(void) {
     slow s;
     eitp__record_file *file;
@@ -403,11 +411,7 @@ static void a_stalled_disk_is_reported_and_recovers(void) {
     for (int i = 0; i < 200000; i++)
         append(file, "12345\n");
     CHECK(eitp__record_file_lost(file) == 200002);
-    eitp__record_file_set_times(file, 0, 600);
-    set_stalls(&s, 0);
-    /* The thread answers when it has noted that its call has returned. */
-    while (eitp__record_file_sync(file, &error_))
-        CHECK_THAT(strstr(error_.message, "has not been written"), "%s", error_.message);
+    end_stall(&s, file);
     CHECK(eitp__record_file_lost(file) > 90000 && !append(file, "c\n") && !eitp__record_file_sync(file, &error_));
     CHECK(!memcmp(s.content, "a\nb\n12345\n", 10) && !memcmp(s.content + s.size - 8, "12345\nc\n", 8));
     eitp__record_file_close(file);
@@ -469,12 +473,6 @@ typedef struct said {
     int64_t release_after; /* the stall ends after this step; 0: not before the run does */
     int steps, saved;
 } said;
-
-static void end_stall(slow *s, eitp__record_file *file) {
-    eitp__record_file_set_times(file, 0, 600);
-    set_stalls(s, 0);
-    await_calls(s, 0);
-}
 
 static void hear(void *user, const eitp_run_event *event) {
     said *heard = (said *)user;
