@@ -6510,6 +6510,7 @@ typedef struct eitp__file {
     const eitp_host *host;
     void *handle;
     char *path;
+    eitp_file_mode mode;
 } eitp__file;
 
 EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *host, const char *path,
@@ -16837,6 +16838,7 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
     file->host = host;
     file->handle = handle;
     file->path = copy;
+    file->mode = mode;
     return EITP_OK;
 }
 
@@ -16918,12 +16920,12 @@ EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__f
     return status;
 }
 
-/* Some files of /proc seem to be regular and empty, and cannot be read. */
+/* Some files of /proc seem to be regular and empty, and cannot be read. A file that this process writes is none. */
 static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error *error) {
     const eitp_files *files = &file->host->files;
     uint64_t size = 1;
     eitp_status status;
-    if (code != EIO || files->size(files->user, file->handle, &size) || size)
+    if (code != EIO || file->mode != EITP_FILE_READ || files->size(files->user, file->handle, &size) || size)
         return eitp__fail_file(error, code, "read", file->path);
     status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                         "cannot read '%s': it has no content of its own; give a regular file", file->path);

@@ -109,6 +109,7 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
     file->host = host;
     file->handle = handle;
     file->path = copy;
+    file->mode = mode;
     return EITP_OK;
 }
 
@@ -190,12 +191,12 @@ EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__f
     return status;
 }
 
-/* Some files of /proc seem to be regular and empty, and cannot be read. */
+/* Some files of /proc seem to be regular and empty, and cannot be read. A file that this process writes is none. */
 static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error *error) {
     const eitp_files *files = &file->host->files;
     uint64_t size = 1;
     eitp_status status;
-    if (code != EIO || files->size(files->user, file->handle, &size) || size)
+    if (code != EIO || file->mode != EITP_FILE_READ || files->size(files->user, file->handle, &size) || size)
         return eitp__fail_file(error, code, "read", file->path);
     status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                         "cannot read '%s': it has no content of its own; give a regular file", file->path);

@@ -22,6 +22,7 @@ typedef struct eitp__file {
     const eitp_host *host;
     void *handle;
     char *path;
+    eitp_file_mode mode;
 } eitp__file;
 
 EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *host, const char *path,
