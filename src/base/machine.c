@@ -161,6 +161,21 @@ EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_
     return EITP_OK;
 }
 
+/* The second number of the file is the resident set, the third what of it is shared, in pages. */
+EITP__PRIVATE void eitp__resident_read(const eitp_host *host, uint64_t *resident, uint64_t *shared) {
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    eitp__buffer text;
+    eitp__buffer_init(&text, host);
+    *resident = *shared = 0;
+    if (!eitp__read_system_text(host, "/proc/self/statm", &text, NULL)) {
+        char *end;
+        (void)strtoull(text.data, &end, 10);
+        *resident = strtoull(end, &end, 10) * page;
+        *shared = strtoull(end, NULL, 10) * page;
+    }
+    eitp__buffer_release(&text);
+}
+
 eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {
     eitp__memory_state state;
     eitp_status status;

@@ -1,11 +1,9 @@
 /* Alarms: feeds their rules with what a run reports, and notifies those that they raise. */
-#include "base/files.h"
+#include "base/machine.h"
 #include "run/alarm_rules.h"
 #include "run/events.h"
 #include "run/guard.h"
 #include "train/trainer.h"
-
-#include <unistd.h>
 
 typedef struct eitp__alarms {
     eitp__alarm_rules rules;
@@ -15,21 +13,9 @@ typedef struct eitp__alarms {
 /* The memory of the process, without what it shares with files and other programs, which grows when files are read; 0
    if unknown. */
 static double eitp__alarm_memory(const eitp_host *host) {
-    char text[128], *end = text;
-    size_t size = 0;
-    unsigned long long resident, shared;
-    eitp__file file;
-    if (eitp__file_open(&file, host, "/proc/self/statm", EITP_FILE_READ, NULL))
-        return 0;
-    if (eitp__file_read_some(&file, 0, text, sizeof text - 1, &size, NULL))
-        size = 0;
-    eitp__file_close(&file, NULL);
-    text[size] = 0;
-    /* The second number is the resident set, the third what of it is shared, in pages. */
-    (void)strtoull(text, &end, 10);
-    resident = strtoull(end, &end, 10);
-    shared = strtoull(end, NULL, 10);
-    return resident > shared ? (double)(resident - shared) * (double)sysconf(_SC_PAGESIZE) : 0;
+    uint64_t resident, shared;
+    eitp__resident_read(host, &resident, &shared);
+    return resident > shared ? (double)(resident - shared) : 0;
 }
 
 /* What was left when the guard last looked. */

@@ -3,10 +3,8 @@
 #include "run/events.h"
 #include "run/sinks.h"
 
-#include "base/system_text.h"
+#include "base/machine.h"
 #include "train/trainer.h"
-
-#include <unistd.h>
 
 EITP__PRIVATE eitp__values *eitp__record_begin(eitp_run *run) {
     eitp__values *values = &eitp__sinks_of(run)->values;
@@ -21,17 +19,9 @@ EITP__PRIVATE void eitp__record(eitp_run *run, eitp_record_kind kind, int64_t st
 }
 
 EITP__PRIVATE int64_t eitp__process_resident(const eitp_host *host) {
-    int64_t pages = 0;
-    eitp__buffer text;
-    eitp__buffer_init(&text, host);
-    if (!eitp__read_system_text(host, "/proc/self/statm", &text, NULL)) {
-        char *end;
-        /* The second number is the resident set. */
-        (void)strtoull(text.data, &end, 10);
-        pages = (int64_t)strtoull(end, NULL, 10);
-    }
-    eitp__buffer_release(&text);
-    return pages * (int64_t)sysconf(_SC_PAGESIZE);
+    uint64_t resident, shared;
+    eitp__resident_read(host, &resident, &shared);
+    return (int64_t)resident;
 }
 
 /* ---- Steps ---- */
