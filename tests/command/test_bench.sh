@@ -91,8 +91,6 @@ refuses 1 "cannot vary 'b'" $tiny --sweep b=1
 refuses 1 "needs values" $tiny --sweep batch-size=
 refuses 1 "exclude each other" $tiny --sweep batch-size --matrix
 refuses 1 "unexpected argument 'b.json'" $tiny b.json
-refuses 1 "has no monitor to measure" $tiny --monitor light
-exits 0 "no monitor" $tiny --monitor off
 exits 0 "matrix" $tiny --matrix --recompute attn
 for row in 'precision bf16' 'precision fp16' 'recompute layer' 'batch-size 2' 'block-size 32' \
     'grad-accum 1' 'optimizer adamw8' 'optimizer factored' 'optimizer sgd' 'data-workers 1'; do

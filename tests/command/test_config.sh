@@ -161,8 +161,11 @@ perf_log_freq 20 perf-every 20
 lightweight_mode true monitor "light"
 lightweight_mode false monitor "full"
 minimal_mode false
-fast_detection true monitor "full"
-disable_metrics_monitoring true monitor "light"
+fast_detection true metrics "fast"
+disable_metrics_monitoring true metrics "off"
+monitor.update_frequency 100 log-full-every 100
+monitor.plot_frequency 1000 metrics-every 1000
+monitor.window_size 50 metrics-window 50
 devices 1
 devices "auto"
 strategy "auto"
@@ -175,7 +178,7 @@ for path in eval.batch_size validation.batch-size per_device_eval_batch_size per
     training.dataloader_pin_memory compile empty_cache_every max_split_size_mb use_dynamic_padding \
     model.torch_dtype fp16.loss_scale memory_efficient_attention \
     scheduler.eps lr_scheduler_kwargs.verbose \
-    enable_model_summary sync_batchnorm monitor.verbose monitor.update_frequency monitor.all_freq.eval_log_freq \
+    enable_model_summary sync_batchnorm monitor.verbose monitor.all_freq.eval_log_freq \
     gpu_log_freq flops_profile_freq pin_memory; do
     nest "$path" 1 >nested.json
     check "$path sets nothing" test -z "$(settings_of nested.json)"
@@ -584,10 +587,13 @@ data-workers 8
 batch-size 4
 block-size 1000
 grad-accum 2
+metrics-window 50
 eval-every-frac 0.1
 eval-frac 0.1
 precision "fp16"
-monitor "full"
+log-full-every 100
+metrics-every 1000
+metrics "fast"
 END
 
 # ---- YAML that is refused ----

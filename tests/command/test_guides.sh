@@ -110,6 +110,19 @@ shows 'eval-steps -  (not set)' --eval epoch
 shows 'eval-every-frac 1  (default)' --eval epoch
 shows 'eval "epoch"  (default)' --eval-every-frac 0.1
 
+# ---- levels of records ----
+
+metrics() { # settings of a way to write them
+    "$eitp" train --print-config "$@" 2>err | grep -E '^(monitor|log-full-every|metrics-every) ' | tr -s ' ' | cut -d' ' -f2 | tr '\n' ' '
+}
+check "--metrics fast" test "$(metrics --metrics fast)" = '"full" 100 1000 '
+check "--metrics standard" test "$(metrics --metrics standard)" = '"full" 200 2000 '
+check "--metrics off" test "$(metrics --metrics off)" = '"light" 100 1000 '
+check "--metrics, with a part of it" test "$(metrics --metrics fast --log-full-every 7)" = '"full" 7 1000 '
+check "--fast_detection" test "$(metrics --fast_detection)" = '"full" 100 1000 '
+check "--disable_metrics_monitoring" test "$(metrics --disable_metrics_monitoring)" = '"light" 100 1000 '
+check "no --metrics" test "$(metrics)" = '"light" 100 1000 '
+
 # ---- names of other programs ----
 
 explains "on a CPU" --pin_memory

@@ -168,7 +168,8 @@ static void notice(void *user, const eitp_run_event *event) {
     if (event->report->step.step == f->stop_after)
         eitp_run_request_stop(d.run, 15);
     if (event->report->step.step == f->fills_after)
-        d.capacity -= disk_free() - 1000; /* a checkpoint is a few bytes larger than the one before */
+        d.capacity -= disk_free() - (f->stays_full ? 5000 : 1000); /* a checkpoint is a few bytes larger than the one
+                                                                      before, and there are records to store */
     if (f->stays_full && event->report->step.step > f->fills_after)
         d.capacity -= disk_free();
     if (event->report->step.step == f->fails_after) {

@@ -247,6 +247,37 @@ static void epochs_have_their_own_record(void) {
     end_fixture(&f);
 }
 
+/* ---- Windows ---- */
+
+static double mean_of_steps(const fixture *f, const char *name, int64_t first, int64_t last) {
+    return sum_of_steps(f, name, first, last) / (double)(last - first + 1);
+}
+
+static void windows_are_those_of_the_last_steps(void) {
+    const kept_record *record;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.metrics_every = 4;
+    f.config.metrics_window = 3;
+    train(&f);
+    CHECK(count_kind(&f, EITP_RECORD_WINDOW) == 0);
+    f.config.monitor = EITP_MONITOR_FULL;
+    train(&f);
+    REQUIRE(count_kind(&f, EITP_RECORD_WINDOW) == 1);
+    record = of_kind(&f, EITP_RECORD_WINDOW, 0);
+    CHECK(record->step == 4 && number(record, "window/steps") == 3);
+    CHECK_THAT(fabs(number(record, "window/loss_mean") - mean_of_steps(&f, "loss", 2, 4)) < 1e-9, "%.12g",
+               number(record, "window/loss_mean"));
+    CHECK(fabs(number(record, "window/grad_norm_mean") - mean_of_steps(&f, "grad_norm", 2, 4)) < 1e-9);
+    CHECK(number(record, "window/loss_minimum") <= number(record, "window/loss_median") &&
+          number(record, "window/loss_median") <= number(record, "window/loss_maximum"));
+    CHECK(number(record, "window/update_ratio_mean") > 0 && number(record, "window/step_time_s_mean") > 0);
+    f.config.metrics_every = 0;
+    train(&f);
+    CHECK(count_kind(&f, EITP_RECORD_WINDOW) == 0);
+    end_fixture(&f);
+}
+
 /* ---- Values of the program ---- */
 
 static void record_some(fixture *f, int64_t step) {
@@ -311,7 +342,8 @@ static void bad_values_are_refused(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(levels_record_more_and_change_no_bit), TEST(intervals_add_up_steps), TEST(epochs_have_their_own_record),
+        TEST(levels_record_more_and_change_no_bit), TEST(intervals_add_up_steps),
+        TEST(epochs_have_their_own_record),         TEST(windows_are_those_of_the_last_steps),
         TEST(values_of_the_program_are_recorded),   TEST(bad_values_are_refused),
     };
     return RUN_TESTS(tests, argc, argv);

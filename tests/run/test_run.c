@@ -264,7 +264,7 @@ static eitp_status refuse_step_2(void *user, const eitp_record *record, eitp_err
 
 /* A record that one sink refuses reaches the others and best.json. */
 static void other_sinks_receive_what_one_refuses(void) {
-    char step[] = "loss", evaluation[] = "val_loss", text[4096];
+    char step[] = "loss", evaluation[] = "val_loss", text[16384];
     for (int i = 0; i < 2; i++) {
         fixture f;
         REQUIRE(begin_fixture(&f));

@@ -111,23 +111,24 @@ static void resolve_warmup(option_set *o, int64_t steps) {
         options_set_integer(o, OPTION_WARMUP_STEPS, (int64_t)ceil(ratio * (double)steps), source);
 }
 
-/* Sets an option, unless another one does that is given as explicitly. */
-static void set_unless_given(option_set *o, option_id id, int64_t value, option_source source) {
+/* Sets an option, unless it is given as explicitly. */
+static void set_unless_given(option_set *o, option_id id, const char *value, option_source source) {
+    eitp_error ignored;
     if (o->values[id].source < source)
-        options_set_integer(o, id, value, source);
+        options_set(o, id, value, source, "", &ignored);
 }
 
 /* --metrics is short for three options. */
 static void resolve_metrics(option_set *o) {
-    enum { FAST, STANDARD, OFF };
-    static const int64_t steps[][2] = {{100, 1000}, {200, 2000}};
+    static const char *const levels[] = {"full", "full", "light"}; /* fast, standard, off */
+    static const char *const steps[][2] = {{"100", "1000"}, {"200", "2000"}};
     const option_source source = o->values[OPTION_METRICS].source;
     int chosen;
     if (!options_has(o, OPTION_METRICS))
         return;
-    chosen = (int)options_choice(o, OPTION_METRICS);
-    set_unless_given(o, OPTION_MONITOR, chosen == OFF ? EITP_MONITOR_LIGHT : EITP_MONITOR_FULL, source);
-    if (chosen == OFF)
+    chosen = options_choice(o, OPTION_METRICS);
+    set_unless_given(o, OPTION_MONITOR, levels[chosen], source);
+    if (chosen == (int)COMMAND_COUNT(steps))
         return;
     set_unless_given(o, OPTION_LOG_FULL_EVERY, steps[chosen][0], source);
     set_unless_given(o, OPTION_METRICS_EVERY, steps[chosen][1], source);
