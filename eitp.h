@@ -64874,8 +64874,8 @@ static void eitp__add_phases(eitp__values *list, const char *prefix, const eitp_
 
 /* The median of the times of the interval's last steps, which it sorts. */
 static double eitp__median_step_time(eitp__performance *state) {
-    const int64_t steps = state->interval.steps;
-    return eitp__median(state->step_times, (size_t)(steps < EITP__TIMED_STEPS ? steps : EITP__TIMED_STEPS));
+    const int64_t steps = state->interval.steps, most = EITP__TIMED_STEPS;
+    return eitp__median(state->step_times, (size_t)(steps < most ? steps : most));
 }
 
 static void eitp__add_rates(const eitp_run *run, eitp__performance *state, eitp__values *list) {
@@ -68346,9 +68346,9 @@ static eitp_status eitp__run_tell_before_step(eitp_run *run, eitp_error *error) 
 
 /* Waits a second, in slices that a request to stop ends. */
 static void eitp__run_rest(const eitp_run *run) {
-    enum { EITP__SLICES = 10 };
-    for (int i = 0; i < EITP__SLICES && !run->stop; i++)
-        eitp__wait(&run->host, 1.0 / EITP__SLICES);
+    const int slices = 10;
+    for (int i = 0; i < slices && !run->stop; i++)
+        eitp__wait(&run->host, 1.0 / slices);
 }
 
 /* Tells the observers, and waits while one holds the run. */

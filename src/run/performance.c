@@ -73,8 +73,8 @@ static void eitp__add_phases(eitp__values *list, const char *prefix, const eitp_
 
 /* The median of the times of the interval's last steps, which it sorts. */
 static double eitp__median_step_time(eitp__performance *state) {
-    const int64_t steps = state->interval.steps;
-    return eitp__median(state->step_times, (size_t)(steps < EITP__TIMED_STEPS ? steps : EITP__TIMED_STEPS));
+    const int64_t steps = state->interval.steps, most = EITP__TIMED_STEPS;
+    return eitp__median(state->step_times, (size_t)(steps < most ? steps : most));
 }
 
 static void eitp__add_rates(const eitp_run *run, eitp__performance *state, eitp__values *list) {

@@ -25,9 +25,9 @@ static eitp_status eitp__run_tell_before_step(eitp_run *run, eitp_error *error) 
 
 /* Waits a second, in slices that a request to stop ends. */
 static void eitp__run_rest(const eitp_run *run) {
-    enum { EITP__SLICES = 10 };
-    for (int i = 0; i < EITP__SLICES && !run->stop; i++)
-        eitp__wait(&run->host, 1.0 / EITP__SLICES);
+    const int slices = 10;
+    for (int i = 0; i < slices && !run->stop; i++)
+        eitp__wait(&run->host, 1.0 / slices);
 }
 
 /* Tells the observers, and waits while one holds the run. */
