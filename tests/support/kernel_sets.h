@@ -39,9 +39,10 @@ static void find_sets(void) {
         if (!available[i])
             printf("    skipped: %s, not in this build or not on this processor\n", eitp__isa_name((eitp__isa)i));
         eitp__register_ref_kernels(&tables[i]);
-        if (i >= EITP__ISA_AVX2)
+        /* What registers a set is compiled for its instructions too. */
+        if (available[i] && i >= EITP__ISA_AVX2)
             eitp__register_avx2_kernels(&tables[i]);
-        if (i >= EITP__ISA_AVX512)
+        if (available[i] && i >= EITP__ISA_AVX512)
             eitp__register_avx512_kernels(&tables[i]);
     }
 }
