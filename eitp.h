@@ -68659,18 +68659,28 @@ static const eitp__link_name *eitp__find_link_name(const char *path) {
     return NULL;
 }
 
-static eitp_path_kind eitp__find_kind(const eitp_host *host, const char *directory, const char *name) {
+static eitp_status eitp__find_kind(const eitp_host *host, const char *directory, const char *name, eitp_path_kind *kind,
+                                   eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *path = eitp__join_path(host, directory, name);
-    const int is_found = path && !eitp__path_info(host, path, &info, NULL);
+    const eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(host, path);
-    return is_found ? info.kind : EITP_PATH_MISSING;
+    *kind = status ? EITP_PATH_MISSING : info.kind;
+    return status;
 }
 
-static int eitp__is_model_directory(const eitp_host *host, const char *path) {
-    return eitp__find_kind(host, path, "config.json") == EITP_PATH_FILE ||
-           eitp__find_kind(host, path, EITP__LORA_CONFIG_FILE) == EITP_PATH_FILE ||
-           eitp__find_kind(host, path, EITP__STATE_FILE) == EITP_PATH_FILE;
+/* Sets *is_model: the directory has the files of a model, of adapters or of a checkpoint. */
+static eitp_status eitp__find_model_files(const eitp_host *host, const char *path, int *is_model, eitp_error *error) {
+    static const char *const names[] = {"config.json", EITP__LORA_CONFIG_FILE, EITP__STATE_FILE};
+    eitp_status status = EITP_OK;
+    *is_model = 0;
+    for (size_t i = 0; i < EITP__COUNT(names) && !status && !*is_model; i++) {
+        eitp_path_kind kind;
+        status = eitp__find_kind(host, path, names[i], &kind, error);
+        *is_model = kind == EITP_PATH_FILE;
+    }
+    return status;
 }
 
 /* ---- Checkpoints of an output directory ---- */
@@ -68701,6 +68711,7 @@ static eitp_status eitp__format_checkpoint(const eitp_host *host, const char *di
 static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *directory, int64_t step, char **path,
                                         int *vanished, eitp_error *error) {
     eitp__checkpoint_head head;
+    eitp_path_kind kind;
     eitp_error problem;
     eitp_status status = eitp__format_checkpoint(host, directory, step, path, error);
     if (status)
@@ -68708,7 +68719,7 @@ static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *direc
     status = eitp__checkpoint_verify(host, *path, EITP__VERIFY_ALL, &head, &problem);
     if (!status)
         return EITP_OK;
-    if (eitp__find_kind(host, *path, "") == EITP_PATH_MISSING) {
+    if (!eitp__find_kind(host, *path, "", &kind, NULL) && kind == EITP_PATH_MISSING) {
         *vanished = 1;
         status = EITP_OK;
     } else if (status == EITP_ERROR_FORMAT) {
@@ -68791,11 +68802,14 @@ static eitp_status eitp__find_in_output(const eitp_host *host, const char *direc
 static eitp_status eitp__find_by_name(const eitp_host *host, const char *path, char **found, eitp_error *error) {
     const eitp__link_name *link = eitp__find_link_name(path);
     eitp_path_info info = EITP__ZERO;
+    eitp_path_kind kind = EITP_PATH_MISSING;
     char *parent;
-    eitp_status status;
+    eitp_status status = EITP_OK;
     *found = NULL;
-    if (!link || (!link->is_ours && eitp__find_kind(host, path, "") != EITP_PATH_MISSING))
-        return EITP_OK;
+    if (link && !link->is_ours)
+        status = eitp__find_kind(host, path, "", &kind, error);
+    if (status || !link || kind != EITP_PATH_MISSING)
+        return status;
     parent = eitp__parent_directory(host, path);
     status = parent ? eitp__path_info(host, parent, &info, error) : eitp__fail_memory(error, strlen(path), "a path");
     if (!status && info.kind == EITP_PATH_DIRECTORY)
@@ -68806,14 +68820,18 @@ static eitp_status eitp__find_by_name(const eitp_host *host, const char *path, c
 
 /* A process that was killed while it replaced a checkpoint left it under another name. */
 static void eitp__find_restore(const eitp_host *host, const char *path) {
+    eitp_path_kind kind;
+    int is_model;
     char *parent;
-    if (eitp__find_kind(host, path, "") == EITP_PATH_DIRECTORY) {
-        if (!eitp__is_model_directory(host, path))
+    if (eitp__find_kind(host, path, "", &kind, NULL))
+        return;
+    if (kind == EITP_PATH_DIRECTORY) {
+        if (!eitp__find_model_files(host, path, &is_model, NULL) && !is_model)
             eitp__checkpoint_try_restore(host, path);
         return;
     }
     parent = eitp__parent_directory(host, path);
-    if (parent && eitp__find_kind(host, parent, "") == EITP_PATH_DIRECTORY)
+    if (parent && !eitp__find_kind(host, parent, "", &kind, NULL) && kind == EITP_PATH_DIRECTORY)
         eitp__checkpoint_try_restore(host, parent);
     eitp__release_text(host, parent);
 }
@@ -68822,17 +68840,22 @@ static eitp_status eitp__find_checkpoint(const eitp_host *host, const char *path
                                          eitp_error *error) {
     eitp_path_info info;
     eitp_status status;
+    int is_model;
     eitp__find_restore(host, path);
     status = eitp__find_by_name(host, path, found, error);
+    if (!status && !*found)
+        status = eitp__path_info(host, path, &info, error);
     if (status || *found)
         return status;
-    if (eitp__find_kind(host, path, "") != EITP_PATH_DIRECTORY)
+    if (info.kind != EITP_PATH_DIRECTORY)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_FILE
-                              ? "no directory '%s'; name a model directory"
-                              : "'%s' is a file, expected a model directory",
+                          info.kind == EITP_PATH_FILE ? "'%s' is a file, expected a model directory"
+                                                      : "no directory '%s'; name a model directory",
                           path);
-    if (eitp__is_model_directory(host, path)) {
+    status = eitp__find_model_files(host, path, &is_model, error);
+    if (status)
+        return status;
+    if (is_model) {
         *found = eitp__copy_text(host, path);
         return *found ? EITP_OK : eitp__fail_memory(error, strlen(path), "a path");
     }
