@@ -5284,7 +5284,7 @@ typedef struct eitp_run_config {
     int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
-    double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured when the run begins */
+    double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured after 10 seconds */
     /* Files of records, separated by commas: "jsonl" (metrics.jsonl), "csv" (metrics.csv), "tensorboard" (an event file
        in the directory "tensorboard"). NULL or "none": no file. */
     const char *report_to;
@@ -64960,10 +64960,20 @@ static void eitp__interval_begin(eitp_run *run, eitp__performance *state, const 
     state->interval_began = eitp__clock();
 }
 
+/* Measures the peak of products once the run has trained for a while, of which that is a small part. */
+static void eitp__measure_peak(const eitp_run *run, eitp__performance *state) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    const eitp__backend *backend = context->backend;
+    const double least = 10; /* seconds */
+    if (!(state->peak_flops > 0) && run->report.seconds >= least && backend->interface->peak)
+        state->peak_flops = backend->interface->peak(backend, eitp_context_precision(context));
+}
+
 static void eitp__record_interval(eitp_run *run, eitp__performance *state) {
     eitp__values *list = eitp__record_begin(run);
     eitp__system_use now;
     const int is_known = state->has_use && !eitp__system_use_read(&run->host, state->has_energy, &now, NULL);
+    eitp__measure_peak(run, state);
     eitp__add_rates(run, state, list);
     eitp__add_phases(list, "perf/", &state->interval);
     eitp__add_memory(run, state, list);
@@ -64997,14 +65007,6 @@ static int eitp__performance_is_recorded(const eitp_run *run) {
     return run->config.monitor != EITP_MONITOR_OFF;
 }
 
-static double eitp__peak_flops(const eitp_run *run) {
-    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
-    const eitp__backend *backend = context->backend;
-    if (run->config.peak_tflops > 0)
-        return 1e12 * run->config.peak_tflops;
-    return backend->interface->peak ? backend->interface->peak(backend, eitp_context_precision(context)) : 0;
-}
-
 static eitp_status eitp__performance_begin(eitp_run *run, void *user, eitp_error *error) {
     eitp__performance *state = (eitp__performance *)user;
     (void)error;
@@ -65013,7 +65015,7 @@ static eitp_status eitp__performance_begin(eitp_run *run, void *user, eitp_error
     state->has_energy = 1;
     eitp__interval_begin(run, state, NULL);
     state->has_energy = !isnan(state->use.energy_j);
-    state->peak_flops = run->config.perf_every > 0 ? eitp__peak_flops(run) : 0;
+    state->peak_flops = 1e12 * run->config.peak_tflops;
     return EITP_OK;
 }
 

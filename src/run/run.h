@@ -314,7 +314,7 @@ typedef struct eitp_run_config {
     int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
-    double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured when the run begins */
+    double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured after 10 seconds */
     /* Files of records, separated by commas: "jsonl" (metrics.jsonl), "csv" (metrics.csv), "tensorboard" (an event file
        in the directory "tensorboard"). NULL or "none": no file. */
     const char *report_to;
