@@ -1244,7 +1244,7 @@ typedef struct eitp_host {
     eitp_files files;
     eitp_log_sink log;
     /* A directory that is searched before the root for what eitp reads in /proc, /sys and control groups: with
-       "/tmp/machine", /tmp/machine/proc/meminfo stands for /proc/meminfo. What is missing there is the machine's own.
+       "/srv/machine", /srv/machine/proc/meminfo stands for /proc/meminfo. What is missing there is the machine's own.
        For trying out what a run does in trouble. The text must outlive the objects. NULL: none. */
     const char *system_root;
 } eitp_host;
@@ -16924,7 +16924,7 @@ EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__f
     return status;
 }
 
-/* Some files of /proc seem to be regular and empty, and cannot be read. A file that this process writes is none. */
+/* Some files of /proc seem to be regular and empty, and cannot be read; never files that this process writes. */
 static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error *error) {
     const eitp_files *files = &file->host->files;
     uint64_t size = 1;

@@ -229,7 +229,7 @@ typedef struct eitp_host {
     eitp_files files;
     eitp_log_sink log;
     /* A directory that is searched before the root for what eitp reads in /proc, /sys and control groups: with
-       "/tmp/machine", /tmp/machine/proc/meminfo stands for /proc/meminfo. What is missing there is the machine's own.
+       "/srv/machine", /srv/machine/proc/meminfo stands for /proc/meminfo. What is missing there is the machine's own.
        For trying out what a run does in trouble. The text must outlive the objects. NULL: none. */
     const char *system_root;
 } eitp_host;

@@ -191,7 +191,7 @@ EITP__PRIVATE eitp_status eitp__file_check_stamp(const eitp__file *file, eitp__f
     return status;
 }
 
-/* Some files of /proc seem to be regular and empty, and cannot be read. A file that this process writes is none. */
+/* Some files of /proc seem to be regular and empty, and cannot be read; never files that this process writes. */
 static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error *error) {
     const eitp_files *files = &file->host->files;
     uint64_t size = 1;
