@@ -900,6 +900,7 @@
  *  eitp_tensorboard_sink
  *  eitp_tensorboard_close
  *  eitp_tensorboard_use_guide_tags         With `use` not 0, also writes loss, lr and grad_norm under the tags ...
+ *  eitp_run_end_name                       The name of an end: "finished", "stopped", "not_finite", ...; NULL if it ...
  *  eitp_run_event_name                     The name of an event in records: "saved", "skipped_step", ...
  *  eitp_run_config_default                 A new run of 1000 steps in "out" that evaluates and saves every 500 ...
  *  eitp_run_settings                       The members of eitp_run_config that are settings; they may change in a ...
@@ -910,6 +911,7 @@
  *  eitp_run_resume_trainer                 Resumes the trainer from the run's checkpoint, and verifies its tensors ...
  *  eitp_run_recover                        Verifies all files of the run's checkpoint, for a program that failed to ...
  *  eitp_run_train                          Resumes the trainer from the checkpoint, unless the program has done so, ...
+ *  eitp_run_add_info                       Adds a member to the object "run" of run.json, before eitp_run_train: ...
  *  eitp_run_record_value
  *  eitp_run_find_checkpoint                Finds the checkpoint that a path means, for programs that only read it: ...
  *  eitp_run_request_stop                   Requests that the run ends
@@ -1160,12 +1162,13 @@ typedef struct eitp_log_sink {
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with five exceptions: `read` and `write` of an offload file
+ * The functions are called by threads that call eitp, with six exceptions: `read` and `write` of an offload file
  * (eitp_context_config.offload_path); `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
  * written beside the steps (eitp_run_config.async_save_bytes); `prefetch` and `read` of a checkpoint's files before a
- * resume reads them; `read` of half of each large tensor; and `write`, `resize` and `sync` of files of records
- * (eitp_jsonl_open and the like). These, and `wait` after they fail, are called by threads of eitp's own, while other
- * functions of the table may be running. A call for a file of records may be running still after the file was closed.
+ * resume reads them; `read` of half of each large tensor; `write`, `resize` and `sync` of files of records
+ * (eitp_jsonl_open and the like); and `open`, `write`, `close` and `rename` of run.json and summary.jsonl. These, and
+ * `wait` after they fail, are called by threads of eitp's own, while other functions of the table may be running. A
+ * call for a file of records may be running still after the file was closed.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
@@ -5120,6 +5123,9 @@ typedef enum eitp_run_end {
     EITP_RUN_DIVERGED = 7         /* the loss has diverged (see eitp_run_train) */
 } eitp_run_end;
 
+/* The name of an end: "finished", "stopped", "not_finite", ...; NULL if it is unknown. */
+EITP_API const char *eitp_run_end_name(eitp_run_end end);
+
 /* The state of a run. Steps count from the start of training, in a resumed run too. */
 typedef struct eitp_run_report {
     eitp_run_end end;
@@ -5217,6 +5223,8 @@ typedef struct eitp_run_config {
     eitp_run_resume resume;
     const char *checkpoint; /* for EITP_RESUME_NAMED: a checkpoint directory */
     int64_t steps;          /* in total; 0: until the end of data (see eitp_trainer_config_set_epochs) */
+    const char *run_name;   /* for people, in run.json; NULL: none */
+    const char *notes;      /* the same */
     int64_t eval_steps;     /* evaluate before step 1 and every N steps; 0: only at the end */
     double eval_epochs;     /* evaluate before step 1 and every N epochs, 0.1 for ten times an epoch; 0: do not */
     int64_t eval_samples;   /* evaluate on N samples (see eitp_trainer_evaluate); 0: on all */
@@ -5285,8 +5293,8 @@ typedef struct eitp_run_config {
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
     double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured after 10 seconds */
-    /* Files of records, separated by commas: "jsonl" (metrics.jsonl), "csv" (metrics.csv), "tensorboard" (an event file
-       in the directory "tensorboard"). NULL or "none": no file. */
+    /* Files of records, separated by commas: "jsonl" (metrics.jsonl, and its summary in summary.jsonl), "csv"
+       (metrics.csv), "tensorboard" (an event file in the directory "tensorboard"). NULL or "none": no file. */
     const char *report_to;
     const char *log_dir;      /* directory of these files, created if missing; NULL: `directory` */
     double log_flush_seconds; /* least time between two writes to each of them */
@@ -5394,6 +5402,25 @@ EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
  * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
+
+/*
+ * Adds a member to the object "run" of run.json, before eitp_run_train: `value` is JSON, such as "{\"seed\": 3}". It
+ * replaces one of the same name. Both are copied. The run adds its own: "name", "notes", "version", "build", "device",
+ * "numerics", "started", "directory", "first_step", "last_step", "machine" and "plan" (bytes of memory).
+ * "configuration" is a member beside "run": unless the program adds it, the settings of trainer and run.
+ *
+ * run.json is in each checkpoint, and in the output directory, where "run" also has "process": "pid", "start_time"
+ * (clock ticks since the machine started) and "boot_id" identify it; "state" is "running", "paused" because of heat, or
+ * how it ended (eitp_run_end_name); "step"; "saved_step" of the newest checkpoint, or -1; "alive", the time of this
+ * state in seconds since 1970, at most half a minute ago while it runs unless a step or evaluation takes longer; and
+ * "message", why it ended early. A process that is gone while its state is "running" or "paused" was killed or has
+ * crashed.
+ *
+ * EITP_ERROR_ARGUMENT if an argument is NULL, the run trains already, `name` has anything but lower-case letters,
+ * digits and underscores, has more than 39 bytes or is one of the run's own, `value` is not JSON, or there are 16
+ * members.
+ */
+EITP_API eitp_status eitp_run_add_info(eitp_run *run, const char *name, const char *value, eitp_error *error);
 
 /*
  * Records a number of the program's own, by the thread that trains: in the listener or a callback of the task. Values
@@ -5723,8 +5750,9 @@ EITP_API eitp_recipe *eitp_training_get_recipe(eitp_training *training);
    again. */
 EITP_API eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error);
 
-/* Creates context, model, task and trainer, with the weights that the training starts from, and writes run.json. Plans
-   first, if that was not done. What a failed call has created is destroyed; it can be repeated. */
+/* Creates context, model, task and trainer, with the weights that the training starts from, and adds what it is to
+   run.json (eitp_run_add_info). Plans first, if that was not done. What a failed call has created is destroyed; it can
+   be repeated. */
 EITP_API eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error);
 
 /* Trains (eitp_run_train). Prepares first, if that was not done. A training that is complete does no step, and the
@@ -6655,6 +6683,24 @@ EITP__PRIVATE int eitp__parse_bytes(const char *text, uint64_t *bytes);
 EITP__PRIVATE uint64_t eitp__find_bytes(const char *text, const char *name);
 /* <<src/base/system_text.h */
 
+/* >>src/base/process_identity.h */
+/* Which process this is, so that another one can tell whether it is still there. */
+
+/* The number alone is given to another process later; the three together are not. */
+typedef struct eitp__process_identity {
+    int64_t process;     /* its number */
+    uint64_t start_time; /* when it started, in clock ticks since the machine did, as in /proc/<pid>/stat; 0: unknown */
+    char boot[64];       /* a random identifier of this start of the machine; "": unknown */
+} eitp__process_identity;
+
+/* Missing files are unknown values: only EITP_ERROR_MEMORY is an error. */
+EITP__PRIVATE eitp_status eitp__process_identity_read(const eitp_host *host, eitp__process_identity *identity,
+                                                      eitp_error *error);
+
+/* The name of this machine; "localhost" if it is unknown. */
+EITP__PRIVATE void eitp__host_name_read(const eitp_host *host, char *name, size_t size);
+/* <<src/base/process_identity.h */
+
 /* >>src/base/cgroups.h */
 /* Limits of the process's control groups (cgroups), of version 1 and 2: memory and processor time. */
 
@@ -6916,6 +6962,9 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
 EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
                                                           eitp__json_document **document, eitp_error *error);
 
+/* Fails if a text is not one value, as eitp__json_read_file_with_names would read it. */
+EITP__PRIVATE eitp_status eitp__json_check(const eitp_host *host, const char *text, eitp_error *error);
+
 /* Stores the number that `text` is, as JSON writes numbers, and returns 1; 0 if it is anything else. Allocates
    nothing. */
 EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number);
@@ -6941,6 +6990,8 @@ EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name)
 /* Writes a number with the fewest digits that read back as the same double, "null" if it is not finite. Returns the
    length. */
 EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);
+/* The same with a number of significant digits, 1 to 17. */
+EITP__PRIVATE size_t eitp__json_format_digits(double value, int digits, char text[40]);
 /* Adds a number as eitp__json_format_number writes it. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
 /* Adds a value, without its name, on one line. Whole numbers are written as such. */
@@ -13247,6 +13298,9 @@ EITP__PRIVATE void eitp__record_write_value(eitp__buffer *text, const eitp_value
 /* Adds `"name": value`. */
 EITP__PRIVATE void eitp__record_write_member(eitp__buffer *text, const eitp_value *value);
 
+/* Adds a record as an object: "step", its values, "time" and "elapsed". */
+EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record);
+
 /* A time in seconds, with three decimals. */
 EITP__PRIVATE void eitp__record_write_time(eitp__buffer *text, double seconds);
 
@@ -13282,6 +13336,148 @@ EITP__PRIVATE eitp__record_file *eitp__tensorboard_file(eitp_tensorboard *tensor
 EITP__PRIVATE const char *eitp__tensorboard_path(const eitp_tensorboard *tensorboard);
 /* <<src/run/tensorboard.h */
 
+/* >>src/run/replaced_file.h */
+/* A small file that is replaced as a whole, now and then by a thread, so that a disk that stalls stalls no step. */
+
+typedef struct eitp__replaced_file {
+    eitp_host host;
+    char *path, *temporary;
+    eitp__buffer text;    /* the next content; belongs to the thread until eitp__replaced_file_is_idle */
+    eitp__worker *worker; /* NULL: it was not needed yet, or cannot be created */
+    uint64_t job;         /* that stores `text`; 0: none */
+} eitp__replaced_file;
+
+/* Starts with an empty text; opens nothing. */
+EITP__PRIVATE eitp_status eitp__replaced_file_init(eitp__replaced_file *file, const eitp_host *host,
+                                                   const char *directory, const char *name, eitp_error *error);
+
+/* True if no thread is storing the text: it may be changed. */
+EITP__PRIVATE int eitp__replaced_file_is_idle(eitp__replaced_file *file);
+
+/* Has the thread replace the file by the text, without syncing it. A failure is forgotten: the next text will replace
+   it. */
+EITP__PRIVATE void eitp__replaced_file_give(eitp__replaced_file *file);
+
+/* Waits for the thread, and ends it. */
+EITP__PRIVATE void eitp__replaced_file_await(eitp__replaced_file *file);
+
+/* Replaces the file durably by the text, which must not be the thread's. */
+EITP__PRIVATE eitp_status eitp__replaced_file_store(eitp__replaced_file *file, eitp_error *error);
+
+/* Waits for the thread; removes nothing. Harmless on zeros. */
+EITP__PRIVATE void eitp__replaced_file_release(eitp__replaced_file *file);
+/* <<src/run/replaced_file.h */
+
+/* >>src/run/record_values.h */
+/* The values of a record being built. */
+
+/* Values that a record has room for: further ones are left out. */
+#define EITP__RECORD_VALUES 640
+#define EITP__RECORD_NAME_SIZE 96
+
+/* A list that is cleared for each record. Names and texts that are not composed must outlive the record. */
+typedef struct eitp__values {
+    eitp_value values[EITP__RECORD_VALUES];
+    char names[EITP__RECORD_VALUES][EITP__RECORD_NAME_SIZE]; /* of those that are composed */
+    size_t count;
+} eitp__values;
+
+EITP__PRIVATE void eitp__add_number(eitp__values *list, const char *name, double number);
+EITP__PRIVATE void eitp__add_integer(eitp__values *list, const char *name, int64_t integer);
+EITP__PRIVATE void eitp__add_boolean(eitp__values *list, const char *name, int boolean);
+EITP__PRIVATE void eitp__add_text(eitp__values *list, const char *name, const char *text);
+
+/* The same with the name prefix + name + suffix. */
+EITP__PRIVATE void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
+                                   double number);
+/* Seconds, which are rounded to nanoseconds: clocks know no more. */
+EITP__PRIVATE void eitp__add_seconds(eitp__values *list, const char *prefix, const char *name, double seconds);
+EITP__PRIVATE void eitp__add_named_integer(eitp__values *list, const char *prefix, const char *name, int64_t integer);
+/* <<src/run/record_values.h */
+
+/* >>src/run/summary.h */
+/*
+ * The summary of a run's records: for each number of its steps at most EITP__SUMMARY_POINTS points, each of as many
+ * steps as all others, with mean, least and greatest value; and all evaluations and events. So that nobody has to read
+ * a million records to draw a curve.
+ */
+
+#define EITP__SUMMARY_FILE "summary.jsonl"
+
+enum {
+    EITP__SUMMARY_POINTS = 2000,
+    EITP__SUMMARY_KEYS = 160,       /* numbers that are summarized: further ones are left out */
+    EITP__SUMMARY_LINES = 512 << 10 /* bytes of evaluations and events: the oldest are left out */
+};
+
+/* What the records of some steps have of a number. */
+typedef struct eitp__summary_point {
+    float mean, least, greatest;
+    uint32_t count; /* of finite values; 0: the others are undefined */
+} eitp__summary_point;
+
+typedef struct eitp__summary_key {
+    char name[EITP__RECORD_NAME_SIZE];
+    eitp__summary_point *points;
+    size_t capacity;
+} eitp__summary_key;
+
+typedef struct eitp__summary {
+    eitp_host host;
+    eitp__summary_key *keys; /* of EITP__SUMMARY_KEYS */
+    size_t count;
+    size_t next;        /* the key after the last one: records have them in the same order */
+    int64_t width;      /* steps of a point: number n has those from n * width + 1 on */
+    int64_t step;       /* the last one */
+    eitp__buffer lines; /* evaluations and events, each with a line feed */
+    int64_t left_out;   /* number of lines that are not there any more */
+} eitp__summary;
+
+EITP__PRIVATE eitp_status eitp__summary_init(eitp__summary *summary, const eitp_host *host, eitp_error *error);
+EITP__PRIVATE void eitp__summary_release(eitp__summary *summary);
+
+/* Forgets everything. */
+EITP__PRIVATE void eitp__summary_clear(eitp__summary *summary);
+
+/* Adds a number of the record of a step. Numbers that are not finite, and those for which memory does not suffice, are
+   left out. */
+EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const char *name, size_t size, double value);
+
+/* Adds an evaluation or event, as a line of metrics.jsonl. */
+EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *line, size_t size);
+
+/* Adds what a line of metrics.jsonl has; returns 0 if it is not a whole record. */
+EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size);
+
+/*
+ * Writes the summary as JSON lines: an object with "summary", its version, "step", "steps_per_point" and "left_out",
+ * the number of older evaluations and events that are missing; an object for each number, with its name ("key") and
+ * arrays of the same length for its points that are not empty: the last step, the number of values, their mean, the
+ * least and the greatest one; then evaluations and events, as in metrics.jsonl.
+ */
+EITP__PRIVATE void eitp__summary_write(const eitp__summary *summary, eitp__buffer *text);
+
+/* Reads all records of a metrics.jsonl; what follows the last whole one is ignored. */
+EITP__PRIVATE eitp_status eitp__summary_read(eitp__summary *summary, const char *path, eitp_error *error);
+/* <<src/run/summary.h */
+
+/* >>src/run/summary_file.h */
+/* A sink that keeps summary.jsonl: see run/summary.h. */
+
+typedef struct eitp__summary_file eitp__summary_file;
+
+/* Of the records in the metrics.jsonl of a directory, which a resume reads: the sink that writes it comes before this
+   one. */
+EITP__PRIVATE eitp_status eitp__summary_file_open(const eitp_host *host, const char *directory,
+                                                  eitp__summary_file **file, eitp_error *error);
+
+/* Its sink. `record` formats the summary now and then, and a thread writes it; that takes a thousandth of the time. */
+EITP__PRIVATE eitp_record_sink eitp__summary_file_sink(eitp__summary_file *file);
+
+/* Waits for the thread. NULL is harmless. */
+EITP__PRIVATE void eitp__summary_file_close(eitp__summary_file *file);
+/* <<src/run/summary_file.h */
+
 /* >>src/run/reports.h */
 /* Files of records that a run writes by itself: eitp_run_config.report_to. */
 
@@ -13290,14 +13486,16 @@ typedef enum eitp__report_kind {
     EITP__REPORT_JSONL,
     EITP__REPORT_CSV,
     EITP__REPORT_TENSORBOARD,
+    EITP__REPORT_SUMMARY, /* it goes with JSONL, and reads what that has written */
     EITP__REPORTS
 } eitp__report_kind;
 
 /* A file that is open, or zeros. */
 typedef struct eitp__report {
-    eitp_jsonl *jsonl; /* one of the three */
+    eitp_jsonl *jsonl; /* one of the four */
     eitp_csv *csv;
     eitp_tensorboard *tensorboard;
+    eitp__summary_file *summary;
     char *path;      /* of the file, or of the directory of an event file */
     int is_new;      /* the file, or the directory, did not exist before */
     int directories; /* number of directories that were created for it, but not an event file's own */
@@ -13703,7 +13901,8 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
     ENTRY(LINKS, links)                                                                                                \
     ENTRY(PRUNE, prune)                                                                                                \
     ENTRY(DISK, disk)                                                                                                  \
-    ENTRY(PROGRAM, program)
+    ENTRY(PROGRAM, program)                                                                                            \
+    ENTRY(INFO, info)
 
 #define EITP__OBSERVER_NAME(NAME, name) EITP__OBSERVER_##NAME,
 typedef enum eitp__observer_name { EITP__OBSERVERS(EITP__OBSERVER_NAME) EITP__OBSERVER_COUNT } eitp__observer_name;
@@ -13773,6 +13972,8 @@ typedef struct eitp__observer {
     void (*ruined)(eitp_run *run, void *state);
     /* After the last save, in reverse order: what others report then is recorded. */
     void (*end)(eitp_run *run, void *state);
+    /* Releases what the state owns, whether or not the run has begun. */
+    void (*close)(eitp_run *run, void *state);
 } eitp__observer;
 
 /* Each fills in its observer's row, which is zeros at the call. */
@@ -13844,7 +14045,7 @@ typedef struct eitp__run_saves {
 struct eitp_run {
     eitp_host host;
     eitp_run_config config; /* its strings are those below, and its sinks those of the records */
-    char *directory, *keep_best;
+    char *directory, *keep_best, *run_name, *notes;
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
     eitp__prefetch *prefetch; /* of its tensors, until the first step; may be NULL */
@@ -13868,6 +14069,7 @@ struct eitp_run {
     double seconds;          /* that it took */
     int is_ending;           /* no step follows */
     int is_over;             /* it has ended */
+    eitp_error failure;      /* at the end: what eitp_run_train returns; its status is EITP_OK if that is no error */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
@@ -14034,33 +14236,6 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
 EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error);
 /* <<src/run/run_evaluate.h */
 
-/* >>src/run/record_values.h */
-/* The values of a record being built. */
-
-/* Values that a record has room for: further ones are left out. */
-#define EITP__RECORD_VALUES 640
-#define EITP__RECORD_NAME_SIZE 96
-
-/* A list that is cleared for each record. Names and texts that are not composed must outlive the record. */
-typedef struct eitp__values {
-    eitp_value values[EITP__RECORD_VALUES];
-    char names[EITP__RECORD_VALUES][EITP__RECORD_NAME_SIZE]; /* of those that are composed */
-    size_t count;
-} eitp__values;
-
-EITP__PRIVATE void eitp__add_number(eitp__values *list, const char *name, double number);
-EITP__PRIVATE void eitp__add_integer(eitp__values *list, const char *name, int64_t integer);
-EITP__PRIVATE void eitp__add_boolean(eitp__values *list, const char *name, int boolean);
-EITP__PRIVATE void eitp__add_text(eitp__values *list, const char *name, const char *text);
-
-/* The same with the name prefix + name + suffix. */
-EITP__PRIVATE void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
-                                   double number);
-/* Seconds, which are rounded to nanoseconds: clocks know no more. */
-EITP__PRIVATE void eitp__add_seconds(eitp__values *list, const char *prefix, const char *name, double seconds);
-EITP__PRIVATE void eitp__add_named_integer(eitp__values *list, const char *prefix, const char *name, int64_t integer);
-/* <<src/run/record_values.h */
-
 /* >>src/run/sinks.h */
 /* The sinks of a run: what its records are given to. They belong to the records' observer. */
 
@@ -14107,7 +14282,7 @@ EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_co
 EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error *error);
 
 /* Closes the reports, and removes what opening them has created if the run did not train. */
-EITP__PRIVATE void eitp__sinks_close(eitp_run *run);
+EITP__PRIVATE void eitp__sinks_close(eitp_run *run, void *state);
 
 /* Calls resume of all sinks, which get records from then on; see eitp_record_sink. */
 EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
@@ -14160,6 +14335,50 @@ EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk);
 /* The resident set of the process in bytes; 0 if unknown. */
 EITP__PRIVATE int64_t eitp__process_resident(const eitp_host *host);
 /* <<src/run/records.h */
+
+/* >>src/run/reserve.h */
+/* Room on the disk of a run that is set aside while it trains: on a full disk, the last records and the reason of the
+   end are written to it. */
+
+#define EITP__RESERVE_FILE ".eitp.reserve"
+#define EITP__RESERVE_BYTES ((size_t)128 << 10)
+
+/* Writes the file. Without room for it there is none. */
+EITP__PRIVATE void eitp__reserve_take(const eitp_run *run);
+
+/* Removes it. */
+EITP__PRIVATE void eitp__reserve_release(const eitp_run *run);
+/* <<src/run/reserve.h */
+
+/* >>src/run/run_info.h */
+/*
+ * run.json: what a run is. It is in the output directory and in each checkpoint, and in the output directory it also
+ * has "process": who trains there, since when, and how it ended. That is rewritten while the run trains, by a thread,
+ * so that a disk that stalls stalls no step.
+ */
+
+#define EITP__RUN_INFO_FILE "run.json"
+
+/* Members that a program adds. */
+enum { EITP__INFO_MEMBERS = 16, EITP__INFO_NAME = 40 };
+
+typedef struct eitp__info_member {
+    char name[EITP__INFO_NAME];
+    char *value; /* JSON */
+} eitp__info_member;
+
+typedef struct eitp__run_info {
+    eitp__info_member members[EITP__INFO_MEMBERS];
+    size_t count;
+    eitp__buffer text; /* the file without "process"; empty before the run begins */
+    size_t run_size;   /* bytes of it before the end of the object "run", which "process" is a member of */
+    eitp__process_identity identity;
+    eitp__replaced_file file; /* its text is the last sign of life: the whole file */
+    double next;              /* when the next one is due */
+    int is_new;               /* the file did not exist before */
+    int is_failing;           /* it could not be written, which was reported */
+} eitp__run_info;
+/* <<src/run/run_info.h */
 
 /* >>src/recipe/recipe_settings.h */
 /* The settings of a recipe one after another, and the texts that a recipe owns. */
@@ -14249,8 +14468,6 @@ struct eitp_training {
     eitp_model *model;
     eitp_task task;
     eitp_trainer *trainer;
-    eitp__buffer record; /* the content of run.json */
-    char *made_record;   /* a run.json of this training; removed if it does no step */
 };
 
 /* What a kind of task adds to a training. */
@@ -14440,9 +14657,8 @@ EITP__PRIVATE void eitp__remove_unused_data(const eitp_training *training);
 /* Logs what the training has of the data. */
 EITP__PRIVATE void eitp__training_log_data(const eitp_training *training);
 
-/* Writes run.json into the output directory; and into a checkpoint, as eitp_run_config.save. */
-EITP__PRIVATE eitp_status eitp__training_write_record(eitp_training *training, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__training_save_record(void *user, const char *directory, eitp_error *error);
+/* Adds model, data and configuration to run.json. */
+EITP__PRIVATE eitp_status eitp__training_add_info(eitp_training *training, eitp_error *error);
 
 /* ---- Memory ---- */
 
@@ -18096,6 +18312,54 @@ EITP__PRIVATE uint64_t eitp__find_bytes(const char *text, const char *name) {
 }
 /* <<src/base/system_text.c */
 
+/* >>src/base/process_identity.c */
+#include <unistd.h>
+
+/* Reads the first line of a file of the system; "" if that is not possible. */
+static eitp_status eitp__read_system_line(const eitp_host *host, const char *path, char *line, size_t size,
+                                          eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    *line = 0;
+    status = eitp__read_system_text(host, path, &text, error);
+    if (!status && text.size)
+        snprintf(line, size, "%.*s", (int)strcspn(text.data, "\n"), text.data);
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* The 22nd field of /proc/<pid>/stat. The second is a name in parentheses, which may have spaces and parentheses. */
+static uint64_t eitp__find_start_time(const char *line) {
+    enum { FIELDS_AFTER_NAME = 20 };
+    const char *at = strrchr(line, ')');
+    for (int i = 0; i < FIELDS_AFTER_NAME && at; i++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
+EITP__PRIVATE eitp_status eitp__process_identity_read(const eitp_host *host, eitp__process_identity *identity,
+                                                      eitp_error *error) {
+    char line[1024];
+    eitp_status status;
+    memset(identity, 0, sizeof *identity);
+    identity->process = getpid();
+    status =
+        eitp__read_system_line(host, "/proc/sys/kernel/random/boot_id", identity->boot, sizeof identity->boot, error);
+    if (!status)
+        status = eitp__read_system_line(host, "/proc/self/stat", line, sizeof line, error);
+    if (!status)
+        identity->start_time = eitp__find_start_time(line);
+    return status;
+}
+
+EITP__PRIVATE void eitp__host_name_read(const eitp_host *host, char *name, size_t size) {
+    if (eitp__read_system_line(host, "/proc/sys/kernel/hostname", name, size, NULL) || !*name)
+        snprintf(name, size, "localhost");
+    name[strcspn(name, "/")] = 0;
+}
+/* <<src/base/process_identity.c */
+
 /* >>src/base/cgroups.c */
 typedef enum eitp__cgroup_version { EITP__CGROUP_V2, EITP__CGROUP_V1, EITP__CGROUP_VERSIONS } eitp__cgroup_version;
 
@@ -19996,6 +20260,13 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__json_check(const eitp_host *host, const char *text, eitp_error *error) {
+    eitp__json_document *document = NULL;
+    const eitp_status status = eitp__json_parse_with(host, text, strlen(text), 1, SIZE_MAX, 1, &document, error);
+    eitp__json_release(document);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
                                                eitp__json_document **document, eitp_error *error) {
     return eitp__json_read_file_as(host, path, limit, 0, document, error);
@@ -20147,20 +20418,11 @@ EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name)
     eitp__json_write_escaped(buffer, name, strlen(name), 1);
 }
 
-EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
-    size_t length, kept = 0;
+/* Replaces the locale's decimal point, which may have several bytes. Returns the length. */
+static size_t eitp__json_use_point(char text[40]) {
+    const size_t length = strlen(text);
+    size_t kept = 0;
     int in_point = 0;
-    if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
-        memcpy(text, "null", 5);
-        return 4;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, 40, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    /* Anything else is the locale's decimal point, which may have several bytes. */
-    length = strlen(text);
     for (size_t i = 0; i < length; i++) {
         if (strchr("0123456789+-e", text[i])) {
             text[kept++] = text[i];
@@ -20172,6 +20434,26 @@ EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
     }
     text[kept] = 0;
     return kept;
+}
+
+EITP__PRIVATE size_t eitp__json_format_digits(double value, int digits, char text[40]) {
+    if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
+        memcpy(text, "null", 5);
+        return 4;
+    }
+    snprintf(text, 40, "%.*g", digits, value);
+    return eitp__json_use_point(text);
+}
+
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
+    if (!(value >= -DBL_MAX && value <= DBL_MAX))
+        return eitp__json_format_digits(value, 15, text);
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, 40, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    return eitp__json_use_point(text);
 }
 
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
@@ -63075,6 +63357,19 @@ EITP__PRIVATE const eitp_value *eitp__record_find(const eitp_record *record, con
     }
     return NULL;
 }
+
+EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record) {
+    eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
+    for (size_t i = 0; i < record->count; i++) {
+        eitp__buffer_add_text(text, ", ");
+        eitp__record_write_member(text, &record->values[i]);
+    }
+    eitp__buffer_add_text(text, ", \"time\": ");
+    eitp__record_write_time(text, record->time);
+    eitp__buffer_add_text(text, ", \"elapsed\": ");
+    eitp__record_write_time(text, record->elapsed);
+    eitp__buffer_add_text(text, "}");
+}
 /* <<src/run/record_text.c */
 
 /* >>src/run/jsonl.c */
@@ -63215,16 +63510,8 @@ static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eit
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
     eitp__buffer *text = &jsonl->line;
     eitp__buffer_clear(text);
-    eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
-    for (size_t i = 0; i < record->count; i++) {
-        eitp__buffer_add_text(text, ", ");
-        eitp__record_write_member(text, &record->values[i]);
-    }
-    eitp__buffer_add_text(text, ", \"time\": ");
-    eitp__record_write_time(text, record->time);
-    eitp__buffer_add_text(text, ", \"elapsed\": ");
-    eitp__record_write_time(text, record->elapsed);
-    eitp__buffer_add_text(text, "}\n");
+    eitp__record_write(text, record);
+    eitp__buffer_add_text(text, "\n");
     return eitp__record_file_append_text(jsonl->file, text, error);
 }
 
@@ -63758,18 +64045,6 @@ static int eitp__event_visit(void *visitor, const char *name) {
     return 0;
 }
 
-static void eitp__read_host_name(const eitp_host *host, char *name, size_t size) {
-    eitp__buffer text;
-    eitp__buffer_init(&text, host);
-    snprintf(name, size, "localhost");
-    if (!eitp__read_system_text(host, "/proc/sys/kernel/hostname", &text, NULL) && text.size) {
-        const size_t length = strcspn(text.data, "\n/");
-        if (length && length < size)
-            snprintf(name, size, "%.*s", (int)length, text.data);
-    }
-    eitp__buffer_release(&text);
-}
-
 static eitp_status eitp__choose_event_file(eitp_tensorboard *tensorboard, const char *directory, eitp_error *error) {
     const eitp_host *host = &tensorboard->host;
     eitp__event_times times = EITP__ZERO;
@@ -63779,7 +64054,7 @@ static eitp_status eitp__choose_event_file(eitp_tensorboard *tensorboard, const 
     if (status)
         return status;
     host->files.list(host->files.user, directory, eitp__event_visit, &times);
-    eitp__read_host_name(host, computer, sizeof computer);
+    eitp__host_name_read(host, computer, sizeof computer);
     now = now > times.latest ? now : times.latest + 1;
     snprintf(name, sizeof name, EITP__EVENT_FILE "%lld.%s.%ld", (long long)now, computer, (long)getpid());
     tensorboard->path = eitp__join_path(host, directory, name);
@@ -63941,9 +64216,540 @@ void eitp_tensorboard_close(eitp_tensorboard *tensorboard) {
 }
 /* <<src/run/tensorboard.c */
 
+/* >>src/run/replaced_file.c */
+EITP__PRIVATE eitp_status eitp__replaced_file_init(eitp__replaced_file *file, const eitp_host *host,
+                                                   const char *directory, const char *name, eitp_error *error) {
+    char temporary[80];
+    memset(file, 0, sizeof *file);
+    file->host = *host;
+    eitp__buffer_init(&file->text, &file->host);
+    snprintf(temporary, sizeof temporary, "%s.tmp", name);
+    file->path = eitp__join_path(host, directory, name);
+    file->temporary = eitp__join_path(host, directory, temporary);
+    if (file->path && file->temporary)
+        return EITP_OK;
+    eitp__replaced_file_release(file);
+    return eitp__fail_memory(error, strlen(directory) + sizeof temporary, "a path");
+}
+
+/* The job of the thread: what eitp__replace_file does, without syncing, and without the texts that it allocates. */
+static eitp_status eitp__replaced_file_write(void *argument, eitp_error *error) {
+    const eitp__replaced_file *replaced = (const eitp__replaced_file *)argument;
+    const eitp_files *files = &replaced->host.files;
+    const eitp__buffer *text = &replaced->text;
+    size_t at = 0;
+    void *file = NULL;
+    int code = files->open(files->user, replaced->temporary, EITP_FILE_REPLACE, &file);
+    const int is_open = !code;
+    while (!code && at < text->size) {
+        size_t done = 0;
+        code = files->write(files->user, file, at, text->data + at, text->size - at, &done);
+        at += done;
+    }
+    if (is_open && files->close(files->user, file) && !code)
+        code = EIO;
+    if (!code)
+        code = files->rename(files->user, replaced->temporary, replaced->path);
+    return code ? eitp__fail(error, EITP_ERROR_IO, "cannot write '%s'", replaced->path) : EITP_OK;
+}
+
+EITP__PRIVATE int eitp__replaced_file_is_idle(eitp__replaced_file *file) {
+    if (!file->job)
+        return 1;
+    if (!eitp__worker_wait_briefly(file->worker, file->job, 0))
+        return 0;
+    eitp__worker_finish(file->worker, NULL);
+    file->job = 0;
+    return 1;
+}
+
+EITP__PRIVATE void eitp__replaced_file_give(eitp__replaced_file *file) {
+    if (!file->worker && eitp__worker_create(&file->host, 1, &file->worker, NULL))
+        return;
+    file->job = eitp__worker_submit(file->worker, eitp__replaced_file_write, file);
+}
+
+EITP__PRIVATE void eitp__replaced_file_await(eitp__replaced_file *file) {
+    eitp__worker_destroy(file->worker);
+    file->worker = NULL;
+    file->job = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__replaced_file_store(eitp__replaced_file *file, eitp_error *error) {
+    if (file->text.failed)
+        return eitp__fail_memory(error, file->text.size, file->path);
+    return eitp__replace_file(&file->host, file->path, file->text.data, file->text.size, error);
+}
+
+EITP__PRIVATE void eitp__replaced_file_release(eitp__replaced_file *file) {
+    eitp__replaced_file_await(file);
+    eitp__buffer_release(&file->text);
+    eitp__release_text(&file->host, file->path);
+    eitp__release_text(&file->host, file->temporary);
+    file->path = file->temporary = NULL;
+}
+/* <<src/run/replaced_file.c */
+
+/* >>src/run/summary.c */
+#define EITP__SUMMARY_VERSION 1
+#define EITP__SUMMARY_PIECE ((size_t)1 << 20) /* bytes of a file that are read at once; a longer line is left out */
+
+EITP__PRIVATE eitp_status eitp__summary_init(eitp__summary *summary, const eitp_host *host, eitp_error *error) {
+    const size_t bytes = EITP__SUMMARY_KEYS * sizeof *summary->keys;
+    memset(summary, 0, sizeof *summary);
+    summary->host = *host;
+    summary->width = 1;
+    eitp__buffer_init(&summary->lines, &summary->host);
+    summary->keys = (eitp__summary_key *)eitp__allocate(host, bytes);
+    return summary->keys ? EITP_OK : eitp__fail_memory(error, bytes, "the summary of records");
+}
+
+EITP__PRIVATE void eitp__summary_clear(eitp__summary *summary) {
+    for (size_t i = 0; i < summary->count; i++) {
+        eitp__summary_key *key = &summary->keys[i];
+        eitp__release(&summary->host, key->points, key->capacity * sizeof *key->points);
+        memset(key, 0, sizeof *key);
+    }
+    eitp__buffer_clear(&summary->lines);
+    summary->count = summary->next = 0;
+    summary->width = 1;
+    summary->step = summary->left_out = 0;
+}
+
+EITP__PRIVATE void eitp__summary_release(eitp__summary *summary) {
+    if (!summary->keys)
+        return;
+    eitp__summary_clear(summary);
+    eitp__buffer_release(&summary->lines);
+    eitp__release(&summary->host, summary->keys, EITP__SUMMARY_KEYS * sizeof *summary->keys);
+    summary->keys = NULL;
+}
+
+/* ---- Points ---- */
+
+static eitp__summary_point eitp__summary_join(eitp__summary_point a, eitp__summary_point b) {
+    const double count = (double)a.count + b.count;
+    if (!a.count || !b.count)
+        return a.count ? a : b;
+    a.mean = (float)(((double)a.mean * a.count + (double)b.mean * b.count) / count);
+    a.least = a.least < b.least ? a.least : b.least;
+    a.greatest = a.greatest > b.greatest ? a.greatest : b.greatest;
+    a.count += b.count;
+    return a;
+}
+
+/* Joins the points of all keys two by two. */
+static void eitp__summary_widen(eitp__summary *summary) {
+    for (size_t i = 0; i < summary->count; i++) {
+        eitp__summary_key *key = &summary->keys[i];
+        for (size_t n = 0; n < key->capacity; n++) {
+            const size_t from = 2 * n;
+            eitp__summary_point empty = EITP__ZERO;
+            const eitp__summary_point first = from < key->capacity ? key->points[from] : empty;
+            const eitp__summary_point second = from + 1 < key->capacity ? key->points[from + 1] : empty;
+            key->points[n] = eitp__summary_join(first, second);
+        }
+    }
+    summary->width *= 2;
+}
+
+static int eitp__summary_is_key(const eitp__summary_key *key, const char *name, size_t size) {
+    return !strncmp(key->name, name, size) && !key->name[size];
+}
+
+/* Names that JSON writes in another way would not be found again. */
+static int eitp__summary_has_plain(const char *name, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if (name[i] == '"' || name[i] == '\\' || (unsigned char)name[i] < ' ')
+            return 0;
+    }
+    return size > 0;
+}
+
+/* The key of a name; NULL: it is left out. */
+static eitp__summary_key *eitp__summary_find(eitp__summary *summary, const char *name, size_t size) {
+    eitp__summary_key *key;
+    if (size >= sizeof key->name)
+        return NULL;
+    for (size_t n = 0; n < summary->count; n++) {
+        const size_t at = (summary->next + n) % summary->count;
+        if (eitp__summary_is_key(&summary->keys[at], name, size)) {
+            summary->next = at + 1;
+            return &summary->keys[at];
+        }
+    }
+    if (summary->count == EITP__SUMMARY_KEYS || !eitp__summary_has_plain(name, size))
+        return NULL;
+    key = &summary->keys[summary->count++];
+    memcpy(key->name, name, size);
+    summary->next = summary->count;
+    return key;
+}
+
+/* The point of a step, or NULL if there is no memory for it. */
+static eitp__summary_point *eitp__summary_point_of(eitp__summary *summary, eitp__summary_key *key, int64_t step) {
+    const size_t at = (size_t)((step - 1) / summary->width);
+    size_t capacity = key->capacity ? key->capacity : 32;
+    eitp__summary_point *grown;
+    if (at < key->capacity)
+        return &key->points[at];
+    while (capacity <= at)
+        capacity *= 2;
+    capacity = capacity < EITP__SUMMARY_POINTS ? capacity : EITP__SUMMARY_POINTS;
+    grown = (eitp__summary_point *)eitp__allocate(&summary->host, capacity * sizeof *grown);
+    if (!grown)
+        return NULL;
+    if (key->capacity)
+        memcpy(grown, key->points, key->capacity * sizeof *grown);
+    eitp__release(&summary->host, key->points, key->capacity * sizeof *grown);
+    key->points = grown;
+    key->capacity = capacity;
+    return &key->points[at];
+}
+
+EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const char *name, size_t size,
+                                     double value) {
+    eitp__summary_key *key = step > 0 && isfinite(value) ? eitp__summary_find(summary, name, size) : NULL;
+    eitp__summary_point *point, added = EITP__ZERO;
+    while (step > 0 && (step - 1) / summary->width >= EITP__SUMMARY_POINTS)
+        eitp__summary_widen(summary);
+    point = key ? eitp__summary_point_of(summary, key, step) : NULL;
+    if (!point)
+        return;
+    added.mean = added.least = added.greatest = (float)value;
+    added.count = 1;
+    *point = eitp__summary_join(*point, added);
+}
+
+/* ---- Lines ---- */
+
+/* Removes the older half. */
+static void eitp__summary_drop_lines(eitp__summary *summary) {
+    eitp__buffer *lines = &summary->lines;
+    size_t kept = 0;
+    while (kept < lines->size && (kept < lines->size / 2 || lines->data[kept - 1] != '\n'))
+        summary->left_out += lines->data[kept++] == '\n';
+    memmove(lines->data, lines->data + kept, lines->size - kept);
+    lines->size -= kept;
+}
+
+EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *line, size_t size) {
+    eitp__buffer *lines = &summary->lines;
+    if (size >= EITP__SUMMARY_LINES / 4)
+        return;
+    if (lines->size + size >= EITP__SUMMARY_LINES)
+        eitp__summary_drop_lines(summary);
+    eitp__buffer_add(lines, line, size);
+    eitp__buffer_add_text(lines, "\n");
+    if (lines->failed)
+        eitp__buffer_clear(lines);
+}
+
+/* ---- Reading ---- */
+
+/* A member of a record in text. */
+typedef struct eitp__summary_member {
+    const char *name;
+    size_t size;
+    const char *value, *end;
+} eitp__summary_member;
+
+static const char *eitp__summary_skip_text(const char *at, const char *end) {
+    for (at++; at < end && *at != '"'; at++)
+        at += *at == '\\';
+    return at < end ? at + 1 : end;
+}
+
+/* The end of a value, which may have objects and arrays. */
+static const char *eitp__summary_skip_value(const char *at, const char *end) {
+    int depth = 0;
+    while (at < end && (depth || (*at != ',' && *at != '}'))) {
+        if (*at == '"') {
+            at = eitp__summary_skip_text(at, end);
+            continue;
+        }
+        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+        at++;
+    }
+    return at;
+}
+
+/* Finds the next member; returns 0 at the end of the object. *at is where to look, and then after it. */
+static int eitp__summary_next(const char **at, const char *end, eitp__summary_member *member) {
+    const char *name = (const char *)memchr(*at, '"', (size_t)(end - *at));
+    if (!name)
+        return 0;
+    member->name = name + 1;
+    member->value = eitp__summary_skip_text(name, end);
+    member->size = (size_t)(member->value - member->name) - (member->value > member->name);
+    while (member->value < end && (*member->value == ':' || *member->value == ' '))
+        member->value++;
+    member->end = *at = eitp__summary_skip_value(member->value, end);
+    return member->value < end;
+}
+
+static int eitp__summary_is_named(const eitp__summary_member *member, const char *name) {
+    return member->size == strlen(name) && !memcmp(member->name, name, member->size);
+}
+
+/* Members that every record has besides its values. */
+static int eitp__summary_is_frame(const eitp__summary_member *member) {
+    return eitp__summary_is_named(member, "step") || eitp__summary_is_named(member, "time") ||
+           eitp__summary_is_named(member, "elapsed");
+}
+
+EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size) {
+    const char *at = line, *end = line + size;
+    eitp__summary_member member;
+    int64_t step = -1;
+    int is_line = 0;
+    double value;
+    if (size < 2 || line[0] != '{' || end[-1] != '}' || memchr(line, 0, size))
+        return 0;
+    while (step < 0 && eitp__summary_next(&at, end, &member))
+        step = eitp__summary_is_named(&member, "step") ? strtoll(member.value, NULL, 10) : -1;
+    summary->step = step > summary->step ? step : summary->step;
+    for (at = line; !is_line && eitp__summary_next(&at, end, &member);)
+        is_line = eitp__summary_is_named(&member, "event") || (member.size > 4 && !memcmp(member.name, "val_", 4));
+    if (is_line)
+        eitp__summary_add_line(summary, line, size);
+    for (at = line; !is_line && eitp__summary_next(&at, end, &member);) {
+        const size_t width = (size_t)(member.end - member.value);
+        if (eitp__summary_is_frame(&member))
+            continue;
+        if (eitp__json_read_number(member.value, width, &value))
+            eitp__summary_add(summary, step, member.name, member.size, value);
+        else if (*member.value == 't' || *member.value == 'f')
+            eitp__summary_add(summary, step, member.name, member.size, *member.value == 't');
+    }
+    return step >= 0;
+}
+
+/* Adds the whole lines of data[0, size), and returns their bytes. */
+static size_t eitp__summary_add_lines(eitp__summary *summary, const char *data, size_t size) {
+    size_t done = 0;
+    for (;;) {
+        const char *begin = data + done, *end = (const char *)memchr(begin, '\n', size - done);
+        if (!end)
+            return done;
+        eitp__summary_add_record(summary, begin, (size_t)(end - begin));
+        done += (size_t)(end - begin) + 1;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__summary_read(eitp__summary *summary, const char *path, eitp_error *error) {
+    char *piece = (char *)eitp__allocate_uninitialized(&summary->host, EITP__SUMMARY_PIECE + 1);
+    eitp__file file = EITP__ZERO;
+    uint64_t at = 0;
+    size_t done = 1;
+    eitp_status status = piece ? eitp__file_open(&file, &summary->host, path, EITP_FILE_READ, error)
+                               : eitp__fail_memory(error, EITP__SUMMARY_PIECE, "the summary of records");
+    while (!status && done) {
+        status = eitp__file_read_some(&file, at, piece, EITP__SUMMARY_PIECE, &done, error);
+        if (status || !done)
+            break;
+        piece[done] = 0;
+        at += done == EITP__SUMMARY_PIECE && !memchr(piece, '\n', done) ? done
+                                                                        : eitp__summary_add_lines(summary, piece, done);
+        done = done == EITP__SUMMARY_PIECE ? done : 0;
+    }
+    eitp__file_close(&file, NULL);
+    eitp__release(&summary->host, piece, EITP__SUMMARY_PIECE + 1);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+typedef enum eitp__summary_array {
+    EITP__SUMMARY_STEP,
+    EITP__SUMMARY_COUNT,
+    EITP__SUMMARY_MEAN,
+    EITP__SUMMARY_LEAST,
+    EITP__SUMMARY_GREATEST,
+    EITP__SUMMARY_ARRAYS
+} eitp__summary_array;
+
+/* Six digits are enough for a curve. */
+static void eitp__summary_write_number(eitp__buffer *text, double value) {
+    char number[40];
+    eitp__buffer_add(text, number, eitp__json_format_digits(value, 6, number));
+}
+
+static void eitp__summary_write_point(const eitp__summary *summary, const eitp__summary_key *key, size_t at,
+                                      eitp__summary_array array, eitp__buffer *text) {
+    const eitp__summary_point *point = &key->points[at];
+    const int64_t last = ((int64_t)at + 1) * summary->width;
+    switch (array) {
+    case EITP__SUMMARY_STEP:
+        eitp__buffer_format(text, "%lld", (long long)(last < summary->step ? last : summary->step));
+        break;
+    case EITP__SUMMARY_COUNT:
+        eitp__buffer_format(text, "%lu", (unsigned long)point->count);
+        break;
+    case EITP__SUMMARY_MEAN:
+        eitp__summary_write_number(text, point->mean);
+        break;
+    case EITP__SUMMARY_LEAST:
+        eitp__summary_write_number(text, point->least);
+        break;
+    default:
+        eitp__summary_write_number(text, point->greatest);
+    }
+}
+
+static void eitp__summary_write_key(const eitp__summary *summary, const eitp__summary_key *key, eitp__buffer *text) {
+    static const char *const names[] = {"step", "count", "mean", "minimum", "maximum"};
+    eitp__buffer_add_text(text, "{\"key\": ");
+    eitp__json_write_text(text, key->name, strlen(key->name));
+    for (int array = 0; array < (int)EITP__SUMMARY_ARRAYS; array++) {
+        int written = 0;
+        eitp__buffer_format(text, ", \"%s\": [", names[array]);
+        for (size_t at = 0; at < key->capacity; at++) {
+            if (!key->points[at].count)
+                continue;
+            eitp__buffer_add_text(text, written++ ? "," : "");
+            eitp__summary_write_point(summary, key, at, (eitp__summary_array)array, text);
+        }
+        eitp__buffer_add_text(text, "]");
+    }
+    eitp__buffer_add_text(text, "}\n");
+}
+
+EITP__PRIVATE void eitp__summary_write(const eitp__summary *summary, eitp__buffer *text) {
+    eitp__buffer_clear(text);
+    eitp__buffer_format(text, "{\"summary\": %d, \"step\": %lld, \"steps_per_point\": %lld, \"left_out\": %lld}\n",
+                        EITP__SUMMARY_VERSION, (long long)summary->step, (long long)summary->width,
+                        (long long)summary->left_out);
+    for (size_t i = 0; i < summary->count; i++)
+        eitp__summary_write_key(summary, &summary->keys[i], text);
+    eitp__buffer_add(text, summary->lines.data, summary->lines.size);
+}
+/* <<src/run/summary.c */
+
+/* >>src/run/summary_file.c */
+/* Least time between two times that the file is written, in seconds, and in how long writing takes. */
+#define EITP__SUMMARY_INTERVAL 10
+#define EITP__SUMMARY_RARITY 1000
+
+struct eitp__summary_file {
+    eitp__summary summary;
+    eitp__replaced_file file;
+    eitp__buffer line; /* of an evaluation or event */
+    char *records;     /* path of metrics.jsonl */
+    double next;       /* when it is due */
+    int has_more;      /* than the file */
+};
+
+EITP__PRIVATE eitp_status eitp__summary_file_open(const eitp_host *host, const char *directory,
+                                                  eitp__summary_file **file, eitp_error *error) {
+    eitp__summary_file *created = (eitp__summary_file *)eitp__allocate(host, sizeof *created);
+    eitp_status status;
+    *file = NULL;
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    status = eitp__summary_init(&created->summary, host, error);
+    if (!status)
+        status = eitp__replaced_file_init(&created->file, host, directory, EITP__SUMMARY_FILE, error);
+    if (!status) {
+        eitp__buffer_init(&created->line, &created->summary.host);
+        created->records = eitp__join_path(host, directory, "metrics.jsonl");
+    }
+    if (!status && !created->records)
+        status = eitp__fail_memory(error, strlen(directory), "a path");
+    if (status)
+        eitp__summary_file_close(created);
+    else
+        *file = created;
+    return status;
+}
+
+/* ---- The sink ---- */
+
+/* A value that is a number in a curve. */
+static void eitp__summary_add_value(eitp__summary *summary, int64_t step, const eitp_value *value) {
+    const double number = value->kind == EITP_VALUE_NUMBER ? value->number : (double)value->integer;
+    if (value->kind != EITP_VALUE_TEXT)
+        eitp__summary_add(summary, step, value->name, strlen(value->name), number);
+}
+
+static void eitp__summary_add_text(eitp__summary_file *file, const eitp_record *record) {
+    eitp__buffer_clear(&file->line);
+    eitp__record_write(&file->line, record);
+    if (!file->line.failed)
+        eitp__summary_add_line(&file->summary, file->line.data, file->line.size);
+}
+
+/* Formats the file for the thread. */
+static void eitp__summary_file_give(eitp__summary_file *file) {
+    const double began = eitp__clock();
+    double interval;
+    eitp__summary_write(&file->summary, &file->file.text);
+    interval = EITP__SUMMARY_RARITY * (eitp__clock() - began);
+    file->next = began + (interval > EITP__SUMMARY_INTERVAL ? interval : EITP__SUMMARY_INTERVAL);
+    file->has_more = 0;
+    if (!file->file.text.failed)
+        eitp__replaced_file_give(&file->file);
+}
+
+static eitp_status eitp__summary_file_record(void *user, const eitp_record *record, eitp_error *error) {
+    eitp__summary_file *file = (eitp__summary_file *)user;
+    eitp__summary *summary = &file->summary;
+    const int is_text = record->kind == EITP_RECORD_EVALUATION || record->kind == EITP_RECORD_EVENT;
+    (void)error;
+    file->has_more = 1;
+    summary->step = record->step > summary->step ? record->step : summary->step;
+    if (is_text)
+        eitp__summary_add_text(file, record);
+    for (size_t i = 0; i < record->count && !is_text; i++)
+        eitp__summary_add_value(summary, record->step, &record->values[i]);
+    if (eitp__clock() >= file->next && eitp__replaced_file_is_idle(&file->file))
+        eitp__summary_file_give(file);
+    return EITP_OK;
+}
+
+/* Begins anew, with what metrics.jsonl has: it ends with the step that is resumed. */
+static eitp_status eitp__summary_file_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
+    eitp__summary_file *file = (eitp__summary_file *)user;
+    (void)evaluated;
+    eitp__summary_clear(&file->summary);
+    file->next = eitp__clock() + EITP__SUMMARY_INTERVAL;
+    return step < 0 ? EITP_OK : eitp__summary_read(&file->summary, file->records, error);
+}
+
+EITP__PRIVATE eitp_record_sink eitp__summary_file_sink(eitp__summary_file *file) {
+    eitp_record_sink sink = EITP__ZERO;
+    sink.user = file;
+    sink.record = eitp__summary_file_record;
+    sink.resume = eitp__summary_file_resume;
+    return sink;
+}
+
+/* Writes what came last. A failure is no loss: metrics.jsonl has it. */
+static void eitp__summary_file_finish(eitp__summary_file *file) {
+    eitp__replaced_file_await(&file->file);
+    if (!file->has_more)
+        return;
+    eitp__summary_write(&file->summary, &file->file.text);
+    eitp__replaced_file_store(&file->file, NULL);
+}
+
+EITP__PRIVATE void eitp__summary_file_close(eitp__summary_file *file) {
+    eitp_host host;
+    if (!file)
+        return;
+    host = file->summary.host;
+    eitp__summary_file_finish(file);
+    eitp__replaced_file_release(&file->file);
+    eitp__buffer_release(&file->line);
+    eitp__release_text(&host, file->records);
+    eitp__summary_release(&file->summary);
+    eitp__release(&host, file, sizeof *file);
+}
+/* <<src/run/summary_file.c */
+
 /* >>src/run/reports.c */
-static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard"};
-static const char *const eitp__report_names[] = {"metrics.jsonl", "metrics.csv", "tensorboard"};
+static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard", "jsonl"};
+static const char *const eitp__report_names[] = {"metrics.jsonl", "metrics.csv", "tensorboard", EITP__SUMMARY_FILE};
 
 /* ---- Lists ---- */
 
@@ -64046,13 +64852,15 @@ EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp
     eitp_tensorboard_use_guide_tags(report->tensorboard, config->guide_tags);
 }
 
-static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, eitp__report_kind kind,
-                                          eitp_error *error) {
+static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, const char *directory,
+                                          eitp__report_kind kind, eitp_error *error) {
     if (kind == EITP__REPORT_JSONL)
         return eitp_jsonl_open(host, report->path, &report->jsonl, error);
     if (kind == EITP__REPORT_CSV)
         return eitp_csv_open(host, report->path, eitp__report_columns, EITP__COMMON_COLUMNS, &report->csv, error);
-    return eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
+    if (kind == EITP__REPORT_TENSORBOARD)
+        return eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
+    return eitp__summary_file_open(host, directory, &report->summary, error);
 }
 
 EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
@@ -64072,7 +64880,7 @@ EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_hos
     if (!status)
         status = eitp__path_info(host, report->path, &info, error);
     if (!status)
-        status = eitp__report_open_file(report, host, kind, error);
+        status = eitp__report_open_file(report, host, directory, kind, error);
     report->is_new = !status && info.kind == EITP_PATH_MISSING;
     if (status)
         eitp__report_close(report, host, 1);
@@ -64082,6 +64890,7 @@ EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_hos
 EITP__PRIVATE eitp_record_sink eitp__report_sink(const eitp__report *report) {
     return report->csv           ? eitp_csv_sink(report->csv)
            : report->tensorboard ? eitp_tensorboard_sink(report->tensorboard)
+           : report->summary     ? eitp__summary_file_sink(report->summary)
                                  : eitp_jsonl_sink(report->jsonl);
 }
 
@@ -64093,6 +64902,7 @@ EITP__PRIVATE void eitp__report_close(eitp__report *report, const eitp_host *hos
     eitp_jsonl_close(report->jsonl);
     eitp_csv_close(report->csv);
     eitp_tensorboard_close(report->tensorboard);
+    eitp__summary_file_close(report->summary);
     if (event_file)
         files->remove(files->user, event_file);
     if (removes && report->is_new)
@@ -64141,7 +64951,7 @@ static size_t eitp__add_report_sinks(const eitp__report reports[EITP__REPORTS], 
         if (!reports[i].path)
             continue;
         memset(&all[count], 0, sizeof all[count]);
-        all[count].is_thinned = i != EITP__REPORT_JSONL;
+        all[count].is_thinned = i == EITP__REPORT_CSV || i == EITP__REPORT_TENSORBOARD;
         all[count++].calls = eitp__report_sink(&reports[i]);
     }
     return count;
@@ -64238,10 +65048,8 @@ EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error 
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__sinks_close(eitp_run *run) {
-    eitp__sinks *sinks = eitp__sinks_of(run);
-    if (!sinks)
-        return;
+EITP__PRIVATE void eitp__sinks_close(eitp_run *run, void *state) {
+    eitp__sinks *sinks = (eitp__sinks *)state;
     eitp__close_reports(run, sinks->reports);
     eitp__release_sinks(run);
     eitp__release_text(&run->host, sinks->log_dir);
@@ -64414,6 +65222,12 @@ typedef char eitp__every_event_has_a_name[EITP__COUNT(eitp__event_names) == EITP
 
 const char *eitp_run_event_name(eitp_run_event_kind kind) {
     return (unsigned)kind < EITP_EVENT_COUNT ? eitp__event_names[kind] : NULL;
+}
+
+const char *eitp_run_end_name(eitp_run_end end) {
+    static const char *const names[] = {"failed",     "finished",   "end_of_data",     "stopped",
+                                        "early_stop", "not_finite", "memory_pressure", "diverged"};
+    return (unsigned)end < EITP__COUNT(names) ? names[end] : NULL;
 }
 
 EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run) {
@@ -64803,6 +65617,7 @@ EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->after_evaluation = eitp__records_after_evaluation;
     observer->before_save = eitp__records_before_save;
     observer->end = eitp__records_end;
+    observer->close = eitp__sinks_close;
 }
 /* <<src/run/records.c */
 
@@ -66646,8 +67461,9 @@ static eitp_status eitp__run_find_start(eitp_run *run, const eitp_run_config *co
 
 /* True for the names of temporary files in the directory of a run. */
 static int eitp__is_temporary(const char *name) {
-    static const char *const names[] = {"best.json.tmp", "run.json.partial", ".latest_model.partial",
-                                        ".best_model.partial", EITP__WRITE_TEST};
+    static const char *const names[] = {"best.json.tmp",    "run.json.tmp",          EITP__SUMMARY_FILE ".tmp",
+                                        "run.json.partial", ".latest_model.partial", ".best_model.partial",
+                                        EITP__RESERVE_FILE, EITP__WRITE_TEST};
     for (size_t i = 0; i < EITP__COUNT(names); i++) {
         if (!strcmp(name, names[i]))
             return 1;
@@ -67489,6 +68305,49 @@ EITP__PRIVATE void eitp__program_observer(eitp__observer *observer) {
     observer->keeps = eitp__program_keeps;
 }
 /* <<src/run/run_program.c */
+
+/* >>src/run/reserve.c */
+/* Numbers that a file system cannot compress: compressed room would not be there later. */
+static void eitp__reserve_fill(unsigned char *data, size_t size) {
+    uint64_t state = 0x9e3779b97f4a7c15u;
+    for (size_t i = 0; i < size; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        data[i] = (unsigned char)state;
+    }
+}
+
+/* It is not synced: after a loss of power there is no run that needs it. */
+static eitp_status eitp__reserve_write(const eitp_host *host, const char *path, const unsigned char *data) {
+    eitp__file file = EITP__ZERO;
+    eitp_status status = eitp__file_open(&file, host, path, EITP_FILE_REPLACE, NULL), closed;
+    if (!status)
+        status = eitp__file_write(&file, 0, data, EITP__RESERVE_BYTES, NULL);
+    closed = eitp__file_close(&file, NULL);
+    return status ? status : closed;
+}
+
+EITP__PRIVATE void eitp__reserve_take(const eitp_run *run) {
+    const eitp_host *host = &run->host;
+    char *path = eitp__join_path(host, run->directory, EITP__RESERVE_FILE);
+    unsigned char *data = (unsigned char *)eitp__allocate(host, EITP__RESERVE_BYTES);
+    if (data)
+        eitp__reserve_fill(data, EITP__RESERVE_BYTES);
+    if (path && data && eitp__reserve_write(host, path, data))
+        host->files.remove(host->files.user, path);
+    eitp__release(host, data, EITP__RESERVE_BYTES);
+    eitp__release_text(host, path);
+}
+
+EITP__PRIVATE void eitp__reserve_release(const eitp_run *run) {
+    const eitp_files *files = &run->host.files;
+    char *path = eitp__join_path(&run->host, run->directory, EITP__RESERVE_FILE);
+    if (path)
+        files->remove(files->user, path);
+    eitp__release_text(&run->host, path);
+}
+/* <<src/run/reserve.c */
 
 /* >>src/run/run_save.c */
 /* A checkpoint of a run. */
@@ -68617,9 +69476,11 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp__async_save_finish(run);
     eitp__async_save_release(run);
     status = eitp__run_finish(run, status, error);
-    eitp__run_end_observers(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
+    if (status)
+        run->failure = *error;
+    eitp__run_end_observers(run);
     if (!eitp_trainer_is_torn(run->trainer))
         report->steps_done = eitp_trainer_steps_done(run->trainer);
     return status;
@@ -68901,6 +69762,8 @@ eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char *path, ei
 static const eitp_setting eitp__run_settings[] = {
     EITP__TEXT_SETTING(eitp_run_config, , directory, "output_dir", "out", ACCEPTED,
                        "directory of checkpoints and records"),
+    EITP__TEXT_SETTING(eitp_run_config, , run_name, "run_name", NULL, ACCEPTED, "a name for the run, in run.json"),
+    EITP__TEXT_SETTING(eitp_run_config, , notes, "notes", NULL, ACCEPTED, "notes about the run, in run.json"),
     EITP__RUN_SETTING(steps, "steps", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
                       "optimizer steps in total; 0: until the end of data"),
     EITP__RUN_SETTING(eval_steps, "eval_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
@@ -69014,7 +69877,9 @@ static eitp_status eitp__create_observers(eitp_run *run, eitp_error *error) {
 }
 
 static void eitp__release_observers(eitp_run *run) {
-    for (int i = 0; i < EITP__OBSERVER_COUNT; i++) {
+    for (int i = EITP__OBSERVER_COUNT - 1; i >= 0; i--) {
+        if (run->states[i] && run->observers[i].close)
+            run->observers[i].close(run, run->states[i]);
         if (run->states[i])
             eitp__release(&run->host, run->states[i], run->observers[i].state_size);
         run->states[i] = NULL;
@@ -69027,24 +69892,56 @@ static int eitp__run_has_started(const eitp_run *run) {
 
 /* ---- Creating and configuring ---- */
 
+/* Texts of a configuration that the run keeps copies of. */
+enum { EITP__RUN_TEXTS = 3 };
+
+static void eitp__release_texts(const eitp_host *host, char *texts[EITP__RUN_TEXTS]) {
+    for (int i = 0; i < EITP__RUN_TEXTS; i++)
+        eitp__release_text(host, texts[i]);
+}
+
+static eitp_status eitp__run_copy_texts(const eitp_host *host, const eitp_run_config *config,
+                                        char *copies[EITP__RUN_TEXTS], eitp_error *error) {
+    const char *const texts[EITP__RUN_TEXTS] = {config->keep_best, config->run_name, config->notes};
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < EITP__RUN_TEXTS; i++) {
+        copies[i] = texts[i] && !status ? eitp__copy_text(host, texts[i]) : NULL;
+        if (texts[i] && !copies[i] && !status)
+            status = eitp__fail_memory(error, strlen(texts[i]), "a run");
+    }
+    if (status)
+        eitp__release_texts(host, copies);
+    return status;
+}
+
+static void eitp__run_replace_texts(eitp_run *run, char *const copies[EITP__RUN_TEXTS]) {
+    char *before[EITP__RUN_TEXTS];
+    before[0] = run->keep_best;
+    before[1] = run->run_name;
+    before[2] = run->notes;
+    eitp__release_texts(&run->host, before);
+    run->config.keep_best = run->keep_best = copies[0];
+    run->config.run_name = run->run_name = copies[1];
+    run->config.notes = run->notes = copies[2];
+}
+
 /* Copies what the run owns of its configuration, so that the program need not keep it. */
 static eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     const eitp_run_resume resume = run->config.resume;
-    char *keep_best = config->keep_best ? eitp__copy_text(&run->host, config->keep_best) : NULL;
-    eitp_status status = EITP_OK;
-    if (config->keep_best && !keep_best)
-        status = eitp__fail_memory(error, strlen(config->keep_best), "a run");
-    if (!status)
-        status = eitp__sinks_configure(run, config, error);
-    eitp__release_text(&run->host, status ? keep_best : run->keep_best);
+    char *texts[EITP__RUN_TEXTS];
+    eitp_status status = eitp__run_copy_texts(&run->host, config, texts, error);
     if (status)
         return status;
-    run->keep_best = keep_best;
+    status = eitp__sinks_configure(run, config, error);
+    if (status) {
+        eitp__release_texts(&run->host, texts);
+        return status;
+    }
     run->config = *config;
     run->config.resume = resume;
     run->config.directory = run->directory;
     run->config.checkpoint = run->checkpoint;
-    run->config.keep_best = run->keep_best;
+    eitp__run_replace_texts(run, texts);
     run->config.report_to = run->config.log_dir = NULL; /* the sinks have used them */
     run->config.sinks = NULL;
     run->config.sink_count = 0;
@@ -69112,12 +70009,13 @@ void eitp_run_close(eitp_run *run) {
         eitp__run_prune_released(run);
     if (eitp__run_has_started(run))
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
-    eitp__sinks_close(run);
+    eitp__release_observers(run);
     if (run->stage != EITP__RUN_STARTED && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
-    eitp__release_observers(run);
     eitp__release_text(&host, run->keep_best);
+    eitp__release_text(&host, run->run_name);
+    eitp__release_text(&host, run->notes);
     eitp__release_text(&host, run->checkpoint);
     eitp__release_text(&host, run->directory);
     eitp__release(&host, run, sizeof *run);
@@ -69153,6 +70051,7 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     memset(&run->report, 0, sizeof run->report);
     memset(&run->saves, 0, sizeof run->saves);
     memset(&run->decision, 0, sizeof run->decision);
+    memset(&run->failure, 0, sizeof run->failure);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
     eitp__run_begin_polling(run);
@@ -69185,6 +70084,354 @@ void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
     run->kept_step = step;
 }
 /* <<src/run/run.c */
+
+/* >>src/run/run_info.c */
+#include <time.h>
+
+#define EITP__SIGN_INTERVAL 30 /* seconds between two signs of life */
+
+static eitp__run_info *eitp__run_info_of(const eitp_run *run) {
+    return (eitp__run_info *)run->states[EITP__OBSERVER_INFO];
+}
+
+static void eitp__info_name(eitp__buffer *text, const char *name) {
+    if (text->size && text->data[text->size - 1] != '{')
+        eitp__buffer_add_text(text, ", ");
+    eitp__buffer_format(text, "\"%s\": ", name);
+}
+
+/* Adds a text, unless it is NULL or "". It may be the name of a file. */
+static void eitp__info_text(eitp__buffer *text, const char *name, const char *value) {
+    if (!value || !*value)
+        return;
+    eitp__info_name(text, name);
+    eitp__json_write_name(text, value);
+}
+
+static void eitp__info_integer(eitp__buffer *text, const char *name, uint64_t value) {
+    eitp__info_name(text, name);
+    eitp__buffer_format(text, "%llu", (unsigned long long)value);
+}
+
+/* ---- The run ---- */
+
+static void eitp__info_start(const eitp_run *run, eitp__buffer *text) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    char *directory = eitp__absolute_path(&run->host, run->directory);
+    const time_t seconds = time(NULL);
+    struct tm utc;
+    char now[40] = "";
+    if (gmtime_r(&seconds, &utc))
+        strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    eitp__info_text(text, "name", run->run_name);
+    eitp__info_text(text, "notes", run->notes);
+    eitp__info_text(text, "version", eitp_version());
+    eitp__info_text(text, "build", eitp_build_info());
+    eitp__info_text(text, "device", eitp_context_description(context));
+    eitp__info_text(text, "numerics", eitp_context_numerics(context));
+    eitp__info_text(text, "started", now);
+    eitp__info_text(text, "directory", directory);
+    eitp__info_integer(text, "first_step", (uint64_t)run->report.start_step + 1);
+    if (run->report.steps)
+        eitp__info_integer(text, "last_step", (uint64_t)run->report.steps);
+    eitp__info_text(text, "resumed_from", run->checkpoint);
+    text->failed |= !directory;
+    eitp__release_text(&run->host, directory);
+}
+
+/* The value of the first line of a file like /proc/cpuinfo that begins with `name`; "" if there is none. */
+static void eitp__find_system_value(const eitp_host *host, const char *path, const char *name, char *value,
+                                    size_t size) {
+    eitp__buffer text;
+    const char *at = NULL;
+    eitp__buffer_init(&text, host);
+    *value = 0;
+    if (!eitp__read_system_text(host, path, &text, NULL) && text.size)
+        at = strstr(text.data, name);
+    at = at ? at + strcspn(at, ":\n") : NULL;
+    if (at && *at == ':') {
+        at += 1 + strspn(at + 1, " \t");
+        snprintf(value, size, "%.*s", (int)strcspn(at, "\n"), at);
+    }
+    eitp__buffer_release(&text);
+}
+
+static void eitp__info_machine(const eitp_run *run, eitp__buffer *text) {
+    eitp_processor_info processors;
+    eitp_memory_info memory;
+    char line[200];
+    eitp__host_name_read(&run->host, line, sizeof line);
+    eitp__info_text(text, "host", line);
+    eitp__find_system_value(&run->host, "/proc/cpuinfo", "model name", line, sizeof line);
+    eitp__info_text(text, "processor", line);
+    if (!eitp_processor_info_read(&run->host, &processors, NULL)) {
+        eitp__info_integer(text, "processors", (uint64_t)processors.online);
+        eitp__info_integer(text, "usable_processors", (uint64_t)processors.usable);
+    }
+    if (!eitp_memory_info_read(&run->host, &memory, NULL)) {
+        eitp__info_integer(text, "memory_bytes", memory.total);
+        eitp__info_integer(text, "usable_bytes", memory.usable);
+    }
+}
+
+static void eitp__info_plan(const eitp_run *run, eitp__buffer *text) {
+    const eitp_context *context = eitp__trainer_task(run->trainer)->context;
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
+    eitp__info_integer(text, "parameter_bytes",
+                       eitp_context_variable_bytes(context, EITP_PARAMETER) +
+                           eitp_context_variable_bytes(context, EITP_REMAINDER));
+    eitp__info_integer(text, "gradient_bytes", eitp_context_variable_bytes(context, EITP_GRADIENT));
+    eitp__info_integer(text, "optimizer_bytes", eitp_context_variable_bytes(context, EITP_OPTIMIZER));
+    eitp__info_integer(text, "arena_bytes", eitp_context_arena_bytes(context));
+    eitp__info_integer(text, "checkpoint_copy_bytes", run->config.async_save_bytes);
+    eitp__info_integer(text, "batch_size", (uint64_t)shape.batch_size);
+    eitp__info_integer(text, "grad_accum", (uint64_t)shape.grad_accum);
+    eitp__info_integer(text, "micro_batches_per_pass", (uint64_t)shape.micro_batches_per_pass);
+}
+
+static void eitp__info_settings(const eitp_setting *settings, size_t count, const void *values, eitp__buffer *text) {
+    for (size_t i = 0; i < count; i++) {
+        if (settings[i].kind == EITP_SETTING_TEXT && !eitp__setting_text(&settings[i], values))
+            continue;
+        eitp__info_name(text, settings[i].name);
+        eitp__setting_write(&settings[i], values, text);
+    }
+}
+
+/* The settings of a program that has not added its configuration. */
+static void eitp__info_configuration(const eitp_run *run, eitp__buffer *text) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    eitp__info_settings(settings, count, eitp__trainer_config(run->trainer), text);
+    settings = eitp_run_settings(&count);
+    eitp__info_settings(settings, count, &run->config, text);
+}
+
+/* ---- Members of the program ---- */
+
+static eitp__info_member *eitp__info_find(eitp__run_info *info, const char *name) {
+    for (size_t i = 0; i < info->count; i++) {
+        if (!strcmp(info->members[i].name, name))
+            return &info->members[i];
+    }
+    return NULL;
+}
+
+static eitp_status eitp__info_check(const eitp_run *run, const char *name, const char *value, eitp_error *error) {
+    static const char *const reserved[] = {"name",     "notes",   "version",   "build",       "device",
+                                           "numerics", "started", "directory", "first_step",  "last_step",
+                                           "machine",  "plan",    "process",   "resumed_from"};
+    const size_t size = strlen(name);
+    eitp_status status;
+    if (run->trainer)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run trains already: add to run.json before eitp_run_train");
+    if (!size || size >= EITP__INFO_NAME || size != strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_"))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%.80s' is no name of a member of run.json: 1 to %d lower-case letters, digits and _ are",
+                          name, EITP__INFO_NAME - 1);
+    for (size_t i = 0; i < EITP__COUNT(reserved); i++) {
+        if (!strcmp(name, reserved[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "run.json has a member '%s' already; choose another name",
+                              name);
+    }
+    status = eitp__json_check(&run->host, value, error);
+    return !status || status == EITP_ERROR_MEMORY
+               ? status
+               : eitp__fail_prefix(error, EITP_ERROR_ARGUMENT, "the value of '%s'", name);
+}
+
+eitp_status eitp_run_add_info(eitp_run *run, const char *name, const char *value, eitp_error *error) {
+    eitp__run_info *info;
+    eitp__info_member *member;
+    eitp_status status;
+    char *copy;
+    if (!run || !name || !value)
+        return eitp__fail_null(error, "eitp_run_add_info", "run, name and value");
+    status = eitp__info_check(run, name, value, error);
+    if (status)
+        return status;
+    info = eitp__run_info_of(run);
+    member = eitp__info_find(info, name);
+    if (!member && info->count == EITP__INFO_MEMBERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "run.json has %d members of the program already",
+                          EITP__INFO_MEMBERS);
+    copy = eitp__copy_text(&run->host, value);
+    if (!copy)
+        return eitp__fail_memory(error, strlen(value), "the info of a run");
+    if (!member) {
+        member = &info->members[info->count++];
+        snprintf(member->name, sizeof member->name, "%s", name);
+    }
+    eitp__release_text(&run->host, member->value);
+    member->value = copy;
+    return EITP_OK;
+}
+
+/* ---- The text ---- */
+
+static void eitp__info_part(const eitp_run *run, const char *name, void (*add)(const eitp_run *run, eitp__buffer *text),
+                            eitp__buffer *text) {
+    eitp__buffer_format(text, ",\n\"%s\": {", name);
+    add(run, text);
+    eitp__buffer_add_text(text, "}");
+}
+
+/* Formats the file without "process". */
+static eitp_status eitp__run_info_format(const eitp_run *run, eitp__run_info *info, eitp_error *error) {
+    const eitp__info_member *configuration = eitp__info_find(info, "configuration");
+    eitp__buffer *text = &info->text;
+    eitp__buffer_clear(text);
+    eitp__buffer_add_text(text, "{\"run\": {");
+    eitp__info_start(run, text);
+    eitp__info_part(run, "machine", eitp__info_machine, text);
+    eitp__info_part(run, "plan", eitp__info_plan, text);
+    for (size_t i = 0; i < info->count; i++) {
+        const eitp__info_member *member = &info->members[i];
+        if (member != configuration)
+            eitp__buffer_format(text, ",\n\"%s\": %s", member->name, member->value);
+    }
+    info->run_size = text->size;
+    eitp__buffer_add_text(text, "},\n\"configuration\": ");
+    eitp__buffer_add_text(text, configuration ? configuration->value : "{");
+    if (!configuration)
+        eitp__info_configuration(run, text);
+    eitp__buffer_add_text(text, configuration ? "}\n" : "}}\n");
+    return text->failed ? eitp__fail_memory(error, text->size, EITP__RUN_INFO_FILE) : EITP_OK;
+}
+
+/* The whole file, with the process and its state. */
+static eitp_status eitp__sign_format(const eitp_run *run, eitp__run_info *info, const char *state, const char *message,
+                                     eitp_error *error) {
+    const eitp__process_identity *identity = &info->identity;
+    const eitp__buffer *all = &info->text;
+    eitp__buffer *text = &info->file.text;
+    eitp__buffer_clear(text);
+    eitp__buffer_add(text, all->data, info->run_size);
+    eitp__buffer_format(text, ",\n\"process\": {\"pid\": %lld", (long long)identity->process);
+    if (identity->start_time)
+        eitp__info_integer(text, "start_time", identity->start_time);
+    eitp__info_text(text, "boot_id", identity->boot);
+    eitp__info_text(text, "state", state);
+    eitp__info_integer(text, "step", (uint64_t)eitp_trainer_steps_done(run->trainer));
+    eitp__buffer_format(text, ", \"saved_step\": %lld, \"alive\": %.3f", (long long)run->report.saved_step,
+                        eitp__time_of_day());
+    eitp__info_text(text, "message", message);
+    eitp__buffer_add_text(text, "}");
+    eitp__buffer_add(text, all->data + info->run_size, all->size - info->run_size);
+    return text->failed ? eitp__fail_memory(error, text->size, EITP__RUN_INFO_FILE) : EITP_OK;
+}
+
+/* ---- Signs of life ---- */
+
+static void eitp__sign_give(eitp_run *run, eitp__run_info *info) {
+    const double now = eitp__clock();
+    if (now < info->next)
+        return;
+    info->next = now + EITP__SIGN_INTERVAL;
+    if (info->text.size && eitp__replaced_file_is_idle(&info->file) &&
+        !eitp__sign_format(run, info, eitp__run_is_held(run) ? "paused" : "running", NULL, NULL))
+        eitp__replaced_file_give(&info->file);
+}
+
+/* Replaces run.json durably. The first failure is reported, and ends nothing. */
+static void eitp__run_info_store(eitp_run *run, eitp__run_info *info, const char *state, const char *message) {
+    eitp_error error;
+    eitp_status status = eitp__sign_format(run, info, state, message, &error);
+    if (!status)
+        status = eitp__replaced_file_store(&info->file, &error);
+    if (status && !info->is_failing)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "run.json is not up to date: %s; each checkpoint has its own", error.message);
+    info->is_failing = status != EITP_OK;
+}
+
+/* ---- The observer ---- */
+
+static eitp_status eitp__run_info_begin(eitp_run *run, void *state, eitp_error *error) {
+    eitp__run_info *info = (eitp__run_info *)state;
+    const eitp_host *host = &run->host;
+    eitp_path_info file = EITP__ZERO;
+    eitp_status status = eitp__process_identity_read(host, &info->identity, error);
+    if (!status)
+        status = eitp__replaced_file_init(&info->file, host, run->directory, EITP__RUN_INFO_FILE, error);
+    if (status)
+        return status;
+    info->is_new = !eitp__path_info(host, info->file.path, &file, NULL) && file.kind == EITP_PATH_MISSING;
+    eitp__buffer_init(&info->text, host);
+    status = eitp__run_info_format(run, info, error);
+    if (status)
+        return status;
+    eitp__run_info_store(run, info, "running", NULL);
+    eitp__reserve_take(run);
+    info->next = eitp__clock() + EITP__SIGN_INTERVAL;
+    return EITP_OK;
+}
+
+static eitp_status eitp__run_info_before_step(eitp_run *run, void *state, eitp_error *error) {
+    (void)error;
+    eitp__sign_give(run, (eitp__run_info *)state);
+    return EITP_OK;
+}
+
+static void eitp__run_info_after_evaluation(eitp_run *run, void *state, eitp__decision *decision) {
+    (void)decision;
+    eitp__sign_give(run, (eitp__run_info *)state);
+}
+
+static eitp_status eitp__run_info_write_files(const eitp_run *run, const void *state, const char *directory,
+                                              eitp_error *error) {
+    const eitp__buffer *text = &((const eitp__run_info *)state)->text;
+    char *path = eitp__join_path(&run->host, directory, EITP__RUN_INFO_FILE);
+    const eitp_status status = path ? eitp__write_file(&run->host, path, text->data, text->size, error)
+                                    : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&run->host, path);
+    return status;
+}
+
+/* The new directory has no run.json, and no room set aside. */
+static void eitp__run_info_replaced(eitp_run *run, void *state) {
+    eitp__run_info *info = (eitp__run_info *)state;
+    info->is_new = 1;
+    eitp__replaced_file_await(&info->file);
+    eitp__run_info_store(run, info, "running", NULL);
+    eitp__reserve_take(run);
+}
+
+/* The first observer that ends: on a full disk the others may store their last records too. */
+static void eitp__run_info_end(eitp_run *run, void *state) {
+    eitp__run_info *info = (eitp__run_info *)state;
+    const char *early = run->report.end == EITP_RUN_EARLY_STOP ? run->decision.why : "";
+    eitp__replaced_file_await(&info->file);
+    if (!info->text.size)
+        return;
+    eitp__reserve_release(run);
+    eitp__run_info_store(run, info, eitp_run_end_name(run->report.end),
+                         run->failure.status ? run->failure.message : early);
+}
+
+/* A run.json of a run that did no step is removed. */
+static void eitp__run_info_close(eitp_run *run, void *state) {
+    eitp__run_info *info = (eitp__run_info *)state;
+    const eitp_files *files = &run->host.files;
+    if (run->stage != EITP__RUN_STARTED && info->is_new)
+        files->remove(files->user, info->file.path);
+    for (size_t i = 0; i < info->count; i++)
+        eitp__release_text(&run->host, info->members[i].value);
+    eitp__buffer_release(&info->text);
+    eitp__replaced_file_release(&info->file);
+}
+
+EITP__PRIVATE void eitp__info_observer(eitp__observer *observer) {
+    observer->state_size = sizeof(eitp__run_info);
+    observer->begin = eitp__run_info_begin;
+    observer->before_step = eitp__run_info_before_step;
+    observer->after_evaluation = eitp__run_info_after_evaluation;
+    observer->write_files = eitp__run_info_write_files;
+    observer->directory_replaced = eitp__run_info_replaced;
+    observer->end = eitp__run_info_end;
+    observer->close = eitp__run_info_close;
+}
+/* <<src/run/run_info.c */
 
 /* >>src/recipe/recipe_settings.c */
 /* The tables of a recipe's members, and their defaults. */
@@ -71472,32 +72719,40 @@ eitp_status eitp_recipe_read_shape(const eitp_recipe *recipe, eitp_transformer_c
 /* <<src/recipe/recipe_model.c */
 
 /* >>src/recipe/training_record.c */
-/* run.json: what a run was made from, in its output directory and in each of its checkpoints. */
-
-#include <time.h>
+/* What a training adds to run.json, and its lines in the log. */
 
 /* ---- The log ---- */
+
+/* The number of samples of each label, one more than there are labels; NULL of numbers, of samples without labels, and
+   without memory. */
+static uint64_t *eitp__count_training_labels(const eitp_training *training, const eitp_labelled_source *source) {
+    const size_t bytes = (size_t)(source->label_count + 1) * sizeof(uint64_t);
+    uint64_t *counts = source->label_count && source->problem != EITP_PROBLEM_REGRESSION
+                           ? (uint64_t *)eitp__allocate(&training->host, bytes)
+                           : NULL;
+    if (!counts || !eitp_labelled_class_counts(&training->host, source, counts, NULL))
+        return counts;
+    eitp__release(&training->host, counts, bytes);
+    return NULL;
+}
 
 /* "; neg 1480, pos 1400", at most some of them; "" of numbers and of samples without labels. */
 static void eitp__describe_labels(const eitp_training *training, char *text, size_t size) {
     enum { SHOWN = 10 };
     const eitp_labelled_source source = eitp__part_samples(training, EITP_TRAINING);
-    const size_t bytes = (size_t)(source.label_count + 1) * sizeof(uint64_t);
-    uint64_t *counts = source.label_count && source.problem != EITP_PROBLEM_REGRESSION
-                           ? (uint64_t *)eitp__allocate(&training->host, bytes)
-                           : NULL;
+    uint64_t *counts = eitp__count_training_labels(training, &source);
     size_t used = 0;
     *text = 0;
-    if (counts && !eitp_labelled_class_counts(&training->host, &source, counts, NULL)) {
-        for (int64_t i = 0; i < source.label_count && i < SHOWN && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu",
-                                     i ? ", " : "; labels: ", source.labels ? source.labels[i] : "label",
-                                     (unsigned long long)counts[i]);
-        if (source.label_count > SHOWN && used < size)
-            snprintf(text + used, size - used, ", and %lld more label%s", (long long)(source.label_count - SHOWN),
-                     source.label_count == SHOWN + 1 ? "" : "s");
-    }
-    eitp__release(&training->host, counts, bytes);
+    if (!counts)
+        return;
+    for (int64_t i = 0; i < source.label_count && i < SHOWN && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu",
+                                 i ? ", " : "; labels: ", source.labels ? source.labels[i] : "label",
+                                 (unsigned long long)counts[i]);
+    if (source.label_count > SHOWN && used < size)
+        snprintf(text + used, size - used, ", and %lld more label%s", (long long)(source.label_count - SHOWN),
+                 source.label_count == SHOWN + 1 ? "" : "s");
+    eitp__release(&training->host, counts, (size_t)(source.label_count + 1) * sizeof *counts);
 }
 
 EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
@@ -71524,62 +72779,107 @@ EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
 /* ---- run.json ---- */
 
 static void eitp__write_member(eitp__buffer *text, const char *name, const char *value) {
-    eitp__buffer_format(text, "\"%s\": ", name);
-    eitp__json_write_text(text, value, strlen(value));
-    eitp__buffer_add_text(text, ", ");
+    eitp__buffer_format(text, "%s\"%s\": ", text->size > 1 ? ", " : "", name);
+    eitp__json_write_name(text, value);
 }
 
-static void eitp__write_run(eitp_training *training, eitp__buffer *text) {
-    const eitp__data_part *data = &training->parts[EITP_TRAINING];
-    const time_t seconds = time(NULL);
-    struct tm utc;
-    char now[40] = "";
-    if (gmtime_r(&seconds, &utc))
-        strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    eitp__write_member(text, "version", eitp_version());
-    eitp__write_member(text, "build", eitp_build_info());
-    eitp__write_member(text, "device", eitp_context_description(training->context));
-    eitp__write_member(text, "numerics", eitp_context_numerics(training->context));
-    eitp__write_member(text, "started", now);
-    eitp__write_member(text, data->is_labelled ? "labelled_file" : "token_file", data->path);
-    eitp__buffer_format(text, "\"last_step\": %lld, \"parameters\": %lld", (long long)training->recipe.run.steps,
-                        (long long)eitp_model_parameter_count(training->model));
-}
-
-EITP__PRIVATE eitp_status eitp__training_write_record(eitp_training *training, eitp_error *error) {
-    eitp__buffer *text = &training->record;
-    char *path = eitp__join_path(&training->host, training->recipe.run.directory, "run.json");
-    eitp_path_info info = EITP__ZERO;
-    eitp_error why;
-    eitp__buffer_add_text(text, "{\"run\": {");
-    eitp__write_run(training, text);
-    eitp__buffer_add_text(text, "},\n\"configuration\": {");
-    eitp__recipe_write(&training->recipe, text); /* as it was completed */
-    eitp__buffer_add_text(text, "}}\n");
-    if (!path || text->failed) {
-        eitp__release_text(&training->host, path);
-        return eitp__fail_memory(error, text->size, "run.json");
+/* Adds "labels": {"neg": 1480, "pos": 1400}. */
+static void eitp__write_label_counts(const eitp_training *training, eitp__buffer *text) {
+    const eitp_labelled_source source = eitp__part_samples(training, EITP_TRAINING);
+    uint64_t *counts = eitp__count_training_labels(training, &source);
+    if (!counts)
+        return;
+    eitp__buffer_add_text(text, ", \"labels\": {");
+    for (int64_t i = 0; i < source.label_count; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%lld", (long long)i);
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__json_write_name(text, source.labels ? source.labels[i] : number);
+        eitp__buffer_format(text, ": %llu", (unsigned long long)counts[i]);
     }
-    eitp__path_info(&training->host, path, &info, NULL);
-    if (eitp__replace_file(&training->host, path, text->data, text->size, &why))
-        eitp__log_line(&training->host, EITP_LOG_WARNING, "%s; the run continues, since each checkpoint has its own",
-                       why.message);
-    else if (info.kind == EITP_PATH_MISSING)
-        training->made_record = path;
-    if (training->made_record != path)
-        eitp__release_text(&training->host, path);
-    return EITP_OK;
+    eitp__buffer_add_text(text, "}");
+    eitp__release(&training->host, counts, (size_t)(source.label_count + 1) * sizeof *counts);
 }
 
-EITP__PRIVATE eitp_status eitp__training_save_record(void *user, const char *directory, eitp_error *error) {
-    const eitp_training *training = (const eitp_training *)user;
-    const eitp_run_config *run = &training->recipe.run;
-    char *path = eitp__join_path(&training->host, directory, "run.json");
-    eitp_status status =
-        path ? eitp__write_file(&training->host, path, training->record.data, training->record.size, error)
-             : eitp__fail_memory(error, strlen(directory), "the path of run.json");
-    eitp__release_text(&training->host, path);
-    return !status && run->save ? run->save(run->save_user, directory, error) : status;
+static void eitp__write_count(eitp__buffer *text, const char *name, uint64_t count) {
+    eitp__buffer_format(text, ", \"%s\": %llu", name, (unsigned long long)count);
+}
+
+/* What packing has found in texts: of a file without that, nothing. */
+static void eitp__write_texts_found(const eitp_sample_file_info *info, eitp__buffer *text) {
+    if (!info->text_bytes)
+        return;
+    eitp__write_count(text, "documents", info->document_count);
+    eitp__write_count(text, "text_bytes", info->text_bytes);
+    eitp__write_count(text, "invalid_bytes", info->invalid_bytes);
+    eitp__buffer_add_text(text, ", \"tokens_per_byte\": ");
+    eitp__json_write_number(text, (double)info->token_count / (double)info->text_bytes);
+    eitp__buffer_add_text(text, ", \"unigram_entropy\": ");
+    eitp__json_write_number(text, info->unigram_entropy);
+}
+
+static void eitp__write_examples_found(const eitp_sample_file_info *info, eitp__buffer *text) {
+    eitp__write_count(text, "tokens", info->token_count);
+    eitp__write_count(text, "longest_sample", (uint64_t)info->max_length);
+    eitp__write_count(text, "pairs", info->pair_count);
+    eitp__write_count(text, "cut_samples", info->cut_samples);
+    eitp__write_count(text, "cut_tokens", info->cut_ids);
+    eitp__write_count(text, "skipped", info->skipped);
+    eitp__write_count(text, "repeated", info->repeated);
+    eitp__write_count(text, "ambiguous", info->ambiguous);
+}
+
+/* The data: its file, what packing has found, and how much each part has. */
+static void eitp__write_data(const eitp_training *training, eitp__buffer *text) {
+    const eitp__data_part *data = &training->parts[EITP_TRAINING];
+    const eitp_sample_file_info info = eitp_sample_file_get_info(data->file);
+    eitp__buffer_add_text(text, "{");
+    eitp__write_member(text, data->is_labelled ? "labelled_file" : "token_file", data->path);
+    if (data->is_labelled) {
+        eitp__write_examples_found(&info, text);
+        eitp__write_label_counts(training, text);
+    } else {
+        eitp__write_texts_found(&info, text);
+        eitp__write_count(text, "training_tokens", data->range.count);
+        eitp__write_count(text, "validation_tokens", training->parts[EITP_VALIDATION].range.count);
+    }
+    eitp__write_count(text, "training_samples", training->task.samples[EITP_TRAINING]);
+    eitp__write_count(text, "validation_samples", training->task.samples[EITP_VALIDATION]);
+    eitp__buffer_add_text(text, "}");
+}
+
+static void eitp__write_model(const eitp_training *training, eitp__buffer *text) {
+    eitp__buffer_add_text(text, "{");
+    eitp__write_member(text, "type", eitp_architecture_name(training->shape.architecture));
+    eitp__buffer_format(text, ", \"parameters\": %lld, \"vocabulary\": %lld, \"sample_tokens\": %lld}",
+                        (long long)eitp_model_parameter_count(training->model),
+                        (long long)eitp_model_vocabulary(training->model), (long long)training->task.rows);
+}
+
+/* As it was completed. */
+static void eitp__write_configuration(const eitp_training *training, eitp__buffer *text) {
+    eitp__buffer_add_text(text, "{");
+    eitp__recipe_write(&training->recipe, text);
+    eitp__buffer_add_text(text, "}");
+}
+
+EITP__PRIVATE eitp_status eitp__training_add_info(eitp_training *training, eitp_error *error) {
+    static const struct {
+        const char *name;
+        void (*write)(const eitp_training *training, eitp__buffer *text);
+    } members[] = {
+        {"model", eitp__write_model}, {"data", eitp__write_data}, {"configuration", eitp__write_configuration}};
+    eitp_status status = EITP_OK;
+    eitp__buffer text;
+    eitp__buffer_init(&text, &training->host);
+    for (size_t i = 0; i < EITP__COUNT(members) && !status; i++) {
+        eitp__buffer_clear(&text);
+        members[i].write(training, &text);
+        status = text.failed ? eitp__fail_memory(error, text.size, "run.json")
+                             : eitp_run_add_info(training->run, members[i].name, text.data, error);
+    }
+    eitp__buffer_release(&text);
+    return status;
 }
 /* <<src/recipe/training_record.c */
 
@@ -71740,8 +73040,6 @@ EITP__PRIVATE eitp_run_config eitp__training_run_config(eitp_training *training)
         config.async_save_bytes = choice->checkpoint;
     if (!training->validates)
         config.eval_steps = 0;
-    config.save = eitp__training_save_record;
-    config.save_user = training;
     return config;
 }
 /* <<src/recipe/recipe_plan.c */
@@ -71770,7 +73068,6 @@ EITP__PRIVATE eitp_status eitp__training_create(const eitp_recipe *recipe, eitp_
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a training");
     created->host = recipe->context.host;
-    eitp__buffer_init(&created->record, &created->host);
     status = eitp__recipe_copy(&created->host, recipe, &created->recipe, error);
     if (status)
         eitp__release(&created->host, created, sizeof *created);
@@ -71804,7 +73101,6 @@ EITP__PRIVATE void eitp__training_release_prepared(eitp_training *training) {
         eitp__release_text(&training->host, training->base);
         training->base = NULL;
     }
-    eitp__buffer_release(&training->record);
     training->trainer = NULL;
     training->model = NULL;
     training->context = NULL;
@@ -71830,8 +73126,6 @@ EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
 static void eitp__remove_created(eitp_training *training) {
     const eitp_host *host = &training->host;
     char *data = training->recipe.run.directory ? eitp__join_path(host, training->recipe.run.directory, "data") : NULL;
-    if (training->made_record)
-        eitp__remove_tree(host, training->made_record, NULL);
     for (int split = 0; split < 2; split++) {
         const eitp__data_part *part = &training->parts[split];
         if (part->is_made && part->path && training->discards_data)
@@ -71851,8 +73145,6 @@ void eitp_training_close(eitp_training *training) {
         eitp__remove_created(training);
     eitp__training_release_stages(training);
     eitp_run_close(training->run);
-    eitp__release_text(&host, training->made_record);
-    eitp__buffer_release(&training->record);
     eitp_recipe_release(&training->recipe);
     eitp__release(&host, training, sizeof *training);
 }
@@ -72571,7 +73863,7 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
                                          {NULL, eitp__check_metric},
                                          {NULL, eitp__configure_run},
                                          {NULL, eitp__resume},
-                                         {NULL, eitp__training_write_record},
+                                         {NULL, eitp__training_add_info},
                                          {NULL, eitp__log_data},
                                          {NULL, eitp__clean_data}};
     eitp_status status;

@@ -145,12 +145,13 @@ typedef struct eitp_log_sink {
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with five exceptions: `read` and `write` of an offload file
+ * The functions are called by threads that call eitp, with six exceptions: `read` and `write` of an offload file
  * (eitp_context_config.offload_path); `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
  * written beside the steps (eitp_run_config.async_save_bytes); `prefetch` and `read` of a checkpoint's files before a
- * resume reads them; `read` of half of each large tensor; and `write`, `resize` and `sync` of files of records
- * (eitp_jsonl_open and the like). These, and `wait` after they fail, are called by threads of eitp's own, while other
- * functions of the table may be running. A call for a file of records may be running still after the file was closed.
+ * resume reads them; `read` of half of each large tensor; `write`, `resize` and `sync` of files of records
+ * (eitp_jsonl_open and the like); and `open`, `write`, `close` and `rename` of run.json and summary.jsonl. These, and
+ * `wait` after they fail, are called by threads of eitp's own, while other functions of the table may be running. A
+ * call for a file of records may be running still after the file was closed.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */

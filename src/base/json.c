@@ -644,6 +644,13 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__json_check(const eitp_host *host, const char *text, eitp_error *error) {
+    eitp__json_document *document = NULL;
+    const eitp_status status = eitp__json_parse_with(host, text, strlen(text), 1, SIZE_MAX, 1, &document, error);
+    eitp__json_release(document);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
                                                eitp__json_document **document, eitp_error *error) {
     return eitp__json_read_file_as(host, path, limit, 0, document, error);

@@ -61,6 +61,9 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
 EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
                                                           eitp__json_document **document, eitp_error *error);
 
+/* Fails if a text is not one value, as eitp__json_read_file_with_names would read it. */
+EITP__PRIVATE eitp_status eitp__json_check(const eitp_host *host, const char *text, eitp_error *error);
+
 /* Stores the number that `text` is, as JSON writes numbers, and returns 1; 0 if it is anything else. Allocates
    nothing. */
 EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number);
@@ -86,6 +89,8 @@ EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name)
 /* Writes a number with the fewest digits that read back as the same double, "null" if it is not finite. Returns the
    length. */
 EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);
+/* The same with a number of significant digits, 1 to 17. */
+EITP__PRIVATE size_t eitp__json_format_digits(double value, int digits, char text[40]);
 /* Adds a number as eitp__json_format_number writes it. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
 /* Adds a value, without its name, on one line. Whole numbers are written as such. */

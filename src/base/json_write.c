@@ -54,20 +54,11 @@ EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name)
     eitp__json_write_escaped(buffer, name, strlen(name), 1);
 }
 
-EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
-    size_t length, kept = 0;
+/* Replaces the locale's decimal point, which may have several bytes. Returns the length. */
+static size_t eitp__json_use_point(char text[40]) {
+    const size_t length = strlen(text);
+    size_t kept = 0;
     int in_point = 0;
-    if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
-        memcpy(text, "null", 5);
-        return 4;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, 40, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    /* Anything else is the locale's decimal point, which may have several bytes. */
-    length = strlen(text);
     for (size_t i = 0; i < length; i++) {
         if (strchr("0123456789+-e", text[i])) {
             text[kept++] = text[i];
@@ -79,6 +70,26 @@ EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
     }
     text[kept] = 0;
     return kept;
+}
+
+EITP__PRIVATE size_t eitp__json_format_digits(double value, int digits, char text[40]) {
+    if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
+        memcpy(text, "null", 5);
+        return 4;
+    }
+    snprintf(text, 40, "%.*g", digits, value);
+    return eitp__json_use_point(text);
+}
+
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
+    if (!(value >= -DBL_MAX && value <= DBL_MAX))
+        return eitp__json_format_digits(value, 15, text);
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, 40, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    return eitp__json_use_point(text);
 }
 
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {

@@ -175,8 +175,9 @@ EITP_API eitp_recipe *eitp_training_get_recipe(eitp_training *training);
    again. */
 EITP_API eitp_status eitp_training_plan(eitp_training *training, eitp_fit_candidate *chosen, eitp_error *error);
 
-/* Creates context, model, task and trainer, with the weights that the training starts from, and writes run.json. Plans
-   first, if that was not done. What a failed call has created is destroyed; it can be repeated. */
+/* Creates context, model, task and trainer, with the weights that the training starts from, and adds what it is to
+   run.json (eitp_run_add_info). Plans first, if that was not done. What a failed call has created is destroyed; it can
+   be repeated. */
 EITP_API eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error);
 
 /* Trains (eitp_run_train). Prepares first, if that was not done. A training that is complete does no step, and the

@@ -155,7 +155,5 @@ EITP__PRIVATE eitp_run_config eitp__training_run_config(eitp_training *training)
         config.async_save_bytes = choice->checkpoint;
     if (!training->validates)
         config.eval_steps = 0;
-    config.save = eitp__training_save_record;
-    config.save_user = training;
     return config;
 }

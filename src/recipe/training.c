@@ -383,7 +383,7 @@ eitp_status eitp_training_prepare(eitp_training *training, eitp_error *error) {
                                          {NULL, eitp__check_metric},
                                          {NULL, eitp__configure_run},
                                          {NULL, eitp__resume},
-                                         {NULL, eitp__training_write_record},
+                                         {NULL, eitp__training_add_info},
                                          {NULL, eitp__log_data},
                                          {NULL, eitp__clean_data}};
     eitp_status status;

@@ -55,8 +55,6 @@ struct eitp_training {
     eitp_model *model;
     eitp_task task;
     eitp_trainer *trainer;
-    eitp__buffer record; /* the content of run.json */
-    char *made_record;   /* a run.json of this training; removed if it does no step */
 };
 
 /* What a kind of task adds to a training. */
@@ -246,9 +244,8 @@ EITP__PRIVATE void eitp__remove_unused_data(const eitp_training *training);
 /* Logs what the training has of the data. */
 EITP__PRIVATE void eitp__training_log_data(const eitp_training *training);
 
-/* Writes run.json into the output directory; and into a checkpoint, as eitp_run_config.save. */
-EITP__PRIVATE eitp_status eitp__training_write_record(eitp_training *training, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__training_save_record(void *user, const char *directory, eitp_error *error);
+/* Adds model, data and configuration to run.json. */
+EITP__PRIVATE eitp_status eitp__training_add_info(eitp_training *training, eitp_error *error);
 
 /* ---- Memory ---- */
 

@@ -1,31 +1,39 @@
-/* run.json: what a run was made from, in its output directory and in each of its checkpoints. */
+/* What a training adds to run.json, and its lines in the log. */
 #include "base/json.h"
 #include "recipe/training.h"
 
-#include <time.h>
-
 /* ---- The log ---- */
+
+/* The number of samples of each label, one more than there are labels; NULL of numbers, of samples without labels, and
+   without memory. */
+static uint64_t *eitp__count_training_labels(const eitp_training *training, const eitp_labelled_source *source) {
+    const size_t bytes = (size_t)(source->label_count + 1) * sizeof(uint64_t);
+    uint64_t *counts = source->label_count && source->problem != EITP_PROBLEM_REGRESSION
+                           ? (uint64_t *)eitp__allocate(&training->host, bytes)
+                           : NULL;
+    if (!counts || !eitp_labelled_class_counts(&training->host, source, counts, NULL))
+        return counts;
+    eitp__release(&training->host, counts, bytes);
+    return NULL;
+}
 
 /* "; neg 1480, pos 1400", at most some of them; "" of numbers and of samples without labels. */
 static void eitp__describe_labels(const eitp_training *training, char *text, size_t size) {
     enum { SHOWN = 10 };
     const eitp_labelled_source source = eitp__part_samples(training, EITP_TRAINING);
-    const size_t bytes = (size_t)(source.label_count + 1) * sizeof(uint64_t);
-    uint64_t *counts = source.label_count && source.problem != EITP_PROBLEM_REGRESSION
-                           ? (uint64_t *)eitp__allocate(&training->host, bytes)
-                           : NULL;
+    uint64_t *counts = eitp__count_training_labels(training, &source);
     size_t used = 0;
     *text = 0;
-    if (counts && !eitp_labelled_class_counts(&training->host, &source, counts, NULL)) {
-        for (int64_t i = 0; i < source.label_count && i < SHOWN && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu",
-                                     i ? ", " : "; labels: ", source.labels ? source.labels[i] : "label",
-                                     (unsigned long long)counts[i]);
-        if (source.label_count > SHOWN && used < size)
-            snprintf(text + used, size - used, ", and %lld more label%s", (long long)(source.label_count - SHOWN),
-                     source.label_count == SHOWN + 1 ? "" : "s");
-    }
-    eitp__release(&training->host, counts, bytes);
+    if (!counts)
+        return;
+    for (int64_t i = 0; i < source.label_count && i < SHOWN && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu",
+                                 i ? ", " : "; labels: ", source.labels ? source.labels[i] : "label",
+                                 (unsigned long long)counts[i]);
+    if (source.label_count > SHOWN && used < size)
+        snprintf(text + used, size - used, ", and %lld more label%s", (long long)(source.label_count - SHOWN),
+                 source.label_count == SHOWN + 1 ? "" : "s");
+    eitp__release(&training->host, counts, (size_t)(source.label_count + 1) * sizeof *counts);
 }
 
 EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
@@ -52,60 +60,105 @@ EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
 /* ---- run.json ---- */
 
 static void eitp__write_member(eitp__buffer *text, const char *name, const char *value) {
-    eitp__buffer_format(text, "\"%s\": ", name);
-    eitp__json_write_text(text, value, strlen(value));
-    eitp__buffer_add_text(text, ", ");
+    eitp__buffer_format(text, "%s\"%s\": ", text->size > 1 ? ", " : "", name);
+    eitp__json_write_name(text, value);
 }
 
-static void eitp__write_run(eitp_training *training, eitp__buffer *text) {
-    const eitp__data_part *data = &training->parts[EITP_TRAINING];
-    const time_t seconds = time(NULL);
-    struct tm utc;
-    char now[40] = "";
-    if (gmtime_r(&seconds, &utc))
-        strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    eitp__write_member(text, "version", eitp_version());
-    eitp__write_member(text, "build", eitp_build_info());
-    eitp__write_member(text, "device", eitp_context_description(training->context));
-    eitp__write_member(text, "numerics", eitp_context_numerics(training->context));
-    eitp__write_member(text, "started", now);
-    eitp__write_member(text, data->is_labelled ? "labelled_file" : "token_file", data->path);
-    eitp__buffer_format(text, "\"last_step\": %lld, \"parameters\": %lld", (long long)training->recipe.run.steps,
-                        (long long)eitp_model_parameter_count(training->model));
-}
-
-EITP__PRIVATE eitp_status eitp__training_write_record(eitp_training *training, eitp_error *error) {
-    eitp__buffer *text = &training->record;
-    char *path = eitp__join_path(&training->host, training->recipe.run.directory, "run.json");
-    eitp_path_info info = EITP__ZERO;
-    eitp_error why;
-    eitp__buffer_add_text(text, "{\"run\": {");
-    eitp__write_run(training, text);
-    eitp__buffer_add_text(text, "},\n\"configuration\": {");
-    eitp__recipe_write(&training->recipe, text); /* as it was completed */
-    eitp__buffer_add_text(text, "}}\n");
-    if (!path || text->failed) {
-        eitp__release_text(&training->host, path);
-        return eitp__fail_memory(error, text->size, "run.json");
+/* Adds "labels": {"neg": 1480, "pos": 1400}. */
+static void eitp__write_label_counts(const eitp_training *training, eitp__buffer *text) {
+    const eitp_labelled_source source = eitp__part_samples(training, EITP_TRAINING);
+    uint64_t *counts = eitp__count_training_labels(training, &source);
+    if (!counts)
+        return;
+    eitp__buffer_add_text(text, ", \"labels\": {");
+    for (int64_t i = 0; i < source.label_count; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%lld", (long long)i);
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__json_write_name(text, source.labels ? source.labels[i] : number);
+        eitp__buffer_format(text, ": %llu", (unsigned long long)counts[i]);
     }
-    eitp__path_info(&training->host, path, &info, NULL);
-    if (eitp__replace_file(&training->host, path, text->data, text->size, &why))
-        eitp__log_line(&training->host, EITP_LOG_WARNING, "%s; the run continues, since each checkpoint has its own",
-                       why.message);
-    else if (info.kind == EITP_PATH_MISSING)
-        training->made_record = path;
-    if (training->made_record != path)
-        eitp__release_text(&training->host, path);
-    return EITP_OK;
+    eitp__buffer_add_text(text, "}");
+    eitp__release(&training->host, counts, (size_t)(source.label_count + 1) * sizeof *counts);
 }
 
-EITP__PRIVATE eitp_status eitp__training_save_record(void *user, const char *directory, eitp_error *error) {
-    const eitp_training *training = (const eitp_training *)user;
-    const eitp_run_config *run = &training->recipe.run;
-    char *path = eitp__join_path(&training->host, directory, "run.json");
-    eitp_status status =
-        path ? eitp__write_file(&training->host, path, training->record.data, training->record.size, error)
-             : eitp__fail_memory(error, strlen(directory), "the path of run.json");
-    eitp__release_text(&training->host, path);
-    return !status && run->save ? run->save(run->save_user, directory, error) : status;
+static void eitp__write_count(eitp__buffer *text, const char *name, uint64_t count) {
+    eitp__buffer_format(text, ", \"%s\": %llu", name, (unsigned long long)count);
+}
+
+/* What packing has found in texts: of a file without that, nothing. */
+static void eitp__write_texts_found(const eitp_sample_file_info *info, eitp__buffer *text) {
+    if (!info->text_bytes)
+        return;
+    eitp__write_count(text, "documents", info->document_count);
+    eitp__write_count(text, "text_bytes", info->text_bytes);
+    eitp__write_count(text, "invalid_bytes", info->invalid_bytes);
+    eitp__buffer_add_text(text, ", \"tokens_per_byte\": ");
+    eitp__json_write_number(text, (double)info->token_count / (double)info->text_bytes);
+    eitp__buffer_add_text(text, ", \"unigram_entropy\": ");
+    eitp__json_write_number(text, info->unigram_entropy);
+}
+
+static void eitp__write_examples_found(const eitp_sample_file_info *info, eitp__buffer *text) {
+    eitp__write_count(text, "tokens", info->token_count);
+    eitp__write_count(text, "longest_sample", (uint64_t)info->max_length);
+    eitp__write_count(text, "pairs", info->pair_count);
+    eitp__write_count(text, "cut_samples", info->cut_samples);
+    eitp__write_count(text, "cut_tokens", info->cut_ids);
+    eitp__write_count(text, "skipped", info->skipped);
+    eitp__write_count(text, "repeated", info->repeated);
+    eitp__write_count(text, "ambiguous", info->ambiguous);
+}
+
+/* The data: its file, what packing has found, and how much each part has. */
+static void eitp__write_data(const eitp_training *training, eitp__buffer *text) {
+    const eitp__data_part *data = &training->parts[EITP_TRAINING];
+    const eitp_sample_file_info info = eitp_sample_file_get_info(data->file);
+    eitp__buffer_add_text(text, "{");
+    eitp__write_member(text, data->is_labelled ? "labelled_file" : "token_file", data->path);
+    if (data->is_labelled) {
+        eitp__write_examples_found(&info, text);
+        eitp__write_label_counts(training, text);
+    } else {
+        eitp__write_texts_found(&info, text);
+        eitp__write_count(text, "training_tokens", data->range.count);
+        eitp__write_count(text, "validation_tokens", training->parts[EITP_VALIDATION].range.count);
+    }
+    eitp__write_count(text, "training_samples", training->task.samples[EITP_TRAINING]);
+    eitp__write_count(text, "validation_samples", training->task.samples[EITP_VALIDATION]);
+    eitp__buffer_add_text(text, "}");
+}
+
+static void eitp__write_model(const eitp_training *training, eitp__buffer *text) {
+    eitp__buffer_add_text(text, "{");
+    eitp__write_member(text, "type", eitp_architecture_name(training->shape.architecture));
+    eitp__buffer_format(text, ", \"parameters\": %lld, \"vocabulary\": %lld, \"sample_tokens\": %lld}",
+                        (long long)eitp_model_parameter_count(training->model),
+                        (long long)eitp_model_vocabulary(training->model), (long long)training->task.rows);
+}
+
+/* As it was completed. */
+static void eitp__write_configuration(const eitp_training *training, eitp__buffer *text) {
+    eitp__buffer_add_text(text, "{");
+    eitp__recipe_write(&training->recipe, text);
+    eitp__buffer_add_text(text, "}");
+}
+
+EITP__PRIVATE eitp_status eitp__training_add_info(eitp_training *training, eitp_error *error) {
+    static const struct {
+        const char *name;
+        void (*write)(const eitp_training *training, eitp__buffer *text);
+    } members[] = {
+        {"model", eitp__write_model}, {"data", eitp__write_data}, {"configuration", eitp__write_configuration}};
+    eitp_status status = EITP_OK;
+    eitp__buffer text;
+    eitp__buffer_init(&text, &training->host);
+    for (size_t i = 0; i < EITP__COUNT(members) && !status; i++) {
+        eitp__buffer_clear(&text);
+        members[i].write(training, &text);
+        status = text.failed ? eitp__fail_memory(error, text.size, "run.json")
+                             : eitp_run_add_info(training->run, members[i].name, text.data, error);
+    }
+    eitp__buffer_release(&text);
+    return status;
 }

@@ -23,7 +23,6 @@ EITP__PRIVATE eitp_status eitp__training_create(const eitp_recipe *recipe, eitp_
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a training");
     created->host = recipe->context.host;
-    eitp__buffer_init(&created->record, &created->host);
     status = eitp__recipe_copy(&created->host, recipe, &created->recipe, error);
     if (status)
         eitp__release(&created->host, created, sizeof *created);
@@ -57,7 +56,6 @@ EITP__PRIVATE void eitp__training_release_prepared(eitp_training *training) {
         eitp__release_text(&training->host, training->base);
         training->base = NULL;
     }
-    eitp__buffer_release(&training->record);
     training->trainer = NULL;
     training->model = NULL;
     training->context = NULL;
@@ -83,8 +81,6 @@ EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
 static void eitp__remove_created(eitp_training *training) {
     const eitp_host *host = &training->host;
     char *data = training->recipe.run.directory ? eitp__join_path(host, training->recipe.run.directory, "data") : NULL;
-    if (training->made_record)
-        eitp__remove_tree(host, training->made_record, NULL);
     for (int split = 0; split < 2; split++) {
         const eitp__data_part *part = &training->parts[split];
         if (part->is_made && part->path && training->discards_data)
@@ -104,8 +100,6 @@ void eitp_training_close(eitp_training *training) {
         eitp__remove_created(training);
     eitp__training_release_stages(training);
     eitp_run_close(training->run);
-    eitp__release_text(&host, training->made_record);
-    eitp__buffer_release(&training->record);
     eitp_recipe_release(&training->recipe);
     eitp__release(&host, training, sizeof *training);
 }

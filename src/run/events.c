@@ -18,6 +18,12 @@ const char *eitp_run_event_name(eitp_run_event_kind kind) {
     return (unsigned)kind < EITP_EVENT_COUNT ? eitp__event_names[kind] : NULL;
 }
 
+const char *eitp_run_end_name(eitp_run_end end) {
+    static const char *const names[] = {"failed",     "finished",   "end_of_data",     "stopped",
+                                        "early_stop", "not_finite", "memory_pressure", "diverged"};
+    return (unsigned)end < EITP__COUNT(names) ? names[end] : NULL;
+}
+
 EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run) {
     const char *unit = eitp__trainer_task(run->trainer)->unit;
     return unit ? unit : "items";

@@ -139,16 +139,8 @@ static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eit
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
     eitp__buffer *text = &jsonl->line;
     eitp__buffer_clear(text);
-    eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
-    for (size_t i = 0; i < record->count; i++) {
-        eitp__buffer_add_text(text, ", ");
-        eitp__record_write_member(text, &record->values[i]);
-    }
-    eitp__buffer_add_text(text, ", \"time\": ");
-    eitp__record_write_time(text, record->time);
-    eitp__buffer_add_text(text, ", \"elapsed\": ");
-    eitp__record_write_time(text, record->elapsed);
-    eitp__buffer_add_text(text, "}\n");
+    eitp__record_write(text, record);
+    eitp__buffer_add_text(text, "\n");
     return eitp__record_file_append_text(jsonl->file, text, error);
 }
 

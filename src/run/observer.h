@@ -25,7 +25,8 @@
     ENTRY(LINKS, links)                                                                                                \
     ENTRY(PRUNE, prune)                                                                                                \
     ENTRY(DISK, disk)                                                                                                  \
-    ENTRY(PROGRAM, program)
+    ENTRY(PROGRAM, program)                                                                                            \
+    ENTRY(INFO, info)
 
 #define EITP__OBSERVER_NAME(NAME, name) EITP__OBSERVER_##NAME,
 typedef enum eitp__observer_name { EITP__OBSERVERS(EITP__OBSERVER_NAME) EITP__OBSERVER_COUNT } eitp__observer_name;
@@ -95,6 +96,8 @@ typedef struct eitp__observer {
     void (*ruined)(eitp_run *run, void *state);
     /* After the last save, in reverse order: what others report then is recorded. */
     void (*end)(eitp_run *run, void *state);
+    /* Releases what the state owns, whether or not the run has begun. */
+    void (*close)(eitp_run *run, void *state);
 } eitp__observer;
 
 /* Each fills in its observer's row, which is zeros at the call. */

@@ -33,3 +33,16 @@ EITP__PRIVATE const eitp_value *eitp__record_find(const eitp_record *record, con
     }
     return NULL;
 }
+
+EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record) {
+    eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
+    for (size_t i = 0; i < record->count; i++) {
+        eitp__buffer_add_text(text, ", ");
+        eitp__record_write_member(text, &record->values[i]);
+    }
+    eitp__buffer_add_text(text, ", \"time\": ");
+    eitp__record_write_time(text, record->time);
+    eitp__buffer_add_text(text, ", \"elapsed\": ");
+    eitp__record_write_time(text, record->elapsed);
+    eitp__buffer_add_text(text, "}");
+}

@@ -17,6 +17,9 @@ EITP__PRIVATE void eitp__record_write_value(eitp__buffer *text, const eitp_value
 /* Adds `"name": value`. */
 EITP__PRIVATE void eitp__record_write_member(eitp__buffer *text, const eitp_value *value);
 
+/* Adds a record as an object: "step", its values, "time" and "elapsed". */
+EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record);
+
 /* A time in seconds, with three decimals. */
 EITP__PRIVATE void eitp__record_write_time(eitp__buffer *text, double seconds);
 

@@ -278,4 +278,5 @@ EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->after_evaluation = eitp__records_after_evaluation;
     observer->before_save = eitp__records_before_save;
     observer->end = eitp__records_end;
+    observer->close = eitp__sinks_close;
 }

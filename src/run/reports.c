@@ -1,7 +1,7 @@
 #include "run/reports.h"
 
-static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard"};
-static const char *const eitp__report_names[] = {"metrics.jsonl", "metrics.csv", "tensorboard"};
+static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard", "jsonl"};
+static const char *const eitp__report_names[] = {"metrics.jsonl", "metrics.csv", "tensorboard", EITP__SUMMARY_FILE};
 
 /* ---- Lists ---- */
 
@@ -104,13 +104,15 @@ EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp
     eitp_tensorboard_use_guide_tags(report->tensorboard, config->guide_tags);
 }
 
-static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, eitp__report_kind kind,
-                                          eitp_error *error) {
+static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, const char *directory,
+                                          eitp__report_kind kind, eitp_error *error) {
     if (kind == EITP__REPORT_JSONL)
         return eitp_jsonl_open(host, report->path, &report->jsonl, error);
     if (kind == EITP__REPORT_CSV)
         return eitp_csv_open(host, report->path, eitp__report_columns, EITP__COMMON_COLUMNS, &report->csv, error);
-    return eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
+    if (kind == EITP__REPORT_TENSORBOARD)
+        return eitp_tensorboard_open(host, report->path, &report->tensorboard, error);
+    return eitp__summary_file_open(host, directory, &report->summary, error);
 }
 
 EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_host *host, const char *directory,
@@ -130,7 +132,7 @@ EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_hos
     if (!status)
         status = eitp__path_info(host, report->path, &info, error);
     if (!status)
-        status = eitp__report_open_file(report, host, kind, error);
+        status = eitp__report_open_file(report, host, directory, kind, error);
     report->is_new = !status && info.kind == EITP_PATH_MISSING;
     if (status)
         eitp__report_close(report, host, 1);
@@ -140,6 +142,7 @@ EITP__PRIVATE eitp_status eitp__report_open(eitp__report *report, const eitp_hos
 EITP__PRIVATE eitp_record_sink eitp__report_sink(const eitp__report *report) {
     return report->csv           ? eitp_csv_sink(report->csv)
            : report->tensorboard ? eitp_tensorboard_sink(report->tensorboard)
+           : report->summary     ? eitp__summary_file_sink(report->summary)
                                  : eitp_jsonl_sink(report->jsonl);
 }
 
@@ -151,6 +154,7 @@ EITP__PRIVATE void eitp__report_close(eitp__report *report, const eitp_host *hos
     eitp_jsonl_close(report->jsonl);
     eitp_csv_close(report->csv);
     eitp_tensorboard_close(report->tensorboard);
+    eitp__summary_file_close(report->summary);
     if (event_file)
         files->remove(files->user, event_file);
     if (removes && report->is_new)

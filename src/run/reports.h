@@ -4,6 +4,7 @@
 
 #include "run/csv.h"
 #include "run/jsonl.h"
+#include "run/summary_file.h"
 #include "run/tensorboard.h"
 
 /* The kinds of files, in the order in which records reach them. */
@@ -11,14 +12,16 @@ typedef enum eitp__report_kind {
     EITP__REPORT_JSONL,
     EITP__REPORT_CSV,
     EITP__REPORT_TENSORBOARD,
+    EITP__REPORT_SUMMARY, /* it goes with JSONL, and reads what that has written */
     EITP__REPORTS
 } eitp__report_kind;
 
 /* A file that is open, or zeros. */
 typedef struct eitp__report {
-    eitp_jsonl *jsonl; /* one of the three */
+    eitp_jsonl *jsonl; /* one of the four */
     eitp_csv *csv;
     eitp_tensorboard *tensorboard;
+    eitp__summary_file *summary;
     char *path;      /* of the file, or of the directory of an event file */
     int is_new;      /* the file, or the directory, did not exist before */
     int directories; /* number of directories that were created for it, but not an event file's own */

@@ -21,6 +21,8 @@
 static const eitp_setting eitp__run_settings[] = {
     EITP__TEXT_SETTING(eitp_run_config, , directory, "output_dir", "out", ACCEPTED,
                        "directory of checkpoints and records"),
+    EITP__TEXT_SETTING(eitp_run_config, , run_name, "run_name", NULL, ACCEPTED, "a name for the run, in run.json"),
+    EITP__TEXT_SETTING(eitp_run_config, , notes, "notes", NULL, ACCEPTED, "notes about the run, in run.json"),
     EITP__RUN_SETTING(steps, "steps", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
                       "optimizer steps in total; 0: until the end of data"),
     EITP__RUN_SETTING(eval_steps, "eval_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
@@ -134,7 +136,9 @@ static eitp_status eitp__create_observers(eitp_run *run, eitp_error *error) {
 }
 
 static void eitp__release_observers(eitp_run *run) {
-    for (int i = 0; i < EITP__OBSERVER_COUNT; i++) {
+    for (int i = EITP__OBSERVER_COUNT - 1; i >= 0; i--) {
+        if (run->states[i] && run->observers[i].close)
+            run->observers[i].close(run, run->states[i]);
         if (run->states[i])
             eitp__release(&run->host, run->states[i], run->observers[i].state_size);
         run->states[i] = NULL;
@@ -147,24 +151,56 @@ static int eitp__run_has_started(const eitp_run *run) {
 
 /* ---- Creating and configuring ---- */
 
+/* Texts of a configuration that the run keeps copies of. */
+enum { EITP__RUN_TEXTS = 3 };
+
+static void eitp__release_texts(const eitp_host *host, char *texts[EITP__RUN_TEXTS]) {
+    for (int i = 0; i < EITP__RUN_TEXTS; i++)
+        eitp__release_text(host, texts[i]);
+}
+
+static eitp_status eitp__run_copy_texts(const eitp_host *host, const eitp_run_config *config,
+                                        char *copies[EITP__RUN_TEXTS], eitp_error *error) {
+    const char *const texts[EITP__RUN_TEXTS] = {config->keep_best, config->run_name, config->notes};
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < EITP__RUN_TEXTS; i++) {
+        copies[i] = texts[i] && !status ? eitp__copy_text(host, texts[i]) : NULL;
+        if (texts[i] && !copies[i] && !status)
+            status = eitp__fail_memory(error, strlen(texts[i]), "a run");
+    }
+    if (status)
+        eitp__release_texts(host, copies);
+    return status;
+}
+
+static void eitp__run_replace_texts(eitp_run *run, char *const copies[EITP__RUN_TEXTS]) {
+    char *before[EITP__RUN_TEXTS];
+    before[0] = run->keep_best;
+    before[1] = run->run_name;
+    before[2] = run->notes;
+    eitp__release_texts(&run->host, before);
+    run->config.keep_best = run->keep_best = copies[0];
+    run->config.run_name = run->run_name = copies[1];
+    run->config.notes = run->notes = copies[2];
+}
+
 /* Copies what the run owns of its configuration, so that the program need not keep it. */
 static eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     const eitp_run_resume resume = run->config.resume;
-    char *keep_best = config->keep_best ? eitp__copy_text(&run->host, config->keep_best) : NULL;
-    eitp_status status = EITP_OK;
-    if (config->keep_best && !keep_best)
-        status = eitp__fail_memory(error, strlen(config->keep_best), "a run");
-    if (!status)
-        status = eitp__sinks_configure(run, config, error);
-    eitp__release_text(&run->host, status ? keep_best : run->keep_best);
+    char *texts[EITP__RUN_TEXTS];
+    eitp_status status = eitp__run_copy_texts(&run->host, config, texts, error);
     if (status)
         return status;
-    run->keep_best = keep_best;
+    status = eitp__sinks_configure(run, config, error);
+    if (status) {
+        eitp__release_texts(&run->host, texts);
+        return status;
+    }
     run->config = *config;
     run->config.resume = resume;
     run->config.directory = run->directory;
     run->config.checkpoint = run->checkpoint;
-    run->config.keep_best = run->keep_best;
+    eitp__run_replace_texts(run, texts);
     run->config.report_to = run->config.log_dir = NULL; /* the sinks have used them */
     run->config.sinks = NULL;
     run->config.sink_count = 0;
@@ -232,12 +268,13 @@ void eitp_run_close(eitp_run *run) {
         eitp__run_prune_released(run);
     if (eitp__run_has_started(run))
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
-    eitp__sinks_close(run);
+    eitp__release_observers(run);
     if (run->stage != EITP__RUN_STARTED && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
-    eitp__release_observers(run);
     eitp__release_text(&host, run->keep_best);
+    eitp__release_text(&host, run->run_name);
+    eitp__release_text(&host, run->notes);
     eitp__release_text(&host, run->checkpoint);
     eitp__release_text(&host, run->directory);
     eitp__release(&host, run, sizeof *run);
@@ -273,6 +310,7 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     memset(&run->report, 0, sizeof run->report);
     memset(&run->saves, 0, sizeof run->saves);
     memset(&run->decision, 0, sizeof run->decision);
+    memset(&run->failure, 0, sizeof run->failure);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
     eitp__run_begin_polling(run);

@@ -150,6 +150,9 @@ typedef enum eitp_run_end {
     EITP_RUN_DIVERGED = 7         /* the loss has diverged (see eitp_run_train) */
 } eitp_run_end;
 
+/* The name of an end: "finished", "stopped", "not_finite", ...; NULL if it is unknown. */
+EITP_API const char *eitp_run_end_name(eitp_run_end end);
+
 /* The state of a run. Steps count from the start of training, in a resumed run too. */
 typedef struct eitp_run_report {
     eitp_run_end end;
@@ -247,6 +250,8 @@ typedef struct eitp_run_config {
     eitp_run_resume resume;
     const char *checkpoint; /* for EITP_RESUME_NAMED: a checkpoint directory */
     int64_t steps;          /* in total; 0: until the end of data (see eitp_trainer_config_set_epochs) */
+    const char *run_name;   /* for people, in run.json; NULL: none */
+    const char *notes;      /* the same */
     int64_t eval_steps;     /* evaluate before step 1 and every N steps; 0: only at the end */
     double eval_epochs;     /* evaluate before step 1 and every N epochs, 0.1 for ten times an epoch; 0: do not */
     int64_t eval_samples;   /* evaluate on N samples (see eitp_trainer_evaluate); 0: on all */
@@ -315,8 +320,8 @@ typedef struct eitp_run_config {
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
     double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured after 10 seconds */
-    /* Files of records, separated by commas: "jsonl" (metrics.jsonl), "csv" (metrics.csv), "tensorboard" (an event file
-       in the directory "tensorboard"). NULL or "none": no file. */
+    /* Files of records, separated by commas: "jsonl" (metrics.jsonl, and its summary in summary.jsonl), "csv"
+       (metrics.csv), "tensorboard" (an event file in the directory "tensorboard"). NULL or "none": no file. */
     const char *report_to;
     const char *log_dir;      /* directory of these files, created if missing; NULL: `directory` */
     double log_flush_seconds; /* least time between two writes to each of them */
@@ -424,6 +429,25 @@ EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
  * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
+
+/*
+ * Adds a member to the object "run" of run.json, before eitp_run_train: `value` is JSON, such as "{\"seed\": 3}". It
+ * replaces one of the same name. Both are copied. The run adds its own: "name", "notes", "version", "build", "device",
+ * "numerics", "started", "directory", "first_step", "last_step", "machine" and "plan" (bytes of memory).
+ * "configuration" is a member beside "run": unless the program adds it, the settings of trainer and run.
+ *
+ * run.json is in each checkpoint, and in the output directory, where "run" also has "process": "pid", "start_time"
+ * (clock ticks since the machine started) and "boot_id" identify it; "state" is "running", "paused" because of heat, or
+ * how it ended (eitp_run_end_name); "step"; "saved_step" of the newest checkpoint, or -1; "alive", the time of this
+ * state in seconds since 1970, at most half a minute ago while it runs unless a step or evaluation takes longer; and
+ * "message", why it ended early. A process that is gone while its state is "running" or "paused" was killed or has
+ * crashed.
+ *
+ * EITP_ERROR_ARGUMENT if an argument is NULL, the run trains already, `name` has anything but lower-case letters,
+ * digits and underscores, has more than 39 bytes or is one of the run's own, `value` is not JSON, or there are 16
+ * members.
+ */
+EITP_API eitp_status eitp_run_add_info(eitp_run *run, const char *name, const char *value, eitp_error *error);
 
 /*
  * Records a number of the program's own, by the thread that trains: in the listener or a callback of the task. Values

@@ -2,6 +2,8 @@
 
 #include "base/files.h"
 #include "io/checkpoint.h"
+#include "run/reserve.h"
+#include "run/summary.h"
 #include "run/run_links.h"
 #include "run/run_loop.h"
 #include "train/trainer.h"
@@ -199,8 +201,9 @@ static eitp_status eitp__run_find_start(eitp_run *run, const eitp_run_config *co
 
 /* True for the names of temporary files in the directory of a run. */
 static int eitp__is_temporary(const char *name) {
-    static const char *const names[] = {"best.json.tmp", "run.json.partial", ".latest_model.partial",
-                                        ".best_model.partial", EITP__WRITE_TEST};
+    static const char *const names[] = {"best.json.tmp",    "run.json.tmp",          EITP__SUMMARY_FILE ".tmp",
+                                        "run.json.partial", ".latest_model.partial", ".best_model.partial",
+                                        EITP__RESERVE_FILE, EITP__WRITE_TEST};
     for (size_t i = 0; i < EITP__COUNT(names); i++) {
         if (!strcmp(name, names[i]))
             return 1;

@@ -294,9 +294,11 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp__async_save_finish(run);
     eitp__async_save_release(run);
     status = eitp__run_finish(run, status, error);
-    eitp__run_end_observers(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
+    if (status)
+        run->failure = *error;
+    eitp__run_end_observers(run);
     if (!eitp_trainer_is_torn(run->trainer))
         report->steps_done = eitp_trainer_steps_done(run->trainer);
     return status;

@@ -38,7 +38,7 @@ typedef struct eitp__run_saves {
 struct eitp_run {
     eitp_host host;
     eitp_run_config config; /* its strings are those below, and its sinks those of the records */
-    char *directory, *keep_best;
+    char *directory, *keep_best, *run_name, *notes;
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
     eitp__prefetch *prefetch; /* of its tensors, until the first step; may be NULL */
@@ -62,6 +62,7 @@ struct eitp_run {
     double seconds;          /* that it took */
     int is_ending;           /* no step follows */
     int is_over;             /* it has ended */
+    eitp_error failure;      /* at the end: what eitp_run_train returns; its status is EITP_OK if that is no error */
 };
 
 /* Resumes, trains and saves; fills in run->report. */

@@ -38,7 +38,7 @@ static size_t eitp__add_report_sinks(const eitp__report reports[EITP__REPORTS], 
         if (!reports[i].path)
             continue;
         memset(&all[count], 0, sizeof all[count]);
-        all[count].is_thinned = i != EITP__REPORT_JSONL;
+        all[count].is_thinned = i == EITP__REPORT_CSV || i == EITP__REPORT_TENSORBOARD;
         all[count++].calls = eitp__report_sink(&reports[i]);
     }
     return count;
@@ -135,10 +135,8 @@ EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error 
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__sinks_close(eitp_run *run) {
-    eitp__sinks *sinks = eitp__sinks_of(run);
-    if (!sinks)
-        return;
+EITP__PRIVATE void eitp__sinks_close(eitp_run *run, void *state) {
+    eitp__sinks *sinks = (eitp__sinks *)state;
     eitp__close_reports(run, sinks->reports);
     eitp__release_sinks(run);
     eitp__release_text(&run->host, sinks->log_dir);

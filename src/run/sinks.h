@@ -49,7 +49,7 @@ EITP__PRIVATE eitp_status eitp__sinks_configure(eitp_run *run, const eitp_run_co
 EITP__PRIVATE eitp_status eitp__sinks_replace_reports(eitp_run *run, eitp_error *error);
 
 /* Closes the reports, and removes what opening them has created if the run did not train. */
-EITP__PRIVATE void eitp__sinks_close(eitp_run *run);
+EITP__PRIVATE void eitp__sinks_close(eitp_run *run, void *state);
 
 /* Calls resume of all sinks, which get records from then on; see eitp_record_sink. */
 EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);

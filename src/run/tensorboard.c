@@ -7,7 +7,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/little_endian.h"
-#include "base/system_text.h"
+#include "base/process_identity.h"
 #include "run/record_text.h"
 
 #include <unistd.h>
@@ -184,18 +184,6 @@ static int eitp__event_visit(void *visitor, const char *name) {
     return 0;
 }
 
-static void eitp__read_host_name(const eitp_host *host, char *name, size_t size) {
-    eitp__buffer text;
-    eitp__buffer_init(&text, host);
-    snprintf(name, size, "localhost");
-    if (!eitp__read_system_text(host, "/proc/sys/kernel/hostname", &text, NULL) && text.size) {
-        const size_t length = strcspn(text.data, "\n/");
-        if (length && length < size)
-            snprintf(name, size, "%.*s", (int)length, text.data);
-    }
-    eitp__buffer_release(&text);
-}
-
 static eitp_status eitp__choose_event_file(eitp_tensorboard *tensorboard, const char *directory, eitp_error *error) {
     const eitp_host *host = &tensorboard->host;
     eitp__event_times times = EITP__ZERO;
@@ -205,7 +193,7 @@ static eitp_status eitp__choose_event_file(eitp_tensorboard *tensorboard, const 
     if (status)
         return status;
     host->files.list(host->files.user, directory, eitp__event_visit, &times);
-    eitp__read_host_name(host, computer, sizeof computer);
+    eitp__host_name_read(host, computer, sizeof computer);
     now = now > times.latest ? now : times.latest + 1;
     snprintf(name, sizeof name, EITP__EVENT_FILE "%lld.%s.%ld", (long long)now, computer, (long)getpid());
     tensorboard->path = eitp__join_path(host, directory, name);

@@ -451,7 +451,7 @@ static void its_objects_are_accessible(void) {
     REQUIRE_OK(eitp_training_prepare(t, &error_), error_);
     CHECK(eitp_training_get_model(t) && eitp_training_get_task(t) && eitp_training_get_trainer(t));
     CHECK(eitp_training_get_context(t) && !strcmp(eitp_training_get_recipe(t)->memory.optimizer, "adamw"));
-    CHECK(eitp_training_get_recipe(t)->trainer.schedule.peak > 0 && exists(f.output, "run.json"));
+    CHECK(eitp_training_get_recipe(t)->trainer.schedule.peak > 0);
     eitp_training_close(t);
     CHECK(!exists(f.output, "run.json")); /* no step was done */
     eitp_training_close(NULL);

@@ -1,13 +1,10 @@
 /* The first lines of a run, and its run.json. */
-#include "files.h"
 #include "model/adapt.h"
 #include "options/profile.h"
 #include "output.h"
 #include "plan/fit.h"
 #include "run/record.h"
 #include "run/run.h"
-
-#include <time.h>
 
 /* ---- Lines ---- */
 
@@ -82,53 +79,35 @@ void run_log(const training_run *r) {
 
 /* ---- run.json ---- */
 
-/* The data of the run, as members of "run". */
-static void add_data(const training_run *r, text_buffer *t) {
-    const eitp_training_data training = eitp_training_get_data(r->training, EITP_TRAINING);
-    const eitp_training_data validation = eitp_training_get_data(r->training, EITP_VALIDATION);
-    text_json_member_string(t, training.is_labelled ? "labelled_file" : "token_file", training.path);
-    text_json_member_integer(t, training.is_labelled ? "training_samples" : "training_tokens",
-                             (int64_t)(training.is_labelled ? training.samples : training.tokens.count));
-    text_json_member_integer(t, training.is_labelled ? "validation_samples" : "validation_tokens",
-                             (int64_t)(training.is_labelled ? validation.samples : validation.tokens.count));
-}
-
-void run_write_record(training_run *r) {
-    text_buffer *t = &r->record;
-    char now[40], *path = files_join(r->directory, "run.json");
-    char *directory = realpath(r->directory, NULL);
-    time_t seconds = time(NULL);
-    struct tm utc;
-    const eitp_context *context = eitp_training_get_context(r->training);
-    eitp_error error;
-    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
+/* The options as they are now, as a configuration. */
+static eitp_status add_options_info(training_run *r, eitp_error *error) {
+    text_buffer t = {NULL, 0, 0};
+    eitp_status status;
     record_make_absolute(&r->options);
-    text_format(t, "{\"run\": {");
-    text_json_member_string(t, "version", eitp_version());
-    text_json_member_string(t, "build", eitp_build_info());
-    text_json_member_string(t, "device", eitp_context_description(context));
-    text_json_member_string(t, "numerics", eitp_context_numerics(context));
-    text_json_member_string(t, "started", now);
-    if (directory)
-        text_json_member_string(t, "directory", directory);
-    text_json_member_integer(t, "first_step", eitp_trainer_steps_done(eitp_training_get_trainer(r->training)) + 1);
-    text_json_member_integer(t, "last_step", r->steps);
-    text_json_member_integer(t, "parameters", eitp_model_parameter_count(eitp_training_get_model(r->training)));
-    add_data(r, t);
-    text_format(t, "},\n\"configuration\": {");
-    options_write(&r->options, t);
-    text_format(t, "}}\n");
-    free(directory);
-    if (files_replace(path, t->data, t->size, &error))
-        output_warning("%s; the run continues, since each checkpoint has its own", error.message);
-    free(path);
+    text_format(&t, "{");
+    options_write(&r->options, &t);
+    text_format(&t, "}");
+    status = eitp_run_add_info(r->run, "configuration", t.data, error);
+    text_release(&t);
+    return status;
 }
 
-/* Writes run.json into a checkpoint, which can be resumed without the one in the output directory. */
-eitp_status run_save_record(void *user, const char *directory, eitp_error *error) {
-    const training_run *r = (const training_run *)user;
-    char *path = files_join(directory, "run.json");
-    const eitp_status status = files_replace(path, r->record.data, r->record.size, error);
-    free(path);
+/* How to begin it again: the command as it was given. */
+static eitp_status add_command_info(const training_run *r, eitp_error *error) {
+    text_buffer t = {NULL, 0, 0};
+    eitp_status status;
+    text_format(&t, "[\"eitp\", \"train\"");
+    for (int i = 0; i < r->argument_count; i++) {
+        text_format(&t, ", ");
+        text_json_string(&t, r->arguments[i], strlen(r->arguments[i]));
+    }
+    text_format(&t, "]");
+    status = eitp_run_add_info(r->run, "command", t.data, error);
+    text_release(&t);
     return status;
+}
+
+eitp_status run_add_info(training_run *r, eitp_error *error) {
+    const eitp_status status = add_options_info(r, error);
+    return status ? status : add_command_info(r, error);
 }

@@ -73,8 +73,6 @@ static void set_run(training_run *r, eitp_run_config *config) {
     config->save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
     config->cpu_mem_acts = options_is_explicit(o, OPTION_CPU_MEM_MAX); /* the default only saves */
     config->listener = r->listener;
-    config->save = run_save_record;
-    config->save_user = r;
 }
 
 /* How long to train: as recorded, or by --steps or --epochs, whichever is from the better source. */

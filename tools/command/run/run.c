@@ -157,8 +157,7 @@ static eitp_status create_trainer(training_run *r, eitp_error *error) {
     if (status)
         return status;
     take_results(r);
-    run_write_record(r);
-    return EITP_OK;
+    return run_add_info(r, error);
 }
 
 static eitp_status check_stopped(eitp_error *error) {
@@ -208,7 +207,6 @@ void run_release(training_run *r) {
     free(r->directory);
     free(r->checkpoint);
     free(r->model_directory);
-    text_release(&r->record);
     replace_release(&r->replaced);
     options_release(&r->options);
     memset(r, 0, sizeof *r);

@@ -24,7 +24,8 @@ typedef struct training_run {
     int64_t steps;                 /* in all */
     eitp_run_listener listener;
     opening opening;
-    text_buffer record; /* the content of run.json */
+    char **arguments; /* of the command */
+    int argument_count;
     int started;
 } training_run;
 
@@ -50,9 +51,8 @@ eitp_status run_prepare(training_run *r, eitp_error *error);
 /* The first lines of the log. */
 void run_log(const training_run *r);
 
-/* Writes run.json into the output directory; and, as eitp_run_config.save, into a checkpoint. */
-void run_write_record(training_run *r);
-eitp_status run_save_record(void *user, const char *directory, eitp_error *error);
+/* Adds the options and the command to run.json. */
+eitp_status run_add_info(training_run *r, eitp_error *error);
 
 /* Memory for a copy of the checkpoint beside that of the plan; 0: saves wait, or there is one only at the end. */
 size_t run_copy_bytes(const training_run *r);

@@ -69,6 +69,8 @@ static int train(int count, char **arguments, int *starts_over) {
     memset(&r, 0, sizeof r);
     memset(&t, 0, sizeof t);
     t.r = &r;
+    r.arguments = arguments;
+    r.argument_count = count;
     r.listener.user = &t;
     r.listener.notify = training_notice;
     status = options_read(&r.options, "train", OPTIONS_TRAIN, count, arguments, &ended, &error);

@@ -1,0 +1,335 @@
+#include "run/summary.h"
+
+#define EITP__SUMMARY_VERSION 1
+#define EITP__SUMMARY_PIECE ((size_t)1 << 20) /* bytes of a file that are read at once; a longer line is left out */
+
+EITP__PRIVATE eitp_status eitp__summary_init(eitp__summary *summary, const eitp_host *host, eitp_error *error) {
+    const size_t bytes = EITP__SUMMARY_KEYS * sizeof *summary->keys;
+    memset(summary, 0, sizeof *summary);
+    summary->host = *host;
+    summary->width = 1;
+    eitp__buffer_init(&summary->lines, &summary->host);
+    summary->keys = (eitp__summary_key *)eitp__allocate(host, bytes);
+    return summary->keys ? EITP_OK : eitp__fail_memory(error, bytes, "the summary of records");
+}
+
+EITP__PRIVATE void eitp__summary_clear(eitp__summary *summary) {
+    for (size_t i = 0; i < summary->count; i++) {
+        eitp__summary_key *key = &summary->keys[i];
+        eitp__release(&summary->host, key->points, key->capacity * sizeof *key->points);
+        memset(key, 0, sizeof *key);
+    }
+    eitp__buffer_clear(&summary->lines);
+    summary->count = summary->next = 0;
+    summary->width = 1;
+    summary->step = summary->left_out = 0;
+}
+
+EITP__PRIVATE void eitp__summary_release(eitp__summary *summary) {
+    if (!summary->keys)
+        return;
+    eitp__summary_clear(summary);
+    eitp__buffer_release(&summary->lines);
+    eitp__release(&summary->host, summary->keys, EITP__SUMMARY_KEYS * sizeof *summary->keys);
+    summary->keys = NULL;
+}
+
+/* ---- Points ---- */
+
+static eitp__summary_point eitp__summary_join(eitp__summary_point a, eitp__summary_point b) {
+    const double count = (double)a.count + b.count;
+    if (!a.count || !b.count)
+        return a.count ? a : b;
+    a.mean = (float)(((double)a.mean * a.count + (double)b.mean * b.count) / count);
+    a.least = a.least < b.least ? a.least : b.least;
+    a.greatest = a.greatest > b.greatest ? a.greatest : b.greatest;
+    a.count += b.count;
+    return a;
+}
+
+/* Joins the points of all keys two by two. */
+static void eitp__summary_widen(eitp__summary *summary) {
+    for (size_t i = 0; i < summary->count; i++) {
+        eitp__summary_key *key = &summary->keys[i];
+        for (size_t n = 0; n < key->capacity; n++) {
+            const size_t from = 2 * n;
+            eitp__summary_point empty = EITP__ZERO;
+            const eitp__summary_point first = from < key->capacity ? key->points[from] : empty;
+            const eitp__summary_point second = from + 1 < key->capacity ? key->points[from + 1] : empty;
+            key->points[n] = eitp__summary_join(first, second);
+        }
+    }
+    summary->width *= 2;
+}
+
+static int eitp__summary_is_key(const eitp__summary_key *key, const char *name, size_t size) {
+    return !strncmp(key->name, name, size) && !key->name[size];
+}
+
+/* Names that JSON writes in another way would not be found again. */
+static int eitp__summary_has_plain(const char *name, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if (name[i] == '"' || name[i] == '\\' || (unsigned char)name[i] < ' ')
+            return 0;
+    }
+    return size > 0;
+}
+
+/* The key of a name; NULL: it is left out. */
+static eitp__summary_key *eitp__summary_find(eitp__summary *summary, const char *name, size_t size) {
+    eitp__summary_key *key;
+    if (size >= sizeof key->name)
+        return NULL;
+    for (size_t n = 0; n < summary->count; n++) {
+        const size_t at = (summary->next + n) % summary->count;
+        if (eitp__summary_is_key(&summary->keys[at], name, size)) {
+            summary->next = at + 1;
+            return &summary->keys[at];
+        }
+    }
+    if (summary->count == EITP__SUMMARY_KEYS || !eitp__summary_has_plain(name, size))
+        return NULL;
+    key = &summary->keys[summary->count++];
+    memcpy(key->name, name, size);
+    summary->next = summary->count;
+    return key;
+}
+
+/* The point of a step, or NULL if there is no memory for it. */
+static eitp__summary_point *eitp__summary_point_of(eitp__summary *summary, eitp__summary_key *key, int64_t step) {
+    const size_t at = (size_t)((step - 1) / summary->width);
+    size_t capacity = key->capacity ? key->capacity : 32;
+    eitp__summary_point *grown;
+    if (at < key->capacity)
+        return &key->points[at];
+    while (capacity <= at)
+        capacity *= 2;
+    capacity = capacity < EITP__SUMMARY_POINTS ? capacity : EITP__SUMMARY_POINTS;
+    grown = (eitp__summary_point *)eitp__allocate(&summary->host, capacity * sizeof *grown);
+    if (!grown)
+        return NULL;
+    if (key->capacity)
+        memcpy(grown, key->points, key->capacity * sizeof *grown);
+    eitp__release(&summary->host, key->points, key->capacity * sizeof *grown);
+    key->points = grown;
+    key->capacity = capacity;
+    return &key->points[at];
+}
+
+EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const char *name, size_t size,
+                                     double value) {
+    eitp__summary_key *key = step > 0 && isfinite(value) ? eitp__summary_find(summary, name, size) : NULL;
+    eitp__summary_point *point, added = EITP__ZERO;
+    while (step > 0 && (step - 1) / summary->width >= EITP__SUMMARY_POINTS)
+        eitp__summary_widen(summary);
+    point = key ? eitp__summary_point_of(summary, key, step) : NULL;
+    if (!point)
+        return;
+    added.mean = added.least = added.greatest = (float)value;
+    added.count = 1;
+    *point = eitp__summary_join(*point, added);
+}
+
+/* ---- Lines ---- */
+
+/* Removes the older half. */
+static void eitp__summary_drop_lines(eitp__summary *summary) {
+    eitp__buffer *lines = &summary->lines;
+    size_t kept = 0;
+    while (kept < lines->size && (kept < lines->size / 2 || lines->data[kept - 1] != '\n'))
+        summary->left_out += lines->data[kept++] == '\n';
+    memmove(lines->data, lines->data + kept, lines->size - kept);
+    lines->size -= kept;
+}
+
+EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *line, size_t size) {
+    eitp__buffer *lines = &summary->lines;
+    if (size >= EITP__SUMMARY_LINES / 4)
+        return;
+    if (lines->size + size >= EITP__SUMMARY_LINES)
+        eitp__summary_drop_lines(summary);
+    eitp__buffer_add(lines, line, size);
+    eitp__buffer_add_text(lines, "\n");
+    if (lines->failed)
+        eitp__buffer_clear(lines);
+}
+
+/* ---- Reading ---- */
+
+/* A member of a record in text. */
+typedef struct eitp__summary_member {
+    const char *name;
+    size_t size;
+    const char *value, *end;
+} eitp__summary_member;
+
+static const char *eitp__summary_skip_text(const char *at, const char *end) {
+    for (at++; at < end && *at != '"'; at++)
+        at += *at == '\\';
+    return at < end ? at + 1 : end;
+}
+
+/* The end of a value, which may have objects and arrays. */
+static const char *eitp__summary_skip_value(const char *at, const char *end) {
+    int depth = 0;
+    while (at < end && (depth || (*at != ',' && *at != '}'))) {
+        if (*at == '"') {
+            at = eitp__summary_skip_text(at, end);
+            continue;
+        }
+        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+        at++;
+    }
+    return at;
+}
+
+/* Finds the next member; returns 0 at the end of the object. *at is where to look, and then after it. */
+static int eitp__summary_next(const char **at, const char *end, eitp__summary_member *member) {
+    const char *name = (const char *)memchr(*at, '"', (size_t)(end - *at));
+    if (!name)
+        return 0;
+    member->name = name + 1;
+    member->value = eitp__summary_skip_text(name, end);
+    member->size = (size_t)(member->value - member->name) - (member->value > member->name);
+    while (member->value < end && (*member->value == ':' || *member->value == ' '))
+        member->value++;
+    member->end = *at = eitp__summary_skip_value(member->value, end);
+    return member->value < end;
+}
+
+static int eitp__summary_is_named(const eitp__summary_member *member, const char *name) {
+    return member->size == strlen(name) && !memcmp(member->name, name, member->size);
+}
+
+/* Members that every record has besides its values. */
+static int eitp__summary_is_frame(const eitp__summary_member *member) {
+    return eitp__summary_is_named(member, "step") || eitp__summary_is_named(member, "time") ||
+           eitp__summary_is_named(member, "elapsed");
+}
+
+EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size) {
+    const char *at = line, *end = line + size;
+    eitp__summary_member member;
+    int64_t step = -1;
+    int is_line = 0;
+    double value;
+    if (size < 2 || line[0] != '{' || end[-1] != '}' || memchr(line, 0, size))
+        return 0;
+    while (step < 0 && eitp__summary_next(&at, end, &member))
+        step = eitp__summary_is_named(&member, "step") ? strtoll(member.value, NULL, 10) : -1;
+    summary->step = step > summary->step ? step : summary->step;
+    for (at = line; !is_line && eitp__summary_next(&at, end, &member);)
+        is_line = eitp__summary_is_named(&member, "event") || (member.size > 4 && !memcmp(member.name, "val_", 4));
+    if (is_line)
+        eitp__summary_add_line(summary, line, size);
+    for (at = line; !is_line && eitp__summary_next(&at, end, &member);) {
+        const size_t width = (size_t)(member.end - member.value);
+        if (eitp__summary_is_frame(&member))
+            continue;
+        if (eitp__json_read_number(member.value, width, &value))
+            eitp__summary_add(summary, step, member.name, member.size, value);
+        else if (*member.value == 't' || *member.value == 'f')
+            eitp__summary_add(summary, step, member.name, member.size, *member.value == 't');
+    }
+    return step >= 0;
+}
+
+/* Adds the whole lines of data[0, size), and returns their bytes. */
+static size_t eitp__summary_add_lines(eitp__summary *summary, const char *data, size_t size) {
+    size_t done = 0;
+    for (;;) {
+        const char *begin = data + done, *end = (const char *)memchr(begin, '\n', size - done);
+        if (!end)
+            return done;
+        eitp__summary_add_record(summary, begin, (size_t)(end - begin));
+        done += (size_t)(end - begin) + 1;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__summary_read(eitp__summary *summary, const char *path, eitp_error *error) {
+    char *piece = (char *)eitp__allocate_uninitialized(&summary->host, EITP__SUMMARY_PIECE + 1);
+    eitp__file file = EITP__ZERO;
+    uint64_t at = 0;
+    size_t done = 1;
+    eitp_status status = piece ? eitp__file_open(&file, &summary->host, path, EITP_FILE_READ, error)
+                               : eitp__fail_memory(error, EITP__SUMMARY_PIECE, "the summary of records");
+    while (!status && done) {
+        status = eitp__file_read_some(&file, at, piece, EITP__SUMMARY_PIECE, &done, error);
+        if (status || !done)
+            break;
+        piece[done] = 0;
+        at += done == EITP__SUMMARY_PIECE && !memchr(piece, '\n', done) ? done
+                                                                        : eitp__summary_add_lines(summary, piece, done);
+        done = done == EITP__SUMMARY_PIECE ? done : 0;
+    }
+    eitp__file_close(&file, NULL);
+    eitp__release(&summary->host, piece, EITP__SUMMARY_PIECE + 1);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+typedef enum eitp__summary_array {
+    EITP__SUMMARY_STEP,
+    EITP__SUMMARY_COUNT,
+    EITP__SUMMARY_MEAN,
+    EITP__SUMMARY_LEAST,
+    EITP__SUMMARY_GREATEST,
+    EITP__SUMMARY_ARRAYS
+} eitp__summary_array;
+
+/* Six digits are enough for a curve. */
+static void eitp__summary_write_number(eitp__buffer *text, double value) {
+    char number[40];
+    eitp__buffer_add(text, number, eitp__json_format_digits(value, 6, number));
+}
+
+static void eitp__summary_write_point(const eitp__summary *summary, const eitp__summary_key *key, size_t at,
+                                      eitp__summary_array array, eitp__buffer *text) {
+    const eitp__summary_point *point = &key->points[at];
+    const int64_t last = ((int64_t)at + 1) * summary->width;
+    switch (array) {
+    case EITP__SUMMARY_STEP:
+        eitp__buffer_format(text, "%lld", (long long)(last < summary->step ? last : summary->step));
+        break;
+    case EITP__SUMMARY_COUNT:
+        eitp__buffer_format(text, "%lu", (unsigned long)point->count);
+        break;
+    case EITP__SUMMARY_MEAN:
+        eitp__summary_write_number(text, point->mean);
+        break;
+    case EITP__SUMMARY_LEAST:
+        eitp__summary_write_number(text, point->least);
+        break;
+    default:
+        eitp__summary_write_number(text, point->greatest);
+    }
+}
+
+static void eitp__summary_write_key(const eitp__summary *summary, const eitp__summary_key *key, eitp__buffer *text) {
+    static const char *const names[] = {"step", "count", "mean", "minimum", "maximum"};
+    eitp__buffer_add_text(text, "{\"key\": ");
+    eitp__json_write_text(text, key->name, strlen(key->name));
+    for (int array = 0; array < (int)EITP__SUMMARY_ARRAYS; array++) {
+        int written = 0;
+        eitp__buffer_format(text, ", \"%s\": [", names[array]);
+        for (size_t at = 0; at < key->capacity; at++) {
+            if (!key->points[at].count)
+                continue;
+            eitp__buffer_add_text(text, written++ ? "," : "");
+            eitp__summary_write_point(summary, key, at, (eitp__summary_array)array, text);
+        }
+        eitp__buffer_add_text(text, "]");
+    }
+    eitp__buffer_add_text(text, "}\n");
+}
+
+EITP__PRIVATE void eitp__summary_write(const eitp__summary *summary, eitp__buffer *text) {
+    eitp__buffer_clear(text);
+    eitp__buffer_format(text, "{\"summary\": %d, \"step\": %lld, \"steps_per_point\": %lld, \"left_out\": %lld}\n",
+                        EITP__SUMMARY_VERSION, (long long)summary->step, (long long)summary->width,
+                        (long long)summary->left_out);
+    for (size_t i = 0; i < summary->count; i++)
+        eitp__summary_write_key(summary, &summary->keys[i], text);
+    eitp__buffer_add(text, summary->lines.data, summary->lines.size);
+}

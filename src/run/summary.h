@@ -1,0 +1,71 @@
+/*
+ * The summary of a run's records: for each number of its steps at most EITP__SUMMARY_POINTS points, each of as many
+ * steps as all others, with mean, least and greatest value; and all evaluations and events. So that nobody has to read
+ * a million records to draw a curve.
+ */
+#ifndef EITP_SUMMARY_H
+#define EITP_SUMMARY_H
+
+#include "base/json.h"
+#include "run/replaced_file.h"
+#include "run/record_values.h"
+
+#define EITP__SUMMARY_FILE "summary.jsonl"
+
+enum {
+    EITP__SUMMARY_POINTS = 2000,
+    EITP__SUMMARY_KEYS = 160,       /* numbers that are summarized: further ones are left out */
+    EITP__SUMMARY_LINES = 512 << 10 /* bytes of evaluations and events: the oldest are left out */
+};
+
+/* What the records of some steps have of a number. */
+typedef struct eitp__summary_point {
+    float mean, least, greatest;
+    uint32_t count; /* of finite values; 0: the others are undefined */
+} eitp__summary_point;
+
+typedef struct eitp__summary_key {
+    char name[EITP__RECORD_NAME_SIZE];
+    eitp__summary_point *points;
+    size_t capacity;
+} eitp__summary_key;
+
+typedef struct eitp__summary {
+    eitp_host host;
+    eitp__summary_key *keys; /* of EITP__SUMMARY_KEYS */
+    size_t count;
+    size_t next;        /* the key after the last one: records have them in the same order */
+    int64_t width;      /* steps of a point: number n has those from n * width + 1 on */
+    int64_t step;       /* the last one */
+    eitp__buffer lines; /* evaluations and events, each with a line feed */
+    int64_t left_out;   /* number of lines that are not there any more */
+} eitp__summary;
+
+EITP__PRIVATE eitp_status eitp__summary_init(eitp__summary *summary, const eitp_host *host, eitp_error *error);
+EITP__PRIVATE void eitp__summary_release(eitp__summary *summary);
+
+/* Forgets everything. */
+EITP__PRIVATE void eitp__summary_clear(eitp__summary *summary);
+
+/* Adds a number of the record of a step. Numbers that are not finite, and those for which memory does not suffice, are
+   left out. */
+EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const char *name, size_t size, double value);
+
+/* Adds an evaluation or event, as a line of metrics.jsonl. */
+EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *line, size_t size);
+
+/* Adds what a line of metrics.jsonl has; returns 0 if it is not a whole record. */
+EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size);
+
+/*
+ * Writes the summary as JSON lines: an object with "summary", its version, "step", "steps_per_point" and "left_out",
+ * the number of older evaluations and events that are missing; an object for each number, with its name ("key") and
+ * arrays of the same length for its points that are not empty: the last step, the number of values, their mean, the
+ * least and the greatest one; then evaluations and events, as in metrics.jsonl.
+ */
+EITP__PRIVATE void eitp__summary_write(const eitp__summary *summary, eitp__buffer *text);
+
+/* Reads all records of a metrics.jsonl; what follows the last whole one is ignored. */
+EITP__PRIVATE eitp_status eitp__summary_read(eitp__summary *summary, const char *path, eitp_error *error);
+
+#endif

@@ -1,0 +1,210 @@
+/* The summary of records: few points for any number of steps, and the same from a file as from the run. */
+#include "tests/support/trainer_run.h"
+
+static eitp__summary_key *key_of(eitp__summary *summary, const char *name) {
+    for (size_t i = 0; i < summary->count; i++) {
+        if (!strcmp(summary->keys[i].name, name))
+            return &summary->keys[i];
+    }
+    return NULL;
+}
+
+static double wave(int64_t step) {
+    return sin(0.001 * (double)step) + 1e-3 * (double)(step % 7);
+}
+
+/* ---- Points ---- */
+
+/* The mean, least and greatest value of the steps of a point. */
+static void check_point(const eitp__summary *summary, const eitp__summary_point *point, int64_t at, int64_t steps) {
+    double sum = 0, least = (double)INFINITY, greatest = -(double)INFINITY;
+    int64_t count = 0;
+    for (int64_t step = at * summary->width + 1; step <= (at + 1) * summary->width && step <= steps; step++, count++) {
+        const double value = (double)(float)wave(step);
+        sum += value;
+        least = value < least ? value : least;
+        greatest = value > greatest ? value : greatest;
+    }
+    CHECK_THAT((int64_t)point->count == count, "point %lld: %u of %lld", (long long)at, point->count, (long long)count);
+    CHECK(!count || fabs((double)point->mean - sum / (double)count) < 1e-4);
+    CHECK(!count || ((double)point->least == least && (double)point->greatest == greatest));
+}
+
+static void points_are_of_equal_steps(void) {
+    static const int64_t lengths[] = {1, 31, 2000, 2001, 4001, 100000};
+    const eitp_host host = eitp_host_default();
+    for (size_t i = 0; i < EITP__COUNT(lengths); i++) {
+        eitp__summary summary;
+        eitp__summary_key *key;
+        REQUIRE_OK(eitp__summary_init(&summary, &host, &error_), error_);
+        for (int64_t step = 1; step <= lengths[i]; step++)
+            eitp__summary_add(&summary, step, "loss", 4, wave(step));
+        key = key_of(&summary, "loss");
+        CHECK(summary.count == 1 && key && key->capacity <= EITP__SUMMARY_POINTS);
+        CHECK(summary.width == 1 || lengths[i] > EITP__SUMMARY_POINTS * summary.width / 2);
+        for (int64_t at = 0; key && at < (int64_t)key->capacity; at++)
+            check_point(&summary, &key->points[at], at, lengths[i]);
+        eitp__summary_release(&summary);
+    }
+}
+
+/* ---- A million records ---- */
+
+static size_t held_, most_;
+
+static void *allocate_counted(void *user, size_t size, size_t alignment) {
+    const eitp_host host = eitp_host_default();
+    (void)user;
+    held_ += size;
+    most_ = held_ > most_ ? held_ : most_;
+    return host.allocator.allocate(host.allocator.user, size, alignment);
+}
+
+static void release_counted(void *user, void *memory, size_t size) {
+    const eitp_host host = eitp_host_default();
+    (void)user;
+    held_ -= size;
+    host.allocator.release(host.allocator.user, memory, size);
+}
+
+static void a_million_records_need_no_more_memory(void) {
+    enum { STEPS = 1000000, NAMES = 4 };
+    static const char *const names[NAMES] = {"loss", "lr", "grad_norm", "step_time_s"};
+    eitp_host host = eitp_host_default();
+    eitp__summary summary;
+    size_t after_few = 0;
+    host.allocator.allocate = allocate_counted;
+    host.allocator.release = release_counted;
+    REQUIRE_OK(eitp__summary_init(&summary, &host, &error_), error_);
+    for (int64_t step = 1; step <= STEPS; step++) {
+        for (int i = 0; i < NAMES; i++)
+            eitp__summary_add(&summary, step, names[i], strlen(names[i]), 1);
+        if (step % 1000 == 0)
+            eitp__summary_add_line(&summary, "{\"step\": 1, \"event\": \"saved\", \"message\": \"saved in 1.0 s\"}",
+                                   57);
+        after_few = step == 20000 ? most_ : after_few;
+    }
+    CHECK_THAT(most_ < after_few + 2 * EITP__SUMMARY_LINES, "%zu bytes instead of %zu", most_, after_few);
+    CHECK(key_of(&summary, "lr")->points[100].count == (uint32_t)summary.width);
+    eitp__summary_release(&summary);
+    CHECK(!held_);
+}
+
+static void old_lines_are_left_out(void) {
+    enum { LINES = 12000 };
+    const eitp_host host = eitp_host_default();
+    eitp__summary summary;
+    int64_t kept = 0;
+    char line[120];
+    REQUIRE_OK(eitp__summary_init(&summary, &host, &error_), error_);
+    for (int i = 0; i < LINES; i++) {
+        snprintf(line, sizeof line, "{\"step\": %d, \"event\": \"saved\", \"message\": \"saved number %d of the run\"}",
+                 i, i);
+        CHECK(eitp__summary_add_record(&summary, line, strlen(line)));
+    }
+    for (size_t i = 0; i < summary.lines.size; i++)
+        kept += summary.lines.data[i] == '\n';
+    CHECK(summary.lines.size <= EITP__SUMMARY_LINES && kept > LINES / 4 && kept + summary.left_out == LINES);
+    CHECK(strstr(summary.lines.data, "number 11999 ") && summary.lines.data[0] == '{');
+    eitp__summary_release(&summary);
+}
+
+/* ---- Records as text ---- */
+
+static void foreign_and_torn_records_do_no_harm(void) {
+    static const char *const refused[] = {"",        "{",           "{\"step\": 3", "\"step\": 3}", "{\"loss\": 3}",
+                                          "{\"st\\", "{\"a\": \"b}"};
+    static const char *const taken[] = {"{\"step\": 1, \"loss\": 2, \"time\": 5, \"elapsed\": 6}",
+                                        "{\"step\": 2, \"loss\": null, \"applied\": false}",
+                                        "{\"later\": {\"loss\": 9, \"step\": 7}, \"list\": [1, {\"loss\": 8}], "
+                                        "\"text\": \"a, \\\"loss\\\": 7}\", \"step\": 3, "
+                                        "\"loss\": 4}",
+                                        "{\"step\": 4, \"loss\": 1e999, \"odd\\\"name\": 1, \"applied\": true}"};
+    const eitp_host host = eitp_host_default();
+    eitp__summary summary;
+    REQUIRE_OK(eitp__summary_init(&summary, &host, &error_), error_);
+    for (size_t i = 0; i < EITP__COUNT(refused); i++)
+        CHECK_THAT(!eitp__summary_add_record(&summary, refused[i], strlen(refused[i])), "%s", refused[i]);
+    CHECK(!summary.step);
+    for (size_t i = 0; i < EITP__COUNT(taken); i++)
+        CHECK_THAT(eitp__summary_add_record(&summary, taken[i], strlen(taken[i])), "%s", taken[i]);
+    CHECK(summary.count == 2 && summary.step == 4 && key_of(&summary, "loss") && key_of(&summary, "applied"));
+    CHECK(key_of(&summary, "loss")->points[0].count == 1 && !key_of(&summary, "loss")->points[1].count);
+    CHECK(!(key_of(&summary, "loss")->points[2].mean < 4) && !key_of(&summary, "loss")->points[3].count);
+    CHECK(!key_of(&summary, "applied")->points[1].mean && key_of(&summary, "applied")->points[3].mean > 0);
+    eitp__summary_release(&summary);
+}
+
+/* ---- Of a run ---- */
+
+static char *read_text(const char *directory, const char *name, eitp__buffer *content) {
+    const eitp_host host = eitp_host_default();
+    char path[800];
+    static eitp_host kept;
+    kept = host;
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    eitp__buffer_init(content, &kept);
+    return eitp__read_file(&host, path, (size_t)1 << 24, content, &error_) ? NULL : content->data;
+}
+
+/* The summary of a metrics.jsonl is the summary.jsonl beside it. */
+static void check_files_agree(const char *directory, int64_t steps) {
+    const eitp_host host = eitp_host_default();
+    eitp__summary summary;
+    eitp__buffer expected, found;
+    char path[800], words[40];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
+    eitp__buffer_init(&expected, &host);
+    REQUIRE_OK(eitp__summary_init(&summary, &host, &error_), error_);
+    CHECK_THAT(!eitp__summary_read(&summary, path, &error_), "%s", error_.message);
+    eitp__summary_write(&summary, &expected);
+    REQUIRE(read_text(directory, EITP__SUMMARY_FILE, &found));
+    CHECK_THAT(!strcmp(found.data, expected.data), "%s\ninstead of\n%s", found.data, expected.data);
+    snprintf(words, sizeof words, "{\"summary\": 1, \"step\": %lld,", (long long)steps);
+    CHECK(!strncmp(found.data, words, strlen(words)) && strstr(found.data, "{\"key\": \"loss\", \"step\": [1,2,3"));
+    CHECK(strstr(found.data, "\"val_loss\": ") && strstr(found.data, "\"event\": \"saved\""));
+    eitp__buffer_release(&found);
+    eitp__buffer_release(&expected);
+    eitp__summary_release(&summary);
+}
+
+static void train_to(const char *directory, const char *output, int64_t steps) {
+    const eitp_host host = eitp_host_default();
+    eitp_run_config config = eitp_run_config_default();
+    eitp_run *made = NULL;
+    variant v = default_variant();
+    run trained;
+    REQUIRE_OK(make_run(&trained, &host, &v, directory, &error_), error_);
+    config.directory = output;
+    config.resume = EITP_RESUME_NEWEST;
+    config.steps = steps;
+    config.eval_steps = config.save_steps = 2;
+    config.perf_every = 2;
+    config.eval_samples = 2;
+    REQUIRE_OK(eitp_run_open(&host, &config, &made, &error_), error_);
+    CHECK_THAT(!eitp_run_train(made, trained.trainer, NULL, &error_), "%s", error_.message);
+    eitp_run_close(made);
+    end_run(&trained);
+}
+
+static void a_run_writes_it_and_a_resume_continues_it(void) {
+    char directory[512], output[600];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    train_to(directory, output, 5);
+    check_files_agree(output, 5);
+    train_to(directory, output, 9);
+    check_files_agree(output, 9);
+    scratch_remove(directory);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(points_are_of_equal_steps),
+        TEST(a_million_records_need_no_more_memory),
+        TEST(old_lines_are_left_out),
+        TEST(foreign_and_torn_records_do_no_harm),
+        TEST(a_run_writes_it_and_a_resume_continues_it),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
