@@ -234,6 +234,14 @@ static int eitp__alarm_training_falls(const eitp__alarm_rules *rules) {
     return then->mean - now->mean > 2 * sqrt(eitp__training_variance(now) + eitp__training_variance(then));
 }
 
+/* The training loss before step 1 is unknown. That of the first steps may have risen already: then it is about the
+   validation loss. */
+static void eitp__alarm_learn_first(eitp__alarm_rules *rules) {
+    rules->best_training = rules->training;
+    if (rules->best_training.mean > rules->best)
+        rules->best_training.mean = rules->best;
+}
+
 static void eitp__alarm_judge_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
                                          eitp__alarm_list *list) {
     const double known = error > 0 ? error : 0.005 * fabs(rules->best);
@@ -264,7 +272,7 @@ EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_
         eitp__alarm_end(rules, EITP__ALARM_OVERFITTING);
     } else {
         if (!rules->best_training.count) /* the best was before step 1 */
-            rules->best_training = rules->training;
+            eitp__alarm_learn_first(rules);
         eitp__alarm_judge_evaluation(rules, step, loss, error, list);
     }
     rules->evaluations++;

@@ -16,7 +16,8 @@
  * exploding_gradient  two levels in a row above ten times what is usual.
  *                     Both: and by two deviations of the norm from step to step, of logarithms.
  * overfitting         three evaluations in a row above the best by two standard errors, while the training loss is
- *                     lower than before the best, by two standard errors too.
+ *                     lower than before the best, by two standard errors too. Before step 1, where there is none, it is
+ *                     that of the first steps, but at most the validation loss.
  * memory_drift        the trend of the process's memory rises with p < 0.001, and at its low end would take half of
  *                     what is left by the end of the run, or within eight times its length.
  * slowdown            the trend of the step time rises by 5 % with p < 0.001, over a minute at least.

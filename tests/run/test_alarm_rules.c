@@ -378,6 +378,32 @@ static void a_validation_loss_that_rises_is_overfitting(void) {
     CHECK_THAT(w.count[EITP__ALARM_OVERFITTING] == 1 && w.raised_at == 800, "%s", w.message);
 }
 
+/* The best evaluation is that before step 1: the validation loss rises by `rise` in the first 100 steps, and stays. The
+   training loss falls from `first` to `last`. */
+static void make_worse_from_the_start(watch *w, double rise, double first, double last) {
+    begin(w, 1000, 4);
+    evaluate(w, 0, 4, 0.02);
+    for (int64_t step = 1; step <= 1000; step++) {
+        eitp__alarm_step s = usual_step(w, step);
+        s.loss = first + (last - first) * (double)step / 1000 + 0.1 * random_normal();
+        add(w, &s);
+        if (step % 100 == 0)
+            evaluate(w, step, 4 + rise, 0.02);
+    }
+}
+
+static void overfitting_from_the_start(void) {
+    watch w;
+    make_worse_from_the_start(&w, 0.2, 4, 2); /* a trained model, on few samples */
+    CHECK_THAT(w.count[EITP__ALARM_OVERFITTING] == 1 && strstr(w.message, "training loss fell from 3."), "%s",
+               w.message);
+    make_worse_from_the_start(&w, 30, 90, 20); /* a run that diverges in its first steps and recovers a little */
+    CHECK_THAT(!w.count[EITP__ALARM_OVERFITTING], "%s", w.message);
+    make_worse_from_the_start(&w, 1, 30, 0); /* or as a whole, and then overfits */
+    CHECK_THAT(w.count[EITP__ALARM_OVERFITTING] == 1 && strstr(w.message, "training loss fell from 4 to "), "%s",
+               w.message);
+}
+
 static void what_is_no_overfitting(void) {
     watch w;
     make_evaluations(&w, 0, 0.015, 0.02, 0.1);
@@ -620,6 +646,7 @@ int main(int argc, char **argv) {
         TEST(an_alarm_is_raised_again_after_its_end),
         TEST(steps_that_failed_do_not_count),
         TEST(a_validation_loss_that_rises_is_overfitting),
+        TEST(overfitting_from_the_start),
         TEST(what_is_no_overfitting),
         TEST(memory_that_grows_raises),
         TEST(what_is_no_memory_drift),
