@@ -115,6 +115,18 @@ same_checkpoints() {
     same "$1/model.safetensors" "$2/model.safetensors" && same "$1/optimizer.safetensors" "$2/optimizer.safetensors"
 }
 
+# The events in the records of a run, in order, several of a kind in a row once, alarms with their names:
+# "started alarm:plateau saved".
+happened() {
+    sed -n -e 's/.*"event": "alarm", .*"alarm": "\([a-z_]*\)".*/alarm:\1/p' -e t \
+        -e 's/^{"step": [0-9]*, "event": "\([a-z_]*\)".*/\1/p' "$1/metrics.jsonl" | uniq | tr '\n' ' ' | sed 's/ $//'
+}
+
+# happens EVENTS NAME FOUND: the events are these, and no others.
+happens() {
+    check "$2: \"$3\" happened, not \"$1\"" test "$3" = "$1"
+}
+
 # The loss in the output of `eitp eval --json`.
 loss_of() {
     sed 's/.*"loss": \([0-9.]*\),.*/\1/' "$1"

@@ -1,9 +1,10 @@
 /*
- * Loaded into the command by tests/command/test_torture.sh (LD_PRELOAD): counts its calls of the system's files, and
- * makes one of them fail, or kills the process at it.
+ * Loaded into the command by tests/command/test_torture.sh and test_trouble.sh (LD_PRELOAD): counts its calls of the
+ * system's files, and makes one of them fail, or kills the process at it, or makes reading slow.
  *   CALLS_COUNT   a file to which the number of calls is written at the end
  *   CALLS_AT      the number of the call, from 1
  *   CALLS_CODE    its errno value; 0: the process is killed
+ *   CALLS_SLOW    the milliseconds that each pread takes longer
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 static long calls;
@@ -56,7 +58,16 @@ __attribute__((destructor)) static void write_count(void) {
     }
 
 CALL(ssize_t, read, (int file, void *data, size_t size), (file, data, size))
-CALL(ssize_t, pread, (int file, void *data, size_t size, off_t at), (file, data, size, at))
+
+ssize_t pread(int file, void *data, size_t size, off_t at) {
+    ssize_t (*real)(int, void *, size_t, off_t) = (ssize_t(*)(int, void *, size_t, off_t))next("pread");
+    const char *slow = getenv("CALLS_SLOW");
+    const struct timespec delay = {0, (slow ? atol(slow) : 0) * 1000000};
+    if (slow)
+        nanosleep(&delay, NULL);
+    return fails() ? -1 : real(file, data, size, at);
+}
+
 CALL(ssize_t, pwrite, (int file, const void *data, size_t size, off_t at), (file, data, size, at))
 CALL(int, ftruncate, (int file, off_t size), (file, size))
 CALL(int, flock, (int file, int operation), (file, operation))

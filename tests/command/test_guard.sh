@@ -34,6 +34,7 @@ wait_for_end
 check "a hot machine: goes on when it is cooler" test $? -eq 0
 check "a hot machine: says so" grep -q '^training goes on after [0-9]* s: x86_pkg_temp is at 50.0 C$' running.err
 check "a hot machine: both are recorded" test "$(grep -c '"event": "temperature", .*"sensor": "x86_pkg_temp", "celsius": ' hot/metrics.jsonl)" -eq 2
+happens "started temperature saved" "a hot machine" "$(happened hot)"
 same_bits hot
 
 temperature 99000

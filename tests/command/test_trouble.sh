@@ -1,0 +1,135 @@
+#!/bin/sh
+# The command in trouble that is made up: what a run records, and that it records nothing else.
+#
+#   trouble                                     tested here, and in
+#   a learning rate that is too high            spikes, divergence; test_health.sh, test_failures.sh, tests/run/test_health.c
+#   data that are slow                          the times in records
+#   data that end, change or cannot be read     test_failures.sh
+#   another program takes the memory            memory_high and a save; test_guard.sh, test_pressure.sh, tests/run/test_guard.c
+#   tasks that wait for memory, load            after 30 s and 60 s: tests/run/test_guard_heat.c
+#   heat                                        during a run; test_guard.sh, tests/run/test_guard_heat.c
+#   a process that is killed or stalls          test_safe_train.sh, tests/run/test_kill.sh
+#   another process in the directory            test_safe_train.sh, test_stop.sh, test_set.sh
+#   a disk that is full                         test_disk.sh, tests/run/test_disk.c
+#   a disk that stalls                          tests/run/test_record_file.c
+root=$PWD
+. tests/command/command.sh
+run="$train --batch-size 2 --grad-accum 1 --lr-schedule constant --warmup-steps 10 --val-fraction 0.02"
+
+# A machine on which nothing happens.
+machine=$work/machine
+zone=$machine/sys/class/thermal/thermal_zone0
+mkdir -p "$zone" "$machine/sys/class/hwmon" "$machine/proc/pressure"
+# becomes FILE TEXT: a file of the machine, which is never read half.
+becomes() {
+    echo "$2" >"$machine/new"
+    mv "$machine/new" "$machine/$1"
+}
+temperature() {
+    becomes sys/class/thermal/thermal_zone0/temp "$1"
+}
+available() { # MB
+    becomes proc/meminfo "MemTotal: 100000000 kB
+MemAvailable: ${1}000 kB"
+}
+echo x86_pkg_temp >"$zone/type"
+temperature 50000
+available 60000
+becomes proc/loadavg "0.10 0.10 0.10 1/100 1000"
+becomes proc/pressure/memory "some avg10=0.00 avg60=0.00 avg300=0.00 total=0"
+EITP_SYSTEM_ROOT=$machine
+export EITP_SYSTEM_ROOT
+
+# ---- none ----
+
+good="$run --lr 3e-3 --steps 300 --eval-steps 50 --save-steps 100"
+exits 0 "a good run" $good --output-dir good
+happens "started saved" "a good run" "$(happened good)"
+check "a good run: no warning" sh -c '! grep -q "^warning\|^error" err'
+
+# ---- a learning rate that is too high ----
+
+exits 0 "ten times too high" $run --lr 0.03 --dropout 0 --steps 600 --eval-steps 100 --save-steps 0 --output-dir tenfold
+happens "started spike saved" "ten times too high" "$(happened tenfold)"
+
+# What may happen when a run diverges, but need not.
+without_gradients() {
+    happened "$1" | sed -e 's/ spike//g' -e 's/ alarm:exploding_gradient//g'
+}
+exits 4 "a thousand times too high" $run --lr 3 --lr-schedule cosine --max-grad-norm 0 --steps 60 --eval-steps 20 --save-steps 20 --output-dir ruined
+happens "started diverging not_saved" "a thousand times too high" "$(without_gradients ruined)"
+check "a thousand times too high: nothing to resume from" test "$(ls ruined | grep -c '^checkpoint-[0-9]*$')" -eq 0
+
+# The run goes on from the last good checkpoint, as if nothing had happened.
+cp -r good diverged
+sed '/"event": /d' good/metrics.jsonl >diverged/metrics.jsonl
+exits 4 "a higher rate later" train --resume auto --output-dir diverged --threads 1 --steps 400 --eval-steps 20 --save-steps 20 \
+    --lr 3 --max-grad-norm 0
+happens "started diverging not_saved" "a higher rate later" "$(without_gradients diverged)"
+check "a higher rate later: one warning of divergence" test "$(grep -c '^warning: the loss diverges: ' err)" -eq 1
+check "a higher rate later: where to resume" grep -q '^error: the loss diverged: .*diverged/checkpoint-300' err
+check "a higher rate later: the model is set aside" test -d diverged/checkpoint-400.diverged
+exits 0 "with the old rate" train --resume auto --output-dir diverged --threads 1 --steps 310 --lr 3e-3 --max-grad-norm 0.5
+exits 0 "undisturbed" train --resume auto --output-dir good --threads 1 --steps 310
+check "with the old rate: the same bits" same_checkpoints good/checkpoint-310 diverged/checkpoint-310
+
+# ---- data that are slow ----
+
+# waits_for_data DIRECTORY: the percentage of the last steps in which they waited for data.
+waits_for_data() {
+    sed -n 's/.*"perf\/data_loading_ratio": \([0-9]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1
+}
+
+timed="$run --lr 3e-3 --steps 40 --eval-steps 0 --save-steps 0 --perf-every 20"
+exits 0 "fast data" $timed --output-dir fast
+if "${CC:-cc}" -shared -fPIC -o calls.so "$root/tests/command/failing_calls.c" -ldl 2>compiler &&
+    CALLS_COUNT=$work/count LD_PRELOAD=$work/calls.so "$eitp" --version >/dev/null 2>&1 && [ -e count ]; then
+    # Otherwise the command executes itself, to set it.
+    GOMP_SPINCOUNT=1000 CALLS_SLOW=20 LD_PRELOAD=$work/calls.so "$eitp" $timed --output-dir slow >out 2>err </dev/null
+    check "slow data: exit code" test $? -eq 0
+    happens "started saved" "slow data" "$(happened slow)"
+    check "slow data: most of the time is for data: $(waits_for_data slow) %" test "$(waits_for_data slow)" -gt 60
+    check "slow data: the same bits" same_checkpoints fast/checkpoint-40 slow/checkpoint-40
+else
+    echo "SKIPPED slow data: ${CC:-cc} cannot build a shared object from tests/command/failing_calls.c"
+fi
+
+# ---- another program takes the memory, and heat, during a run ----
+
+# says PATTERN: waits until the run says it.
+says() {
+    tries=0
+    while kill -0 $process 2>/dev/null && [ $tries -lt 600 ] && ! grep -q "$1" running.err; do
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+    grep -q "$1" running.err
+}
+
+# Of 100 GB others have half, soon almost 90, and slowly more; then they give all back, and take 90 at once.
+long="$run --batch-size 4 --grad-accum 32 --lr 3e-3 --eval-steps 0 --save-steps 0"
+available 10400
+check "a neighbour: a first step" start_until '^step 1/' $long --steps 100000 --log-every 1 --output-dir disturbed
+check "a neighbour: said" says '^warning: memory is filling up: other programs have 90 % .*; the run continues unchanged$'
+available 9700
+check "a neighbour: saved" says '^saved disturbed/checkpoint-'
+check "a neighbour: said why" grep -q '^warning: memory is filling up: other programs have 90 % .*; saving; then the run continues unchanged$' running.err
+available 60000
+temperature 99000
+check "heat: pauses" says '^warning: training pauses before step [0-9]*: x86_pkg_temp is at 99.0 C'
+temperature 80000
+check "heat: goes on" says '^training goes on after '
+available 6000
+check "a greedy neighbour: said" says '^warning: memory is short: 6.1 GB left .*, and other programs take .* more per second; saving;'
+available 60000
+kill -TERM $process
+wait_for_end
+check "trouble in a run: exit code" test $? -eq 143
+happens "started memory_high saved temperature memory_short saved memory_pressure" "trouble in a run" \
+    "$(happened disturbed | sed 's/memory_pressure saved$/memory_pressure/')"
+check "a neighbour: reported at both thresholds" test "$(grep -c '"event": "memory_high"' disturbed/metrics.jsonl)" -eq 2
+last=$(ls disturbed | sed -n 's/^checkpoint-//p' | sort -n | tail -n 1)
+exits 0 "undisturbed" $long --steps "$last" --output-dir undisturbed
+check "trouble in a run: the same bits" same_checkpoints "undisturbed/checkpoint-$last" "disturbed/checkpoint-$last"
+
+finish
