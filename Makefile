@@ -74,8 +74,8 @@ EXAMPLES := $(sort $(wildcard examples/*.c))
 TESTS := $(basename $(sort $(wildcard tests/*/test_*.c)))
 EMULATED := $(filter %_emulated,$(TESTS))
 FUZZERS := $(basename $(sort $(wildcard tests/fuzz/fuzz_*.c)))
-# Programs that tests use.
-HELPERS := tests/run/verify_checkpoints
+# Programs that tests and targets use.
+HELPERS := tests/run/verify_checkpoints tests/run/soak
 
 VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base/version.h)
 
@@ -102,7 +102,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test quick nightly torture parity test-bochs quickstart check check-all examples install uninstall clean help print-skipped FORCE
+.PHONY: all test quick nightly torture soak parity test-bochs quickstart check check-all examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -113,6 +113,7 @@ help:
 	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name'
 	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing'
 	@echo 'make torture     every fault, power loss and kill (an hour or two); STRIDE=1 KILLS=1000 SEEDS=8'
+	@echo 'make soak        trains for MINUTES=30: do memory and step time stay as they are? Needs a machine without other work'
 	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity; gigabytes)'
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
@@ -275,6 +276,12 @@ $(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/l
 # tools/test.sh installs dependencies first; the make that it starts detects them anew.
 test quick nightly torture:
 	+@MAKE='$(MAKE)' STRIDE='$(STRIDE)' KILLS='$(KILLS)' SEEDS='$(SEEDS)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh $@
+
+# SOAK: further arguments, such as leak=4096 or slower=1, with which it must fail.
+MINUTES ?= 30
+soak: $(BUILD)/packed/tests/run/soak
+	@rm -rf '$(BUILD)/soak' && mkdir -p '$(BUILD)/soak'
+	@$< '$(BUILD)/soak' minutes=$(MINUTES) $(SOAK)
 
 parity: all
 	@BUILD='$(BUILD)' sh tools/peers/parity.sh

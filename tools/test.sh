@@ -180,6 +180,8 @@ list_nightly() {
     done
     list_torture
     [ "$fuzzing" = 0 ] || fuzzers
+    # Beside other programs: its times are not judged.
+    echo "soak $BUILD/packed/tests/run/soak succeeds $MAKE --no-print-directory soak SOAK=times=no"
     echo "analysis $BUILD/amalgamate succeeds sh tools/check.sh analysis"
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh all"
     for port in musl aarch64 riscv64; do
@@ -396,6 +398,7 @@ summarize() {
         $0 == "all" || /^test_kill/ || /^command_/ { kind = "tests of faults, power losses and kills" }
         /^command\/.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
         /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
+        /^soak/ { kind = "a run of half an hour whose memory does not grow" }
         /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }
         /^port-/ { kind = "C libraries and processors other than this machine'"'"'s, where their tools are installed" }
         /^compile_matrix/ { kind = "every compiler, standard and option" }

@@ -78,7 +78,7 @@ typedef struct test_case {
 #define TEST(function)                                                                                                 \
     { #function, function }
 
-static int run_tests(const test_case *tests, size_t count, int argc, char **argv) {
+static TEST_UNUSED int run_tests(const test_case *tests, size_t count, int argc, char **argv) {
     const int is_timed = getenv("EITP_TEST_TIMES") != NULL;
     int passed = 0, failed = 0;
     for (size_t i = 0; i < count; i++) {
