@@ -10,8 +10,8 @@
  * records, alarms and the guard. Waiting is not in it, so the ratio of the times on the clock is printed too, but not
  * judged: it also tells how busy the machine was. Steps with an evaluation or a checkpoint are left out.
  *
- * Each queue of records grows by a page now and then until it has been filled once. That takes some 10,000 steps, and in
- * a run that is over before, it may be more than the limit.
+ * Each queue of records grows by a page now and then until it has been filled once. That takes some 10,000 steps; in a
+ * run that is over before, it may be more than the limit.
  *
  * To see it fail: `leak` keeps so many bytes more in each step, `slower` makes steps so much longer in each minute.
  * Without times the ratio is not judged, for machines whose load changes.
