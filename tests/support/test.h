@@ -2,6 +2,7 @@
  * The test framework. A test is a function. A test program runs the tests whose names contain argv[1], or all without
  * it, prints a line for each failed test, and at the end "N passed, N failed". In the environment:
  *   EITP_TEST_QUICK   fewer cases in sweeps and lists of variants, for builds that another one repeats in full
+ *   EITP_TEST_COARSE  sweeps with strides that are so many times as long, but not longer than those of EITP_TEST_QUICK
  *   EITP_TEST_TIMES   prints the processor seconds of each test, without those of its child processes
  */
 #ifndef EITP_TEST_H
@@ -65,9 +66,13 @@ static TEST_UNUSED int test_is_quick(void) {
     return getenv("EITP_TEST_QUICK") != NULL;
 }
 
-/* From one case of a sweep to the next: `usual`, or `quick` if few cases suffice. */
+/* From one case of a sweep to the next: `usual`, or `quick` if few cases suffice, or between them. */
 static TEST_UNUSED long test_stride(long usual, long quick) {
-    return test_is_quick() ? quick : usual;
+    const char *coarse = getenv("EITP_TEST_COARSE");
+    const long longer = coarse ? usual * atol(coarse) : usual;
+    if (test_is_quick())
+        return quick;
+    return usual >= quick ? usual : longer < quick ? longer : quick;
 }
 
 typedef struct test_case {

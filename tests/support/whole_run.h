@@ -391,7 +391,7 @@ static WHOLE_UNUSED long whole_setting(const char *name, long usual) {
 
 /* Every how many calls a test disturbs one: of the first variant `usual`, or `quick` in fewer cases. */
 static WHOLE_UNUSED long whole_stride(const whole_variant *variant, long usual, long quick) {
-    return whole_setting("EITP_TEST_STRIDE", test_stride(usual, quick) * variant->spacing);
+    return whole_setting("EITP_TEST_STRIDE", (test_is_quick() ? quick : usual) * variant->spacing);
 }
 
 /* ---- What it ended with ---- */
