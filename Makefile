@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 
 STANDARD := -std=c11
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wundef
-SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1
 
 # A recipe prints one short line for each file: $(call say,CC,file). V=1 prints whole commands, `make -s` nothing.
 Q := $(if $(filter 1,$(V)),,@)
@@ -192,6 +192,9 @@ $(BUILD)/split/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(SPLIT) $(WATCHED) $(CFLAGS) -MMD -MP -c $< -o $@
+
+# What a test does besides calling the library takes little time.
+$(TESTS:%=$(BUILD)/split/%.o): CFLAGS := $(CFLAGS:-O2=-O1)
 
 $(BUILD)/sanitized/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
