@@ -2,16 +2,16 @@
 # The command in trouble that is made up: what a run records, and that it records nothing else.
 #
 #   trouble                                     tested here, and in
-#   a learning rate that is too high            spikes, divergence; test_health.sh, test_failures.sh, tests/run/test_health.c
+#   a learning rate that is too high            spikes, divergence; test_health.sh, test_failures.sh, run/test_health.c
 #   data that are slow                          the times in records
 #   data that end, change or cannot be read     test_failures.sh
-#   another program takes the memory            memory_high and a save; test_guard.sh, test_pressure.sh, tests/run/test_guard.c
-#   tasks that wait for memory, load            after 30 s and 60 s: tests/run/test_guard_heat.c
-#   heat                                        during a run; test_guard.sh, tests/run/test_guard_heat.c
-#   a process that is killed or stalls          test_safe_train.sh, tests/run/test_kill.sh
+#   another program takes the memory            memory_high and a save; test_guard.sh, test_pressure.sh, run/test_guard.c
+#   tasks that wait for memory, load            after 30 s and 60 s: run/test_guard_heat.c
+#   heat                                        during a run; test_guard.sh, run/test_guard_heat.c
+#   a process that is killed or stalls          test_safe_train.sh, run/test_kill.sh
 #   another process in the directory            test_safe_train.sh, test_stop.sh, test_set.sh
-#   a disk that is full                         test_disk.sh, tests/run/test_disk.c
-#   a disk that stalls                          tests/run/test_record_file.c
+#   a disk that is full                         test_disk.sh, run/test_disk.c
+#   a disk that stalls                          run/test_record_file.c
 root=$PWD
 . tests/command/command.sh
 run="$train --batch-size 2 --grad-accum 1 --lr-schedule constant --warmup-steps 10 --val-fraction 0.02"
