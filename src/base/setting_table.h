@@ -59,4 +59,19 @@ EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const 
 /* The name of a setting in a JSON object: the name it had in earlier versions, if the object has only that. */
 EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object);
 
+/* Compares names; '-' is '_'. */
+EITP__PRIVATE int eitp__setting_has_name(const char *name, const char *given);
+
+/* Reads a decimal number; 0 if the text is anything else. */
+EITP__PRIVATE int eitp__setting_read_number(const char *text, double *number);
+
+/* EITP_ERROR_ARGUMENT: "<name> must be <bounds> (got '<value>')". */
+EITP__PRIVATE eitp_status eitp__setting_fail_value(const char *name, const char *bounds, const char *value,
+                                                   eitp_error *error);
+
+/* Sets a setting, except a TEXT or TEXTS, from text: a number, "true" or "false", or the name of a choice. On failure
+   the configuration is unchanged. */
+EITP__PRIVATE eitp_status eitp__setting_set_from_text(const eitp_setting *setting, const char *value, void *config,
+                                                      eitp_error *error);
+
 #endif

@@ -1,6 +1,7 @@
 /* Changing settings of a checkpoint: a changed copy takes its place. */
 #include "base/files.h"
 #include "base/json.h"
+#include "base/setting_table.h"
 #include "io/checkpoint.h"
 #include "model/transformer_config.h"
 #include "train/trainer_state.h"
@@ -35,70 +36,6 @@ static const eitp__edit_number eitp__edit_numbers[] = {
     {"attention_dropout", 0, 0.999, 0, 2}, {"residual_dropout", 0, 0.999, 0, 4},
 };
 
-/* Compares names; '-' is '_'. */
-static int eitp__is_setting_name(const char *name, const char *given) {
-    while (*name && (*name == *given || (*name == '_' && *given == '-'))) {
-        name++;
-        given++;
-    }
-    return !*name && !*given;
-}
-
-static eitp_status eitp__fail_setting_value(const char *name, const char *bounds, const char *value,
-                                            eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got '%.40s')", name, bounds, value);
-}
-
-/* Reads a decimal number; 0 if the text is anything else. */
-static int eitp__read_number(const char *text, double *number) {
-    char *end;
-    *number = strtod(text, &end);
-    return *text && !*end && !text[strspn(text, "0123456789+-.eE")];
-}
-
-static int eitp__read_integer(const char *text, int64_t *integer) {
-    char *end;
-    errno = 0;
-    *integer = strtoll(text, &end, 10);
-    return *text && !*end && !errno && !text[strspn(text, "0123456789+-")];
-}
-
-/* The index of a word of a list; -1 if it is not in it. */
-static int64_t eitp__find_word(const char *words, const char *word) {
-    const size_t size = strlen(word);
-    for (int64_t i = 0; *words; i++) {
-        const size_t length = strcspn(words, " ");
-        if (length == size && !memcmp(words, word, size))
-            return i;
-        words += length;
-        words += strspn(words, " ");
-    }
-    return -1;
-}
-
-/* Sets a setting of the trainer from text. */
-static eitp_status eitp__set_from_text(const eitp_setting *setting, const char *value, eitp_trainer_config *config,
-                                       eitp_error *error) {
-    char bounds[200];
-    int64_t integer = -1;
-    double number = 0;
-    int is_valid;
-    if (setting->kind == EITP_SETTING_NUMBER)
-        is_valid = eitp__read_number(value, &number);
-    else if (setting->kind == EITP_SETTING_CHOICE)
-        is_valid = (integer = eitp__find_word(setting->choices, value)) >= 0;
-    else if (setting->kind == EITP_SETTING_FLAG)
-        is_valid = (integer = eitp__find_word("false true", value)) >= 0;
-    else
-        is_valid = eitp__read_integer(value, &integer);
-    if (!is_valid) {
-        eitp_setting_bounds(setting, bounds, sizeof bounds);
-        return eitp__fail_setting_value(setting->name, *bounds ? bounds : "a whole number", value, error);
-    }
-    return setting->kind == EITP_SETTING_NUMBER ? eitp_setting_set_number(setting, number, config, error)
-                                                : eitp_setting_set_integer(setting, integer, config, error);
-}
-
 static void eitp__describe_number(const eitp__checkpoint_edit *edit, const eitp__edit_number *row, char *text,
                                   size_t size) {
     const double values[] = {edit->config.embedding_dropout, edit->config.attention_dropout,
@@ -127,9 +64,9 @@ static eitp_status eitp__set_number(eitp__checkpoint_edit *edit, const eitp__edi
     if (row->members && !edit->has_config)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no " EITP__CONFIG_FILE ", which %s is in",
                           edit->checkpoint, row->name);
-    if (!eitp__read_number(change->value, &number) ||
+    if (!eitp__setting_read_number(change->value, &number) ||
         !(row->excludes_bounds ? number > row->low : number >= row->low) || !(number <= row->high))
-        return eitp__fail_setting_value(row->name, bounds, change->value, error);
+        return eitp__setting_fail_value(row->name, bounds, change->value, error);
     eitp__describe_number(edit, row, change->was, sizeof change->was);
     if (!row->members) {
         edit->state.loss_scale = number;
@@ -171,17 +108,17 @@ static eitp_status eitp__edit_setting(eitp__checkpoint_edit *edit, eitp_setting_
     if (!change->name || !change->value)
         return eitp__fail_null(error, "eitp_checkpoint_set", "name and value of a change");
     for (size_t i = 0; i < EITP__COUNT(eitp__edit_numbers); i++) {
-        if (eitp__is_setting_name(eitp__edit_numbers[i].name, change->name))
+        if (eitp__setting_has_name(eitp__edit_numbers[i].name, change->name))
             return eitp__set_number(edit, &eitp__edit_numbers[i], change, error);
     }
     for (size_t i = 0; i < count; i++) {
-        if (!eitp__is_setting_name(settings[i].name, change->name))
+        if (!eitp__setting_has_name(settings[i].name, change->name))
             continue;
         eitp_setting_format(&settings[i], config, change->was, sizeof change->was);
-        status = eitp__set_from_text(&settings[i], change->value, config, error);
+        status = eitp__setting_set_from_text(&settings[i], change->value, config, error);
         eitp_setting_format(&settings[i], config, change->is, sizeof change->is);
         if (!status && config->micro_batches_per_pass < 1)
-            status = eitp__fail_setting_value("micro_batches_per_pass", "at least 1", change->value, error);
+            status = eitp__setting_fail_value("micro_batches_per_pass", "at least 1", change->value, error);
         eitp__edit_shape(edit, &before);
         return status;
     }
