@@ -32,11 +32,12 @@ typedef enum eitp_difference {
 
 /* Bits of eitp_setting.flags. Only a NUMBER can exclude its bounds. */
 enum {
-    EITP_SETTING_ABOVE = 1,     /* `min` itself is excluded */
-    EITP_SETTING_BELOW = 2,     /* `max` itself is excluded */
-    EITP_SETTING_OPTIONAL = 4,  /* checkpoints omit the default value, and a missing value is the default */
-    EITP_SETTING_BYTES = 8,     /* an UNSIGNED that is a number of bytes; JSON may write it as a text such as "900M" */
-    EITP_SETTING_OR_NUMBER = 16 /* a TEXT that JSON may write as a number, such as that of a column */
+    EITP_SETTING_ABOVE = 1,      /* `min` itself is excluded */
+    EITP_SETTING_BELOW = 2,      /* `max` itself is excluded */
+    EITP_SETTING_OPTIONAL = 4,   /* checkpoints omit the default value, and a missing value is the default */
+    EITP_SETTING_BYTES = 8,      /* an UNSIGNED that is a number of bytes; JSON may write it as a text such as "900M" */
+    EITP_SETTING_OR_NUMBER = 16, /* a TEXT that JSON may write as a number, such as that of a column */
+    EITP_SETTING_LIVE = 32       /* of a run: may change while it trains; see eitp_run_set */
 };
 
 /* A member of a configuration struct. */

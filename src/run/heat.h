@@ -32,6 +32,7 @@ typedef struct eitp__heat_probes {
 /* The state of the observer (run/run_heat.c). */
 typedef struct eitp__run_heat {
     eitp__heat_probes probes;
+    double most;      /* temp_max that they were chosen by */
     double look_at;   /* time of the next look */
     double look_cost; /* seconds that a look takes */
     double since;     /* time when the pause began */

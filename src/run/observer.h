@@ -11,6 +11,7 @@
 
 /* Calls ENTRY(NAME, name) for each observer; eitp__<name>_observer fills in its row. */
 #define EITP__OBSERVERS(ENTRY)                                                                                         \
+    ENTRY(SET, set)                                                                                                    \
     ENTRY(GUARD, guard)                                                                                                \
     ENTRY(HEAT, heat)                                                                                                  \
     ENTRY(SURROUNDINGS, surroundings)                                                                                  \

@@ -26,6 +26,7 @@ typedef struct eitp__performance {
     double step_times[EITP__TIMED_STEPS];
     eitp__system_use use; /* when the interval began */
     int has_use, has_energy, has_explained;
+    int is_begun;      /* an interval, and an epoch or a part of one */
     uint64_t peak;     /* of the process when the interval began: VmHWM */
     double largest;    /* resident set after a step of the interval */
     double peak_flops; /* of products, per second; 0: unknown */
@@ -209,13 +210,26 @@ static int eitp__performance_is_recorded(const eitp_run *run) {
 static eitp_status eitp__performance_begin(eitp_run *run, void *user, eitp_error *error) {
     eitp__performance *state = (eitp__performance *)user;
     (void)error;
-    if (!eitp__performance_is_recorded(run))
+    state->is_begun = eitp__performance_is_recorded(run);
+    if (!state->is_begun)
         return EITP_OK;
     state->has_energy = 1;
     eitp__interval_begin(run, state, NULL);
     state->has_energy = !isnan(state->use.energy_j);
-    state->peak_flops = 1e12 * run->config.peak_tflops;
+    if (!(state->peak_flops > 0))
+        state->peak_flops = 1e12 * run->config.peak_tflops;
     return EITP_OK;
+}
+
+/* False without records. The level may change while the run trains: then the next step is the first of an interval. */
+static int eitp__performance_continues(eitp_run *run, eitp__performance *state) {
+    const int was_begun = state->is_begun;
+    eitp_error ignored;
+    if (eitp__performance_is_recorded(run) && was_begun)
+        return 1;
+    memset(&state->epoch, 0, sizeof state->epoch);
+    eitp__performance_begin(run, state, &ignored);
+    return 0;
 }
 
 static void eitp__performance_after_step(eitp_run *run, void *user, eitp__decision *decision) {
@@ -224,7 +238,7 @@ static void eitp__performance_after_step(eitp_run *run, void *user, eitp__decisi
     const int64_t every = run->config.perf_every, epoch = eitp__epochs_done(run, step->step);
     double resident;
     (void)decision;
-    if (!eitp__performance_is_recorded(run))
+    if (!eitp__performance_continues(run, state))
         return;
     resident = (double)eitp__process_resident(&run->host);
     state->largest = resident > state->largest ? resident : state->largest;
@@ -254,7 +268,8 @@ static void eitp__performance_saved(eitp_run *run, void *user, int is_counted, d
 /* What the last steps have taken, if they are fewer than an interval. */
 static void eitp__performance_end(eitp_run *run, void *user) {
     eitp__performance *state = (eitp__performance *)user;
-    if (eitp__performance_is_recorded(run) && run->config.perf_every > 0 && state->interval.steps > 0)
+    if (eitp__performance_is_recorded(run) && state->is_begun && run->config.perf_every > 0 &&
+        state->interval.steps > 0)
         eitp__record_interval(run, state);
 }
 

@@ -11,6 +11,9 @@
 
 #define EITP__RUN_SETTING(member, name, kind, value, min, max, choices, help)                                          \
     EITP__SETTING(eitp_run_config, , member, name, kind, value, min, max, 0, ACCEPTED, choices, help)
+/* One that may change while the run trains: it is read where it is used, and no result depends on it. */
+#define EITP__RUN_LIVE_SETTING(member, name, kind, value, min, max, choices, help)                                     \
+    EITP__SETTING(eitp_run_config, , member, name, kind, value, min, max, EITP_SETTING_LIVE, ACCEPTED, choices, help)
 /* A period in epochs, or a fraction of the samples, where 0 stands for none. */
 #define EITP__RUN_FRACTION(member, name, max, help)                                                                    \
     EITP__SETTING(eitp_run_config, , member, name, NUMBER, 0, 0, max, EITP_SETTING_OPTIONAL, ACCEPTED, NULL, help)
@@ -32,14 +35,15 @@ static const eitp_setting eitp__run_settings[] = {
     EITP__RUN_SETTING(eval_samples, "eval_windows", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
                       "validate on N windows drawn from all of the data with a fixed seed; 0: on all"),
     EITP__RUN_FRACTION(eval_fraction, "eval_frac", 1, "the same as a fraction of the windows; 0: on eval_windows"),
-    EITP__RUN_SETTING(save_steps, "save_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
-                      "write a checkpoint every N steps and at the end; 0: only at the end"),
-    EITP__RUN_FRACTION(save_epochs, "save_every_epochs", EITP__UNBOUNDED,
-                       "write a checkpoint every N epochs; 0: do not"),
-    EITP__RUN_SETTING(save_seconds, "save_seconds", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
-                      "also write a checkpoint every X seconds; 0: do not"),
-    EITP__RUN_SETTING(save_total_limit, "save_total_limit", INTEGER, 2, 0, EITP__LARGEST_COUNT, NULL,
-                      "checkpoints to keep; 0: all"),
+    EITP__RUN_LIVE_SETTING(save_steps, "save_steps", INTEGER, 500, 0, EITP__LARGEST_COUNT, NULL,
+                           "write a checkpoint every N steps and at the end; 0: only at the end"),
+    EITP__SETTING(eitp_run_config, , save_epochs, "save_every_epochs", NUMBER, 0, 0, EITP__UNBOUNDED,
+                  EITP_SETTING_OPTIONAL | EITP_SETTING_LIVE, ACCEPTED, NULL,
+                  "write a checkpoint every N epochs; 0: do not"),
+    EITP__RUN_LIVE_SETTING(save_seconds, "save_seconds", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
+                           "also write a checkpoint every X seconds; 0: do not"),
+    EITP__RUN_LIVE_SETTING(save_total_limit, "save_total_limit", INTEGER, 2, 0, EITP__LARGEST_COUNT, NULL,
+                           "checkpoints to keep; 0: all"),
     EITP__TEXT_SETTING(eitp_run_config, , keep_best, "keep_best", NULL, ACCEPTED,
                        "save when this metric of an evaluation, such as loss or macro_f1, is the best so far, and keep "
                        "that checkpoint as well"),
@@ -59,24 +63,28 @@ static const eitp_setting eitp__run_settings[] = {
                       "enough"),
     EITP__RUN_SETTING(memory_check_seconds, "memory_check_seconds", NUMBER, 0.05, -EITP__UNBOUNDED, EITP__UNBOUNDED,
                       NULL, "least time between two looks at free memory; 0: before every step too; negative: never"),
-    EITP__RUN_SETTING(monitor, "monitor", CHOICE, EITP_MONITOR_LIGHT, 0, 2, "off light full",
-                      "what to record: evaluations and events; also each step; also the norms of groups of parameters"),
-    EITP__RUN_SETTING(log_full_every, "log_full_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
-                      "with monitor full, record the norms of groups of parameters every N steps; 0: do not"),
-    EITP__RUN_SETTING(metrics_every, "metrics_every", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
-                      "with monitor full, record statistics of the last steps every N steps; 0: do not"),
+    EITP__RUN_LIVE_SETTING(
+        monitor, "monitor", CHOICE, EITP_MONITOR_LIGHT, 0, 2, "off light full",
+        "what to record: evaluations and events; also each step; also the norms of groups of parameters"),
+    EITP__RUN_LIVE_SETTING(log_full_every, "log_full_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
+                           "with monitor full, record the norms of groups of parameters every N steps; 0: do not"),
+    EITP__RUN_LIVE_SETTING(metrics_every, "metrics_every", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
+                           "with monitor full, record statistics of the last steps every N steps; 0: do not"),
     EITP__RUN_SETTING(metrics_window, "metrics_window", INTEGER, 50, 1, 256, NULL, "the number of these steps"),
-    EITP__RUN_SETTING(perf_every, "perf_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
-                      "record times, utilization and use of the system every N steps; 0: only those of each epoch"),
+    EITP__RUN_LIVE_SETTING(
+        perf_every, "perf_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
+        "record times, utilization and use of the system every N steps; 0: only those of each epoch"),
     EITP__RUN_SETTING(peak_tflops, "peak_tflops", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
                       "peak of this machine's matrix products in TFLOP/s, for model FLOPs utilization; 0: measure it"),
-    EITP__RUN_SETTING(cpu_mem_warn, "cpu_mem_warn", NUMBER, 85, 0, 100, NULL,
-                      "warn when other programs have this percentage of the memory that is not the run's; 0: do not"),
-    EITP__RUN_SETTING(cpu_mem_max, "cpu_mem_max", NUMBER, 90, 0, 100, NULL,
-                      "save when other programs have this percentage of the memory that is not the run's; 0: do not"),
+    EITP__RUN_LIVE_SETTING(
+        cpu_mem_warn, "cpu_mem_warn", NUMBER, 85, 0, 100, NULL,
+        "warn when other programs have this percentage of the memory that is not the run's; 0: do not"),
+    EITP__RUN_LIVE_SETTING(
+        cpu_mem_max, "cpu_mem_max", NUMBER, 90, 0, 100, NULL,
+        "save when other programs have this percentage of the memory that is not the run's; 0: do not"),
     EITP__RUN_SETTING(cpu_mem_acts, "cpu_mem_acts", FLAG, 0, 0, 1, NULL,
                       "with auto_shrink, use less memory at cpu_mem_max, and stop if that is not enough"),
-    EITP__RUN_SETTING(
+    EITP__RUN_LIVE_SETTING(
         temp_max, "temp_max", NUMBER, 0, -EITP__UNBOUNDED, EITP__UNBOUNDED, NULL,
         "begin no step while a processor has more degrees Celsius than this, until it is 10 degrees cooler; "
         "0: 5 degrees below its critical point, or 95; negative: never wait"),
@@ -87,8 +95,9 @@ static const eitp_setting eitp__run_settings[] = {
                        "directory of metrics.jsonl, metrics.csv and tensorboard (default: the output directory)"),
     EITP__RUN_LOG_SETTING(log_flush_seconds, NUMBER, 1, 0, EITP__UNBOUNDED,
                           "least time between two writes to a file of records"),
-    EITP__RUN_LOG_SETTING(log_every, INTEGER, 10, 1, EITP__LARGEST_COUNT,
-                          "steps between two records for TensorBoard and CSV"),
+    EITP__SETTING(eitp_run_config, , log_every, "log_every", INTEGER, 10, 1, EITP__LARGEST_COUNT,
+                  EITP_SETTING_OPTIONAL | EITP_SETTING_LIVE, ACCEPTED, NULL,
+                  "steps between two records for TensorBoard and CSV"),
     EITP__RUN_LOG_SETTING(guide_tags, FLAG, 0, 0, 1,
                           "TensorBoard: also write loss, rate and norm as Training/Loss, Loss, LR, "
                           "Training/GradientNorm and GradNorm"),
@@ -237,6 +246,7 @@ eitp_status eitp_run_open(const eitp_host *host, const eitp_run_config *config, 
     created->host = *host;
     created->checkpoint_step = created->kept_step = -1;
     created->config.resume = config->resume;
+    created->settings = eitp_run_settings(&created->setting_count);
     created->directory = eitp__copy_text(host, config->directory);
     status = created->directory ? eitp__create_observers(created, error)
                                 : eitp__fail_memory(error, strlen(config->directory), "a run");

@@ -7,6 +7,7 @@
 
 #include "base/settings.h"
 #include "train/train.h"
+#include "train/trainer_settings.h"
 
 EITP_BEGIN_DECLARATIONS
 
@@ -203,7 +204,8 @@ typedef enum eitp_run_event_kind {
                                      "own_bytes", "other_bytes" and "left_bytes" */
     EITP_EVENT_PRESSURE = 21,    /* for some time, tasks of the machine have had to wait for memory */
     EITP_EVENT_LOAD = 22,        /* for a minute, other programs have kept the processors busy */
-    EITP_EVENT_COUNT = 23
+    EITP_EVENT_SET = 23,         /* a setting has changed: see eitp_run_set. Its record has "name", "was" and "is" */
+    EITP_EVENT_COUNT = 24
 } eitp_run_event_kind;
 
 /* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */
@@ -486,6 +488,23 @@ EITP_API eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char 
                                               char *checkpoint, size_t size, eitp_error *error);
 
 /* ---- Requests ---- */
+
+/*
+ * Changes settings of the run that trains in an output directory, in this process or another: those of
+ * eitp_run_settings with the flag EITP_SETTING_LIVE, on which no result depends; '-' is '_' in their names. The request
+ * is a file, set.json, at which the run looks once a second between two steps. It makes all changes before the next
+ * step, or none, and reports each as EITP_EVENT_SET. They last until the run ends: one that resumes has the settings
+ * that it is given. A request that the run has not looked at yet is joined with the next one.
+ *
+ * Waits up to `seconds` for the run, with eitp_files.wait; not in the thread that trains. *step (may be NULL) is the
+ * first step with the changes, whose `was` and `is` are then filled in. -1: the run has not answered yet, as within a
+ * long step, and makes them later.
+ *
+ * EITP_ERROR_ARGUMENT if a setting is unknown or may not change, a value is out of bounds, no run trains there, or the
+ * run refuses the changes or has ended meanwhile.
+ */
+EITP_API eitp_status eitp_run_set(const eitp_host *host, const char *directory, eitp_setting_change *changes,
+                                  size_t count, double seconds, int64_t *step, eitp_error *error);
 
 /*
  * Requests that the run ends. May be called from a signal handler and from any thread. NULL is harmless.

@@ -6,6 +6,7 @@
 #include "run/summary.h"
 #include "run/run_links.h"
 #include "run/run_loop.h"
+#include "run/set_request.h"
 #include "train/trainer.h"
 
 #define EITP__WRITE_TEST ".eitp.partial"
@@ -201,9 +202,11 @@ static eitp_status eitp__run_find_start(eitp_run *run, const eitp_run_config *co
 
 /* True for the names of temporary files in the directory of a run. */
 static int eitp__is_temporary(const char *name) {
-    static const char *const names[] = {"best.json.tmp",    "run.json.tmp",          EITP__SUMMARY_FILE ".tmp",
-                                        "run.json.partial", ".latest_model.partial", ".best_model.partial",
-                                        EITP__RESERVE_FILE, EITP__WRITE_TEST};
+    static const char *const names[] = {"best.json.tmp",          "run.json.tmp",          EITP__SUMMARY_FILE ".tmp",
+                                        "run.json.partial",       ".latest_model.partial", ".best_model.partial",
+                                        EITP__RESERVE_FILE,       EITP__WRITE_TEST,        EITP__SET_REQUEST,
+                                        EITP__SET_REQUEST ".tmp", EITP__SET_TAKEN,         EITP__SET_ANSWER,
+                                        EITP__SET_ANSWER ".tmp"};
     for (size_t i = 0; i < EITP__COUNT(names); i++) {
         if (!strcmp(name, names[i]))
             return 1;

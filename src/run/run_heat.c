@@ -29,8 +29,27 @@ static eitp_status eitp__heat_find(const eitp_run *run, eitp__run_heat *heat, ei
 
 /* A host that cannot wait cannot pause. */
 static eitp_status eitp__heat_begin(eitp_run *run, void *state, eitp_error *error) {
-    return run->config.temp_max < 0 || !run->host.files.wait ? EITP_OK
-                                                             : eitp__heat_find(run, (eitp__run_heat *)state, error);
+    eitp__run_heat *heat = (eitp__run_heat *)state;
+    heat->most = run->config.temp_max;
+    return heat->most < 0 || !run->host.files.wait ? EITP_OK : eitp__heat_find(run, heat, error);
+}
+
+static void eitp__heat_forget(eitp_run *run, eitp__heat_probes *probes) {
+    for (size_t i = 0; i < probes->count; i++)
+        eitp__thermometer_release(&run->host, &probes->all[i].thermometer);
+    probes->count = probes->processors = 0;
+}
+
+/* The limit has changed while the run trains: chooses again, and looks at once. Without thermometers, as with a limit
+   below 0, nothing holds the run any more. */
+static void eitp__heat_follow(eitp_run *run, eitp__run_heat *heat) {
+    eitp_error error;
+    eitp__heat_forget(run, &heat->probes);
+    heat->look_at = 0;
+    heat->is_blind = 0;
+    if (eitp__heat_begin(run, heat, &error))
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; the run does not look at temperatures until temp_max changes again", error.message);
 }
 
 static void eitp__heat_ignore(eitp_run *run, const eitp__heat_probe *probe) {
@@ -63,7 +82,9 @@ static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double 
     memset(values, 0, sizeof values);
     if (!hottest) {
         eitp__run_notify(run, EITP_EVENT_TEMPERATURE, EITP_LOG_INFO, seconds,
-                         "training goes on after %.0f s: no thermometer can be read any more", seconds);
+                         heat->most < 0 ? "training goes on after %.0f s: heat does not matter any more"
+                                        : "training goes on after %.0f s: no thermometer can be read any more",
+                         seconds);
         return;
     }
     values[0].name = "sensor";
@@ -97,9 +118,11 @@ static eitp_status eitp__heat_before_step(eitp_run *run, void *state, eitp_error
     const double now = eitp__clock();
     const int was_paused = heat->is_paused;
     (void)error;
+    if (fabs(run->config.temp_max - heat->most) > 0)
+        eitp__heat_follow(run, heat);
     if (!heat->probes.processors)
         eitp__heat_report_blind(run, heat);
-    if (!heat->probes.count || (!was_paused && now < heat->look_at))
+    if (!was_paused && (!heat->probes.count || now < heat->look_at))
         return EITP_OK;
     eitp__heat_look(run, heat, now);
     heat->is_paused = eitp__heat_is_too_high(&heat->probes, was_paused);
@@ -117,10 +140,7 @@ static int eitp__heat_holds(const eitp_run *run, const void *state) {
 }
 
 static void eitp__heat_end(eitp_run *run, void *state) {
-    eitp__heat_probes *probes = &((eitp__run_heat *)state)->probes;
-    for (size_t i = 0; i < probes->count; i++)
-        eitp__thermometer_release(&run->host, &probes->all[i].thermometer);
-    probes->count = 0;
+    eitp__heat_forget(run, &((eitp__run_heat *)state)->probes);
 }
 
 EITP__PRIVATE void eitp__heat_observer(eitp__observer *observer) {

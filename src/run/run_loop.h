@@ -37,7 +37,9 @@ typedef struct eitp__run_saves {
 
 struct eitp_run {
     eitp_host host;
-    eitp_run_config config; /* its strings are those below, and its sinks those of the records */
+    eitp_run_config config;       /* its strings are those below, and its sinks those of the records */
+    const eitp_setting *settings; /* of the configuration */
+    size_t setting_count;
     char *directory, *keep_best, *run_name, *notes;
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;

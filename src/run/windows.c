@@ -18,15 +18,13 @@ enum { EITP__WINDOW_COUNT = EITP__COUNT(eitp__window_names) };
 
 typedef struct eitp__run_windows {
     eitp_window all[EITP__WINDOW_COUNT];
-    double *memory; /* of all windows; NULL: they are not recorded */
+    double *memory; /* of all windows */
     size_t bytes;
 } eitp__run_windows;
 
 static eitp_status eitp__windows_begin(eitp_run *run, void *state, eitp_error *error) {
     eitp__run_windows *windows = (eitp__run_windows *)state;
     const size_t capacity = (size_t)run->config.metrics_window;
-    if (run->config.monitor != EITP_MONITOR_FULL || run->config.metrics_every <= 0)
-        return EITP_OK;
     windows->bytes = EITP__WINDOW_COUNT * capacity * sizeof *windows->memory;
     windows->memory = (double *)eitp__allocate(&run->host, windows->bytes);
     if (!windows->memory)
@@ -34,6 +32,12 @@ static eitp_status eitp__windows_begin(eitp_run *run, void *state, eitp_error *e
     for (size_t i = 0; i < EITP__WINDOW_COUNT; i++)
         eitp_window_init(&windows->all[i], windows->memory + i * capacity, capacity);
     return EITP_OK;
+}
+
+/* They may be asked for while the run trains, and then have the steps before. */
+static int eitp__windows_are_due(const eitp_run *run, int64_t step) {
+    const int64_t every = run->config.metrics_every;
+    return run->config.monitor == EITP_MONITOR_FULL && every > 0 && step % every == 0;
 }
 
 /* "window/loss_mean" and the others of a scalar. */
@@ -58,11 +62,9 @@ static void eitp__windows_after_step(eitp_run *run, void *state, eitp__decision 
     const double values[] = {EITP__WINDOWS(EITP__WINDOW_VALUE)};
     eitp__values *list;
     (void)decision;
-    if (!windows->memory)
-        return;
     for (size_t i = 0; i < EITP__WINDOW_COUNT; i++)
         eitp_window_add(&windows->all[i], values[i]);
-    if (step->step % run->config.metrics_every)
+    if (!eitp__windows_are_due(run, step->step))
         return;
     list = eitp__record_begin(run);
     eitp__add_integer(list, "window/steps", (int64_t)windows->all[0].count);

@@ -15,8 +15,10 @@ typedef struct fixture {
     char messages[ORDERED][300];
     double seconds[ORDERED];
     int waits, cooled_at,
-        stopped_at;       /* calls of wait, and those at which it cools down, or the run is stopped; 0: none */
-    const char *cooled;   /* millidegrees then */
+        stopped_at;     /* calls of wait, and those at which it cools down, or the run is stopped; 0: none */
+    const char *cooled; /* millidegrees then */
+    int set_at;         /* calls of wait at which temp_max becomes `set_to`; 0: none */
+    double set_to;
     int64_t heated_after; /* a step after which it is hot; 0: none */
 } fixture;
 
@@ -42,6 +44,8 @@ static void count_wait(void *user, double seconds) {
         CHECK(set_temperature(f, "86000\n")); /* below the limit, and not yet cool enough */
     if (f->waits == f->cooled_at)
         CHECK(set_temperature(f, f->cooled));
+    if (f->set_at && f->waits == f->set_at)
+        f->made->config.temp_max = f->set_to;
     if (f->waits == f->stopped_at)
         eitp_run_request_stop(f->made, 1);
 }
@@ -222,6 +226,34 @@ static void limits_follow_setting_and_machine(void) {
     }
 }
 
+/* A limit that changes while the run pauses counts from the next look on. */
+static void a_limit_may_change_during_a_pause(void) {
+    static const double limits[] = {-1, 120};
+    static const char *const messages[] = {"heat does not matter any more", "x86_pkg_temp is at 99.0 C"};
+    for (size_t i = 0; i < EITP__COUNT(limits); i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f, "x86_pkg_temp\n", "99000\n"));
+        f.set_at = 5;
+        f.set_to = limits[i];
+        CHECK_THAT(!train(&f) && f.report.steps_done == 3, "%s", error_.message);
+        CHECK_THAT(f.waits == 10 && f.events[EITP_EVENT_TEMPERATURE] == 2, "%d waits", f.waits);
+        CHECK_THAT(strstr(f.messages[1], messages[i]), "%s", f.messages[1]);
+        scratch_remove(f.directory);
+    }
+}
+
+static void a_lower_limit_prolongs_a_pause(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f, "x86_pkg_temp\n", "99000\n"));
+    f.set_at = 5;
+    f.set_to = 60;
+    f.cooled_at = 15;
+    f.cooled = "84000\n"; /* cool enough for the limit before */
+    f.stopped_at = 45;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_STOPPED && !f.report.steps_done, "%s", error_.message);
+    scratch_remove(f.directory);
+}
+
 /* Sensors that are broken, missing, stuck or none of a processor stop nothing. */
 static void broken_sensors_stop_nothing(void) {
     static const char *const types[] = {"cpu-thermal\n", "cpu-thermal\n", "cpu-thermal\n", "iwlwifi_1\n",
@@ -327,6 +359,8 @@ static void quiet_surroundings_are_not_told(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
+        TEST(a_limit_may_change_during_a_pause),
+        TEST(a_lower_limit_prolongs_a_pause),
         TEST(a_run_waits_until_the_machine_is_cooler),
         TEST(heat_between_steps_is_waited_for),
         TEST(a_stop_ends_the_pause),
