@@ -65,16 +65,47 @@ refuses 1 "beta1 must be at least 0 and below 1" set same beta1=1
 refuses 1 "lr_schedule must be constant, linear, " set same lr-schedule=square
 refuses 1 "dropout must be at least 0" set same dropout=much
 refuses 1 "write name=value" set same lr
-refuses 1 "eitp set needs a checkpoint and changes" set same
+refuses 1 "eitp set needs a directory and changes" set same
 refuses 1 "no directory 'gone'" set gone lr=1
 cp -r straight/checkpoint-8 other
 refuses 1 "call it checkpoint-8" set other lr=1
 echo >same/checkpoint-12/optimizer.safetensors
 refuses 1 "damaged" set same/checkpoint-12 lr=1
-check "a run in progress" start_until 'saved ' $train --steps 100000000 --save-steps 1 --output-dir busy
+
+# ---- A run in progress ----
+
+check "a run in progress" start_until 'saved ' $train --steps 100000000 --save-steps 1 --report-to jsonl,csv --output-dir busy
 refuses 1 "another process is training in 'busy'" set busy lr=1
+refuses 1 "^error: eval_steps cannot change while the run trains; stop the run" set busy eval-steps=3
+refuses 1 "^error: lr is not a setting of a run that trains, as others here are" set busy lr=1 log-every=50
+refuses 1 "log_every must be at least 1" set busy log-every=0
+exits 0 "a run in progress: set" set busy logging-steps=50 save-steps=0
+check "a run in progress: what was and what is" grep -q '^log_every: 10 -> 50 from step [0-9]*$' out
+check "a run in progress: each" grep -q '^save_steps: 1 -> 0 from step [0-9]*$' out
+check "a run in progress: said by the run" grep -q '^log_every: 10 -> 50 from step ' running.err
+from=$(sed -n 's/^log_every: .* from step //p' out)
+# A run that does not look, here because it sleeps, makes the change later.
+kill -STOP $process
+exits 0 "a run that sleeps: set" set busy perf-every=7 --json
+check "a run that sleeps: says so" grep -q "^written to 'busy'; the run has not looked at it yet" err
+check "a run that sleeps: as JSON" grep -q '^{"directory": "busy", "step": null, "changes": \[{"name": "perf_every", "is": "7"}\]}$' out
+kill -CONT $process
+until grep -q '"name": "perf_every", "was": "100", "is": "7"' busy/metrics.jsonl; do sleep 0.1; done
+later=$(sed -n 's/^{"step": \([0-9]*\), "event": "set".*"name": "perf_every".*/\1/p' busy/metrics.jsonl)
+until [ "$(sed -n 's/^step,\([0-9]*\),.*/\1/p' busy/metrics.csv | tail -n 1)" -gt $((later + 100)) ]; do sleep 0.1; done
+check "a run in progress: recorded" grep -q "{\"step\": $((from - 1)), \"event\": \"set\", .*\"name\": \"log_every\", \"was\": \"10\", \"is\": \"50\"" busy/metrics.jsonl
 kill -TERM $process
 wait_for_end
+check "a run in progress: CSV" sh -c 'sed -n "s/^step,\([0-9]*\),.*/\1/p" busy/metrics.csv | awk -v from='"$from"' "
+    \$1 >= from { count++; wrong += \$1 % 50 != 0 } END { exit wrong || !count }"'
+check "a run in progress: lines" sh -c 'sed -n "s/^step \([0-9]*\).*/\1/p" running.err | awk -v from='"$from"' "
+    \$1 >= from { count++; wrong += \$1 % 50 != 0 } END { exit wrong || !count }"'
+check "a run in progress: no save" test "$(ls -d busy/checkpoint-* | sed 's/.*-//' | sort -n | awk -v from="$from" '$1 >= from' | wc -l)" -eq 1
+check "a run in progress: nothing is left over" sh -c '! ls -A busy | grep -q "^set"'
+refuses 1 "^error: no run trains in 'busy', and log_every is a setting of a run: give it to the run that resumes" set busy log-every=3
+refuses 1 "no directory 'gone'" set gone log-every=3
+exits 0 "a run that resumes: config" train --resume auto --output-dir busy --print-config
+check "a run that resumes: has the settings that it is given" grep -q '^log-every  *10  *(run.json)' out
 
 # ---- A process that was killed while it replaced a checkpoint ----
 

@@ -82,7 +82,7 @@ static void format_step(const training *t, const eitp_run_report *report, int co
 static void show_step(training *t, const eitp_run_event *event) {
     const eitp_run_report *report = event->report;
     const eitp_step_report *step = &report->step;
-    int64_t every = options_integer(&t->r->options, OPTION_LOG_EVERY);
+    const int64_t every = t->log_every;
     int terminal = output_is_terminal(), last = step->step == report->steps;
     double now = process_time();
     char line[500];
@@ -111,6 +111,20 @@ static void show_evaluation(const eitp_run_event *event) {
                        (long long)event->report->evaluated_step);
 }
 
+/* A setting has changed that lines depend on too. */
+static void follow_setting(training *t, const eitp_run_event *event) {
+    const char *name = "", *is = "";
+    for (size_t i = 0; i < event->value_count; i++) {
+        const eitp_value *value = &event->values[i];
+        if (!strcmp(value->name, "name"))
+            name = value->text;
+        else if (!strcmp(value->name, "is"))
+            is = value->text;
+    }
+    if (!strcmp(name, "log_every"))
+        t->log_every = strtoll(is, NULL, 10);
+}
+
 /* Prints an event of the library, and adds options where they help. */
 void training_notice(void *user, const eitp_run_event *event) {
     training *t = (training *)user;
@@ -122,6 +136,8 @@ void training_notice(void *user, const eitp_run_event *event) {
         post_save_saved(&t->post_save, event->report->saved_step);
     else
         post_save_poll(&t->post_save);
+    if (event->kind == EITP_EVENT_SET)
+        follow_setting(t, event);
     if (event->kind == EITP_EVENT_STEP)
         show_step(t, event);
     else if (event->kind == EITP_EVENT_EVALUATION)

@@ -1,8 +1,11 @@
-/* eitp set: changes settings of a checkpoint on purpose. */
+/* eitp set: changes settings of a checkpoint, or of a run that trains. */
 #include "files.h"
 #include "model/model.h"
 #include "options/table.h"
 #include "output.h"
+
+/* Seconds that a run has to answer: it looks once a second, between steps. */
+#define ANSWER_SECONDS 5
 
 typedef struct setting {
     option_set options;
@@ -27,7 +30,7 @@ static eitp_status read_changes(setting *s, eitp_error *error) {
     const option_set *o = &s->options;
     if (o->positional_count < 2)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "eitp set needs a checkpoint and changes: eitp set DIR name=value ...");
+                            "eitp set needs a directory and changes: eitp set DIR name=value ...");
     s->changes = (eitp_setting_change *)command_allocate(o->positional_count * sizeof *s->changes);
     s->names = (char **)command_allocate(o->positional_count * sizeof *s->names);
     for (size_t i = 1; i < o->positional_count; i++) {
@@ -42,6 +45,91 @@ static eitp_status read_changes(setting *s, eitp_error *error) {
     }
     return EITP_OK;
 }
+
+/* ---- A run that trains ---- */
+
+static int is_of_run(const char *name) {
+    size_t count;
+    const eitp_setting *settings = eitp_run_settings(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (option_names_equal(name, settings[i].name, strlen(settings[i].name)))
+            return 1;
+    }
+    return 0;
+}
+
+/* Finds out whether the changes are of a run rather than of a checkpoint. */
+static eitp_status find_subject(const setting *s, int *is_run, eitp_error *error) {
+    size_t count = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (is_of_run(s->names[i]))
+            count++;
+    }
+    *is_run = count > 0;
+    if (!count || count == s->count)
+        return EITP_OK;
+    for (size_t i = 0; i < s->count; i++) {
+        if (!is_of_run(s->names[i]))
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "%s is not a setting of a run that trains, as others here are; set it apart, in the "
+                                "checkpoint that a resume starts from",
+                                s->names[i]);
+    }
+    return EITP_OK;
+}
+
+static void print_running(const setting *s, int64_t step) {
+    const char *directory = s->options.positional[0];
+    const int json = (int)options_integer(&s->options, OPTION_JSON);
+    text_buffer t = {NULL, 0, 0};
+    if (json) {
+        text_format(&t, "{");
+        text_json_member_string(&t, "directory", directory);
+        if (step >= 0) {
+            text_json_member_integer(&t, "step", step);
+        } else {
+            text_json_name(&t, "step");
+            text_format(&t, "null");
+        }
+        text_json_name(&t, "changes");
+        text_format(&t, "[");
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        const eitp_setting_change *change = &s->changes[i];
+        const char *is = step < 0 ? change->value : change->is;
+        if (json) {
+            text_format(&t, i ? ", {" : "{");
+            text_json_member_string(&t, "name", change->name);
+            if (step >= 0)
+                text_json_member_string(&t, "was", change->was);
+            text_json_member_string(&t, "is", is);
+            text_format(&t, "}");
+        } else if (step >= 0) {
+            text_format(&t, "%s: %s -> %s from step %lld\n", change->name, change->was, is, (long long)step);
+        }
+    }
+    if (json)
+        text_format(&t, "]}\n");
+    if (t.size)
+        output_result(t.data, t.size);
+    text_release(&t);
+}
+
+static eitp_status change_run(setting *s, eitp_error *error) {
+    const eitp_host host = command_host();
+    const char *directory = s->options.positional[0];
+    int64_t step;
+    const eitp_status status = eitp_run_set(&host, directory, s->changes, s->count, ANSWER_SECONDS, &step, error);
+    if (status)
+        return status;
+    output_start();
+    print_running(s, step);
+    if (step < 0)
+        output_info("written to '%s'; the run has not looked at it yet, and will between two steps", directory);
+    return EITP_OK;
+}
+
+/* ---- A checkpoint ---- */
 
 static eitp_status find_checkpoint(setting *s, eitp_error *error) {
     const eitp_host host = command_host();
@@ -164,15 +252,17 @@ static void say_samples(const setting *s) {
 int command_set(int count, char **arguments) {
     setting s;
     eitp_error error;
-    int ended = 0, code = COMMAND_FINISHED;
+    int ended = 0, is_run = 0, code = COMMAND_FINISHED;
     eitp_status status;
     memset(&s, 0, sizeof s);
     status = options_read(&s.options, "set", OPTIONS_SET, count, arguments, &ended, &error);
     if (!status && !ended)
         status = read_changes(&s, &error);
     if (!status && !ended)
-        status = change_checkpoint(&s, &error);
-    if (!status && !ended) {
+        status = find_subject(&s, &is_run, &error);
+    if (!status && !ended)
+        status = is_run ? change_run(&s, &error) : change_checkpoint(&s, &error);
+    if (!status && !ended && !is_run) {
         output_start();
         print_changes(&s);
         say_resume(&s, EITP_DIFFERENCE_REFUSED);

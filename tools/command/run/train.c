@@ -13,6 +13,7 @@ static int run_training(training *t, eitp_error *error) {
     process_attach_run(r->run);
     post_save_begin(&t->post_save, &r->options, r->directory,
                     eitp_trainer_steps_done(eitp_training_get_trainer(r->training)), r->run);
+    t->log_every = options_integer(&r->options, OPTION_LOG_EVERY);
     status = eitp_training_run(r->training, &t->report, error);
     process_attach_run(NULL);
     post_save_end(&t->post_save);

@@ -11,6 +11,7 @@ typedef struct training {
     training_run *r;
     eitp_run_report report;
     post_save post_save;
+    int64_t log_every;    /* steps between two lines, where they are no terminal's */
     int64_t logged_items; /* since the last line */
     double logged_seconds;
     double shown; /* time of the last line */
