@@ -185,6 +185,10 @@ static const option_row rows[] = {
     {"post-save-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
      "shell command to run beside training after a checkpoint is written, such as a copy to another disk; its "
      "environment has EITP_CHECKPOINT and EITP_STEP; the end waits for it until Ctrl-C"},
+    {"on-event-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
+     "shell command to run beside training for each alarm, heat, shortage of memory, trouble with the disk, divergence "
+     "and the end of the run; its environment has EITP_EVENT, EITP_MESSAGE, EITP_STEP, EITP_OUTPUT_DIR, EITP_ALARM and "
+     "EITP_EXIT_REASON"},
     {"backup-steps", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
      "run --post-save-cmd only for the first checkpoint after every N steps; 0: for each"},
     {"keep-best", "metric-for-best-model load-best-model-at-end=~loss|", KIND_SETTING, 0, 0, NULL, "NAME",

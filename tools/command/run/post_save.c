@@ -3,84 +3,32 @@
 #include "files.h"
 #include "output.h"
 #include "process.h"
+#include "run/shell.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
-
-extern char **environ;
 
 enum { PAUSES_PER_SECOND = 50 };
 
 /* ---- Starting it ---- */
 
-static int is_own_variable(const char *entry) {
-    return !strncmp(entry, "EITP_CHECKPOINT=", 16) || !strncmp(entry, "EITP_STEP=", 10);
-}
-
-/* The environment with the two variables, whose texts are the first two. */
-static char **make_environment(const char *checkpoint, int64_t step) {
-    size_t count = 0, at = 2;
-    char **list;
-    while (environ[count])
-        count++;
-    list = (char **)command_allocate((count + 3) * sizeof *list);
-    list[0] = command_format("EITP_CHECKPOINT=%s", checkpoint);
-    list[1] = command_format("EITP_STEP=%lld", (long long)step);
-    for (size_t i = 0; i < count; i++) {
-        if (!is_own_variable(environ[i]))
-            list[at++] = environ[i];
-    }
-    return list;
-}
-
-/* A process group of its own, which a terminal does not interrupt, with the usual signals. Standard output is that of
-   messages: results must not mix with what the command prints. Memory is not copied, however large the run is. */
-static int spawn_shell(const char *command, char **environment, pid_t *process) {
-    char shell[] = "sh", option[] = "-c", *text = command_copy(command), *arguments[4];
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t defaults, none;
-    int code;
-    arguments[0] = shell;
-    arguments[1] = option;
-    arguments[2] = text;
-    arguments[3] = NULL;
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGXFSZ);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, 2, 1);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    code = posix_spawn(process, "/bin/sh", &files, &attributes, arguments, environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    free(text);
-    return code;
-}
-
 /* Starts a command with the variables of the newest checkpoint; returns 0 after a warning that it could not. */
 static int start_command(post_save *p, const char *command, pid_t *process) {
     char *checkpoint = command_format("%s/checkpoint-%lld", p->directory, (long long)p->newest);
-    char *absolute = realpath(checkpoint, NULL), **environment;
+    char *absolute = realpath(checkpoint, NULL), step[32];
+    shell_variable variables[2] = {{"EITP_CHECKPOINT", NULL}, {"EITP_STEP", NULL}};
+    shell_call call = {NULL, NULL, NULL, 0, -1, -1};
     int code;
     p->is_due = 0;
-    environment = make_environment(absolute ? absolute : checkpoint, p->newest);
-    code = absolute ? spawn_shell(command, environment, process) : ENOENT;
+    snprintf(step, sizeof step, "%lld", (long long)p->newest);
+    variables[0].value = absolute;
+    variables[1].value = step;
+    call.script = command;
+    call.variables = variables;
+    call.variable_count = COMMAND_COUNT(variables);
+    code = absolute ? shell_start(&call, process) : ENOENT;
     if (code)
         output_warning("--post-save-cmd cannot run for '%s': %s", checkpoint, strerror(code));
-    free(environment[0]);
-    free(environment[1]);
-    free(environment);
     free(checkpoint);
     free(absolute);
     return !code;

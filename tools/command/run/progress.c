@@ -136,6 +136,7 @@ void training_notice(void *user, const eitp_run_event *event) {
         post_save_saved(&t->post_save, event->report->saved_step);
     else
         post_save_poll(&t->post_save);
+    on_event_notice(&t->on_event, event);
     if (event->kind == EITP_EVENT_SET)
         follow_setting(t, event);
     if (event->kind == EITP_EVENT_STEP)

@@ -13,10 +13,13 @@ static int run_training(training *t, eitp_error *error) {
     process_attach_run(r->run);
     post_save_begin(&t->post_save, &r->options, r->directory,
                     eitp_trainer_steps_done(eitp_training_get_trainer(r->training)), r->run);
+    on_event_begin(&t->on_event, &r->options, r->directory);
     t->log_every = options_integer(&r->options, OPTION_LOG_EVERY);
     status = eitp_training_run(r->training, &t->report, error);
     process_attach_run(NULL);
+    on_event_ended(&t->on_event, &t->report, status ? error->message : NULL);
     post_save_end(&t->post_save);
+    on_event_end(&t->on_event);
     if (status)
         code = training_fail(t, error);
     /* Refused before the first step: nothing is left behind. */

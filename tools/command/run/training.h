@@ -2,6 +2,7 @@
 #ifndef COMMAND_RUN_TRAINING_H
 #define COMMAND_RUN_TRAINING_H
 
+#include "run/on_event.h"
 #include "run/post_save.h"
 #include "run/run.h"
 
@@ -11,6 +12,7 @@ typedef struct training {
     training_run *r;
     eitp_run_report report;
     post_save post_save;
+    on_event on_event;
     int64_t log_every;    /* steps between two lines, where they are no terminal's */
     int64_t logged_items; /* since the last line */
     double logged_seconds;

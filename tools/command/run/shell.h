@@ -1,0 +1,33 @@
+/* Shell commands that run beside training: --post-save-cmd, --on-event-cmd. */
+#ifndef COMMAND_RUN_SHELL_H
+#define COMMAND_RUN_SHELL_H
+
+#include "command.h"
+
+#include <sys/types.h>
+
+EITP_BEGIN_DECLARATIONS
+
+/* A variable of its environment; without a value it has none of this name. */
+typedef struct shell_variable {
+    const char *name, *value;
+} shell_variable;
+
+typedef struct shell_call {
+    const char *script;
+    const char *argument; /* $0 of the script; NULL: that of sh */
+    const shell_variable *variables;
+    size_t variable_count;
+    int reads, writes; /* descriptors that are its 3 and 4; -1: none */
+} shell_call;
+
+/*
+ * Starts /bin/sh -c SCRIPT, in a process group of its own, which a terminal does not interrupt, with the usual signals
+ * and no other open files, so without the lock of the run. Standard output is that of messages: results must not mix
+ * with what the command prints. Memory is not copied, however large the run is. Returns 0 or an errno value.
+ */
+int shell_start(const shell_call *call, pid_t *process);
+
+EITP_END_DECLARATIONS
+
+#endif
