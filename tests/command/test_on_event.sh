@@ -99,7 +99,6 @@ kill -TERM $process
 wait $process
 check "a command that hangs: exit code" test $? -eq 0
 check "a command that hangs: one at a time" test "$(events)" = "temperature "
-exits 0 "a command that hangs: the lock is free" train --resume auto --steps 4 --on-event-cmd true --output-dir hung
 for n in 1 2 3; do
     until [ "$(lines records/events)" -eq $n ]; do sleep 0.1; done
     echo >go
@@ -109,11 +108,31 @@ check "a command that hangs: said" grep -q "^warning: --on-event-cmd is still ru
 check "a command that hangs: the others follow in turn" test "$(events)$(tr '\n' ' ' <records/ended)" = \
     "temperature temperature end 0 0 3 "
 
+# A run that is killed leaves its lock to no command. Its descriptor is none of those that the command gets.
+begin
+echo 'exec "$@" 3</dev/null 4</dev/null' >taken.sh
+starts="sh taken.sh"
+temperature 120000
+check "a run that is killed: pauses" start_until 'training pauses' $train --steps 3 --output-dir killed \
+    --on-event-cmd 'echo "$EITP_EVENT" >>"$RECORDS/events"; cat "$RECORDS/../go" >/dev/null'
+until [ "$(lines records/events)" -eq 1 ]; do sleep 0.1; done
+starts=
+kill -KILL $process
+wait $process
+temperature 50000
+exits 0 "a run that is killed: the lock is free" $train --steps 3 --output-dir killed
+echo >go
+wait $reader
+
 # What it leaves behind in the background keeps nobody waiting.
 begin
-exits 0 "a command that leaves something behind" $train --steps 2 --output-dir behind \
-    --on-event-cmd 'sh -c "cat \"$RECORDS/../go\" >/dev/null" >/dev/null 2>&1 & echo "$EITP_EVENT" >>"$RECORDS/events"'
-check "a command that leaves something behind: not waited for" sh -c '! grep -q on-event-cmd err'
-echo >go
+temperature 120000
+check "a command that leaves something behind: pauses" start_until 'training pauses' $train --steps 3 --output-dir behind \
+    --on-event-cmd 'while [ -d "$RECORDS" ]; do sleep 0.1; done >/dev/null 2>&1 & echo "$EITP_EVENT" >>"$RECORDS/events"'
+temperature 50000
+wait $process
+check "a command that leaves something behind: ends" test $? -eq 0
+check "a command that leaves something behind: the next ones run" test "$(events)" = "temperature temperature end "
+check "a command that leaves something behind: not waited for" sh -c '! grep -q "on-event-cmd is still" running.err'
 
 finish

@@ -177,6 +177,7 @@ static void results_do_not_depend_on_changes(void) {
 static void set_twice(fixture *f, int64_t step) {
     if (step != AT)
         return;
+    write_file(f, EITP__SET_ANSWER, "{\"id\": \"1\", \"step\": 2, \"settings\": {}}"); /* to another request */
     change(f, 0, "log_every", "2");
     change(f, 1, "perf_every", "3");
     CHECK_THAT(!set(f, 2, 0.1) && f->from == -1 && f->waits >= 5, "%s", f->why.message);
@@ -250,14 +251,17 @@ static void set_full(fixture *f, int64_t step) {
 
 /* Windows have the steps before. Intervals of performance begin with the step after the change, if there was none. */
 static void levels_can_be_raised(void) {
-    for (int was_off = 0; was_off < 2; was_off++) {
+    static const eitp_monitor levels[] = {EITP_MONITOR_OFF, EITP_MONITOR_LIGHT, EITP_MONITOR_FULL};
+    for (size_t i = 0; i < EITP__COUNT(levels); i++) {
+        const int was_off = levels[i] == EITP_MONITOR_OFF, was_full = levels[i] == EITP_MONITOR_FULL;
         fixture f;
         REQUIRE(begin(&f, set_full));
-        f.config.monitor = was_off ? EITP_MONITOR_OFF : EITP_MONITOR_LIGHT;
+        f.config.monitor = levels[i];
         f.config.metrics_every = 0;
         f.config.perf_every = 0;
-        CHECK_THAT(!train(&f) && f.sets == 3, "%s", error.message);
+        CHECK_THAT(!train(&f) && f.sets == (was_full ? 2 : 3), "%s", error.message);
         CHECK(has_words(&f, "metrics.jsonl", "{\"step\": 4, \"window/steps\": 4, "));
+        CHECK(has_words(&f, "metrics.jsonl", "{\"step\": 4, \"loss\""));
         CHECK(has_words(&f, "metrics.jsonl", "{\"step\": 3, \"perf/steps\": 3, ") == !was_off);
         CHECK(has_words(&f, "metrics.jsonl", "{\"step\": 6, \"perf/steps\": 3, "));
         CHECK(has_words(&f, "metrics.jsonl", "{\"step\": 8, \"perf/steps\": 2, "));

@@ -16,7 +16,7 @@ static const struct {
     {NULL, "safe-train", command_safe_train, "train in the background or unattended: log, lock, restarts"},
     {NULL, "eval", command_eval, "loss and metrics of a model on data"},
     {NULL, "merge", command_merge, "merge adapters into the weights of their base model"},
-    {NULL, "set", command_set, "change settings of a checkpoint, such as its learning rate"},
+    {NULL, "set", command_set, "change settings of a checkpoint, or of a run that trains"},
     {"Use a model", "generate", command_generate, "generate text"},
     {NULL, "predict", command_predict, "label texts, or their words, with a classifier"},
     {NULL, "embed", command_embed, "turn texts into vectors"},
