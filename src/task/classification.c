@@ -4,12 +4,16 @@
 #include "model/transformer.h"
 #include "tensor/context.h"
 #include "base/log.h"
+#include "task/description.h"
 #include "task/label_map.h"
 #include "task/labelled.h"
 #include "task/outcomes.h"
 #include "task/pass.h"
 
 enum { EITP__WEIGHTS_NAME_SIZE = 32 };
+
+/* Room for the description of an evaluation, which is rarely longer. */
+#define EITP__DESCRIPTION_ROOM ((size_t)49152)
 
 typedef struct eitp__classification {
     eitp_host host;
@@ -32,6 +36,10 @@ typedef struct eitp__classification {
     const char **names; /* [labels] */
     eitp__entity_labels entity_labels;
     eitp_label_result *entities; /* [labels], of which entity_labels.type_count are used */
+    eitp__confusion shown;
+    eitp__mistakes mistakes;
+    eitp_mistake worst[EITP_MAX_MISTAKES]; /* the same, with their ids */
+    eitp__buffer description;              /* of all this, written when it is asked for */
 } eitp__classification;
 
 /* True if each sample, or token, has one label of which the others are alternatives. */
@@ -172,6 +180,17 @@ static size_t eitp__classification_observation_bytes(void *user, uint64_t sample
     return eitp__outcomes_bytes(c->problem, c->labels, samples);
 }
 
+static void eitp__classification_observe_mistake(const eitp__classification *c, eitp__outcomes *outcomes,
+                                                 const eitp_observation *observation) {
+    eitp__judged_sample sample;
+    sample.number = observation->number;
+    sample.ids = (const int32_t *)observation->values[0];
+    sample.rows = observation->rows;
+    sample.scores = observation->outputs[0];
+    sample.target = observation->values[eitp__labelled_input_count(c->model)];
+    eitp__mistakes_observe(outcomes->mistakes, c->problem, c->labels, &sample);
+}
+
 static void eitp__classification_observe(void *user, void *memory, const eitp_observation *observation) {
     const eitp__classification *c = (const eitp__classification *)user;
     const void *target = observation->values[eitp__labelled_input_count(c->model)];
@@ -186,6 +205,7 @@ static void eitp__classification_observe(void *user, void *memory, const eitp_ob
         eitp__outcomes_add_targets(outcomes, observation->outputs[0], (const float *)target);
     else if (*(const int32_t *)target != EITP__IGNORED_TARGET)
         eitp__outcomes_add_label(outcomes, observation->outputs[0], *(const int32_t *)target);
+    eitp__classification_observe_mistake(c, outcomes, observation);
 }
 
 static double eitp__fraction(int64_t part, int64_t whole) {
@@ -214,7 +234,18 @@ static void eitp__keep_confusion(eitp__classification *c, const eitp__outcomes *
         c->confusion[outcomes->is_true[i] * c->labels + outcomes->predicted[i]]++;
 }
 
-/* Stores the tables of labels and entities and the confusion matrix for eitp_classification_report_get. */
+static void eitp__keep_mistakes(eitp__classification *c, const eitp__mistakes *mistakes) {
+    c->mistakes.count = mistakes->count;
+    for (int64_t i = 0; i < mistakes->count; i++) {
+        eitp__mistake *own = &c->mistakes.all[i];
+        *own = mistakes->all[i];
+        c->worst[i] = own->is;
+        c->worst[i].ids = own->ids;
+        c->worst[i].word = own->is.word_count ? own->word : NULL;
+    }
+}
+
+/* Stores what eitp_classification_report_get and eitp__classification_describe give. */
 static void eitp__classification_keep_report(eitp__classification *c, const eitp__outcomes *outcomes) {
     c->was_judged = 1;
     c->judged_samples = outcomes->count;
@@ -222,6 +253,8 @@ static void eitp__classification_keep_report(eitp__classification *c, const eitp
         eitp__count_labels(outcomes, 0);
     for (int64_t k = 0; k < c->labels && c->results; k++)
         c->results[k] = eitp__label_result(eitp_model_label(c->model, k), &outcomes->by_label[k]);
+    eitp__confusion_count(&c->shown, outcomes);
+    eitp__keep_mistakes(c, outcomes->mistakes);
     if (c->entities)
         eitp__sum_groups(outcomes->group_entities, c->labels, 0, outcomes->by_label);
     for (int64_t k = 0; k < c->entity_labels.type_count; k++)
@@ -236,6 +269,16 @@ static void eitp__classification_judge(void *user, void *memory, eitp_metric *re
     eitp__outcomes_end(outcomes);
     eitp__judge_outcomes(outcomes, results);
     eitp__classification_keep_report(c, outcomes);
+}
+
+static const char *eitp__classification_describe(void *user) {
+    eitp__classification *c = (eitp__classification *)user;
+    if (!c->was_judged)
+        return NULL;
+    eitp__buffer_clear(&c->description);
+    eitp__describe_evaluation(&c->description, c->problem, c->model, c->tokenizer, &c->shown, c->worst,
+                              c->mistakes.count);
+    return c->description.failed ? NULL : c->description.data;
 }
 
 eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classification_report *report,
@@ -254,6 +297,8 @@ eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classific
     report->confusion = c->confusion;
     report->entities = c->entities;
     report->entity_count = c->entity_labels.type_count;
+    report->mistakes = c->worst;
+    report->mistake_count = c->mistakes.count;
     return EITP_OK;
 }
 
@@ -346,6 +391,7 @@ static void eitp__classification_release(void *user) {
     if (c->entities)
         eitp__release(&host, c->entities, eitp__results_bytes(c));
     eitp__entity_labels_release(&c->entity_labels, &host);
+    eitp__buffer_release(&c->description);
     for (int split = 0; split < 2; split++)
         eitp__label_map_release(&c->maps[split]);
     eitp__release(&host, c, sizeof *c);
@@ -463,6 +509,9 @@ static eitp_status eitp__classification_create(const eitp_classification_config 
     eitp_status status = eitp__classification_map_labels(c, error);
     if (!status)
         status = eitp__classification_find_entities(c, error);
+    if (!status &&
+        !eitp__reserve(&c->host, (void **)&c->description.data, &c->description.capacity, EITP__DESCRIPTION_ROOM, 1))
+        status = eitp__fail_memory(error, EITP__DESCRIPTION_ROOM, "the description of an evaluation");
     c->metric_count = eitp__metrics_of(c->problem, c->entities != NULL, c->metrics);
     return status ? status : eitp__classification_set_weights(c, config->class_weights, error);
 }
@@ -490,6 +539,7 @@ static void eitp__classification_fill(eitp__classification *c, eitp_task *task) 
     task->observation_bytes = eitp__classification_observation_bytes;
     task->observe = eitp__classification_observe;
     task->judge = eitp__classification_judge;
+    task->describe = eitp__classification_describe;
 }
 
 eitp_classification_config eitp_classification_config_default(void) {
@@ -510,6 +560,7 @@ eitp_status eitp_classification_task(const eitp_classification_config *config, e
     if (!c)
         return eitp__fail_memory(error, sizeof *c, "a task");
     c->host = host;
+    eitp__buffer_init(&c->description, &c->host);
     status = eitp__classification_create(config, c, error);
     if (!status && config->training.count)
         c->model->config.problem = c->problem; /* config.json keeps it */

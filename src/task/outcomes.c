@@ -20,6 +20,7 @@ static size_t eitp__outcomes_lay_out(eitp__outcomes *outcomes, char *memory, siz
     const size_t for_numbers = outcomes->problem == EITP_PROBLEM_REGRESSION ? samples : 0;
     size_t at = 0;
     eitp__take(memory, &at, sizeof *outcomes);
+    outcomes->mistakes = (eitp__mistakes *)eitp__take(memory, &at, sizeof(eitp__mistakes));
     outcomes->by_label = (eitp__label_counts *)eitp__take(memory, &at, labels * sizeof(eitp__label_counts));
     outcomes->group_labels = (eitp__label_counts *)eitp__take(memory, &at, by_group);
     outcomes->group_entities = (eitp__label_counts *)eitp__take(memory, &at, by_group);
@@ -55,6 +56,7 @@ EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem pr
     outcomes->is_finite = 1;
     outcomes->samples = (int64_t)samples;
     const size_t bytes = eitp__outcomes_lay_out(outcomes, (char *)memory, (size_t)samples);
+    outcomes->mistakes->count = 0;
     if (problem == EITP_PROBLEM_TOKENS)
         memset(outcomes->by_label, 0, bytes - (size_t)((char *)outcomes->by_label - (char *)memory));
     return outcomes;

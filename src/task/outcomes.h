@@ -6,7 +6,7 @@
 #define EITP_OUTCOMES_H
 
 #include "base/platform.h"
-#include "task/task.h"
+#include "task/mistakes.h"
 
 /* Groups of samples that standard errors leave out one at a time. */
 enum { EITP__GROUPS = 50 };
@@ -34,9 +34,10 @@ typedef struct eitp__entity_labels {
 typedef struct eitp__outcomes {
     eitp_problem problem;
     int64_t labels;
-    int64_t count;                /* samples that have labels, or tokens */
-    int is_finite;                /* all scores are */
-    int group_count;              /* set by eitp__outcomes_end */
+    int64_t count;   /* samples that have labels, or tokens */
+    int is_finite;   /* all scores are */
+    int group_count; /* set by eitp__outcomes_end */
+    eitp__mistakes *mistakes;
     int32_t *is_true, *predicted; /* [count]: the label, with a single label */
     unsigned char *groups;        /* [count]: of EITP__GROUPS */
     float *scores;  /* [count, labels]: the logarithm of the odds of each label, or the predicted numbers */

@@ -13,11 +13,12 @@
 
 EITP_BEGIN_DECLARATIONS
 
-#define EITP_MAX_PASS_INPUTS 16    /* row and sample inputs of a pass */
-#define EITP_MAX_PASS_QUANTITIES 8 /* loss terms and metrics of a pass */
-#define EITP_MAX_PASS_OUTPUTS 4    /* outputs of a pass for `observe` */
-#define EITP_MAX_TASK_METRICS 16   /* metrics that a task computes from whole evaluations */
-#define EITP_QUANTITY_NAME_SIZE 32 /* bytes of their names, with the terminating zero */
+#define EITP_MAX_PASS_INPUTS 16     /* row and sample inputs of a pass */
+#define EITP_MAX_PASS_QUANTITIES 8  /* loss terms and metrics of a pass */
+#define EITP_MAX_PASS_OUTPUTS 4     /* outputs of a pass for `observe` */
+#define EITP_MAX_TASK_METRICS 16    /* metrics that a task computes from whole evaluations */
+#define EITP_QUANTITY_NAME_SIZE 32  /* bytes of their names, with the terminating zero */
+#define EITP_MAX_DESCRIPTION 114688 /* bytes of the text of eitp_task.describe */
 
 typedef enum eitp_split { EITP_TRAINING = 0, EITP_VALIDATION = 1 } eitp_split;
 
@@ -215,6 +216,10 @@ typedef struct eitp_task {
     size_t (*observation_bytes)(void *user, uint64_t samples);
     void (*observe)(void *user, void *memory, const eitp_observation *observation);
     void (*judge)(void *user, void *memory, eitp_metric *results);
+    /* Describes the last evaluation further, for evaluations.jsonl of a run: the text of a JSON object on one line, of
+       at most EITP_MAX_DESCRIPTION bytes and without the members "step", "time" and "elapsed". It belongs to the task,
+       until its next evaluation. NULL: nothing. */
+    const char *(*describe)(void *user);
 } eitp_task;
 
 /* Calls release, if any, and clears the struct. NULL is harmless. */
@@ -366,6 +371,27 @@ typedef struct eitp_label_result {
 /* Largest number of labels with a confusion matrix. */
 #define EITP_MAX_CONFUSION_LABELS 256
 
+/* The most mistakes that are kept of an evaluation. */
+#define EITP_MAX_MISTAKES 20
+
+/*
+ * A sample, or one of its tokens, that was predicted wrong with great confidence; of numbers, a large error. With
+ * several labels it is the label of the sample that was mistaken with the greatest confidence, and of numbers the one
+ * with the largest error.
+ */
+typedef struct eitp_mistake {
+    uint64_t sample;       /* its number in its split */
+    int64_t row;           /* of the token in the sample; of other mistakes 0 */
+    int32_t label;         /* the true one; with several labels, or numbers, the one that was mistaken */
+    int32_t predicted;     /* the predicted one; with several labels 1 if `label` was predicted, and 0 if it is true */
+    double probability;    /* that the model gave what it predicted; of numbers 0 */
+    double target, number; /* of numbers: the true and the predicted one */
+    const int32_t *ids;    /* the first tokens of the sample, id_count of them */
+    int64_t id_count;
+    const int32_t *word; /* of a token: it, and those after it without a label, word_count of them; else NULL */
+    int64_t word_count;
+} eitp_mistake;
+
 /* The last evaluation of a classification task in detail. What it points to belongs to the task, until its next
    evaluation. */
 typedef struct eitp_classification_report {
@@ -377,6 +403,8 @@ typedef struct eitp_classification_report {
                                  of the column; NULL unless there is a single label, of up to the number above */
     const eitp_label_result *entities; /* entity_count types of entities; NULL: labels do not mark any */
     int64_t entity_count;
+    const eitp_mistake *mistakes; /* mistake_count of them, the worst first */
+    int64_t mistake_count;
 } eitp_classification_report;
 
 /* EITP_ERROR_ARGUMENT if the task is not one of eitp_classification_task, or was not evaluated yet. */
