@@ -2,12 +2,14 @@
 
 #include "run/record_text.h"
 
-#define EITP__JSONL_PIECE ((size_t)65536)
+/* Bytes that a resume reads at a time: more than the longest record, which has two descriptions. */
+#define EITP__JSONL_PIECE ((size_t)262144)
 
 struct eitp_jsonl {
     eitp_host host;
     eitp__record_file *file;
     eitp__buffer line; /* the record being added */
+    int64_t refused;   /* records that were not written because of their objects */
 };
 
 eitp_status eitp_jsonl_open(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
@@ -128,6 +130,7 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
     uint64_t end = 0;
     eitp_status status = eitp__record_file_pause(jsonl->file, error);
+    jsonl->refused = 0;
     if (!status)
         status = eitp__jsonl_find_end(jsonl, step, &end, evaluated, error);
     return status ? status : eitp__record_file_cut(jsonl->file, end, error);
@@ -135,17 +138,41 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 
 /* ---- Writing ---- */
 
-static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
-    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+/* Fails unless a text can be a part of a line, whose steps a resume finds. */
+static eitp_status eitp__jsonl_check_object(const char *text, eitp_error *error) {
+    const size_t size = strlen(text);
+    const eitp__jsonl_line line = eitp__jsonl_read_line(text, text + size);
+    if (size > EITP_MAX_DESCRIPTION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the description of an evaluation has %zu bytes; at most %d fit",
+                          size, EITP_MAX_DESCRIPTION);
+    return line.is_whole && line.step < 0
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "the description of an evaluation must be a JSON object on one line, without \"step\"");
+}
+
+EITP__PRIVATE eitp_status eitp__jsonl_add(eitp_jsonl *jsonl, const eitp_record *record, const char *const *objects,
+                                          size_t count, eitp_error *error) {
     eitp__buffer *text = &jsonl->line;
+    for (size_t i = 0; i < count; i++) {
+        if (objects[i] && eitp__jsonl_check_object(objects[i], error)) {
+            jsonl->refused++;
+            return EITP_ERROR_ARGUMENT;
+        }
+    }
     eitp__buffer_clear(text);
-    eitp__record_write(text, record);
+    eitp__record_write(text, record, objects, count);
     eitp__buffer_add_text(text, "\n");
     return eitp__record_file_append_text(jsonl->file, text, error);
 }
 
+static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
+    return eitp__jsonl_add((eitp_jsonl *)user, record, NULL, 0, error);
+}
+
 static int64_t eitp__jsonl_lost(void *user) {
-    return eitp__record_file_lost(((eitp_jsonl *)user)->file);
+    const eitp_jsonl *jsonl = (const eitp_jsonl *)user;
+    return eitp__record_file_lost(jsonl->file) + jsonl->refused;
 }
 
 static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {

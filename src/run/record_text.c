@@ -34,12 +34,24 @@ EITP__PRIVATE const eitp_value *eitp__record_find(const eitp_record *record, con
     return NULL;
 }
 
-EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record) {
+/* Adds the members of an object, which may be NULL or have none. */
+static void eitp__record_write_members(eitp__buffer *line, const char *object) {
+    const size_t size = object ? strlen(object) : 0;
+    if (size <= 2 || strspn(object + 1, " ") == size - 2)
+        return;
+    eitp__buffer_add_text(line, ", ");
+    eitp__buffer_add(line, object + 1, size - 2);
+}
+
+EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record, const char *const *objects,
+                                      size_t count) {
     eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
     for (size_t i = 0; i < record->count; i++) {
         eitp__buffer_add_text(text, ", ");
         eitp__record_write_member(text, &record->values[i]);
     }
+    for (size_t i = 0; i < count; i++)
+        eitp__record_write_members(text, objects[i]);
     eitp__buffer_add_text(text, ", \"time\": ");
     eitp__record_write_time(text, record->time);
     eitp__buffer_add_text(text, ", \"elapsed\": ");

@@ -17,8 +17,10 @@ EITP__PRIVATE void eitp__record_write_value(eitp__buffer *text, const eitp_value
 /* Adds `"name": value`. */
 EITP__PRIVATE void eitp__record_write_member(eitp__buffer *text, const eitp_value *value);
 
-/* Adds a record as an object: "step", its values, "time" and "elapsed". */
-EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record);
+/* Adds a record as an object: "step", its values, the members of `count` objects, texts that may be NULL, then "time" and
+   "elapsed". */
+EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record, const char *const *objects,
+                                      size_t count);
 
 /* A time in seconds, with three decimals. */
 EITP__PRIVATE void eitp__record_write_time(eitp__buffer *text, double seconds);

@@ -104,7 +104,7 @@ static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluat
     }
 }
 
-static void eitp__record_evaluation(eitp_run *run) {
+static eitp__values *eitp__list_evaluation(eitp_run *run) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const char *unit = eitp__run_unit(run);
     eitp__values *list = eitp__record_begin(run);
@@ -115,8 +115,27 @@ static void eitp__record_evaluation(eitp_run *run) {
     eitp__add_metrics(list, evaluation);
     eitp__add_named_integer(list, "val_", unit, evaluation->items);
     eitp__add_number(list, "val_time_s", run->seconds);
+    return list;
+}
+
+static void eitp__record_evaluation(eitp_run *run) {
+    eitp__values *list = eitp__list_evaluation(run);
     eitp__add_integer(list, "rss_bytes", eitp__process_resident(&run->host));
     eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step);
+}
+
+/* The same with what the task and the program say about it. */
+static void eitp__record_described(eitp_run *run) {
+    const eitp_task *task = eitp__trainer_task(run->trainer);
+    const char *objects[2];
+    eitp__values *list;
+    if (!eitp__sinks_take_details(run))
+        return;
+    objects[0] = task->describe ? task->describe(task->user) : NULL;
+    objects[1] = run->described;
+    list = eitp__list_evaluation(run);
+    eitp__sinks_record_details(run, run->report.evaluated_step, list->values, list->count, objects, 2);
+    eitp__run_report_sinks(run);
 }
 
 /* ---- Memory ---- */
@@ -252,6 +271,8 @@ static void eitp__records_after_evaluation(eitp_run *run, void *state, eitp__dec
     eitp__notify_evaluation(run);
     if (((const eitp__sinks *)state)->recorded_step != run->report.evaluated_step)
         eitp__record_evaluation(run);
+    if (((const eitp__sinks *)state)->detailed_step != run->report.evaluated_step)
+        eitp__record_described(run);
 }
 
 /* Before the checkpoint: unless that fails, a checkpoint has no steps and evaluations that the sinks lack. */

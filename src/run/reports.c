@@ -1,7 +1,9 @@
 #include "run/reports.h"
 
-static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard", "jsonl"};
-static const char *const eitp__report_names[] = {"metrics.jsonl", "metrics.csv", "tensorboard", EITP__SUMMARY_FILE};
+/* NULL: it is no word of a list. */
+static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard", "jsonl", NULL};
+static const char *const eitp__report_names[] = {"metrics.jsonl", "metrics.csv", "tensorboard", EITP__SUMMARY_FILE,
+                                                 "evaluations.jsonl"};
 
 /* ---- Lists ---- */
 
@@ -18,7 +20,7 @@ static int eitp__next_report(const char **list, const char **word, size_t *size)
 }
 
 static int eitp__is_report(const char *word, size_t size, const char *name) {
-    return strlen(name) == size && !memcmp(word, name, size);
+    return name && strlen(name) == size && !memcmp(word, name, size);
 }
 
 EITP__PRIVATE int eitp__reports_have(const char *list, eitp__report_kind kind) {
@@ -106,7 +108,7 @@ EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp
 
 static eitp_status eitp__report_open_file(eitp__report *report, const eitp_host *host, const char *directory,
                                           eitp__report_kind kind, eitp_error *error) {
-    if (kind == EITP__REPORT_JSONL)
+    if (kind == EITP__REPORT_JSONL || kind == EITP__REPORT_EVALUATIONS)
         return eitp_jsonl_open(host, report->path, &report->jsonl, error);
     if (kind == EITP__REPORT_CSV)
         return eitp_csv_open(host, report->path, eitp__report_columns, EITP__COMMON_COLUMNS, &report->csv, error);

@@ -12,7 +12,8 @@ typedef enum eitp__report_kind {
     EITP__REPORT_JSONL,
     EITP__REPORT_CSV,
     EITP__REPORT_TENSORBOARD,
-    EITP__REPORT_SUMMARY, /* it goes with JSONL, and reads what that has written */
+    EITP__REPORT_SUMMARY,     /* it goes with JSONL, and reads what that has written */
+    EITP__REPORT_EVALUATIONS, /* JSON lines with evaluations in detail; beside metrics.jsonl, if there are details */
     EITP__REPORTS
 } eitp__report_kind;
 

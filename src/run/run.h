@@ -322,8 +322,13 @@ typedef struct eitp_run_config {
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
     double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured after 10 seconds */
-    /* Files of records, separated by commas: "jsonl" (metrics.jsonl, and its summary in summary.jsonl), "csv"
-       (metrics.csv), "tensorboard" (an event file in the directory "tensorboard"). NULL or "none": no file. */
+    /*
+     * Files of records, separated by commas: "jsonl" (metrics.jsonl, and its summary in summary.jsonl), "csv"
+     * (metrics.csv), "tensorboard" (an event file in the directory "tensorboard"). NULL or "none": no file. With
+     * "jsonl", if the task or the program describes evaluations (eitp_task.describe, `describe`), there is
+     * evaluations.jsonl too: an object for each evaluation, with what the evaluation's record has, and the members of
+     * both descriptions. docs/records.md has its format.
+     */
     const char *report_to;
     const char *log_dir;      /* directory of these files, created if missing; NULL: `directory` */
     double log_flush_seconds; /* least time between two writes to each of them */
@@ -337,6 +342,15 @@ typedef struct eitp_run_config {
        for now. A failure is a failure to save. A resume finds them in eitp_run_checkpoint. May be NULL. */
     eitp_status (*save)(void *save_user, const char *directory, eitp_error *error);
     void *save_user;
+    /*
+     * Describes the model after an evaluation, such as with texts that it generates, for evaluations.jsonl; not called
+     * unless that file is written. It must not change the model. *text is that of eitp_task.describe, valid until the
+     * next call; NULL: nothing. EITP_ERROR_INTERRUPTED, as of a plan that is stopped, drops the evaluation like one
+     * that was interrupted itself; any other failure is an EITP_EVENT_WARNING. Its time is part of the evaluation's.
+     * May be NULL.
+     */
+    eitp_status (*describe)(void *describe_user, const char **text, eitp_error *error);
+    void *describe_user;
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,

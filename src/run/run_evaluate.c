@@ -1,8 +1,10 @@
 #include "run/run_evaluate.h"
 
 #include "base/clock.h"
+#include "run/events.h"
 #include "run/run_save.h"
 #include "run/run_schedule.h"
+#include "run/sinks.h"
 #include "train/trainer.h"
 
 /* Validation samples of an evaluation; 0: all. */
@@ -24,10 +26,32 @@ static eitp_status eitp__save_evaluated(eitp_run *run, eitp_error *error) {
     return eitp__run_save(run, error);
 }
 
+/* Lets the program describe the model. What it fails to say is no reason to end the run. */
+static eitp_status eitp__run_describe(eitp_run *run, eitp_error *error) {
+    const char *text = NULL;
+    eitp_error why = EITP__ZERO;
+    eitp_status status;
+    run->described = NULL;
+    if (!run->config.describe || !eitp__sinks_take_details(run))
+        return EITP_OK;
+    status = run->config.describe(run->config.describe_user, &text, &why);
+    if (status == EITP_ERROR_INTERRUPTED)
+        *error = why;
+    else if (status)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "the evaluation after step %lld is recorded without a description of the model: %s",
+                         (long long)eitp_trainer_steps_done(run->trainer), why.message);
+    else
+        run->described = text;
+    return status == EITP_ERROR_INTERRUPTED ? status : EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     const double began = eitp__clock();
     eitp_status status =
         eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
+    if (!status)
+        status = eitp__run_describe(run, error);
     if (status)
         return status;
     run->seconds = eitp__clock() - began;

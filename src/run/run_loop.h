@@ -62,6 +62,7 @@ struct eitp_run {
     eitp__run_saves saves;
     eitp__decision decision; /* after the last step or evaluation */
     double seconds;          /* that it took */
+    const char *described;   /* what the program says about the last evaluation; may be NULL */
     int is_ending;           /* no step follows */
     int is_over;             /* it has ended */
     eitp_error failure;      /* at the end: what eitp_run_train returns; its status is EITP_OK if that is no error */

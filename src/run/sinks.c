@@ -39,6 +39,7 @@ static size_t eitp__add_report_sinks(const eitp__report reports[EITP__REPORTS], 
             continue;
         memset(&all[count], 0, sizeof all[count]);
         all[count].is_thinned = i == EITP__REPORT_CSV || i == EITP__REPORT_TENSORBOARD;
+        all[count].is_detailed = i == EITP__REPORT_EVALUATIONS;
         all[count++].calls = eitp__report_sink(&reports[i]);
     }
     return count;
@@ -170,16 +171,39 @@ static eitp_status eitp__set_report_columns(const eitp_run *run, eitp_error *err
     return csv ? eitp__report_set_columns(csv, task, error) : EITP_OK;
 }
 
+/* Opens evaluations.jsonl beside metrics.jsonl, if evaluations are described. */
+static eitp_status eitp__open_details(eitp_run *run, eitp_error *error) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    eitp__report *report = &sinks->reports[EITP__REPORT_EVALUATIONS];
+    const int is_described = eitp__trainer_task(run->trainer)->describe || run->config.describe;
+    eitp_status status;
+    if (!sinks->reports[EITP__REPORT_JSONL].path || report->path || !is_described)
+        return EITP_OK;
+    status = eitp__report_open(report, &run->host, sinks->log_dir ? sinks->log_dir : run->directory,
+                               EITP__REPORT_EVALUATIONS, error);
+    if (status)
+        return status;
+    eitp__report_configure(report, &run->config);
+    memset(&sinks->all[sinks->count], 0, sizeof sinks->all[0]);
+    sinks->all[sinks->count].is_detailed = 1;
+    sinks->all[sinks->count++].calls = eitp__report_sink(report);
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
+    int detailed = 0;
     eitp_status status = eitp__set_report_columns(run, error);
+    if (!status)
+        status = eitp__open_details(run, error);
     sinks->began = eitp__clock();
     for (size_t i = 0; i < sinks->count && !status; i++) {
         eitp__sink *sink = &sinks->all[i];
         if (sink->calls.resume)
-            status = sink->calls.resume(sink->calls.user, step, evaluated, error);
+            status = sink->calls.resume(sink->calls.user, step, sink->is_detailed ? &detailed : evaluated, error);
         sink->is_open = !status;
     }
+    sinks->detailed_step = detailed ? step : -1;
     return status;
 }
 
@@ -188,9 +212,8 @@ static int eitp__is_logged(const eitp_run *run, int64_t step) {
     return step == 1 || step == run->report.steps || step % run->config.log_every == 0;
 }
 
-EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp_value *values,
-                                      size_t count) {
-    eitp__sinks *sinks = eitp__sinks_of(run);
+static eitp_record eitp__make_record(const eitp__sinks *sinks, eitp_record_kind kind, int64_t step,
+                                     const eitp_value *values, size_t count) {
     eitp_record record;
     record.kind = kind;
     record.step = step;
@@ -198,16 +221,45 @@ EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int6
     record.elapsed = eitp__clock() - sinks->began;
     record.values = values;
     record.count = count;
+    return record;
+}
+
+EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp_value *values,
+                                      size_t count) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    const eitp_record record = eitp__make_record(sinks, kind, step, values, count);
     for (size_t i = 0; i < sinks->count; i++) {
         eitp__sink *sink = &sinks->all[i];
         eitp_error error = EITP__ZERO;
         eitp_status status;
-        if (!sink->is_open || (sink->is_thinned && kind == EITP_RECORD_STEP && !eitp__is_logged(run, step)))
+        if (!sink->is_open || sink->is_detailed ||
+            (sink->is_thinned && kind == EITP_RECORD_STEP && !eitp__is_logged(run, step)))
             continue;
         status = sink->calls.record(sink->calls.user, &record, &error);
         sink->lost += status != EITP_OK;
         eitp__watch_sink(run, sink, status, &error);
     }
+}
+
+static int eitp__takes_details(const eitp__sink *sink) {
+    return sink->is_open && sink->is_detailed;
+}
+
+EITP__PRIVATE int eitp__sinks_take_details(const eitp_run *run) {
+    const eitp__sinks *sinks = eitp__sinks_of(run);
+    return sinks->count && eitp__takes_details(&sinks->all[sinks->count - 1]); /* it is the last one */
+}
+
+EITP__PRIVATE void eitp__sinks_record_details(eitp_run *run, int64_t step, const eitp_value *values, size_t count,
+                                              const char *const *objects, size_t object_count) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    const eitp_record record = eitp__make_record(sinks, EITP_RECORD_EVALUATION, step, values, count);
+    eitp_error error = EITP__ZERO;
+    eitp_status status;
+    if (!eitp__sinks_take_details(run))
+        return;
+    status = eitp__jsonl_add(sinks->reports[EITP__REPORT_EVALUATIONS].jsonl, &record, objects, object_count, &error);
+    eitp__watch_sink(run, &sinks->all[sinks->count - 1], status, &error);
 }
 
 static void eitp__sync_sink(eitp_run *run, eitp__sink *sink) {

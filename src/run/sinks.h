@@ -16,6 +16,7 @@ typedef struct eitp__sink {
     int has_changed; /* is_failing did, and that was not reported yet */
     int64_t lost;    /* number of records, unless the sink counts them */
     int is_thinned;  /* it gets every log_every-th step only */
+    int is_detailed; /* it gets described evaluations, and nothing else */
     char why[200];   /* it fails */
 } eitp__sink;
 
@@ -37,6 +38,7 @@ typedef struct eitp__sinks {
     char *log_dir;         /* their directory, or NULL */
     double began;          /* time when the sinks were resumed */
     int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
+    int64_t detailed_step; /* the same of evaluations.jsonl */
 } eitp__sinks;
 
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run);
@@ -57,6 +59,11 @@ EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *e
 /* Gives a record to all sinks that were resumed. */
 EITP__PRIVATE void eitp__sinks_record(eitp_run *run, eitp_record_kind kind, int64_t step, const eitp_value *values,
                                       size_t count);
+
+/* True if described evaluations are kept; and gives them one, with the objects of eitp__jsonl_add. */
+EITP__PRIVATE int eitp__sinks_take_details(const eitp_run *run);
+EITP__PRIVATE void eitp__sinks_record_details(eitp_run *run, int64_t step, const eitp_value *values, size_t count,
+                                              const char *const *objects, size_t object_count);
 
 /* Calls sync of all sinks. */
 EITP__PRIVATE void eitp__sinks_sync(eitp_run *run);

@@ -50,7 +50,7 @@ static void eitp__summary_add_value(eitp__summary *summary, int64_t step, const 
 
 static void eitp__summary_add_text(eitp__summary_file *file, const eitp_record *record) {
     eitp__buffer_clear(&file->line);
-    eitp__record_write(&file->line, record);
+    eitp__record_write(&file->line, record, NULL, 0);
     if (!file->line.failed)
         eitp__summary_add_line(&file->summary, file->line.data, file->line.size);
 }

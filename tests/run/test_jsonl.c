@@ -227,7 +227,7 @@ static void records_of_a_later_version_are_kept(void) {
 
 /* A file of many pieces, with lines over their borders. */
 static void a_long_file_is_cut_at_the_right_line(void) {
-    enum { LINES = 5000 };
+    enum { LINES = 20000 };
     place p;
     int evaluated;
     eitp_path_info info;
@@ -238,11 +238,11 @@ static void a_long_file_is_cut_at_the_right_line(void) {
     REQUIRE(file);
     for (int i = 0; i < LINES; i++) {
         fprintf(file, "{\"step\": %d, \"pad\": \"%*d\"}\n", i, 10 + i % 97, i);
-        kept = i == 4321 ? ftell(file) : kept;
+        kept = i == 17321 ? ftell(file) : kept;
     }
     fclose(file);
-    resume(&p, 4321, &evaluated);
-    CHECK(!eitp__path_info(&p.host, p.path, &info, &error_) && info.size == (uint64_t)kept && kept > 3 * 65536);
+    resume(&p, 17321, &evaluated);
+    CHECK(!eitp__path_info(&p.host, p.path, &info, &error_) && info.size == (uint64_t)kept && kept > 3 * 262144);
     scratch_remove(p.directory);
 }
 

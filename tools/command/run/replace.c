@@ -9,8 +9,9 @@ static int is_checkpoint_name(const char *name) {
 }
 
 static int is_run_name(const char *name) {
-    static const char *const records[] = {"metrics.jsonl", "metrics.csv",   "tensorboard",  "run.json",
-                                          "best.json",     "summary.jsonl", "latest_model", "best_model"};
+    static const char *const records[] = {"metrics.jsonl", "summary.jsonl", "evaluations.jsonl",
+                                          "metrics.csv",   "tensorboard",   "run.json",
+                                          "best.json",     "latest_model",  "best_model"};
     for (size_t i = 0; i < COMMAND_COUNT(records); i++) {
         if (!strcmp(name, records[i]))
             return 1;
