@@ -1,5 +1,7 @@
 /* Generation with a key-value cache. One plan processes the prompt and the generated tokens, up to `chunk` at a
    time. */
+#include "model/generate.h"
+
 #include "base/random.h"
 #include "base/setting_table.h"
 #include "model/transformer.h"
@@ -119,6 +121,10 @@ void eitp_generator_destroy(eitp_generator *generator) {
     eitp__release(&host, generator->order, vocabulary * sizeof *generator->order);
     eitp__release(&host, generator->weights, vocabulary * sizeof *generator->weights);
     eitp__release(&host, generator, sizeof *generator);
+}
+
+EITP__PRIVATE size_t eitp__generator_cache_bytes(const eitp_generator *generator) {
+    return eitp_plan_statistics(generator->plan).kept_bytes;
 }
 
 void eitp_generator_reset(eitp_generator *generator) {

@@ -65,7 +65,17 @@ typedef struct eitp_task_recipe {
     int whole_words;           /* for EITP_TASK_MASKED: mask all tokens of a word or none */
     double label_smoothing;    /* see eitp_classification_config */
     const char *class_weights; /* "none", "balanced", or numbers separated by commas, in the order of the labels */
+    /*
+     * For EITP_TASK_LANGUAGE: texts that the model continues at each evaluation of a run, by sample_tokens of the most
+     * likely tokens each; evaluations.jsonl gets them. At most EITP_MAX_SAMPLE_PROMPTS, of up to
+     * EITP_SAMPLE_PROMPT_SIZE bytes each. They replace eitp_run_config.describe.
+     */
+    eitp_text_list sample_prompts;
+    int64_t sample_tokens;
 } eitp_task_recipe;
+
+#define EITP_MAX_SAMPLE_PROMPTS 8
+#define EITP_SAMPLE_PROMPT_SIZE 1024
 
 /* Whether checkpoints are written beside the next steps. */
 typedef enum eitp_async_save {

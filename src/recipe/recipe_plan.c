@@ -130,6 +130,7 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
                                                       : EITP_OFFLOAD_NONE;
     fit->create_task = eitp__create_planned;
     fit->user = training;
+    fit->create_more = training->prompt_tokens ? eitp__sample_texts_plan : NULL;
     eitp__keep_kernels(training, &fit->context);
     status = eitp__describe_numbers(training, error);
     eitp__training_set_rates(training, &fit->trainer);
@@ -155,5 +156,9 @@ EITP__PRIVATE eitp_run_config eitp__training_run_config(eitp_training *training)
         config.async_save_bytes = choice->checkpoint;
     if (!training->validates)
         config.eval_steps = 0;
+    if (training->prompt_tokens) {
+        config.describe = eitp__sample_texts_describe;
+        config.describe_user = training;
+    }
     return config;
 }

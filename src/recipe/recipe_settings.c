@@ -95,6 +95,10 @@ static const eitp_setting eitp__task_settings[] = {
                        "part of each target that is spread over all labels"),
     EITP__TEXT_SETTING(eitp_task_recipe, , class_weights, "class_weights", "none", REFUSED,
                        "weights of the labels in the loss: none, balanced, or numbers separated by commas"),
+    EITP__TEXTS_SETTING(eitp_task_recipe, , sample_prompts, "sample_prompt", ACCEPTED,
+                        "text that the model continues at each evaluation, for evaluations.jsonl; may be repeated"),
+    EITP__SETTING(eitp_task_recipe, , sample_tokens, "sample_tokens", INTEGER, 64, 1, 512, EITP_SETTING_OPTIONAL,
+                  ACCEPTED, NULL, "tokens of each of these texts, the most likely ones"),
 };
 
 static const eitp_setting eitp__memory_settings[] = {

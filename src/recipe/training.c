@@ -1,6 +1,7 @@
 /* Opening a recipe, planning, training and closing it. */
 #include "base/setting_table.h"
 #include "recipe/training.h"
+#include "run/reports.h"
 
 /* ---- Opening ---- */
 
@@ -69,7 +70,8 @@ static eitp_status eitp__open_stages(eitp_training *training, eitp_error *error)
                                          {NULL, eitp__check_adapters},
                                          {"reading the model's configuration", eitp__training_read_shape},
                                          {"loading the tokenizer", eitp__training_load_tokenizer},
-                                         {"reading the data", eitp__open_parts}};
+                                         {"reading the data", eitp__open_parts},
+                                         {NULL, eitp__sample_texts_check}};
     training->stage = "opening";
     return eitp__run_stages(training, stages, EITP__COUNT(stages), error);
 }
@@ -117,6 +119,11 @@ static eitp_status eitp__split_data(eitp_training *training, eitp_error *error) 
     if (!status && !training->validates && (run->keep_best || run->patience))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "keep_best and patience require validation data; set val_data or val_fraction");
+    if (!status && !training->validates && training->prompt_tokens)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "sample_prompt requires validation data, since texts are written at evaluations; set val_data "
+            "or val_fraction");
     return status;
 }
 
@@ -335,6 +342,11 @@ static eitp_status eitp__create_trainer(eitp_training *training, eitp_error *err
 static eitp_status eitp__configure_run(eitp_training *training, eitp_error *error) {
     const eitp_run_config config = eitp__training_run_config(training);
     training->recipe.run.async_save_bytes = config.async_save_bytes;
+    if (training->prompt_tokens && !eitp__reports_have(config.report_to, EITP__REPORT_JSONL))
+        eitp__log_line(
+            &training->host, EITP_LOG_WARNING,
+            "sample_prompt has no effect: its texts are written beside metrics.jsonl, and report_to does not "
+            "have jsonl");
     return eitp_run_set_config(training->run, &config, error);
 }
 

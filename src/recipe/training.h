@@ -55,6 +55,8 @@ struct eitp_training {
     eitp_model *model;
     eitp_task task;
     eitp_trainer *trainer;
+    int64_t prompt_tokens; /* of the longest sample prompt; 0: there is none */
+    eitp__buffer sampled;  /* what the model wrote at the last evaluation */
 };
 
 /* What a kind of task adds to a training. */
@@ -211,6 +213,18 @@ EITP__PRIVATE eitp_labelled_source eitp__part_samples(const eitp_training *train
 EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training, eitp_split split);
 
 EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part);
+
+/* ---- Samples of text ---- */
+
+/* Checks the sample prompts, and that the model can continue them. */
+EITP__PRIVATE eitp_status eitp__sample_texts_check(eitp_training *training, eitp_error *error);
+
+/* For the planner: a generator, as eitp_fit.create_more. */
+EITP__PRIVATE eitp_status eitp__sample_texts_plan(const void *user, const eitp_task *task, size_t *bytes,
+                                                  eitp_error *error);
+
+/* Continues the prompts, as eitp_run_config.describe. */
+EITP__PRIVATE eitp_status eitp__sample_texts_describe(void *user, const char **text, eitp_error *error);
 
 /* ---- Files of the output directory ---- */
 

@@ -23,6 +23,7 @@ EITP__PRIVATE eitp_status eitp__training_create(const eitp_recipe *recipe, eitp_
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a training");
     created->host = recipe->context.host;
+    eitp__buffer_init(&created->sampled, &created->host);
     status = eitp__recipe_copy(&created->host, recipe, &created->recipe, error);
     if (status)
         eitp__release(&created->host, created, sizeof *created);
@@ -100,6 +101,7 @@ void eitp_training_close(eitp_training *training) {
         eitp__remove_created(training);
     eitp__training_release_stages(training);
     eitp_run_close(training->run);
+    eitp__buffer_release(&training->sampled);
     eitp_recipe_release(&training->recipe);
     eitp__release(&host, training, sizeof *training);
 }

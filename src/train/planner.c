@@ -123,6 +123,7 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     eitp_trainer_config config = fit->trainer;
     eitp__step_plans *plans = (eitp__step_plans *)eitp__allocate(&task->context->host, sizeof *plans);
     const eitp_host host = eitp_context_host(task->context);
+    size_t more = 0;
     eitp_status status;
     if (!plans)
         return eitp__fail_memory(error, sizeof *plans, "the plans of a step");
@@ -133,6 +134,9 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     status = eitp__trainer_config_check(&config, task, error);
     if (!status)
         status = eitp__step_plans_create(plans, error);
+    if (!status && fit->create_more)
+        status = fit->create_more(fit->user, task, &more, error);
+    counter->peak += more;
     /* The last plan may have grown the arena after the last allocation. */
     if (!status && counter->peak < counter->now + eitp_context_arena_bytes(task->context))
         counter->peak = counter->now + eitp_context_arena_bytes(task->context);

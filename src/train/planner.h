@@ -23,6 +23,12 @@ typedef struct eitp_fit {
      * with any_optimizer only compact optimizers are then considered. 0: context.offload.
      */
     int any_offload;
+    /*
+     * Creates what the run has at times besides its steps, such as a generator, in a context with the plans of the
+     * steps, and destroys it: its memory counts, with the *bytes that it will have and that the context gives it none
+     * of now: eitp_plan_stats.kept_bytes. May be NULL.
+     */
+    eitp_status (*create_more)(const void *user, const eitp_task *task, size_t *bytes, eitp_error *error);
     size_t process; /* resident bytes of the process without the run; 0: what they are now */
     size_t budget;  /* resident bytes that the process may have; 0: no limit */
 } eitp_fit;

@@ -828,6 +828,140 @@ static void a_plan_that_does_not_fit_is_refused(void) {
     end(&f);
 }
 
+/* ---- Samples of text ---- */
+
+static const char *const prompts_[] = {"A quick ", "Two d\xC3\xB6gs", "\"\n", "a", "b", "c", "d", "e", "f"};
+
+static void use_prompts(fixture *f, size_t count) {
+    f->recipe.task.sample_prompts.texts = prompts_;
+    f->recipe.task.sample_prompts.count = count;
+    f->recipe.task.sample_tokens = 20;
+}
+
+static void describe_prompts(fixture *f) {
+    use_prompts(f, 2);
+}
+
+/* Appends the steps and samples of evaluations.jsonl in an output to text[size]. */
+static void read_samples(const fixture *f, const char *output, char *text, size_t size) {
+    const eitp_host host = eitp_host_default();
+    char name[100], line[8000];
+    FILE *file;
+    snprintf(name, sizeof name, "%s/evaluations.jsonl", output);
+    file = fopen(scratch_path(f->directory, name), "rb");
+    *text = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        eitp__json_document *document = NULL;
+        const eitp__json *record, *sample;
+        int64_t step = -1;
+        CHECK_THAT(!eitp__json_parse(&host, line, strlen(line), &document, &error_), "%s", line);
+        record = eitp__json_root(document);
+        sample = eitp__json_member(record, "samples");
+        CHECK(!eitp__json_get_integer(record, "step", 0, 100, &step, &error_) && step >= 0);
+        snprintf(text + strlen(text), size - strlen(text), "%d", (int)step);
+        for (sample = sample ? sample->first_child : NULL; sample; sample = sample->next) {
+            const char *prompt = "", *continued = "", *end = "";
+            int64_t tokens = 0;
+            eitp__json_get_text(sample, "prompt", &prompt, &error_);
+            eitp__json_get_text(sample, "text", &continued, &error_);
+            eitp__json_get_text(sample, "end", &end, &error_);
+            eitp__json_get_integer(sample, "tokens", 0, 1000, &tokens, &error_);
+            CHECK_THAT(*continued && tokens == 20 && !strcmp(end, "length"), "%s", line);
+            snprintf(text + strlen(text), size - strlen(text), " [%s: %s]", prompt, continued);
+        }
+        snprintf(text + strlen(text), size - strlen(text), "\n");
+        eitp__json_release(document);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* The model continues the prompts at each evaluation. That changes nothing of the training, and a resume has the same
+   texts as a straight run, once. */
+static void prompts_are_continued(void) {
+    static char straight[20000], resumed[20000];
+    fixture f;
+    REQUIRE(begin(&f));
+    use_output(&f, "plain");
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(!exists(f.output, "evaluations.jsonl"));
+    use_prompts(&f, 3);
+    use_output(&f, "straight");
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK_THAT(!strstr(f.log, "warning"), "%s", f.log);
+    CHECK(ends_are_equal(&f, "plain", "straight"));
+    read_samples(&f, "straight", straight, sizeof straight);
+    CHECK_THAT(!strncmp(straight, "0 [A quick : ", 13) && strstr(straight, "\n2 [A quick : ") &&
+                   strstr(straight, "\n4 [A quick : ") && strstr(straight, " [Two d\xC3\xB6gs: "),
+               "%s", straight);
+    use_output(&f, "resumed");
+    REQUIRE_OK(train(&f, 2), error_);
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(f.report.start_step == 2 && ends_are_equal(&f, "plain", "resumed"));
+    read_samples(&f, "resumed", resumed, sizeof resumed);
+    CHECK_THAT(!strcmp(straight, resumed), "%s, not %s", resumed, straight);
+    /* Without a file for them, none are written. */
+    use_output(&f, "silent");
+    f.recipe.run.report_to = "csv";
+    REQUIRE_OK(train(&f, 0), error_);
+    CHECK(strstr(f.log, "warning: sample_prompt has no effect") && !exists(f.output, "evaluations.jsonl"));
+    end(&f);
+}
+
+static void prompts_that_cannot_be_continued_are_refused(void) {
+    static char longest[EITP_SAMPLE_PROMPT_SIZE + 2];
+    static const char *const long_prompts[] = {longest};
+    fixture f;
+    REQUIRE(begin(&f));
+    use_prompts(&f, EITP_MAX_SAMPLE_PROMPTS + 1);
+    check_refused(&f, EITP_ERROR_ARGUMENT, "sample_prompt: 9 texts are given; at most 8");
+    memset(longest, 'a', sizeof longest - 1);
+    f.recipe.task.sample_prompts.texts = long_prompts;
+    f.recipe.task.sample_prompts.count = 1;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "sample_prompt: text 1 has 1025 bytes; it may have 1024");
+    use_prompts(&f, 1);
+    f.recipe.task.sample_tokens = 0;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "sample_tokens");
+    use_prompts(&f, 1);
+    f.recipe.data.validation_fraction = 0;
+    check_refused(&f, EITP_ERROR_ARGUMENT, "sample_prompt requires validation data");
+    f.recipe.data.validation_fraction = 0.1;
+    describe_classification(&f);
+    check_refused(&f, EITP_ERROR_ARGUMENT, "trained for task classify does not generate text");
+    end(&f);
+    REQUIRE(begin(&f));
+    describe_masked(&f);
+    use_prompts(&f, 1);
+    check_refused(&f, EITP_ERROR_ARGUMENT, "trained for task mlm does not generate text");
+    end(&f);
+}
+
+/* The planner knows of the generator: its cache, and an arena that is as large as that of the evaluations. */
+static void a_plan_has_room_for_prompts(void) {
+    fixture f;
+    eitp_fit_candidate without, with;
+    eitp_training *t = NULL;
+    int64_t capacity, width;
+    REQUIRE(begin(&f));
+    REQUIRE_OK(eitp_training_open(&f.recipe, &t, &error_), error_);
+    REQUIRE_OK(eitp_training_plan(t, &without, &error_), error_);
+    eitp_training_close(t);
+    use_prompts(&f, 1);
+    f.recipe.task.sample_tokens = 90;
+    REQUIRE_OK(eitp_training_open(&f.recipe, &t, &error_), error_);
+    REQUIRE_OK(eitp_training_plan(t, &with, &error_), error_);
+    width = eitp_training_get_shape(t)->width;
+    capacity = 90 + (int64_t)strlen(prompts_[0]);
+    CHECK_THAT(with.process >= without.process + (size_t)(2 * capacity * width) * sizeof(float), "%zu and %zu bytes",
+               without.process, with.process);
+    REQUIRE_OK(eitp_training_run(t, &f.report, &error_), error_);
+    CHECK_THAT(eitp_context_arena_bytes(eitp_training_get_context(t)) <= with.arena + with.workspace,
+               "planned %zu bytes, used %zu", with.arena + with.workspace,
+               eitp_context_arena_bytes(eitp_training_get_context(t)));
+    eitp_training_close(t);
+    end(&f);
+}
+
 /* ---- Interruptions ---- */
 
 static void opening_is_interrupted(void) {
@@ -950,6 +1084,7 @@ static void each_allocation_fails(void) {
     fail_calls(NULL, 0, test_stride(7, 61));
     fail_calls(describe_classification, 0, test_stride(11, 71));
     fail_calls(describe_further, 0, test_stride(23, 97));
+    fail_calls(describe_prompts, 0, test_stride(23, 89));
 }
 
 static void each_file_call_fails(void) {
@@ -1033,6 +1168,9 @@ int main(int argc, char **argv) {
         TEST(labels_have_weights),
         TEST(a_plan_is_what_is_used),
         TEST(a_plan_that_does_not_fit_is_refused),
+        TEST(prompts_are_continued),
+        TEST(prompts_that_cannot_be_continued_are_refused),
+        TEST(a_plan_has_room_for_prompts),
         TEST(opening_is_interrupted),
         TEST(preparing_is_interrupted),
         TEST(each_allocation_fails),

@@ -42,6 +42,13 @@ static const struct {
      "--lr-schedule plateau requires validation data; set --val-data or --val-fraction"},
     {"keep_best and patience require validation data; set val_data or val_fraction",
      "--keep-best and --patience require validation data; set --val-data or --val-fraction"},
+    {"sample_prompt requires validation data, since texts are written at evaluations; set val_data or val_fraction",
+     "--sample-prompt requires validation data, since texts are written at evaluations; set --val-data or "
+     "--val-fraction"},
+    {"sample_prompt has no effect: its texts are written beside metrics.jsonl, and report_to",
+     "--sample-prompt has no effect: its texts are written beside metrics.jsonl, and --report-to"},
+    {"sample_prompt:", "--sample-prompt:"},
+    {"train a causal model for task lm", "train a causal model with --task lm"},
     {"override with vocab_size", "override with --vocab-size"},
     {"with random weights set vocab_size to", "with --init set --vocab-size"},
     {"evaluate all samples (EITP_SAMPLES_ALL)", "evaluate with --split all"},
