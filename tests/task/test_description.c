@@ -262,6 +262,8 @@ typedef struct described {
     uint32_t bits;
     const char *says; /* what the program adds, if it does */
     eitp_status fails;
+    eitp_run *loop;
+    int stops_at; /* the call in which the program stops the run; 0: none */
     int calls, warnings, lost;
 } described;
 
@@ -269,6 +271,10 @@ static eitp_status say(void *user, const char **text, eitp_error *error) {
     described *d = (described *)user;
     d->calls++;
     *text = d->says;
+    if (d->calls == d->stops_at) {
+        eitp_run_request_stop(d->loop, 15);
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "stopped");
+    }
     return d->fails && d->calls == 1 ? eitp__fail(error, d->fails, "it cannot be said") : EITP_OK;
 }
 
@@ -297,16 +303,15 @@ static int begin_described(described *d) {
 static void train_described(described *d, const char *name, eitp_problem problem) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
-    eitp_run *loop = NULL;
     v.batch_size = 10;
     v.grad_accum = 1;
     d->config.describe = d->says || d->fails ? say : NULL;
     REQUIRE_OK(begin_problem(&d->e, &v, name, problem), error_);
-    REQUIRE_OK(eitp_run_open(&host, &d->config, &loop, &error_), error_);
-    d->status = eitp_run_train(loop, d->e.r.trainer, &d->report, &error_);
+    REQUIRE_OK(eitp_run_open(&host, &d->config, &d->loop, &error_), error_);
+    d->status = eitp_run_train(d->loop, d->e.r.trainer, &d->report, &error_);
     CHECK_THAT(!d->status, "%s", error_.message);
     d->bits = fingerprint(&d->e.r);
-    eitp_run_close(loop);
+    eitp_run_close(d->loop);
 }
 
 /* The lines of evaluations.jsonl, parsed; their steps must be these. */
@@ -411,8 +416,10 @@ static void a_run_writes_them(void) {
     scratch_remove(d.directory);
 }
 
-/* A resume goes on after the step of its checkpoint, whatever a killed run has left behind that. */
+/* A resume goes on after the step of its checkpoint, whatever a killed run has left behind that, and also if another
+   file of records lacks the evaluation of that step. */
 static void a_resume_repeats_nothing(void) {
+    char path[600];
     static const int64_t steps[] = {0, 2, 4, 6, 8, 10, 12};
     eitp__json_document *documents[EITP__COUNT(steps)] = {NULL};
     described d;
@@ -424,6 +431,8 @@ static void a_resume_repeats_nothing(void) {
     REQUIRE(file);
     fputs("{\"step\": 9, \"val_loss\": 1, \"mistakes\": []}\n{\"step\": 9, \"mis", file);
     fclose(file);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", d.directory);
+    REQUIRE(remove(path) == 0);
     d.config.resume = EITP_RESUME_NEWEST;
     d.config.steps = 12;
     train_described(&d, "bert-base", EITP_PROBLEM_TOKENS);
@@ -496,10 +505,34 @@ static void a_program_may_fail(void) {
     }
 }
 
+/* A run that is stopped while the program describes an evaluation drops it, and has it once after a resume. */
+static void a_description_is_interrupted(void) {
+    static const int64_t first[] = {0, 2}, all[] = {0, 2, 4, 6, 8};
+    eitp__json_document *documents[EITP__COUNT(all)] = {NULL};
+    described d;
+    REQUIRE(begin_described(&d));
+    d.says = "{}";
+    d.stops_at = 3;
+    train_described(&d, "distilbert-base", EITP_PROBLEM_SINGLE_LABEL);
+    CHECK(d.report.end == EITP_RUN_STOPPED && d.report.steps_done == 4 && !d.warnings);
+    end_run(&d.e.r);
+    parse_lines(&d, first, EITP__COUNT(first), documents);
+    for (size_t i = 0; i < EITP__COUNT(first); i++)
+        eitp__json_release(documents[i]);
+    d.stops_at = 0;
+    d.config.resume = EITP_RESUME_NEWEST;
+    train_described(&d, "distilbert-base", EITP_PROBLEM_SINGLE_LABEL);
+    end_run(&d.e.r);
+    parse_lines(&d, all, EITP__COUNT(all), documents);
+    for (size_t i = 0; i < EITP__COUNT(all); i++)
+        eitp__json_release(documents[i]);
+    scratch_remove(d.directory);
+}
+
 static const test_case tests[] = {
     TEST(the_worst_mistakes_are_kept),  TEST(the_matrix_is_bounded), TEST(texts_end_with_a_whole_character),
     TEST(long_and_unknown_texts),       TEST(a_run_writes_them),     TEST(a_resume_repeats_nothing),
-    TEST(other_problems_have_mistakes), TEST(a_program_may_fail),
+    TEST(other_problems_have_mistakes), TEST(a_program_may_fail),    TEST(a_description_is_interrupted),
 };
 
 int main(int argc, char **argv) {
