@@ -936,27 +936,34 @@ static void prompts_that_cannot_be_continued_are_refused(void) {
     end(&f);
 }
 
-/* The planner knows of the generator: its cache, and an arena that is as large as that of the evaluations. */
+/* What is planned for a training whose prompt is continued by so many tokens. */
+static eitp_fit_candidate plan_prompt(fixture *f, int64_t tokens, eitp_training **training) {
+    eitp_fit_candidate chosen = eitp_fit_candidate_default();
+    use_prompts(f, 1);
+    f->recipe.task.sample_tokens = tokens;
+    CHECK_THAT(!eitp_training_open(&f->recipe, training, &error_) && !eitp_training_plan(*training, &chosen, &error_),
+               "%s", error_.message);
+    return chosen;
+}
+
+/* The planner knows of the generator: its cache, and its part of the arena. */
 static void a_plan_has_room_for_prompts(void) {
     fixture f;
-    eitp_fit_candidate without, with;
+    eitp_fit_candidate less, more;
     eitp_training *t = NULL;
-    int64_t capacity, width;
+    size_t token;
     REQUIRE(begin(&f));
-    REQUIRE_OK(eitp_training_open(&f.recipe, &t, &error_), error_);
-    REQUIRE_OK(eitp_training_plan(t, &without, &error_), error_);
+    f.recipe.model.positions = 256;
+    less = plan_prompt(&f, 140, &t);
     eitp_training_close(t);
-    use_prompts(&f, 1);
-    f.recipe.task.sample_tokens = 90;
-    REQUIRE_OK(eitp_training_open(&f.recipe, &t, &error_), error_);
-    REQUIRE_OK(eitp_training_plan(t, &with, &error_), error_);
-    width = eitp_training_get_shape(t)->width;
-    capacity = 90 + (int64_t)strlen(prompts_[0]);
-    CHECK_THAT(with.process >= without.process + (size_t)(2 * capacity * width) * sizeof(float), "%zu and %zu bytes",
-               without.process, with.process);
+    more = plan_prompt(&f, 240, &t);
+    REQUIRE(t);
+    token = 2 * (size_t)(f.recipe.model.layers * f.recipe.model.width) * sizeof(float);
+    CHECK_THAT(more.process >= less.process + 100 * token && more.process < less.process + 110 * token,
+               "%zu and %zu bytes, %zu for each token", less.process, more.process, token);
     REQUIRE_OK(eitp_training_run(t, &f.report, &error_), error_);
-    CHECK_THAT(eitp_context_arena_bytes(eitp_training_get_context(t)) <= with.arena + with.workspace,
-               "planned %zu bytes, used %zu", with.arena + with.workspace,
+    CHECK_THAT(eitp_context_arena_bytes(eitp_training_get_context(t)) <= more.arena + more.workspace,
+               "planned %zu bytes, used %zu", more.arena + more.workspace,
                eitp_context_arena_bytes(eitp_training_get_context(t)));
     eitp_training_close(t);
     end(&f);

@@ -320,8 +320,12 @@ static size_t parse_lines(const described *d, const int64_t *steps, size_t count
     const eitp_host host = eitp_host_default();
     size_t lines = 0;
     read_text(d->path, text, sizeof text);
-    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL && lines < count; line = end + 1) {
+    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         int64_t step = -1;
+        if (lines == count) {
+            CHECK_THAT(0, "more than %zu lines", count);
+            return lines;
+        }
         if (eitp__json_parse(&host, line, (size_t)(end - line), &documents[lines], &error_)) {
             CHECK_THAT(0, "line %zu: %s", lines, error_.message);
             return lines;
@@ -339,24 +343,39 @@ static double number_of(const eitp__json *object, const char *name) {
     return value && value->kind == EITP__JSON_NUMBER ? value->number : (double)NAN;
 }
 
+/* The mean of F1 over the labels that occur or are predicted, from a matrix. */
+static double f1_of(double counts[CLASSES][CLASSES]) {
+    double sum = 0, labels = 0;
+    for (int k = 0; k < CLASSES; k++) {
+        double both = 2 * counts[k][k], all = 0;
+        for (int other = 0; other < CLASSES; other++)
+            all += counts[k][other] + counts[other][k];
+        sum += all > 0 ? both / all : 0;
+        labels += all > 0;
+    }
+    return sum / labels;
+}
+
 /* The matrix of a record must be that of its metrics, and its mistakes sorted and mistakes. */
 static void check_record(const eitp__json *record) {
     const eitp__json *confusion = eitp__json_member(record, "confusion");
     const eitp__json *row = eitp__json_member(confusion, "counts")->first_child;
     const eitp__json *mistake = eitp__json_member(record, "mistakes")->first_child;
     const double samples = number_of(record, "val_samples");
-    double sum = 0, diagonal = 0, last = 1;
+    double sum = 0, diagonal = 0, last = 1, counts[CLASSES][CLASSES] = {{0}};
     int at = 0, mistakes = 0;
     for (; row; row = row->next, at++) {
         int column = 0;
-        for (const eitp__json *count = row->first_child; count; count = count->next, column++) {
+        for (const eitp__json *count = row->first_child; count && column < CLASSES; count = count->next, column++) {
+            counts[at < CLASSES ? at : 0][column] = count->number;
             sum += count->number;
             diagonal += column == at ? count->number : 0;
         }
-        CHECK(column == CLASSES);
+        CHECK(column == CLASSES && row->count == CLASSES);
     }
     CHECK_THAT(at == CLASSES && sum > 0 && fabs(sum - samples) < 0.5, "%g of %g samples", sum, samples);
     CHECK_THAT(fabs(diagonal / sum - number_of(record, "val_accuracy")) < 1e-9, "%g", diagonal);
+    CHECK_THAT(fabs(f1_of(counts) - number_of(record, "val_macro_f1")) < 1e-9, "%g", f1_of(counts));
     for (; mistake; mistake = mistake->next, mistakes++) {
         const char *label = NULL, *predicted = NULL;
         const double probability = number_of(mistake, "probability");
