@@ -49,7 +49,7 @@ EITP__PRIVATE eitp_status eitp__csv_set_columns(eitp_csv *csv, const char *const
                                                 eitp_error *error) {
     eitp__buffer_clear(&csv->columns);
     csv->count = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !csv->columns.failed; i++) {
         const char *name = columns[i];
         if (!name)
             return eitp__fail_null(error, "eitp_csv_open", "every column");

@@ -279,11 +279,31 @@ static void an_unused_run_leaves_nothing(void) {
     scratch_remove(p.directory);
 }
 
+/* Each allocation of opening a file fails once. */
+static void missing_memory_is_reported(void) {
+    place p;
+    faults f;
+    int has_failed = 1;
+    REQUIRE(begin_place(&p));
+    for (long n = 1; has_failed; n++) {
+        eitp_csv *csv = NULL;
+        eitp_status status;
+        faults_begin(&f);
+        f.fail_allocation = n;
+        status = eitp_csv_open(&f.host, p.path, columns_, EITP__COUNT(columns_), &csv, &error_);
+        CHECK_THAT(!status == (csv != NULL) && (!status || status == EITP_ERROR_MEMORY), "%ld: %s", n, error_.message);
+        eitp_csv_close(csv);
+        has_failed = faults_end(&f);
+    }
+    scratch_remove(p.directory);
+}
+
 static const test_case tests[] = {
     TEST(values_have_columns),         TEST(a_resume_uses_the_header_of_the_file),
     TEST(rows_after_the_step_are_cut), TEST(a_torn_end_is_cut_off),
     TEST(columns_are_checked),         TEST(a_run_writes_every_few_steps),
     TEST(unknown_reports_are_refused), TEST(an_unused_run_leaves_nothing),
+    TEST(missing_memory_is_reported),
 };
 
 int main(int argc, char **argv) {
