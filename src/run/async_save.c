@@ -133,5 +133,6 @@ static void eitp__async_save_after_step(eitp_run *run, void *state, eitp__decisi
 }
 
 EITP__PRIVATE void eitp__async_save_observer(eitp__observer *observer) {
+    observer->needs_checkpoints = 1;
     observer->after_step = eitp__async_save_after_step;
 }

@@ -224,5 +224,6 @@ static eitp_status eitp__disk_begin(eitp_run *run, void *state, eitp_error *erro
 }
 
 EITP__PRIVATE void eitp__disk_observer(eitp__observer *observer) {
+    observer->needs_checkpoints = 1;
     observer->begin = eitp__disk_begin;
 }

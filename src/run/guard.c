@@ -6,7 +6,6 @@
 #include "run/async_save.h"
 #include "run/events.h"
 #include "run/records.h"
-#include "run/run_save.h"
 #include "run/run_schedule.h"
 #include "tensor/context.h"
 #include "train/trainer.h"
@@ -211,7 +210,7 @@ static void eitp__guard_release_arena(eitp_run *run) {
 /* True if there are steps that the newest checkpoint lacks. */
 static int eitp__guard_can_save(const eitp_run *run) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    return done > 0 && !eitp__run_has_saved(run, done);
+    return run->save_early && done > 0 && !eitp__run_has_saved(run, done);
 }
 
 /* Reads memory again after a slow operation; true if it is still short. */
@@ -311,7 +310,7 @@ static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
     eitp__async_save_release(run);
     eitp__guard_warn(run, guard->alarm, eitp__guard_action(run));
     eitp__guard_release_arena(run);
-    return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;
+    return eitp__guard_can_save(run) ? run->save_early(run, error) : EITP_OK;
 }
 
 /* Shrinks until memory is no longer short. Fails if it stays short and no configuration uses less. */
@@ -358,7 +357,7 @@ static eitp_status eitp__guard_tell_occupancy(eitp_run *run, eitp_error *error) 
     if (is_news)
         eitp__guard_warn_full(run, EITP_EVENT_MEMORY_HIGH,
                               saves ? "saving; then the run continues unchanged" : "the run continues unchanged");
-    return saves ? eitp__run_save_early(run, error) : EITP_OK;
+    return saves ? run->save_early(run, error) : EITP_OK;
 }
 
 /* Looks first, if it is time to. EITP_ERROR_PRESSURE if memory stays short and no configuration uses less;

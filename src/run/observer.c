@@ -39,6 +39,18 @@ EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *err
     return run->decision.fails.status;
 }
 
+EITP__PRIVATE void eitp__run_before_save(eitp_run *run) {
+    EITP__EACH_OBSERVER (run, i, before_save) {
+        run->observers[i].before_save(run, run->states[i]);
+    }
+}
+
+EITP__PRIVATE void eitp__run_saved(eitp_run *run, int is_counted, double waited) {
+    EITP__EACH_OBSERVER (run, i, saved) {
+        run->observers[i].saved(run, run->states[i], is_counted, waited);
+    }
+}
+
 EITP__PRIVATE void eitp__run_save_complete(eitp_run *run, int64_t step) {
     EITP__EACH_OBSERVER (run, i, save_complete) {
         run->observers[i].save_complete(run, run->states[i], step);

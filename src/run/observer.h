@@ -57,6 +57,8 @@ typedef struct eitp__judgement {
 typedef struct eitp__observer {
     const char *name;  /* of the observer's member in a checkpoint's run_state.json */
     size_t state_size; /* in bytes; the state is zeros when the run is created */
+    /* It acts on checkpoints that the run writes: an eitp_watch, whose program writes them, does not have it. */
+    int needs_checkpoints;
 
     /* Before the first step, after the trainer was resumed and `read` was called. Votes go to run->decision. */
     eitp_status (*begin)(eitp_run *run, void *state, eitp_error *error);
@@ -130,7 +132,9 @@ EITP__PRIVATE eitp_status eitp__run_decided(const eitp_run *run, eitp_error *err
 /* Calls `end` of all observers, from the last to the first. */
 EITP__PRIVATE void eitp__run_end_observers(eitp_run *run);
 
-/* Tell the observers. The second does nothing while a save is in progress. */
+/* Tell the observers. The last does nothing while a save is in progress. */
+EITP__PRIVATE void eitp__run_before_save(eitp_run *run);
+EITP__PRIVATE void eitp__run_saved(eitp_run *run, int is_counted, double waited);
 EITP__PRIVATE void eitp__run_save_complete(eitp_run *run, int64_t step);
 EITP__PRIVATE void eitp__run_checkpoints_changed(eitp_run *run);
 

@@ -252,8 +252,10 @@ static void eitp__notify_evaluation(eitp_run *run) {
 static eitp_status eitp__records_begin(eitp_run *run, void *state, eitp_error *error) {
     eitp__sinks *sinks = (eitp__sinks *)state;
     const int64_t done = run->report.start_step;
+    /* The program has resumed the trainer of a watch, if it is resumed. */
+    const int continues = run->writes_checkpoints ? run->checkpoint != NULL : done > 0;
     int evaluated = 0;
-    const eitp_status status = eitp__sinks_resume(run, run->checkpoint ? done : -1, &evaluated, error);
+    const eitp_status status = eitp__sinks_resume(run, continues ? done : -1, &evaluated, error);
     sinks->recorded_step = run->report.evaluated_step = evaluated ? done : -1;
     return status;
 }

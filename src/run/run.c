@@ -6,6 +6,7 @@
 #include "run/reports.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
+#include "run/run_save.h"
 #include "run/sinks.h"
 #include "train/trainer.h"
 
@@ -131,13 +132,16 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
 
 /* ---- Observers ---- */
 
-/* Fills in their rows and allocates their states. */
+/* Fills in their rows and allocates their states. The row of one that the run does not have stays zeros. */
 static eitp_status eitp__create_observers(eitp_run *run, eitp_error *error) {
 #define EITP__FILL_OBSERVER(NAME, name) eitp__##name##_observer(&run->observers[EITP__OBSERVER_##NAME]);
     EITP__OBSERVERS(EITP__FILL_OBSERVER)
 #undef EITP__FILL_OBSERVER
     for (int i = 0; i < EITP__OBSERVER_COUNT; i++) {
-        const size_t size = run->observers[i].state_size;
+        size_t size;
+        if (run->observers[i].needs_checkpoints && !run->writes_checkpoints)
+            memset(&run->observers[i], 0, sizeof run->observers[i]);
+        size = run->observers[i].state_size;
         if (size && !(run->states[i] = eitp__allocate(&run->host, size)))
             return eitp__fail_memory(error, size, "a run");
     }
@@ -193,8 +197,7 @@ static void eitp__run_replace_texts(eitp_run *run, char *const copies[EITP__RUN_
     run->config.notes = run->notes = copies[2];
 }
 
-/* Copies what the run owns of its configuration, so that the program need not keep it. */
-static eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     const eitp_run_resume resume = run->config.resume;
     char *texts[EITP__RUN_TEXTS];
     eitp_status status = eitp__run_copy_texts(&run->host, config, texts, error);
@@ -227,8 +230,31 @@ eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, ei
     return status ? status : eitp__run_take_config(run, config, error);
 }
 
-eitp_status eitp_run_open(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_create(const eitp_host *host, const eitp_run_config *config, int writes_checkpoints,
+                                           eitp_run **run, eitp_error *error) {
     eitp_run *created;
+    eitp_status status = eitp__run_check(config, error);
+    if (status)
+        return status;
+    created = (eitp_run *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a run");
+    created->host = *host;
+    created->writes_checkpoints = writes_checkpoints;
+    created->checkpoint_step = created->kept_step = -1;
+    created->settings = eitp_run_settings(&created->setting_count);
+    created->directory = eitp__copy_text(host, config->directory);
+    status = created->directory ? eitp__create_observers(created, error)
+                                : eitp__fail_memory(error, strlen(config->directory), "a run");
+    if (status)
+        eitp_run_close(created);
+    else
+        *run = created;
+    return status;
+}
+
+eitp_status eitp_run_open(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
+    eitp_run *created = NULL;
     eitp_status status;
     if (!host || !config || !run)
         return eitp__fail_null(error, "eitp_run_open", "host, config and run");
@@ -237,21 +263,12 @@ eitp_status eitp_run_open(const eitp_host *host, const eitp_run_config *config, 
     if (!status && config->resume == EITP_RESUME_NAMED && !config->checkpoint)
         status = eitp__fail_null(error, "eitp_run_open", "config.checkpoint with EITP_RESUME_NAMED");
     if (!status)
-        status = eitp__run_check(config, error);
+        status = eitp__run_create(host, config, 1, &created, error);
     if (status)
         return status;
-    created = (eitp_run *)eitp__allocate(host, sizeof *created);
-    if (!created)
-        return eitp__fail_memory(error, sizeof *created, "a run");
-    created->host = *host;
-    created->checkpoint_step = created->kept_step = -1;
+    created->save_early = eitp__run_save_early;
     created->config.resume = config->resume;
-    created->settings = eitp_run_settings(&created->setting_count);
-    created->directory = eitp__copy_text(host, config->directory);
-    status = created->directory ? eitp__create_observers(created, error)
-                                : eitp__fail_memory(error, strlen(config->directory), "a run");
-    if (!status)
-        status = eitp__run_prepare_directory(created, config, error);
+    status = eitp__run_prepare_directory(created, config, error);
     if (!status)
         status = eitp_run_set_config(created, config, error);
     if (status)
@@ -307,14 +324,7 @@ eitp_status eitp_run_recover(eitp_run *run, eitp_error *error) {
     return run->checkpoint ? eitp__run_recover(run, error) : EITP_OK;
 }
 
-eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error) {
-    eitp_error ignored;
-    eitp_status status;
-    if (!run || !trainer)
-        return eitp__fail_null(error, "eitp_run_train", "run and trainer");
-    if (eitp__run_has_started(run))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the run in '%s' was trained already; create another run to resume", run->directory);
+EITP__PRIVATE void eitp__run_start(eitp_run *run, eitp_trainer *trainer) {
     run->stage = EITP__RUN_STARTED;
     run->trainer = trainer;
     memset(&run->report, 0, sizeof run->report);
@@ -323,6 +333,17 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     memset(&run->failure, 0, sizeof run->failure);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
+}
+
+eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error) {
+    eitp_error ignored;
+    eitp_status status;
+    if (!run || !trainer)
+        return eitp__fail_null(error, "eitp_run_train", "run and trainer");
+    if (eitp__run_has_started(run))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the run in '%s' was trained already; create another run to resume", run->directory);
+    eitp__run_start(run, trainer);
     eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
     eitp__run_end_polling(run);

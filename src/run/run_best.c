@@ -248,6 +248,7 @@ static void eitp__best_end(eitp_run *run, void *state) {
 EITP__PRIVATE void eitp__best_observer(eitp__observer *observer) {
     observer->name = "best";
     observer->state_size = sizeof(eitp__best_checkpoint);
+    observer->needs_checkpoints = 1;
     observer->begin = eitp__best_begin;
     observer->after_evaluation = eitp__best_after_evaluation;
     observer->before_save = eitp__best_before_save;
@@ -284,6 +285,7 @@ static eitp_status eitp__patience_begin(eitp_run *run, void *state, eitp_error *
 }
 
 EITP__PRIVATE void eitp__patience_observer(eitp__observer *observer) {
+    observer->needs_checkpoints = 1;
     observer->begin = eitp__patience_begin;
     observer->after_evaluation = eitp__patience_after_evaluation;
 }

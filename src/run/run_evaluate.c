@@ -46,7 +46,7 @@ static eitp_status eitp__run_describe(eitp_run *run, eitp_error *error) {
     return status == EITP_ERROR_INTERRUPTED ? status : EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_make_evaluation(eitp_run *run, eitp_error *error) {
     const double began = eitp__clock();
     eitp_status status =
         eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
@@ -61,6 +61,13 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     EITP__EACH_OBSERVER (run, i, after_evaluation) {
         run->observers[i].after_evaluation(run, run->states[i], &run->decision);
     }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__run_make_evaluation(run, error);
+    if (status)
+        return status;
     /* Before a save, which must have what the trainer counts. */
     eitp_trainer_report_validation(run->trainer, run->report.evaluation.loss);
     status = eitp__run_decided(run, error);

@@ -124,6 +124,7 @@ static void eitp__links_checkpoints_changed(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__links_observer(eitp__observer *observer) {
     observer->state_size = sizeof(int);
+    observer->needs_checkpoints = 1;
     observer->begin = eitp__links_begin;
     observer->checkpoints_changed = eitp__links_checkpoints_changed;
 }

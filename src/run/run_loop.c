@@ -4,53 +4,15 @@
 #include "base/files.h"
 #include "run/async_save.h"
 #include "run/events.h"
-#include "run/poll.h"
 #include "run/run_directory.h"
 #include "run/run_evaluate.h"
 #include "run/run_save.h"
 #include "run/run_schedule.h"
 #include "run/run_state.h"
+#include "run/run_step.h"
 #include "train/trainer.h"
 
 /* ---- A step ---- */
-
-static eitp_status eitp__run_tell_before_step(eitp_run *run, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    EITP__EACH_OBSERVER (run, i, before_step) {
-        if (!status)
-            status = run->observers[i].before_step(run, run->states[i], error);
-    }
-    return status;
-}
-
-/* Waits a second, in slices that a request to stop ends. */
-static void eitp__run_rest(const eitp_run *run) {
-    const int slices = 10;
-    for (int i = 0; i < slices && !run->stop; i++)
-        eitp__wait(&run->host, 1.0 / slices);
-}
-
-/* Tells the observers, and waits while one holds the run. */
-static eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
-    eitp_status status = eitp__run_tell_before_step(run, error);
-    while (!status && !run->stop && eitp__run_is_held(run)) {
-        eitp__run_rest(run);
-        status = eitp__run_tell_before_step(run, error);
-    }
-    return status;
-}
-
-/* Does something that observers may interrupt, and repeats it after they have reacted. */
-static eitp_status eitp__run_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
-                                    eitp_error *error) {
-    eitp_status status = work(run, error);
-    while (status == EITP_ERROR_INTERRUPTED && !run->stop && eitp__run_is_interrupted(run)) {
-        status = eitp__run_before_step(run, error);
-        if (!status)
-            status = work(run, error);
-    }
-    return status;
-}
 
 /* Evaluates, and saves again a checkpoint that was written before the evaluation of its step. */
 static eitp_status eitp__run_evaluate_step(eitp_run *run, eitp_error *error) {
@@ -59,19 +21,10 @@ static eitp_status eitp__run_evaluate_step(eitp_run *run, eitp_error *error) {
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
-    const double began = eitp__clock();
-    eitp_run_report *report = &run->report;
-    eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
+    const eitp_run_report *report = &run->report;
+    eitp_status status = eitp__run_make_step(run, error);
     if (status)
         return status;
-    run->saves.is_early = 0;
-    run->seconds = eitp__clock() - began;
-    report->items += report->step.items;
-    report->seconds += run->seconds;
-    memset(&run->decision, 0, sizeof run->decision);
-    EITP__EACH_OBSERVER (run, i, after_step) {
-        run->observers[i].after_step(run, run->states[i], &run->decision);
-    }
     if (run->decision.saves)
         run->save = 1;
     status = eitp__run_decided(run, error);
@@ -132,16 +85,6 @@ static eitp_status eitp__run_catch_up(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-/* Reads the states of the observers, and lets them begin. */
-static eitp_status eitp__run_begin_observers(eitp_run *run, eitp_error *error) {
-    eitp_status status = run->checkpoint ? eitp__run_state_read(run, error) : EITP_OK;
-    EITP__EACH_OBSERVER (run, i, begin) {
-        if (!status)
-            status = run->observers[i].begin(run, run->states[i], error);
-    }
-    return status ? status : eitp__run_decided(run, error);
-}
-
 /* The checkpoint was written before the evaluation of its step, though the records may have it: it is repeated, and the
    checkpoint saved again. */
 static void eitp__run_complete_plateau(eitp_run *run) {
@@ -165,6 +108,8 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     run->saves.at = eitp__clock();
     if (!status)
         status = eitp__run_check_config(run, error);
+    if (!status && run->checkpoint)
+        status = eitp__run_state_read(run, error);
     if (!status)
         status = eitp__run_begin_observers(run, error);
     if (status || !eitp__steps_remain(run))

@@ -41,7 +41,10 @@ struct eitp_run {
     const eitp_setting *settings; /* of the configuration */
     size_t setting_count;
     char *directory, *keep_best, *run_name, *notes;
-    char *checkpoint; /* to resume from, or NULL */
+    char *checkpoint;       /* to resume from, or NULL */
+    int writes_checkpoints; /* 0: those of an eitp_watch are the program's */
+    /* Saves the steps done when memory is short; NULL: nothing can. */
+    eitp_status (*save_early)(eitp_run *run, eitp_error *error);
     int64_t checkpoint_step;
     eitp__prefetch *prefetch; /* of its tensors, until the first step; may be NULL */
     eitp__directory_lock lock;
@@ -67,6 +70,17 @@ struct eitp_run {
     int is_over;             /* it has ended */
     eitp_error failure;      /* at the end: what eitp_run_train returns; its status is EITP_OK if that is no error */
 };
+
+/* Creates a run whose directory is not prepared yet. Its configuration is checked, and not taken yet. */
+EITP__PRIVATE eitp_status eitp__run_create(const eitp_host *host, const eitp_run_config *config, int writes_checkpoints,
+                                           eitp_run **run, eitp_error *error);
+
+/* Copies what the run owns of its configuration, so that the program need not keep it. After a failure it has the one
+   that it had. */
+EITP__PRIVATE eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_config *config, eitp_error *error);
+
+/* The state of a run that has not made a step. */
+EITP__PRIVATE void eitp__run_start(eitp_run *run, eitp_trainer *trainer);
 
 /* Resumes, trains and saves; fills in run->report. */
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);

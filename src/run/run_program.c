@@ -13,6 +13,7 @@ static int64_t eitp__program_keeps(const eitp_run *run, const void *state) {
 }
 
 EITP__PRIVATE void eitp__program_observer(eitp__observer *observer) {
+    observer->needs_checkpoints = 1;
     observer->write_files = eitp__program_write_files;
     observer->keeps = eitp__program_keeps;
 }

@@ -24,5 +24,6 @@ static void eitp__prune_checkpoints_changed(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__prune_observer(eitp__observer *observer) {
     observer->state_size = sizeof(int);
+    observer->needs_checkpoints = 1;
     observer->checkpoints_changed = eitp__prune_checkpoints_changed;
 }

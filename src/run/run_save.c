@@ -28,12 +28,6 @@ static eitp_status eitp__run_fill(void *user, const char *directory, eitp_error 
     return status;
 }
 
-static void eitp__run_before_save(eitp_run *run) {
-    EITP__EACH_OBSERVER (run, i, before_save) {
-        run->observers[i].before_save(run, run->states[i]);
-    }
-}
-
 /* Writes it while the run waits. */
 static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_options *options, double began,
                                            double *waited, eitp_error *error) {
@@ -73,9 +67,7 @@ static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int
         status = eitp__run_write_waiting(run, &options, began, &waited, error);
     if (status)
         return status;
-    EITP__EACH_OBSERVER (run, i, saved) {
-        run->observers[i].saved(run, run->states[i], is_counted, waited);
-    }
+    eitp__run_saved(run, is_counted, waited);
     return EITP_OK;
 }
 
