@@ -135,6 +135,9 @@
  *   locks the directory and finds the checkpoint to resume from. eitp_run_train trains the trainer of step 5 to the end
  *   and reports events to a listener, or to the log. eitp_run_request_stop and eitp_run_request_save may be called from
  *   signal handlers. Close the run last. See examples/run.c.
+ *   Your own loop with what a run records and guards: eitp_watch_open after step 5, then eitp_watch_step and
+ *   eitp_watch_evaluate instead of eitp_trainer_step and eitp_trainer_evaluate, and eitp_watch_save. Close the watch
+ *   before the trainer is destroyed. See examples/own_loop.c.
  *   Generate: eitp_generator_create, then eitp_generate_text continues a prompt, and passes the text on in pieces as it
  *   comes. For tokens, or a conversation, alternate eitp_generator_feed and eitp_generator_sample: each conversation
  *   with a model is a generator. See examples/generate.c.

@@ -1,6 +1,7 @@
 /*
  * Training runs: the loop over a trainer's steps, with evaluation, checkpoints, early stopping, a memory guard and
- * records. See docs/training.md. A program may write its own loop over eitp_trainer_step instead.
+ * records. See docs/training.md. A program may write its own loop over eitp_trainer_step instead, or over
+ * eitp_watch_step (run/watch.h), which has the guard and the records too.
  */
 #ifndef EITP_RUN_H
 #define EITP_RUN_H
@@ -339,7 +340,8 @@ typedef struct eitp_run_config {
     size_t sink_count;
     eitp_run_listener listener;
     /* Writes files of the program into each checkpoint, before it is complete: `directory` is that of the checkpoint
-       for now. A failure is a failure to save. A resume finds them in eitp_run_checkpoint. May be NULL. */
+       for now. A failure is a failure to save. A resume finds them in eitp_run_checkpoint. May be NULL. In an
+       eitp_watch it writes the whole checkpoint. */
     eitp_status (*save)(void *save_user, const char *directory, eitp_error *error);
     void *save_user;
     /*

@@ -254,17 +254,44 @@ static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *err
     return status;
 }
 
+static eitp_status eitp__run_take_directory(eitp_run *run, eitp_error *error) {
+    const eitp_status status = eitp__run_make_directory(run, error);
+    return status ? status : eitp__run_lock(run, error);
+}
+
+static eitp_status eitp__run_ready_directory(const eitp_run *run, eitp_error *error) {
+    const eitp_status status = eitp__run_check_writable(run, error);
+    return status ? status : eitp__run_clean(run, error);
+}
+
 EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
-    eitp_status status = eitp__run_make_directory(run, error);
-    if (!status)
-        status = eitp__run_lock(run, error);
+    eitp_status status = eitp__run_take_directory(run, error);
     if (!status)
         status = eitp__run_find_start(run, config, error);
     if (!status)
-        status = eitp__run_check_writable(run, error);
-    if (!status)
-        status = eitp__run_clean(run, error);
+        status = eitp__run_ready_directory(run, error);
     if (!status && run->checkpoint)
         run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
     return status;
+}
+
+/* Checks that the directory has no checkpoint of later steps: they belong to records that would be discarded. */
+static eitp_status eitp__run_check_later(const eitp_run *run, int64_t done, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status = eitp__checkpoint_restore(&run->host, run->directory, error);
+    if (!status)
+        status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    return status || newest <= done
+               ? status
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has checkpoint-%lld, but the trainer is at step %lld; resume it from that "
+                            "checkpoint, or choose another directory",
+                            run->directory, (long long)newest, (long long)done);
+}
+
+EITP__PRIVATE eitp_status eitp__run_prepare_watched_directory(eitp_run *run, int64_t done, eitp_error *error) {
+    eitp_status status = eitp__run_take_directory(run, error);
+    if (!status)
+        status = eitp__run_check_later(run, done, error);
+    return status ? status : eitp__run_ready_directory(run, error);
 }

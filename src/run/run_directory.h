@@ -8,6 +8,10 @@
 /* Creates, locks and checks the directory; sets run->checkpoint and run->checkpoint_step. */
 EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error);
 
+/* The same for an eitp_watch of a trainer that has made `done` steps: no checkpoint is chosen. EITP_ERROR_ARGUMENT if
+   the directory has one of later steps. */
+EITP__PRIVATE eitp_status eitp__run_prepare_watched_directory(eitp_run *run, int64_t done, eitp_error *error);
+
 /* Verifies all files of the checkpoint; where the newest was to be found, a damaged one is set aside and another found.
    See eitp_run_recover. */
 EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error);
