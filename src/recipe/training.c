@@ -343,10 +343,9 @@ static eitp_status eitp__configure_run(eitp_training *training, eitp_error *erro
     const eitp_run_config config = eitp__training_run_config(training);
     training->recipe.run.async_save_bytes = config.async_save_bytes;
     if (training->prompt_tokens && !eitp__reports_have(config.report_to, EITP__REPORT_JSONL))
-        eitp__log_line(
-            &training->host, EITP_LOG_WARNING,
-            "sample_prompt has no effect: its texts are written beside metrics.jsonl, and report_to does not "
-            "have jsonl");
+        eitp__log_line(&training->host, EITP_LOG_WARNING,
+                       "sample_prompt has no effect: its texts are written beside metrics.jsonl, and report_to does "
+                       "not have jsonl");
     return eitp_run_set_config(training->run, &config, error);
 }
 

@@ -175,7 +175,8 @@ static eitp_status eitp__set_report_columns(const eitp_run *run, eitp_error *err
 static eitp_status eitp__open_details(eitp_run *run, eitp_error *error) {
     eitp__sinks *sinks = eitp__sinks_of(run);
     eitp__report *report = &sinks->reports[EITP__REPORT_EVALUATIONS];
-    const int is_described = eitp__trainer_task(run->trainer)->describe || run->config.describe;
+    const eitp_task *task = eitp__trainer_task(run->trainer);
+    const int is_described = task->samples[EITP_VALIDATION] && (task->describe || run->config.describe);
     eitp_status status;
     if (!sinks->reports[EITP__REPORT_JSONL].path || report->path || !is_described)
         return EITP_OK;
