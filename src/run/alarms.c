@@ -100,6 +100,7 @@ static eitp_status eitp__alarms_read(eitp_run *run, void *state, const eitp__jso
 EITP__PRIVATE void eitp__alarms_observer(eitp__observer *observer) {
     observer->name = "alarms";
     observer->state_size = sizeof(eitp__alarms);
+    observer->part = EITP_RUN_PART_ALARMS;
     observer->after_step = eitp__alarms_after_step;
     observer->after_evaluation = eitp__alarms_after_evaluation;
     observer->write = eitp__alarms_write;

@@ -103,6 +103,10 @@ static void eitp__guard_watch(eitp_run *run, double now, double busy) {
         guard->alarm = found;
 }
 
+EITP__PRIVATE int eitp__guard_look_is_due(const eitp_run *run, double now) {
+    return now >= eitp__guard_of(run)->look_at;
+}
+
 /* Usually a few instructions. */
 static int eitp__guard_poll(eitp_run *run, void *state) {
     eitp__guard *guard = (eitp__guard *)state;
@@ -388,6 +392,7 @@ static void eitp__guard_saved(eitp_run *run, void *state, int is_counted, double
 
 EITP__PRIVATE void eitp__guard_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__guard);
+    observer->part = EITP_RUN_PART_GUARD;
     observer->begin = eitp__guard_begin;
     observer->poll = eitp__guard_poll;
     observer->before_step = eitp__guard_before_step;

@@ -4,6 +4,7 @@
 
 #include "run/occupancy.h"
 #include "run/pressure.h"
+#include "run/run.h"
 
 /* Its state. */
 typedef struct eitp__guard {
@@ -20,5 +21,8 @@ typedef struct eitp__guard {
     int is_smallest;      /* no configuration uses less memory */
     int ignores;          /* until a step is done, since there is nothing to save or to shrink */
 } eitp__guard;
+
+/* True if the next polls look at memory; the others are a few instructions. */
+EITP__PRIVATE int eitp__guard_look_is_due(const eitp_run *run, double now);
 
 #endif

@@ -275,6 +275,7 @@ static void eitp__performance_end(eitp_run *run, void *user) {
 
 EITP__PRIVATE void eitp__performance_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__performance);
+    observer->part = EITP_RUN_PART_RECORDS;
     observer->begin = eitp__performance_begin;
     observer->after_step = eitp__performance_after_step;
     observer->after_evaluation = eitp__performance_after_evaluation;

@@ -426,7 +426,23 @@ static int eitp__record_file_end(eitp__record_file *file, int is_abandoned) {
     return !is_abandoned;
 }
 
+EITP__PRIVATE double eitp__record_file_seconds(const eitp__record_file *file) {
+#if EITP__RECORD_SETS_CLOCK && defined(__linux__)
+    struct timespec taken;
+    clockid_t clock;
+    if (file->writer && !pthread_getcpuclockid(file->thread, &clock) && !clock_gettime(clock, &taken))
+        return (double)taken.tv_sec + 1e-9 * (double)taken.tv_nsec;
+#endif
+    (void)file;
+    return 0;
+}
+
 #else
+
+EITP__PRIVATE double eitp__record_file_seconds(const eitp__record_file *file) {
+    (void)file;
+    return 0;
+}
 
 static void eitp__writer_wait_for_change(eitp__record_writer *writer, double seconds) {
     (void)writer, (void)seconds;

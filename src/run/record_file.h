@@ -39,6 +39,9 @@ EITP__PRIVATE eitp_status eitp__record_file_append_text(eitp__record_file *file,
    long; then it is reported without waiting until the thread's call has returned. */
 EITP__PRIVATE eitp_status eitp__record_file_sync(eitp__record_file *file, eitp_error *error);
 
+/* Seconds of processor time that its thread has taken; 0 without one, and where that cannot be read. */
+EITP__PRIVATE double eitp__record_file_seconds(const eitp__record_file *file);
+
 /* Number of records that were dropped, and of those that are queued if they cannot be written. */
 EITP__PRIVATE int64_t eitp__record_file_lost(eitp__record_file *file);
 

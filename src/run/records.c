@@ -296,6 +296,7 @@ static void eitp__records_end(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__sinks);
+    observer->part = EITP_RUN_PART_RECORDS;
     observer->begin = eitp__records_begin;
     observer->after_step = eitp__records_after_step;
     observer->after_evaluation = eitp__records_after_evaluation;

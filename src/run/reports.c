@@ -96,11 +96,21 @@ EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_tas
     return eitp__csv_set_columns(csv, list.columns, list.count, error);
 }
 
+/* Its file of records; NULL if it is not open. */
+static eitp__record_file *eitp__report_file(const eitp__report *report) {
+    return report->jsonl         ? eitp__jsonl_file(report->jsonl)
+           : report->csv         ? eitp__csv_file(report->csv)
+           : report->tensorboard ? eitp__tensorboard_file(report->tensorboard)
+                                 : NULL;
+}
+
+EITP__PRIVATE double eitp__report_seconds(const eitp__report *report) {
+    const eitp__record_file *file = eitp__report_file(report);
+    return file ? eitp__record_file_seconds(file) : 0;
+}
+
 EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp_run_config *config) {
-    eitp__record_file *file = report->jsonl         ? eitp__jsonl_file(report->jsonl)
-                              : report->csv         ? eitp__csv_file(report->csv)
-                              : report->tensorboard ? eitp__tensorboard_file(report->tensorboard)
-                                                    : NULL;
+    eitp__record_file *file = eitp__report_file(report);
     if (file)
         eitp__record_file_set_times(file, config->log_flush_seconds, config->log_wait_seconds);
     eitp_tensorboard_use_guide_tags(report->tensorboard, config->guide_tags);

@@ -44,6 +44,9 @@ EITP__PRIVATE void eitp__report_configure(const eitp__report *report, const eitp
 /* Gives metrics.csv columns for what a task has too: its items, and its metrics. */
 EITP__PRIVATE eitp_status eitp__report_set_columns(eitp_csv *csv, const eitp_task *task, eitp_error *error);
 
+/* Seconds of processor time that the thread of its file has taken; 0 if it is not open. */
+EITP__PRIVATE double eitp__report_seconds(const eitp__report *report);
+
 /* Its sink; zeros if it is not open. */
 EITP__PRIVATE eitp_record_sink eitp__report_sink(const eitp__report *report);
 

@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/setting_table.h"
 #include "io/checkpoint.h"
+#include "run/meter.h"
 #include "run/poll.h"
 #include "run/reports.h"
 #include "run/run_directory.h"
@@ -299,6 +300,7 @@ void eitp_run_close(eitp_run *run) {
     if (run->stage != EITP__RUN_STARTED && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
+    eitp__release(&host, run->meter, sizeof *run->meter);
     eitp__release_text(&host, run->keep_best);
     eitp__release_text(&host, run->run_name);
     eitp__release_text(&host, run->notes);

@@ -480,6 +480,41 @@ EITP_API eitp_status eitp_run_add_info(eitp_run *run, const char *name, const ch
 #define EITP_PROGRAM_VALUES 64
 EITP_API eitp_status eitp_run_record_value(eitp_run *run, const char *name, double value, eitp_error *error);
 
+/* ---- What a run takes besides training ---- */
+
+typedef enum eitp_run_part {
+    EITP_RUN_PART_OTHER = 0,   /* the health of the model, checkpoints, the disk */
+    EITP_RUN_PART_RECORDS = 1, /* of steps, performance and windows; by the thread that trains */
+    EITP_RUN_PART_ALARMS = 2,
+    EITP_RUN_PART_GUARD = 3, /* memory, heat, pressure and load, also within steps */
+    EITP_RUN_PART_FILES = 4, /* the threads that write files of records; 0 where their time cannot be read */
+    EITP_RUN_PART_COUNT = 5
+} eitp_run_part;
+
+/* Receives what a run takes besides training. */
+typedef struct eitp_run_meter {
+    void *user;
+    /* Seconds of processor time of the calling thread, such as CLOCK_THREAD_CPUTIME_ID. What a reading takes itself is
+       subtracted. */
+    double (*clock)(void *user);
+    /*
+     * Called after each step, before an evaluation and a save, with the seconds of each part since the last call.
+     * It may change `monitor`, `log_full_every`, `metrics_every` and `perf_every` of the run's configuration for the
+     * steps that follow, so that what records take can be compared from step to step. A run that begins at a level
+     * without windows, or without performance, does not record them later.
+     */
+    void (*step)(void *user, const double seconds[EITP_RUN_PART_COUNT], eitp_run_config *config);
+} eitp_run_meter;
+
+/*
+ * Measures what the run takes besides training. `meter` is copied. The bits of training do not depend on it; runs that
+ * are not measured execute nothing for it. Polls within a step, which are too short for the clock of the meter, are
+ * measured by a monotonic clock.
+ *
+ * EITP_ERROR_ARGUMENT if an argument or a function is NULL, or if the run was trained or is measured already.
+ */
+EITP_API eitp_status eitp_run_measure(eitp_run *run, const eitp_run_meter *meter, eitp_error *error);
+
 /* ---- Reading what a run wrote ---- */
 
 /* A checkpoint of an output directory. */

@@ -145,6 +145,7 @@ static void eitp__heat_end(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__heat_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__run_heat);
+    observer->part = EITP_RUN_PART_GUARD;
     observer->begin = eitp__heat_begin;
     observer->before_step = eitp__heat_before_step;
     observer->holds = eitp__heat_holds;

@@ -51,6 +51,7 @@ struct eitp_run {
     eitp__run_stage stage;
     eitp__observer observers[EITP__OBSERVER_COUNT];
     void *states[EITP__OBSERVER_COUNT];
+    struct eitp__meter *meter; /* of what they take, or NULL: see run/meter.c */
 
     /* Written by signal handlers. */
     volatile sig_atomic_t stop, stop_reason, save;

@@ -91,6 +91,7 @@ static eitp_status eitp__surroundings_before_step(eitp_run *run, void *state, ei
 
 EITP__PRIVATE void eitp__surroundings_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__surroundings);
+    observer->part = EITP_RUN_PART_GUARD;
     observer->begin = eitp__surroundings_begin;
     observer->before_step = eitp__surroundings_before_step;
 }

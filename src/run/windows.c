@@ -82,6 +82,7 @@ static void eitp__windows_end(eitp_run *run, void *state) {
 
 EITP__PRIVATE void eitp__windows_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__run_windows);
+    observer->part = EITP_RUN_PART_RECORDS;
     observer->begin = eitp__windows_begin;
     observer->after_step = eitp__windows_after_step;
     observer->end = eitp__windows_end;

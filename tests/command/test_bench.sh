@@ -121,6 +121,30 @@ for word in '"recompute": "layer"' '"recomputed": [1-9]' '"optimizer": "sgd"' '"
     check "bench step --recompute: $word" grep -q -e "$word" out
 done
 
+# ---- what a run takes besides training ----
+
+monitor="--model tiny.json --block-size 16 --threads 1 --precision fp32"
+exits 0 "bench monitor" bench monitor $monitor --steps 5 --report-to jsonl,csv --log-full-every 10 --json
+for word in '"bench": "monitor"' '"report_to": "jsonl,csv", "log_full_every": 10, "metrics_every": 1000, "perf_every": 100' \
+    '"steps": 40, "step_processor_seconds": [0-9]' '"count": \[20, 8, 8, 2, 2, 2, 2, 40, 40, 40, 20\]' \
+    '"name": \["records, off", "records, light", "records, full", .*"guard", "others", "threads of files, a record"\]'; do
+    check "bench monitor has $word" grep -q -e "$word" out
+done
+for column in mean_seconds mean_percent; do
+    check "bench monitor: eleven values of $column" test "$(column $column | grep -c '^-\{0,1\}[0-9]')" -eq 11
+done
+check "bench monitor: few pairs have no interval" test "$(column low_seconds | sed -n 4,7p | tr '\n' ' ')" = "null null null null "
+check "bench monitor: many have one" sh -c "grep -q '\"low_seconds\": \[[0-9]' out"
+exits 0 "bench --monitor" bench $monitor --monitor light --steps 4
+check "bench --monitor: up to that level" sh -c 'grep -q "^records, light  *9 .* %$" out && ! grep -q "^records, full" out'
+check "bench --monitor: the guard" grep -q '^guard  *20 .* %$' out
+exits 0 "bench --monitor off" bench monitor $monitor --monitor off --steps 1 --report-to none
+check "bench --monitor off: nothing is recorded" sh -c 'grep -q "^records, off  *20 " out && ! grep -q "^light\|^threads" out'
+check "bench monitor leaves no directory" sh -c '! ls -d eitp-bench-*'
+refuses 1 "--steps 0 is out of range" bench monitor $monitor --steps 0
+refuses 1 "cannot create a directory in .missing.: No such file" bench monitor $monitor --output-dir missing
+refuses 1 "has no option --sweep" bench monitor $monitor --sweep batch-size
+
 exits 0 "bench --print-config" bench step --print-config
 check "bench: defaults" grep -q '^steps  *5  (default)' out
 check "bench leaves no temporary file" test -z "$(ls -A temporary)"

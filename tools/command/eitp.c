@@ -25,7 +25,7 @@ static const struct {
     {"Look at this machine", "check-system", command_check_system,
      "its resources, the models that fit, a command to run"},
     {NULL, "plan", command_plan, "memory that training needs, and configurations that fit"},
-    {NULL, "bench", command_bench, "speed of kernels and steps beside the machine's limits"},
+    {NULL, "bench", command_bench, "speed of kernels and steps; the price of monitoring"},
 };
 
 static const char examples[] = "Examples:\n"

@@ -258,8 +258,20 @@ void process_reset_peak_memory(void) {
     fclose(file);
 }
 
-double process_time(void) {
+static double read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double process_time(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double process_seconds(void) {
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+double process_thread_seconds(void) {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }

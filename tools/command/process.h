@@ -85,6 +85,10 @@ int64_t process_data_workers(void);
 /* Seconds since an arbitrary time. */
 double process_time(void);
 
+/* Seconds of processor time, of the process and of the calling thread. */
+double process_seconds(void);
+double process_thread_seconds(void);
+
 EITP_END_DECLARATIONS
 
 #endif

@@ -1,7 +1,9 @@
-/* eitp bench: kernels and training steps, compared with the limits of the machine and with earlier results. */
+/* eitp bench: kernels and training steps, compared with the limits of the machine and with earlier results; and what a
+   run takes besides training. */
 #include "bench/bench.h"
 
 #include "bench/machine.h"
+#include "files.h"
 #include "model/model.h"
 #include "options/json.h"
 #include "output.h"
@@ -96,6 +98,15 @@ eitp_status bench_open(bench *b, eitp_error *error) {
         status = eitp_context_create(&config, &b->context, error);
     if (!status)
         b->dtype = eitp_context_precision(b->context);
+    return status;
+}
+
+eitp_status bench_read_budget(option_set *o, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_memory_info info;
+    eitp_status status = eitp_memory_info_read(&host, &info, error);
+    if (!status && !options_integer(o, OPTION_MEMORY_BUDGET))
+        options_set_integer(o, OPTION_MEMORY_BUDGET, (int64_t)eitp_memory_budget_default(&info), SOURCE_COMMAND_LINE);
     return status;
 }
 
@@ -269,15 +280,17 @@ void bench_json_lines(const bench *b, text_buffer *t) {
 
 /* ---- The command ---- */
 
-enum { ACTION_KERNELS, ACTION_STEP };
+enum { ACTION_KERNELS, ACTION_STEP, ACTION_MONITOR };
 
 static const struct {
     const char *name, *whole_name;
     unsigned command;
+    void (*set_defaults)(option_set *o); /* or NULL */
     eitp_status (*run)(bench *b, eitp_error *error);
 } actions[] = {
-    {"kernels", "bench kernels", OPTIONS_BENCH_KERNELS, bench_kernels},
-    {"step", "bench step", OPTIONS_BENCH_STEP, bench_step},
+    {"kernels", "bench kernels", OPTIONS_BENCH_KERNELS, NULL, bench_kernels},
+    {"step", "bench step", OPTIONS_BENCH_STEP, bench_step_defaults, bench_step},
+    {"monitor", "bench monitor", OPTIONS_BENCH_MONITOR, bench_monitor_defaults, bench_monitor},
 };
 
 void bench_step_defaults(option_set *o) {
@@ -297,16 +310,28 @@ static int run_action(size_t action, int count, char **arguments) {
     b.arguments = arguments;
     status =
         options_read(&b.options, actions[action].whole_name, actions[action].command, count, arguments, &ended, &error);
-    if (!status && actions[action].command == OPTIONS_BENCH_STEP)
-        bench_step_defaults(&b.options);
+    if (!status && actions[action].set_defaults)
+        actions[action].set_defaults(&b.options);
     if (!status && !ended && options_integer(&b.options, OPTION_PRINT_CONFIG))
         options_print(&b.options, (int)options_integer(&b.options, OPTION_JSON));
     else if (!status && !ended)
         status = actions[action].run(&b, &error);
     if (status)
         code = output_fail(&error);
+    if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
+        code = 128 + process_stop_signal();
     bench_close(&b);
     return code;
+}
+
+static int names_monitor(int count, char **arguments) {
+    static const char option[] = "--monitor";
+    const size_t size = sizeof option - 1;
+    for (int i = 0; i < count; i++) {
+        if (!strncmp(arguments[i], option, size) && (!arguments[i][size] || arguments[i][size] == '='))
+            return 1;
+    }
+    return 0;
 }
 
 int command_bench(int count, char **arguments) {
@@ -320,10 +345,11 @@ int command_bench(int count, char **arguments) {
             options_print_help(actions[i].whole_name, actions[i].command);
         return COMMAND_FINISHED;
     }
-    /* Options without an action are those of step. */
+    /* Options without an action are those of step, or, if one of them is --monitor, of that. */
     if (count > 0 && !strncmp(arguments[0], "--", 2))
-        return run_action(ACTION_STEP, count, arguments);
-    output_error("%s%s%s: use eitp bench kernels or step", count > 0 ? "unknown action '" : "an action is missing",
-                 count > 0 ? arguments[0] : "", count > 0 ? "'" : "");
+        return run_action(names_monitor(count, arguments) ? ACTION_MONITOR : ACTION_STEP, count, arguments);
+    output_error("%s%s%s: use eitp bench kernels, step or monitor",
+                 count > 0 ? "unknown action '" : "an action is missing", count > 0 ? arguments[0] : "",
+                 count > 0 ? "'" : "");
     return COMMAND_WRONG;
 }

@@ -1,4 +1,4 @@
-/* What eitp bench kernels and eitp bench step share: the machine, the context, its limits, lines, earlier results. */
+/* What the benches share: the machine, the context, its limits, lines, earlier results. */
 #ifndef COMMAND_BENCH_H
 #define COMMAND_BENCH_H
 
@@ -24,7 +24,7 @@ typedef struct bench {
     option_set options;
     int argument_count; /* of the command line, after the kind */
     char **arguments;
-    const char *kind; /* "kernels" or "step" */
+    const char *kind; /* "kernels", "step" or "monitor" */
     eitp_context *context;
     int measured; /* 1: the limits are known */
     eitp_limits limits;
@@ -38,6 +38,10 @@ eitp_status bench_open(bench *b, eitp_error *error);
 
 /* Defaults of options that differ from those of other commands. */
 void bench_step_defaults(option_set *o);
+void bench_monitor_defaults(option_set *o);
+
+/* Sets --memory-budget, by default to what the machine has left. */
+eitp_status bench_read_budget(option_set *o, eitp_error *error);
 
 /* Measures the limits, unless they are known. It takes seconds: check first what may be refused. */
 eitp_status bench_measure(bench *b, eitp_error *error);
@@ -63,9 +67,10 @@ void bench_print_machine(const bench *b);
 void bench_json_begin(const bench *b, text_buffer *t);
 void bench_json_lines(const bench *b, text_buffer *t);
 
-/* The two benches, from bench_open to the result. */
+/* The benches, from bench_open to the result. */
 eitp_status bench_kernels(bench *b, eitp_error *error);
 eitp_status bench_step(bench *b, eitp_error *error);
+eitp_status bench_monitor(bench *b, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

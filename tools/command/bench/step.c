@@ -249,18 +249,8 @@ static eitp_status measure_step(bench *b, eitp_error *error) {
     return status;
 }
 
-/* --memory-budget, by default what the machine has left. */
-static eitp_status read_budget(option_set *o, eitp_error *error) {
-    const eitp_host host = command_host();
-    eitp_memory_info info;
-    eitp_status status = eitp_memory_info_read(&host, &info, error);
-    if (!status && !options_integer(o, OPTION_MEMORY_BUDGET))
-        options_set_integer(o, OPTION_MEMORY_BUDGET, (int64_t)eitp_memory_budget_default(&info), SOURCE_COMMAND_LINE);
-    return status;
-}
-
 eitp_status bench_step(bench *b, eitp_error *error) {
-    eitp_status status = read_budget(&b->options, error);
+    eitp_status status = bench_read_budget(&b->options, error);
     if (!status)
         status = bench_open(b, error);
     if (status)

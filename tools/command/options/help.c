@@ -3,6 +3,7 @@
 
 #define TRAINS (OPTIONS_TRAIN | OPTIONS_PLAN)
 #define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
+#define BENCHES_STEPS (OPTIONS_BENCH_STEP | OPTIONS_BENCH_MONITOR)
 #define USES_TOKENIZER (OPTIONS_TOKENIZER_INSPECT | OPTIONS_TOKENIZER_ENCODE | OPTIONS_TOKENIZER_DECODE)
 
 static const struct {
@@ -31,7 +32,7 @@ static const struct {
      "model to start from: its directory, or an output directory (its best checkpoint, or the newest)"},
     {OPTION_MODEL, OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS,
      "model directory, or output directory (its best checkpoint, or the newest) (required)"},
-    {OPTION_MODEL, OPTIONS_PLAN | OPTIONS_BENCH_STEP,
+    {OPTION_MODEL, OPTIONS_PLAN | BENCHES_STEPS,
      "model directory, output directory (its best checkpoint, or the newest), or shape: gpt2, gpt2-medium, gpt2-large, "
      "gpt2-xl, distilgpt2, tiny, bert-base, bert-large, minilm, roberta-base, roberta-large, distilbert-base, or a "
      "config.json (default: gpt2)"},
@@ -46,16 +47,27 @@ static const struct {
     {OPTION_TOKENIZER, OPTIONS_PACK, "tokenizer.json, or its directory (default: bytes)"},
     {OPTION_TOKENIZER, USES_TOKENIZER, "tokenizer.json, or its directory (required)"},
     {OPTION_DROPOUT, TRAINS, "probability of all three dropouts (default: the model configuration's)"},
-    {OPTION_DROPOUT, OPTIONS_BENCH_STEP, "probability of all three dropouts (default: 0)"},
+    {OPTION_DROPOUT, BENCHES_STEPS, "probability of all three dropouts (default: 0)"},
     {OPTION_ADAPTER, OPTIONS_MERGE,
      "adapters of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the newest) "
      "(required)"},
     {OPTION_OUTPUT_DIR, OPTIONS_TRAIN, "directory of checkpoints, metrics.jsonl, run.json and packed data"},
     {OPTION_OUTPUT_DIR, OPTIONS_MERGE, "directory of the merged model (required)"},
+    {OPTION_OUTPUT_DIR, OPTIONS_BENCH_MONITOR,
+     "where the directory of the run is created, and removed at the end; the disk needs room for a checkpoint "
+     "(default: "
+     "the current directory)"},
+    {OPTION_MONITOR, OPTIONS_BENCH_MONITOR, "the highest level that is measured (default: full)"},
+    {OPTION_LOG_FULL_EVERY, OPTIONS_BENCH_MONITOR,
+     "what full takes is spread over N steps; 0: the norms of groups of parameters are never recorded"},
+    {OPTION_METRICS_EVERY, OPTIONS_BENCH_MONITOR,
+     "what a window takes is spread over N steps; 0: windows are never recorded"},
     {OPTION_OUTPUT_DIR, OPTIONS_SAFE_TRAIN,
      "with a program after --, its output directory, which is locked and gets the logs (required)"},
     {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},
     {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
+    {OPTION_STEPS, OPTIONS_BENCH_MONITOR,
+     "pairs of steps, one of which records nothing, for each level (default: 40); the run has five steps for each"},
     {OPTION_BATCH_SIZE, TRAINS, "sequences per micro-batch (default: 1; 16 with --task classify, tokens or regress)"},
     {OPTION_BATCH_SIZE, OPTIONS_EVAL, "sequences to evaluate at a time"},
     {OPTION_GRAD_ACCUM, TRAINS, "micro-batches per step (default: 4; 1 with --task classify, tokens or regress)"},
@@ -66,7 +78,7 @@ static const struct {
      "positions, "
      "halved down to 64 until an epoch has 64 steps and memory suffices; for rows and labelled texts: the tokenizer's "
      "longest sequence, else the positions); 0: the model's positions"},
-    {OPTION_BLOCK_SIZE, OPTIONS_BENCH_STEP,
+    {OPTION_BLOCK_SIZE, BENCHES_STEPS,
      "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_EVAL,
      "tokens in a sequence (default: the checkpoint's; else the model's positions; for rows and labelled texts the "

@@ -30,7 +30,8 @@ typedef struct option_row {
      OPTIONS_TOKENIZER_ENCODE)
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
 #define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS)
-#define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
+#define BENCHES_STEPS (OPTIONS_BENCH_STEP | OPTIONS_BENCH_MONITOR)
+#define BENCHES (OPTIONS_BENCH_KERNELS | BENCHES_STEPS)
 #define WITH_TOKENIZER                                                                                                 \
     (OPTIONS_EVERY &                                                                                                   \
      ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN))
@@ -68,11 +69,11 @@ static const option_row rows[] = {
     {"drop-last", "dataloader-drop-last", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1,
      " (otherwise its mean is over the tokens it has)"},
     {"data-workers", "dataloader-num-workers num-workers", KIND_SETTING, 0, 0, NULL, "N|auto",
-     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "; auto: one for every four processors, 1 to 16"},
+     OPTIONS_TRAIN | BENCHES_STEPS, 1, "; auto: one for every four processors, 1 to 16"},
     {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N",
-     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, ""},
+     OPTIONS_TRAIN | BENCHES_STEPS, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
-     RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 1,
+     RUNS | OPTIONS_PLAN | BENCHES_STEPS | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 1,
      "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
      "gpt2)"},
     {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
@@ -92,7 +93,7 @@ static const option_row rows[] = {
      "tokenizer.json, or its directory (default: the model's; else bytes)"},
     {"task", "", KIND_CHOICE, 0, 0, "auto",
      "auto lm=clm=causal-lm mlm=masked-lm classify=classification tokens=token-classification regress=regression",
-     FITS | OPTIONS_BENCH_STEP, 1,
+     FITS | BENCHES_STEPS, 1,
      "what to predict: next tokens (lm), masked tokens (mlm), labels of texts, labels of their words (tokens), numbers "
      "for texts (regress); auto: inferred from model and data"},
     {"labels", "problem-type", KIND_CHOICE, 0, 0, "auto",
@@ -108,7 +109,7 @@ static const option_row rows[] = {
     {"class-weights", "", KIND_TEXT, 0, 0, "none", "WEIGHTS", OPTIONS_TRAIN, 1,
      "with --task classify or tokens, weights of the labels in the loss: none, balanced (by how rare a label is), or "
      "numbers in the order of the labels, separated by commas"},
-    {"dropout", "", KIND_NUMBER, 0, 0.999, NULL, "P", FITS | OPTIONS_BENCH_STEP, 1,
+    {"dropout", "", KIND_NUMBER, 0, 0.999, NULL, "P", FITS | BENCHES_STEPS, 1,
      "probability of all three dropouts (default: the model configuration's; bench: 0)"},
     {"lora-rank", "lora-r", KIND_INTEGER, 0, 65536, "0", "R", FITS, 1,
      "train LoRA adapters of this rank instead of the weights; 0: train the weights"},
@@ -127,23 +128,23 @@ static const option_row rows[] = {
      "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
      "newest)"},
     {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR",
-     OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN, 0,
+     OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN | OPTIONS_BENCH_MONITOR, 0,
      "directory of checkpoints, metrics.jsonl, run.json and packed data; merge: of the model (required)"},
     {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
     {"resume", "resume-from-checkpoint auto-resume=auto|no", KIND_TEXT, 0, 0, NULL, "DIR|auto", OPTIONS_TRAIN, 0,
      "resume from a checkpoint; auto: from the newest in the output directory that is whole, or start if it has none"},
-    {"steps", "max-steps num-steps train-steps", KIND_INTEGER, 1, LARGEST, NULL, "N",
-     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "optimizer steps in total (bench: steps to time; default: 5)"},
+    {"steps", "max-steps num-steps train-steps", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_TRAIN | BENCHES_STEPS, 1,
+     "optimizer steps in total (bench: steps to time; default: 5)"},
     {"epochs", "num-epochs num-train-epochs max-epochs", KIND_NUMBER, 0.000001, 1000000, NULL, "N", OPTIONS_TRAIN, 1,
      "passes over the data; --steps overrides it (default: 1)"},
     {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_SETTING, 0, 0, NULL, "N",
-     FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, ""},
+     FITS | OPTIONS_EVAL | BENCHES_STEPS, 1, ""},
     {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
-     NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1,
+     NULL, "N", FITS | OPTIONS_EVAL | BENCHES_STEPS | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1,
      "tokens in a sequence (default: by the data and memory; eval: the checkpoint's); 0: the model's positions"},
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
-     NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
+     NULL, "N", FITS | BENCHES_STEPS, 1, ""},
     {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, ""},
     {"final-lr", "min-lr lr-end", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_SETTING, 0, 0, "linear",
@@ -197,7 +198,7 @@ static const option_row rows[] = {
     {"log-every", "logging-steps log-steps log-interval log-freq training-log-freq", KIND_SETTING, 0, 0, NULL, "N",
      OPTIONS_TRAIN, 1,
      ", and between two log lines when standard error is not a terminal; metrics.jsonl has every step"},
-    {"report-to", "report", KIND_TEXT, 0, 0, "jsonl", "LIST", OPTIONS_TRAIN, 1,
+    {"report-to", "report", KIND_TEXT, 0, 0, "jsonl", "LIST", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1,
      "files to record steps, evaluations and events in, separated by commas: jsonl (metrics.jsonl), tensorboard, csv "
      "(metrics.csv); all; or none"},
     {"log-dir", "logging-dir tensorboard-dir tensorboard-log-dir", KIND_SETTING, 0, 0, NULL, "DIR", OPTIONS_TRAIN, 1,
@@ -207,12 +208,12 @@ static const option_row rows[] = {
     {"precision", "amp=fp16|fp32 use-amp=fp16|fp32 fp16=fp16|fp32 bf16=bf16|fp32", KIND_CHOICE, 0, 0, "auto",
      "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
      RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: the fastest on this processor"},
-    {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
-    {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS | OPTIONS_BENCH_STEP, 1, ""},
-    {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto", "auto", FITS | OPTIONS_BENCH_STEP, 1,
+    {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS | BENCHES_STEPS, 1, ""},
+    {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS | BENCHES_STEPS, 1, ""},
+    {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto", "auto", FITS | BENCHES_STEPS, 1,
      "optimizer, and the form of weights and moments; auto: the AdamW nearest to full precision that fits in memory"},
     {"recompute", "gradient-checkpointing=layer|none activation-checkpointing=layer|none", KIND_CHOICE, 0, 0, "auto",
-     "auto none attention=attn layer=block", FITS | OPTIONS_BENCH_STEP, 0,
+     "auto none attention=attn layer=block", FITS | BENCHES_STEPS, 0,
      "activations to recompute in the backward pass instead of keeping them; auto: as few as fit in memory"},
     {"offload", "stream", KIND_CHOICE, 0, 0, "none", "none=no=false auto states=optimizer all", FITS, 1,
      "variables to keep in a file, which wears out a disk; auto: as few as needed where nothing else fits"},
@@ -225,7 +226,7 @@ static const option_row rows[] = {
      "and max (4 x 1000 x 2), low-ram (2 x 500 x 2), debug (1 x 100 x 2)"},
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
     {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE",
-     FITS | OPTIONS_BENCH_STEP | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
+     FITS | BENCHES_STEPS | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
      "memory limit of the process, such as 900M or 1.5Gi (default, and 0: the memory that is free)"},
     {"auto-shrink", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 0,
      " (default: only with --profile low-memory, safe, tiny or low-ram)"},
@@ -297,7 +298,7 @@ static const option_row rows[] = {
     {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS, 0, "run only kernels with WORD in their name"},
     {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0,
      "time each kernel for at least X seconds"},
-    {"compare", "", KIND_LIST, 0, 0, NULL, "FILE", BENCHES | OPTIONS_PLAN, 0,
+    {"compare", "", KIND_LIST, 0, 0, NULL, "FILE", OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP | OPTIONS_PLAN, 0,
      "bench: an earlier --json result; bench step and plan: files of options, side by side"},
     {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
      "measure each value of an option, such as batch-size=1,2,4; without values the usual ones, or doubling up to the "
@@ -306,9 +307,10 @@ static const option_row rows[] = {
     {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,
      "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer, data workers), "
      "alternating with the baseline, whose tokens/s are shown beside each"},
-    {"monitor", "lightweight-mode=light|full minimal-mode=light|", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
-    {"log-full-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
-    {"metrics-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"monitor", "lightweight-mode=light|full minimal-mode=light|", KIND_SETTING, 0, 0, NULL, "",
+     OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
+    {"log-full-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
+    {"metrics-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
     {"metrics", "fast-detection=fast|standard disable-metrics-monitoring=off|", KIND_CHOICE, 0, 0, NULL,
      "fast standard off", OPTIONS_TRAIN, 0,
      "--monitor full with --log-full-every 100 --metrics-every 1000 (fast), 200 and 2000 (standard), or --monitor "
