@@ -18,6 +18,7 @@
     ENTRY(RECORDS, records)                                                                                            \
     ENTRY(PERFORMANCE, performance)                                                                                    \
     ENTRY(WINDOWS, windows)                                                                                            \
+    ENTRY(OP_TIMES, op_times)                                                                                          \
     ENTRY(ASYNC_SAVE, async_save)                                                                                      \
     ENTRY(HEALTH, health)                                                                                              \
     ENTRY(ALARMS, alarms)                                                                                              \

@@ -76,6 +76,8 @@ static const eitp_setting eitp__run_settings[] = {
     EITP__RUN_LIVE_SETTING(
         perf_every, "perf_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
         "record times, utilization and use of the system every N steps; 0: only those of each epoch"),
+    EITP__RUN_LIVE_SETTING(profile_every, "profile_every", INTEGER, 0, 0, EITP__LARGEST_COUNT, NULL,
+                           "in every N-th step, which takes longer, record what each kind of op takes; 0: do not"),
     EITP__RUN_SETTING(peak_tflops, "peak_tflops", NUMBER, 0, 0, EITP__UNBOUNDED, NULL,
                       "peak of this machine's matrix products in TFLOP/s, for model FLOPs utilization; 0: measure it"),
     EITP__RUN_LIVE_SETTING(

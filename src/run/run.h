@@ -322,6 +322,7 @@ typedef struct eitp_run_config {
     int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */
+    int64_t profile_every;  /* record what each kind of op takes in every N-th step, which takes longer; 0: do not */
     double peak_tflops;     /* of products, for model FLOPs utilization; 0: measured after 10 seconds */
     /*
      * Files of records, separated by commas: "jsonl" (metrics.jsonl, and its summary in summary.jsonl), "csv"

@@ -179,6 +179,7 @@ static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t instructi
         return status;
     if (context->profiler.step)
         profile = eitp__profile_of(plan, s);
+    profile.phase = (eitp_phase)plan->instructions[instruction].phase;
     began = eitp__clock();
     status = eitp__begin_execution(plan, instruction, instruction + 1, error);
     if (!status)

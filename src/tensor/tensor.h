@@ -667,7 +667,13 @@ typedef enum eitp_product {
     EITP_PRODUCT_WEIGHT_GRADIENT = 3 /* of two computed values, the first transposed */
 } eitp_product;
 
-/* One step of an execution: an op, or several ops fused into one. */
+/* What an op is part of in training. */
+typedef enum eitp_phase {
+    EITP_PHASE_FORWARD = 0,
+    EITP_PHASE_BACKWARD = 1, /* also what it recomputes of the forward pass */
+    EITP_PHASE_UPDATE = 2    /* clipping and the optimizer */
+} eitp_phase;
+
 /* Kinds of work, by which times are grouped. */
 typedef enum eitp_work {
     EITP_WORK_OTHER = 0,
@@ -680,8 +686,10 @@ typedef enum eitp_work {
     EITP_WORK_UPDATE = 7
 } eitp_work;
 
+/* One step of an execution: an op, or several ops fused into one. */
 typedef struct eitp_profile {
     const char *op; /* "matmul", "layer_norm", ... */
+    eitp_phase phase;
     eitp_work work;
     eitp_product product;
     const char *variable; /* the parameter that it reads, else the variable that it changes, else the parameter whose

@@ -121,6 +121,7 @@ check "--metrics off" test "$(metrics --metrics off)" = '"light" 100 1000 '
 check "--metrics, with a part of it" test "$(metrics --metrics fast --log-full-every 7)" = '"full" 7 1000 '
 check "--fast_detection" test "$(metrics --fast_detection)" = '"full" 100 1000 '
 check "--disable_metrics_monitoring" test "$(metrics --disable_metrics_monitoring)" = '"light" 100 1000 '
+shows 'profile-every 50  (command line)' --flops-every 50
 check "no --metrics" test "$(metrics)" = '"light" 100 1000 '
 
 # ---- names of other programs ----
@@ -137,7 +138,6 @@ explains "in tiles" --attn_implementation flash_attention_2
 explains "in tiles" --memory_efficient_attention
 explains "precision and optimizer set how weights are stored" --torch_dtype float16
 explains "computed by the CPU" --gpu-report-every 20
-explains "arithmetic of a step" --flops-every 50
 explains "every evaluation" --eval_log_freq 50
 explains "the number of parameters, eitp plan prints the memory" --enable_model_summary
 explains "no padding is computed" --use_dynamic_padding

@@ -247,6 +247,109 @@ static void epochs_have_their_own_record(void) {
     end_fixture(&f);
 }
 
+/* ---- Ops ---- */
+
+/* A profiler of the program itself: how often it was called in each step. */
+typedef struct op_counts {
+    fixture *f;
+    int64_t calls[8];
+    int64_t dropped; /* of step 4 */
+} op_counts;
+
+static op_counts counted_;
+
+static void count_op(void *user, const eitp_profile *profile) {
+    op_counts *counts = (op_counts *)user;
+    (void)profile;
+    counts->calls[eitp_trainer_steps_done(counts->f->trained.trainer) + 1]++;
+}
+
+/* An observer that drops step 4 once, when it has executed some ops. */
+static int drop_once(eitp_run *trained, void *state) {
+    (void)trained, (void)state;
+    return counted_.calls[4] == 20 && !counted_.dropped;
+}
+
+static eitp_status note_drop(eitp_run *trained, void *state, eitp_error *error) {
+    (void)trained, (void)state, (void)error;
+    if (!counted_.dropped) {
+        counted_.dropped = counted_.calls[4];
+        counted_.calls[4] = 0;
+    }
+    return EITP_OK;
+}
+
+static void count_ops_from_step_1(fixture *f, int64_t step) {
+    eitp_profiler profiler;
+    eitp__observer *row = &f->run->observers[EITP__OBSERVER_PROGRAM];
+    if (step != 1)
+        return;
+    memset(&counted_, 0, sizeof counted_);
+    counted_.f = f;
+    profiler.user = &counted_;
+    profiler.step = count_op;
+    eitp_context_profile(f->trained.context, &profiler);
+    row->poll = drop_once;
+    row->before_step = note_drop;
+}
+
+static int ends_with(const char *text, const char *end) {
+    return strlen(text) >= strlen(end) && !strcmp(text + strlen(text) - strlen(end), end);
+}
+
+static void check_profile(const kept_record *record, int64_t executions) {
+    static const char *const names[] = {"profile/forward/matmul_s",         "profile/forward/matmul_gflops",
+                                        "profile/backward/matmul_gb_per_s", "profile/update/update_s",
+                                        "profile/other_ops_percent",        "profile/outside_s"};
+    double seconds = 0, percent = 0;
+    size_t kinds = 0;
+    for (size_t i = 0; i < record->count; i++) {
+        const kept_value *value = &record->values[i];
+        CHECK_THAT(value->number >= -1e-9, "%s is %g", value->name, value->number);
+        percent += ends_with(value->name, "_percent") ? value->number : 0;
+        seconds += ends_with(value->name, "_s") && strcmp(value->name, "profile/step_time_s") != 0 &&
+                           !ends_with(value->name, "_per_s")
+                       ? value->number
+                       : 0;
+        kinds += (size_t)ends_with(value->name, "_percent");
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        number(record, names[i]);
+    CHECK_THAT(fabs(seconds - number(record, "profile/step_time_s")) < 1e-9, "%.12g s", seconds);
+    CHECK_THAT(fabs(percent - 100) < 1e-6, "%.9g %%", percent);
+    CHECK_THAT(kinds == 20 + 2, "%zu", kinds);
+    CHECK_THAT(number(record, "profile/ops") == (double)executions, "%g instead of %lld", number(record, "profile/ops"),
+               (long long)executions);
+}
+
+static void ops_are_profiled_in_every_nth_step(void) {
+    uint32_t bits;
+    size_t profiles = 0;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.perf_every = 0;
+    train(&f);
+    bits = f.bits;
+    CHECK(count_kind(&f, EITP_RECORD_PERFORMANCE) == 0);
+    f.config.profile_every = 2;
+    f.at_step = count_ops_from_step_1;
+    train(&f);
+    CHECK_THAT(f.bits == bits, "%08x instead of %08x", f.bits, bits);
+    REQUIRE(count_kind(&f, EITP_RECORD_PERFORMANCE) == 2);
+    for (; profiles < 2; profiles++) {
+        const kept_record *record = of_kind(&f, EITP_RECORD_PERFORMANCE, profiles);
+        CHECK(record->step == 2 * (int64_t)(profiles + 1));
+        check_profile(record, counted_.calls[record->step]);
+    }
+    /* The program's profiler sees every step, and that one of them was dropped. */
+    CHECK(counted_.dropped == 20 && counted_.calls[3] > 0 && counted_.calls[5] >= counted_.calls[3]);
+    f.at_step = NULL;
+    f.config.monitor = EITP_MONITOR_OFF;
+    train(&f);
+    CHECK(f.bits == bits && count_kind(&f, EITP_RECORD_PERFORMANCE) == 0);
+    end_fixture(&f);
+}
+
 /* ---- Windows ---- */
 
 static double mean_of_steps(const fixture *f, const char *name, int64_t first, int64_t last) {
@@ -342,9 +445,13 @@ static void bad_values_are_refused(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(levels_record_more_and_change_no_bit), TEST(intervals_add_up_steps),
-        TEST(epochs_have_their_own_record),         TEST(windows_are_those_of_the_last_steps),
-        TEST(values_of_the_program_are_recorded),   TEST(bad_values_are_refused),
+        TEST(levels_record_more_and_change_no_bit),
+        TEST(intervals_add_up_steps),
+        TEST(epochs_have_their_own_record),
+        TEST(windows_are_those_of_the_last_steps),
+        TEST(ops_are_profiled_in_every_nth_step),
+        TEST(values_of_the_program_are_recorded),
+        TEST(bad_values_are_refused),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -173,8 +173,11 @@ static void products_have_roles(void) {
     CHECK(is(nth(&r, "matmul", 1).flops, 2.0 * 4 * 6 * 11) && nth(&r, "matmul", 1).dtype == EITP_F32);
     CHECK(is(nth(&r, "matmul", 1).bytes_read, 4.0 * (4 * 6 + 11 * 6)));
     CHECK(is(nth(&r, "matmul", 1).bytes_written, 4.0 * 4 * 11));
+    CHECK(nth(&r, "matmul", 1).phase == EITP_PHASE_FORWARD && nth(&r, "embedding", 0).phase == EITP_PHASE_FORWARD);
+    CHECK(nth(&r, "embedding_backward", 0).phase == EITP_PHASE_BACKWARD);
     for (int i = 2, inputs = 0, weights = 0; i < 6; i++) {
         eitp_profile p = nth(&r, "matmul", i);
+        CHECK(p.phase == EITP_PHASE_BACKWARD);
         inputs += p.product == EITP_PRODUCT_INPUT_GRADIENT;
         weights += p.product == EITP_PRODUCT_WEIGHT_GRADIENT;
         if (p.product == EITP_PRODUCT_WEIGHT_GRADIENT)

@@ -108,8 +108,9 @@ static const config_name names[] = {
     {"", "perf_log_freq", "perf-every", "", NULL},
     {"", "gpu_log_freq gpu_report_every", NULL, "",
      "steps are computed by the CPU, whose time and memory are recorded"},
-    {"", "flops_profile_freq flops_every wall_clock_breakdown", NULL, "",
-     "eitp plan prints the arithmetic of a step, eitp bench step its time by operation"},
+    {"", "flops_profile_freq flops_every", "profile-every", "", NULL},
+    {"", "wall_clock_breakdown", NULL, "",
+     "records have the times of forward, backward and update; see --profile-every"},
 };
 
 static int same_name(const char *a, const char *b, size_t size) {
