@@ -140,6 +140,7 @@ check "bench --monitor: up to that level" sh -c 'grep -q "^records, light  *9 .*
 check "bench --monitor: the guard" grep -q '^guard  *20 .* %$' out
 exits 0 "bench --monitor off" bench monitor $monitor --monitor off --steps 1 --report-to none
 check "bench --monitor off: nothing is recorded" sh -c 'grep -q "^records, off  *20 " out && ! grep -q "^light\|^threads" out'
+refuses 1 "unknown destination 'all'" bench monitor $monitor --report-to all
 check "bench monitor leaves no directory" sh -c '! ls -d eitp-bench-*'
 refuses 1 "--steps 0 is out of range" bench monitor $monitor --steps 0
 refuses 1 "cannot create a directory in .missing.: No such file" bench monitor $monitor --output-dir missing
