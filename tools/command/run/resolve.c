@@ -1,6 +1,7 @@
 /* The options of a run, completed from its checkpoint, its profile and each other. */
 #include "model/adapt.h"
 #include "options/profile.h"
+#include "options/table.h"
 #include "output.h"
 #include "plan/fit.h"
 #include "run/resume.h"
