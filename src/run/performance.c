@@ -15,6 +15,7 @@
 typedef struct eitp__step_sums {
     eitp_step_times times;
     int64_t steps, items;
+    int64_t clipped, skipped; /* of the steps */
     double flops;
     double saves, evaluations; /* training waited for them */
     double resident;           /* sum of the resident sets after the steps, in bytes */
@@ -44,6 +45,8 @@ static void eitp__add_step(eitp__step_sums *sums, const eitp_step_report *step, 
     sums->times.transfer += times->transfer;
     sums->times.other += times->other;
     sums->items += step->items;
+    sums->clipped += step->clipped;
+    sums->skipped += !step->applied;
     sums->flops += step->flops;
     sums->resident += resident;
     sums->steps++;
@@ -83,6 +86,8 @@ static void eitp__add_rates(const eitp_run *run, eitp__performance *state, eitp_
     const double seconds = sums->times.total, wall = eitp__clock() - state->interval_began;
     const double run_seconds = run->report.seconds;
     eitp__add_integer(list, "perf/steps", sums->steps);
+    eitp__add_number(list, "perf/clipped_percent", 100 * eitp__share((double)sums->clipped, (double)sums->steps));
+    eitp__add_number(list, "perf/skipped_percent", 100 * eitp__share((double)sums->skipped, (double)sums->steps));
     eitp__add_seconds(list, "perf/", "wall_time", wall);
     eitp__add_seconds(list, "perf/", "step_time", eitp__share(seconds, (double)sums->steps));
     eitp__add_seconds(list, "perf/", "step_time_median", eitp__median_step_time(state));

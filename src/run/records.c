@@ -84,6 +84,7 @@ static void eitp__record_step(eitp_run *run) {
                        : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
                                                               : "loss and grad_norm");
     eitp__add_boolean(list, "applied", report->applied);
+    eitp__add_boolean(list, "clipped", report->clipped);
     eitp__add_times(list, &report->times);
     if (eitp__step_is_full(run)) {
         eitp__add_number(list, "update_ratio", eitp__norm_ratio(report->update_norm, report->parameter_norm));

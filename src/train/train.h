@@ -59,6 +59,7 @@ typedef struct eitp_step_report {
     double update_norm;    /* L2 norm of the whole update */
     double parameter_norm; /* L2 norm of all parameters, after the update */
     double loss_scale;     /* factor of the loss for the backward pass; 1 except in fp16 */
+    int clipped;           /* 1 if the update used the gradient scaled down to max_grad_norm */
     int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
     int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
     double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */

@@ -220,6 +220,7 @@ static eitp_status eitp__read_result(const eitp_trainer *trainer, eitp__step_sta
 static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
     report->grad_norm = state->result[EITP__RESULT_GRADIENT_NORM];
     report->applied = state->result[EITP__RESULT_APPLIED] > 0;
+    report->clipped = report->applied && state->result[EITP__RESULT_GRADIENT_SCALE] * trainer->loss_scale < 1;
     report->update_norm = state->result[EITP__RESULT_UPDATE_NORM];
     report->parameter_norm = state->result[EITP__RESULT_PARAMETER_NORM];
     report->loss_scale = trainer->last_loss_scale = trainer->loss_scale;

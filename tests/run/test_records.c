@@ -131,10 +131,10 @@ static const kept_record *of_kind(const fixture *f, eitp_record_kind kind, size_
 /* ---- Levels ---- */
 
 static void levels_record_more_and_change_no_bit(void) {
-    static const char *const light[] = {"loss",       "lr",     "grad_norm",    "update_norm", "parameter_norm",
-                                        "loss_scale", "tokens", "tokens_per_s", "step_time_s", "rss_bytes",
-                                        "applied",    "data_s", "forward_s",    "backward_s",  "update_s",
-                                        "transfer_s", "other_s"};
+    static const char *const light[] = {"loss",       "lr",      "grad_norm",    "update_norm", "parameter_norm",
+                                        "loss_scale", "tokens",  "tokens_per_s", "step_time_s", "rss_bytes",
+                                        "applied",    "data_s",  "forward_s",    "backward_s",  "update_s",
+                                        "transfer_s", "other_s", "clipped"};
     static const char *const groups[] = {"grad_norm/transformer.h.0", "update_norm/transformer.wte",
                                          "parameter_norm/transformer.ln_f", "update_ratio/transformer.h.1",
                                          "update_ratio"};
@@ -212,6 +212,31 @@ static void intervals_add_up_steps(void) {
     /* The evaluations after steps 2 and 4 belong to the intervals that follow them; the last one is at the end. */
     CHECK(number(of_kind(&f, EITP_RECORD_PERFORMANCE, 1), "perf/evaluation_time") > 0);
     CHECK(number(of_kind(&f, EITP_RECORD_PERFORMANCE, 2), "perf/checkpoint_time") > 0);
+    end_fixture(&f);
+}
+
+/* Two steps of eight are clipped, and one of the others is not applied. */
+static void clip_and_skip(fixture *f, int64_t step) {
+    eitp_trainer *trainer = f->trained.trainer;
+    const float bad = step == 3 ? (float)HUGE_VAL : 0;
+    trainer->plans.config.max_grad_norm = step < 2 ? 1e-3 : 0;
+    CHECK(!eitp_variable_write(f->trained.context, "transformer.ln_f.bias", 8, &bad, sizeof bad, &error_));
+}
+
+static void intervals_count_clipped_and_skipped_steps(void) {
+    const kept_record *record;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.perf_every = f.config.steps = 8;
+    f.config.eval_steps = 0;
+    f.at_step = clip_and_skip;
+    train(&f);
+    record = of_kind(&f, EITP_RECORD_PERFORMANCE, 0);
+    REQUIRE(record);
+    CHECK_THAT(number(record, "perf/clipped_percent") == 25 && number(record, "perf/skipped_percent") == 12.5,
+               "%g %% clipped, %g %% skipped", number(record, "perf/clipped_percent"),
+               number(record, "perf/skipped_percent"));
+    CHECK(sum_of_steps(&f, "clipped", 1, 8) == 2 && sum_of_steps(&f, "applied", 1, 8) == 7);
     end_fixture(&f);
 }
 
@@ -447,6 +472,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(levels_record_more_and_change_no_bit),
         TEST(intervals_add_up_steps),
+        TEST(intervals_count_clipped_and_skipped_steps),
         TEST(epochs_have_their_own_record),
         TEST(windows_are_those_of_the_last_steps),
         TEST(ops_are_profiled_in_every_nth_step),

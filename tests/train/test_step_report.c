@@ -112,6 +112,39 @@ static void norms_are_read_right_after_a_step(void) {
     scratch_remove(directory);
 }
 
+/* ---- Clipping ---- */
+
+/* A step is clipped if its norm is above the limit and it is applied, also where the loss is scaled. */
+static void a_step_says_whether_it_was_clipped(void) {
+    static const char *const precisions[] = {"fp32", "fp16"};
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
+        variant v = default_variant();
+        eitp_step_report report;
+        double limit;
+        run r;
+        v.precision = precisions[p];
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        r.trainer->loss_scale = p ? 1024 : 1;
+        for (int factor = 0; factor <= 4; factor++) {
+            r.trainer->plans.config.max_grad_norm = limit = factor ? 0.5 * factor * report.grad_norm : 0;
+            REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
+            CHECK_THAT(report.applied && report.clipped == (limit > 0 && report.grad_norm > limit),
+                       "%s: clipped %d, norm %g, limit %g", precisions[p], report.clipped, report.grad_norm, limit);
+            CHECK(factor != 1 || report.clipped);
+            CHECK(factor != 4 || !report.clipped);
+        }
+        r.trainer->loss_scale = p ? 1e30 : 1;
+        r.trainer->plans.config.max_grad_norm = 1e-3;
+        REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
+        CHECK(report.clipped == report.applied && report.applied == !p);
+        end_run(&r);
+    }
+    scratch_remove(directory);
+}
+
 /* ---- Times ---- */
 
 static double sum_of_parts(const eitp_step_times *times) {
@@ -153,6 +186,7 @@ int main(int argc, char **argv) {
         TEST(norms_of_groups_make_up_those_of_the_step),
         TEST(groups_are_layers_and_modules),
         TEST(norms_are_read_right_after_a_step),
+        TEST(a_step_says_whether_it_was_clipped),
         TEST(times_of_a_step_add_up),
     };
     return RUN_TESTS(tests, argc, argv);
