@@ -85,6 +85,10 @@ static void eitp__record_step(eitp_run *run) {
                                                               : "loss and grad_norm");
     eitp__add_boolean(list, "applied", report->applied);
     eitp__add_boolean(list, "clipped", report->clipped);
+    if (report->noise_scale >= 0)
+        eitp__add_number(list, "gradient_noise_scale", report->noise_scale);
+    if (report->noise_scale_unknown)
+        eitp__add_text(list, "gradient_noise_scale_unknown", report->noise_scale_unknown);
     eitp__add_times(list, &report->times);
     if (eitp__step_is_full(run)) {
         eitp__add_number(list, "update_ratio", eitp__norm_ratio(report->update_norm, report->parameter_norm));

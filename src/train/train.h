@@ -66,6 +66,12 @@ typedef struct eitp_step_report {
     eitp_step_times times;
     double flops;           /* arithmetic operations of the step, without those that recompute values */
     int64_t spikes_skipped; /* steps so far that were not applied because of skip_spikes */
+    /*
+     * The gradient noise scale in samples, if noise_scale_every asks for it in this step: the batch size at which the
+     * mean gradient has as much noise as signal. Negative otherwise, or if it is unknown, and why.
+     */
+    double noise_scale;
+    const char *noise_scale_unknown; /* a constant; NULL if it is known, or was not asked for */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
 } eitp_step_report;
@@ -111,6 +117,13 @@ typedef struct eitp_trainer_config {
      * resumed.
      */
     int skip_spikes;
+    /*
+     * Measures the gradient noise scale (McCandlish et al., arXiv 1812.06162) every N steps: eitp_step_report. Each
+     * measurement reads the gradients once more, in the calling thread, after the first of several passes; a step of
+     * one pass has no other gradient to compare with. Numerator and denominator are averaged over about the last 20
+     * measurements, which checkpoints hold. The bits of training do not depend on it. 0: never.
+     */
+    int64_t noise_scale_every;
     /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. The trainer
      * sets `loss_scale` and `unique` itself. */
     eitp_optimizer_config optimizer_config;

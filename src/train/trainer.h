@@ -4,6 +4,7 @@
 
 #include "base/prefetch.h"
 #include "base/write_behind.h"
+#include "train/noise_scale.h"
 #include "train/plateau.h"
 #include "train/spikes.h"
 #include "train/step_plans.h"
@@ -18,6 +19,7 @@ struct eitp_trainer {
     int64_t skipped;        /* steps that were not applied because of it */
     eitp__spikes spikes;
     eitp__plateau plateau;
+    eitp__noise_scale noise_scale;
     int64_t step;                  /* steps made */
     int torn;                      /* see eitp_trainer_is_torn */
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */

@@ -55,6 +55,10 @@ static const eitp_setting eitp__trainer_settings[] = {
                           "0: never"),
     EITP__TRAINER_SETTING(skip_spikes, "skip_spikes", FLAG, 0, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
                           "do not apply a step whose gradient norm is a spike"),
+    EITP__TRAINER_SETTING(noise_scale_every, "noise_scale_every", INTEGER, 0, 0, EITP__LARGEST_COUNT,
+                          EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                          "measure the gradient noise scale every N steps of several passes, at one more read of the "
+                          "gradients; 0: never"),
     EITP__OPTIMIZER_SETTINGS(eitp_trainer_config, optimizer_config.),
     EITP__TRAINER_SETTING(schedule.peak, "lr", NUMBER, 5e-5, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
     EITP__TRAINER_SETTING(layer_lr_decay, "layer_lr_decay", NUMBER, 1, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE,

@@ -339,6 +339,7 @@ static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error)
         trainer->scale_steps = state->scale_steps;
     }
     trainer->spikes = state->spikes;
+    trainer->noise_scale = state->noise_scale;
     trainer->plateau = state->plateau;
     trainer->torn = 0;
     return EITP_OK;

@@ -73,6 +73,7 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
     state->skipped = trainer->skipped;
     state->spikes = trainer->spikes;
     state->plateau = trainer->plateau;
+    state->noise_scale = trainer->noise_scale;
     state->data_hash[0] = (int64_t)(identity.hash & UINT32_MAX);
     state->data_hash[1] = (int64_t)(identity.hash >> 32);
     state->data_first = (int64_t)identity.first;
@@ -144,6 +145,7 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
     eitp__write_lora_state(architecture, state, &text);
     eitp__write_initial_shape(state, &text);
     eitp__spikes_write(&state->spikes, &text);
+    eitp__noise_scale_write(&state->noise_scale, &text);
     if (state->info.config.schedule.kind == EITP_SCHEDULE_PLATEAU)
         eitp__plateau_write(&state->plateau, &text);
     eitp__write_state_values(state, &text);
@@ -272,6 +274,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__spikes_read(&state->spikes, root, error);
     if (!status)
         status = eitp__plateau_read(&state->plateau, root, error);
+    if (!status)
+        status = eitp__noise_scale_read(&state->noise_scale, root, error);
     return status ? status : eitp__parse_initial_shape(root, state, error);
 }
 

@@ -25,6 +25,7 @@ typedef struct eitp__state {
     double loss_scale;
     eitp__spikes spikes;
     eitp__plateau plateau;
+    eitp__noise_scale noise_scale;
     int64_t model_checksum, optimizer_checksum;
     int64_t base_checksum;   /* of the frozen weights of adapters */
     int64_t others_checksum; /* of parameters trained in addition to adapters; -1: none */

@@ -10,6 +10,7 @@ typedef struct eitp__step_state {
     double result[EITP__STEP_RESULTS];
     int64_t first_row; /* of the next pass, within the step */
     double flops;
+    eitp__noise_norms noise;
 } eitp__step_state;
 
 /* ---- Times ---- */
@@ -163,6 +164,55 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
     return status ? status : eitp__execute(trainer, plan, error);
 }
 
+/* ---- The gradient noise scale ---- */
+
+static int eitp__step_measures_noise(const eitp_trainer *trainer) {
+    const int64_t every = trainer->plans.config.noise_scale_every;
+    return every > 0 && (trainer->step + 1) % every == 0;
+}
+
+/*
+ * Measures the mean gradient of the first of several passes. The accumulated gradient is that of the step's mean, of
+ * which the pass has its part of the samples.
+ */
+static eitp_status eitp__measure_part(const eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    const int64_t part = plans->batches.passes[0].count;
+    eitp__noise_norms *noise = &state->noise;
+    eitp_status status;
+    double scale;
+    for (int64_t pass = 0; pass < plans->batches.count; pass++)
+        noise->samples += plans->batches.passes[pass].count;
+    if (noise->samples == part)
+        return EITP_OK;
+    status = eitp__accumulated_squares(plans->task.context, plans->unique.ids, plans->unique.count,
+                                       plans->unique.capacity, &noise->part_squares, error);
+    scale = (double)noise->samples / (double)part / trainer->loss_scale;
+    noise->part_squares *= scale * scale;
+    noise->part_samples = part;
+    return status;
+}
+
+/* Completes the measurement with the gradient of the whole step. */
+static void eitp__report_noise(eitp_trainer *trainer, eitp__step_state *state, eitp_step_report *report) {
+    eitp__noise_norms *noise = &state->noise;
+    report->noise_scale = -1;
+    if (!eitp__step_measures_noise(trainer))
+        return;
+    noise->squares = report->grad_norm * report->grad_norm;
+    if (noise->part_samples && report->applied && isfinite(noise->part_squares) && isfinite(noise->squares)) {
+        eitp__noise_scale_add(&trainer->noise_scale, noise);
+        report->noise_scale = eitp__noise_scale_value(&trainer->noise_scale);
+        if (report->noise_scale < 0)
+            report->noise_scale_unknown = "so far the mean gradient is lost in the noise: it takes more measurements";
+    } else if (noise->part_samples) {
+        report->noise_scale_unknown = "the step was not applied";
+    } else {
+        report->noise_scale_unknown =
+            "the step is a single pass: set grad_accum to 2 or more, and micro_batches_per_pass to half of it";
+    }
+}
+
 /* Halves the loss scale after a step that overflowed fp16; doubles it after many that did not. */
 static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
     const int64_t growth_interval = 2000;
@@ -258,6 +308,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {
         if (trainer->plans.batches.passes[pass].count)
             status = eitp__execute_pass(trainer, pass, &state, error);
+        if (!status && !pass && eitp__step_measures_noise(trainer))
+            status = eitp__measure_part(trainer, &state, error);
     }
     if (!status && trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
@@ -270,6 +322,7 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     if (status)
         return status;
     eitp__report_update(trainer, &state, report);
+    eitp__report_noise(trainer, &state, report);
     eitp__report_terms(trainer, &state, report);
     return EITP_OK;
 }

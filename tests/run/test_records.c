@@ -26,6 +26,7 @@ typedef struct fixture {
     void (*at_step)(struct fixture *f, int64_t step);
     uint32_t bits;   /* of the model at the end */
     int64_t samples; /* of the training data */
+    int passes;      /* of a step, 1 or 2 */
 } fixture;
 
 static eitp_status keep_record(void *user, const eitp_record *record, eitp_error *error) {
@@ -68,6 +69,7 @@ static int begin_fixture(fixture *f) {
     f->sink.record = keep_record;
     f->config.sinks = &f->sink;
     f->config.sink_count = 1;
+    f->passes = 2;
     return 1;
 }
 
@@ -78,7 +80,7 @@ static void train(fixture *f) {
     for (size_t i = 0; i < f->count; i++)
         free(f->records[i].values);
     f->count = 0;
-    v.micro_batches_per_pass = 1;
+    v.micro_batches_per_pass = 3 - f->passes;
     REQUIRE_OK(make_run(&f->trained, &host, &v, f->directory, &error_), error_);
     REQUIRE_OK(eitp_run_open(&host, &f->config, &f->run, &error_), error_);
     REQUIRE_OK(eitp_run_train(f->run, f->trained.trainer, &f->report, &error_), error_);
@@ -237,6 +239,30 @@ static void intervals_count_clipped_and_skipped_steps(void) {
                "%g %% clipped, %g %% skipped", number(record, "perf/clipped_percent"),
                number(record, "perf/skipped_percent"));
     CHECK(sum_of_steps(&f, "clipped", 1, 8) == 2 && sum_of_steps(&f, "applied", 1, 8) == 7);
+    end_fixture(&f);
+}
+
+static void ask_for_noise(fixture *f, int64_t step) {
+    (void)step;
+    f->trained.trainer->plans.config.noise_scale_every = 2;
+}
+
+static void the_noise_scale_is_recorded_where_it_is_asked_for(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.at_step = ask_for_noise;
+    for (f.passes = 2; f.passes >= 1; f.passes--) {
+        train(&f);
+        for (size_t n = 0; n < count_kind(&f, EITP_RECORD_STEP); n++) {
+            const kept_record *record = of_kind(&f, EITP_RECORD_STEP, n);
+            const kept_value *scale = find(record, "gradient_noise_scale");
+            const int is_due = record->step % 2 == 0;
+            const int is_unknown = find(record, "gradient_noise_scale_unknown") != NULL;
+            CHECK(!scale || scale->number >= 0);
+            CHECK_THAT((scale != NULL) + is_unknown == is_due && (f.passes > 1 || !scale), "%d passes, step %lld",
+                       f.passes, (long long)record->step);
+        }
+    }
     end_fixture(&f);
 }
 
@@ -473,6 +499,7 @@ int main(int argc, char **argv) {
         TEST(levels_record_more_and_change_no_bit),
         TEST(intervals_add_up_steps),
         TEST(intervals_count_clipped_and_skipped_steps),
+        TEST(the_noise_scale_is_recorded_where_it_is_asked_for),
         TEST(epochs_have_their_own_record),
         TEST(windows_are_those_of_the_last_steps),
         TEST(ops_are_profiled_in_every_nth_step),
