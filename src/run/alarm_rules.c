@@ -8,6 +8,9 @@
 /* Looks in a row at which a trend must be found. */
 #define EITP__ALARM_LOOKS 2
 
+/* Looks in a row at which a layer must be without a gradient. */
+#define EITP__ALARM_SILENT_LOOKS 4
+
 /* The shortest trend that is a plateau, in steps. */
 #define EITP__ALARM_PLATEAU_STEPS 500
 
@@ -30,8 +33,8 @@ static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, 
 
 static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, eitp__alarm_name name, double value,
                               double usual, const char *format, ...) {
-    static const char *const names[] = {"plateau",     "vanishing_gradient", "exploding_gradient",
-                                        "overfitting", "memory_drift",       "slowdown"};
+    static const char *const names[] = {
+        "plateau", "vanishing_gradient", "exploding_gradient", "overfitting", "dead_layer", "memory_drift", "slowdown"};
     eitp__alarm *alarm = &list->alarms[list->count];
     va_list arguments;
     size_t used;
@@ -151,6 +154,61 @@ static void eitp__alarm_add_norm(eitp__alarm_rules *rules, const eitp__alarm_ste
         eitp__alarm_learn_norm(rules);
 }
 
+/* ---- Layers ---- */
+
+/* A layer whose gradient is no more than this part of the largest does not train beside the others. */
+#define EITP__ALARM_SILENT 1e-6
+
+/* True for a layer, such as transformer.h.0, and false for other modules: a head may be of another task. */
+static int eitp__alarm_is_layer(const eitp_group_norms *group) {
+    const char *last = strrchr(group->name, '.');
+    const char *part = last ? last + 1 : group->name;
+    return *part && !part[strspn(part, "0123456789")];
+}
+
+/* What the gradients of layers are at a step. */
+typedef struct eitp__layer_gradients {
+    double largest;
+    const eitp_group_norms *least; /* the first with the smallest gradient; NULL: there are no layers */
+    size_t silent;                 /* layers that do not train */
+} eitp__layer_gradients;
+
+static eitp__layer_gradients eitp__alarm_compare_layers(const eitp__alarm_step *step) {
+    eitp__layer_gradients layers = EITP__ZERO;
+    for (size_t i = 0; i < step->group_count; i++) {
+        const eitp_group_norms *group = &step->groups[i];
+        if (!eitp__alarm_is_layer(group))
+            continue;
+        if (group->grad_norm > layers.largest)
+            layers.largest = group->grad_norm;
+        if (!layers.least || group->grad_norm < layers.least->grad_norm)
+            layers.least = group;
+    }
+    for (size_t i = 0; i < step->group_count && layers.largest > 0; i++)
+        layers.silent +=
+            eitp__alarm_is_layer(&step->groups[i]) && step->groups[i].grad_norm <= EITP__ALARM_SILENT * layers.largest;
+    return layers;
+}
+
+static void eitp__alarm_add_layers(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
+    eitp__layer_gradients layers;
+    char others[48] = "";
+    if (!step->groups || step->warms_up || !step->applied)
+        return;
+    layers = eitp__alarm_compare_layers(step);
+    rules->silent = layers.silent ? rules->silent + 1 : 0;
+    if (!layers.silent)
+        eitp__alarm_end(rules, EITP__ALARM_DEAD_LAYER);
+    if (rules->silent < EITP__ALARM_SILENT_LOOKS)
+        return;
+    if (layers.silent > 1)
+        snprintf(others, sizeof others, " (and as small in %zu more)", layers.silent - 1);
+    eitp__alarm_raise(rules, list, EITP__ALARM_DEAD_LAYER, layers.least->grad_norm, layers.largest,
+                      "the gradient norm of %s is %.3g%s, and in other layers up to %.3g; look for activations that "
+                      "are saturated or zero, lower the learning rate, or resume from an earlier checkpoint",
+                      layers.least->name, layers.least->grad_norm, others, layers.largest);
+}
+
 /* ---- The process ---- */
 
 static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list *list) {
@@ -175,7 +233,7 @@ static void eitp__alarm_judge_seconds(eitp__alarm_rules *rules, eitp__alarm_list
 
 static void eitp__alarm_judge_memory(eitp__alarm_rules *rules, const eitp__alarm_step *step, eitp__alarm_list *list) {
     const eitp__course *memory = &rules->memory;
-    const double width = (double)(eitp__course_width(memory) * EITP__ALARM_MEMORY_STEPS); /* steps in a block */
+    const double width = (double)(eitp__course_width(memory) * EITP__ALARM_LOOK_STEPS); /* steps in a block */
     const double left = step->left > 0 ? step->left : step->memory;
     double to_come = (double)(step->steps > step->step ? step->steps - step->step : step->step), growth, before;
     char bytes[4][32];
@@ -212,6 +270,7 @@ EITP__PRIVATE void eitp__alarm_rules_step(eitp__alarm_rules *rules, const eitp__
     list->count = 0;
     eitp__alarm_add_loss(rules, step, list);
     eitp__alarm_add_norm(rules, step, list);
+    eitp__alarm_add_layers(rules, step, list);
     if (step->seconds > 0 && eitp__course_add(&rules->seconds, step->seconds, &level) & EITP__COURSE_LOOKS)
         eitp__alarm_judge_seconds(rules, list);
     rules->memory.is_single = 1;

@@ -15,6 +15,8 @@
  *                     ten-thousandth of the norm of the parameters; but not if the loss goes to zero too.
  * exploding_gradient  two levels in a row above ten times what is usual.
  *                     Both: and by two deviations of the norm from step to step, of logarithms.
+ * dead_layer          at four looks in a row, eight steps apart, the gradient norm of a layer is below a millionth of
+ *                     the largest among the layers. Frozen layers, and modules that are no layers, do not count.
  * overfitting         three evaluations in a row above the best by two standard errors, while the training loss is
  *                     lower than before the best, by two standard errors too. Before step 1, where there is none, it is
  *                     that of the first steps, but at most the validation loss.
@@ -26,12 +28,14 @@
 #define EITP_ALARM_RULES_H
 
 #include "run/course.h"
+#include "train/train.h"
 
 typedef enum eitp__alarm_name {
     EITP__ALARM_PLATEAU,
     EITP__ALARM_VANISHING_GRADIENT,
     EITP__ALARM_EXPLODING_GRADIENT,
     EITP__ALARM_OVERFITTING,
+    EITP__ALARM_DEAD_LAYER,
     EITP__ALARM_MEMORY_DRIFT,
     EITP__ALARM_SLOWDOWN,
     EITP__ALARM_COUNT
@@ -49,8 +53,8 @@ typedef struct eitp__alarm_list {
     int count;
 } eitp__alarm_list;
 
-/* Memory is looked at in every such step. */
-enum { EITP__ALARM_MEMORY_STEPS = 8 };
+/* Memory and layers are looked at in every such step. */
+enum { EITP__ALARM_LOOK_STEPS = 8 };
 
 /* What the rules see of a step. */
 typedef struct eitp__alarm_step {
@@ -58,8 +62,10 @@ typedef struct eitp__alarm_step {
     int warms_up, applied;
     double loss, grad_norm, parameter_norm;
     double seconds;
-    double memory; /* bytes of the process; 0: not known at this step */
-    double left;   /* bytes that are left for it; 0: unknown */
+    double memory;                  /* bytes of the process; 0: not known at this step */
+    double left;                    /* bytes that are left for it; 0: unknown */
+    const eitp_group_norms *groups; /* of the step; NULL: not known at this step */
+    size_t group_count;
 } eitp__alarm_step;
 
 /* The mean of the training loss between two evaluations. */
@@ -81,6 +87,7 @@ typedef struct eitp__alarm_rules {
     double usual_norm;  /* median of its latest blocks */
     int has_usual_norm;
     int64_t high, low; /* levels in a row that are far above or below */
+    int64_t silent;    /* looks in a row at which a layer had no gradient beside the others */
 
     int64_t evaluations, evaluated_step, best_step; /* evaluated_step: of the last evaluation */
     double best;                                    /* lowest validation loss */

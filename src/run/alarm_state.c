@@ -26,8 +26,8 @@ EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp_
     eitp__course_write(&rules->losses, text);
     if (rules->has_usual_norm)
         eitp__alarm_number_write("usual_norm", rules->usual_norm, text);
-    eitp__buffer_format(text, ", \"high\": %lld, \"low\": %lld,\n\"norms\": ", (long long)rules->high,
-                        (long long)rules->low);
+    eitp__buffer_format(text, ", \"high\": %lld, \"low\": %lld, \"silent\": %lld,\n\"norms\": ", (long long)rules->high,
+                        (long long)rules->low, (long long)rules->silent);
     eitp__course_write(&rules->norms, text);
     eitp__buffer_format(text,
                         ",\n\"evaluations\": %lld, \"evaluated_step\": %lld, \"best_step\": %lld, \"worse\": %lld",
@@ -99,6 +99,8 @@ static eitp_status eitp__alarm_norms_read(eitp__alarm_rules *rules, const eitp__
         status = eitp__alarm_integer_read(object, "high", &rules->high, error);
     if (!status)
         status = eitp__alarm_integer_read(object, "low", &rules->low, error);
+    if (!status)
+        status = eitp__alarm_integer_read(object, "silent", &rules->silent, error);
     return status ? status : eitp__alarm_course_read(object, "norms", &rules->norms, error);
 }
 

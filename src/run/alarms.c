@@ -3,11 +3,13 @@
 #include "run/alarm_rules.h"
 #include "run/events.h"
 #include "run/guard.h"
+#include "run/sinks.h"
 #include "train/trainer.h"
 
 typedef struct eitp__alarms {
     eitp__alarm_rules rules;
     eitp_step_shape shape; /* of the last step */
+    eitp_group_norms groups[EITP__RECORDED_GROUPS];
 } eitp__alarms;
 
 /* The memory of the process, without what it shares with files and other programs, which grows when files are read; 0
@@ -67,7 +69,10 @@ static void eitp__alarms_after_step(eitp_run *run, void *state, eitp__decision *
     step.grad_norm = report->grad_norm;
     step.parameter_norm = report->parameter_norm;
     step.seconds = run->seconds;
-    if (report->step % EITP__ALARM_MEMORY_STEPS == 0) {
+    if (report->step % EITP__ALARM_LOOK_STEPS == 0) {
+        if (!eitp_trainer_group_norms(run->trainer, alarms->groups, EITP__COUNT(alarms->groups), &step.group_count,
+                                      NULL))
+            step.groups = alarms->groups;
         step.memory = eitp__alarm_memory(&run->host);
         step.left = eitp__alarm_left(run);
     }

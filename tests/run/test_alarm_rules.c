@@ -39,8 +39,8 @@ static void begin(watch *w, int64_t steps, uint64_t seed) {
 }
 
 static void note(watch *w, const eitp__alarm_list *list, int64_t step) {
-    static const char *const names[] = {"plateau",     "vanishing_gradient", "exploding_gradient",
-                                        "overfitting", "memory_drift",       "slowdown"};
+    static const char *const names[] = {
+        "plateau", "vanishing_gradient", "exploding_gradient", "overfitting", "dead_layer", "memory_drift", "slowdown"};
     for (int i = 0; i < list->count; i++) {
         const eitp__alarm *alarm = &list->alarms[i];
         for (int k = 0; k < EITP__ALARM_COUNT; k++)
@@ -69,6 +69,25 @@ static double usual_loss(const watch *w, int64_t step) {
     return 2.6 + 8.2 * pow(1 + (double)step / 25, -0.5) - 0.15 * done * done;
 }
 
+enum { GROUPS = 6 }; /* an embedding, four layers, and a head */
+
+static eitp_group_norms groups[GROUPS];
+
+/* The gradients of layers differ by orders of magnitude, and that of the head is zero: it is of another task. */
+static void add_layers(eitp__alarm_step *s) {
+    static const char *const names[GROUPS] = {"wte", "h.0", "h.1", "h.2", "h.3", "head"};
+    if (s->step % EITP__ALARM_LOOK_STEPS)
+        return;
+    for (int i = 0; i < GROUPS; i++) {
+        memset(&groups[i], 0, sizeof groups[i]);
+        snprintf(groups[i].name, sizeof groups[i].name, "%s", names[i]);
+        groups[i].grad_norm = i == 5 ? 0 : s->grad_norm * pow(0.03, i);
+        groups[i].parameter_norm = 30;
+    }
+    s->groups = groups;
+    s->group_count = GROUPS;
+}
+
 /* A step as it should be. */
 static eitp__alarm_step usual_step(const watch *w, int64_t step) {
     eitp__alarm_step s = EITP__ZERO;
@@ -82,8 +101,9 @@ static eitp__alarm_step usual_step(const watch *w, int64_t step) {
     s.parameter_norm = 120 + 0.01 * (double)step;
     /* A few percent of noise; now and then another program holds a step up. */
     s.seconds = (1.5 + 0.04 * random_normal()) * (random_uniform() < 0.01 ? 3 : 1);
-    s.memory = step % EITP__ALARM_MEMORY_STEPS ? 0 : 1.2e9 + 4e8 * grown;
+    s.memory = step % EITP__ALARM_LOOK_STEPS ? 0 : 1.2e9 + 4e8 * grown;
     s.left = 6e9;
+    add_layers(&s);
     return s;
 }
 
@@ -429,6 +449,95 @@ static void what_is_no_overfitting(void) {
     CHECK(w.rules.worse == 2 && w.rules.evaluations == 3);
 }
 
+/* ---- Layers ---- */
+
+static void silence_two(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    if (s->groups && s->step > 500) {
+        groups[3].grad_norm = 0;
+        groups[2].grad_norm = 1e-7 * groups[1].grad_norm;
+    }
+}
+
+static void silence_early(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    if (s->groups)
+        groups[1].grad_norm = 0;
+}
+
+static void a_layer_without_a_gradient_raises(void) {
+    watch w;
+    raises(silence_two, EITP__ALARM_DEAD_LAYER, 1000, 528, 528);
+    raises(silence_early, EITP__ALARM_DEAD_LAYER, 1000, 128, 128); /* from the first look after the warm-up on */
+    begin(&w, 600, 1);
+    run(&w, silence_two, 0);
+    CHECK_THAT(w.value == 0 && w.usual > 0.001 && strstr(w.message, "of h.2 is 0 (and as small in 1 more)"), "%s",
+               w.message);
+}
+
+static void silence_for_three_looks(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    if (s->groups && s->step % 64 < 24)
+        groups[4].grad_norm = 0;
+}
+
+static void vanish_together(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    s->loss = 1e-12;
+    for (int i = 0; i < GROUPS; i++)
+        groups[i].grad_norm = 0;
+}
+
+static void freeze(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    if (s->groups) { /* frozen layers have no norms */
+        s->groups = groups + 3;
+        s->group_count = 3;
+    }
+}
+
+static void have_one_layer(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    if (s->groups) {
+        groups[1].grad_norm = 0;
+        s->group_count = 2;
+    }
+}
+
+static void be_small_but_train(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    if (s->groups)
+        groups[2].grad_norm = 2e-6 * groups[1].grad_norm;
+}
+
+static void fail_while_silent(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    groups[2].grad_norm = 0;
+    s->warms_up = 1;
+}
+
+static void what_is_no_dead_layer(void) {
+    raises_none(silence_for_three_looks, 1000);
+    raises_none(vanish_together, 300);
+    raises_none(freeze, 1000);
+    raises_none(have_one_layer, 1000);
+    raises_none(be_small_but_train, 1000);
+    raises_none(fail_while_silent, 300);
+}
+
+static void revive(watch *w, eitp__alarm_step *s) {
+    (void)w;
+    if (s->groups && (s->step < 300 || s->step > 400))
+        groups[2].grad_norm = 0;
+}
+
+static void a_layer_that_trains_again_ends_the_alarm(void) {
+    watch w;
+    begin(&w, 600, 1);
+    run(&w, revive, 0);
+    CHECK(w.count[EITP__ALARM_DEAD_LAYER] == 2 && w.raised_at == 432);
+}
+
 /* ---- The process ---- */
 
 static void leak(watch *w, eitp__alarm_step *s) {
@@ -534,6 +643,7 @@ static eitp_status reread(eitp__alarm_rules *rules, eitp__buffer *text, eitp_err
 static void everything(watch *w, eitp__alarm_step *s) {
     stay(w, s);
     explode_twice(w, s);
+    silence_two(w, s);
     s->seconds = s->memory = 0; /* which a resumed run learns anew */
 }
 
@@ -562,7 +672,7 @@ static void a_resumed_run_raises_the_same(void) {
                 break;
             }
         }
-        CHECK(alarms_of(&w) >= 3 && w.count[EITP__ALARM_OVERFITTING] == 1);
+        CHECK(alarms_of(&w) >= 4 && w.count[EITP__ALARM_DEAD_LAYER] == 1 && w.count[EITP__ALARM_OVERFITTING] == 1);
         eitp__buffer_clear(&text);
         eitp__alarm_rules_write(&w.rules, &text);
         snprintf(ends[k], sizeof ends[k], "%lld %s", (long long)raised, text.data);
@@ -648,6 +758,9 @@ int main(int argc, char **argv) {
         TEST(a_validation_loss_that_rises_is_overfitting),
         TEST(overfitting_from_the_start),
         TEST(what_is_no_overfitting),
+        TEST(a_layer_without_a_gradient_raises),
+        TEST(what_is_no_dead_layer),
+        TEST(a_layer_that_trains_again_ends_the_alarm),
         TEST(memory_that_grows_raises),
         TEST(what_is_no_memory_drift),
         TEST(steps_that_take_longer_and_longer_raise),

@@ -185,10 +185,73 @@ static void alarms_can_be_switched_on_later(void) {
     scratch_remove(f.directory);
 }
 
+/* ---- Layers ---- */
+
+/* Two layers, of which the first multiplies the input x: its gradient is zero where x is. */
+static eitp_status build_layers(void *user, eitp_pass *pass, eitp_error *why) {
+    static const int64_t width[] = {OWN_WIDTH}, one[] = {1}, column[] = {OWN_WIDTH, 1};
+    static const char *const names[] = {"h.0.weight", "h.1.weight"};
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_F32, EITP_I64};
+    static const char *const others[] = {"target", "counts", "mark"};
+    eitp_graph *graph = eitp_pass_graph(pass);
+    eitp_tensor *x = eitp_pass_row_input(pass, "x", EITP_F32, 1, width, 0), *target = NULL, *s, *losses[2];
+    (void)user;
+    for (int i = 0; i < 3; i++) {
+        eitp_tensor *input = eitp_pass_row_input(pass, others[i], dtypes[i], 1, one, 0);
+        target = i ? target : input;
+    }
+    s = eitp_pass_sample_input(pass, "s", EITP_F32, 1, width, 0);
+    eitp_pass_sample_input(pass, "label", EITP_I32, 1, one, 0);
+    losses[0] = eitp_subtract(eitp_matmul(x, eitp_parameter(graph, names[0], 2, column)), target);
+    losses[1] = eitp_affine(eitp_matmul(s, eitp_parameter(graph, names[1], 2, column)), 1, -1);
+    eitp_pass_term(pass, "row", eitp_multiply(losses[0], losses[0]), NULL);
+    eitp_pass_term(pass, "sample", eitp_multiply(losses[1], losses[1]), NULL);
+    return eitp_graph_status(graph, why);
+}
+
+/* Trains both layers; `freezes`: the second alone. */
+static void train_layers(fixture *f, int freezes) {
+    const eitp_host host = eitp_host_default();
+    eitp_run *trained = NULL;
+    fixture_ = f;
+    REQUIRE_OK(own_begin(&f->o, &host, "fp32", OWN_ROW | OWN_SAMPLE, &error), error);
+    f->o.config.schedule.peak = 1e-3;
+    f->o.task.context = f->o.context;
+    f->o.task.build = build_layers;
+    f->o.task.read = read_changed;
+    REQUIRE_OK(eitp_trainer_create(&f->o.task, &f->o.config, &f->o.trainer, &error), error);
+    if (freezes) {
+        eitp_trainer_destroy(f->o.trainer);
+        REQUIRE_OK(eitp_variable_set_trained(f->o.context, "h.0.weight", 0, &error), error);
+        REQUIRE_OK(eitp_trainer_create(&f->o.task, &f->o.config, &f->o.trainer, &error), error);
+    }
+    REQUIRE_OK(eitp_run_open(&host, &f->config, &trained, &error), error);
+    REQUIRE_OK(eitp_run_train(trained, f->o.trainer, &f->report, &error), error);
+    eitp_run_close(trained);
+    own_end(&f->o);
+}
+
+static void a_layer_that_dies_raises_unless_it_is_frozen(void) {
+    for (int freezes = 0; freezes < 2; freezes++) {
+        fixture f;
+        REQUIRE(begin(&f));
+        f.at = 60;
+        f.factor = 0;
+        f.config.steps = 120;
+        train_layers(&f, freezes);
+        CHECK_THAT(f.alarms == !freezes, "%d alarms, the last '%s'", f.alarms, f.message);
+        CHECK_THAT(freezes || (!strcmp(f.alarm, "dead_layer") && f.step == 88 && f.value == 0 && f.usual > 0 &&
+                               strstr(f.message, "of h.0 is 0, and in other layers")),
+                   "after step %d: %s", (int)f.step, f.message);
+        scratch_remove(f.directory);
+    }
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(a_run_that_goes_wrong_raises_one), TEST(other_runs_raise_none),           TEST(alarms_can_be_switched_off),
-        TEST(a_resumed_run_raises_the_same),    TEST(alarms_can_be_switched_on_later),
+        TEST(a_run_that_goes_wrong_raises_one), TEST(other_runs_raise_none),
+        TEST(alarms_can_be_switched_off),       TEST(a_resumed_run_raises_the_same),
+        TEST(alarms_can_be_switched_on_later),  TEST(a_layer_that_dies_raises_unless_it_is_frozen),
     };
     return RUN_TESTS(tests, argc, argv);
 }
