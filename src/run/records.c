@@ -56,10 +56,30 @@ static void eitp__add_groups(eitp_run *run, eitp__values *list) {
     }
 }
 
+static void eitp__add_activation(eitp__values *list, const char *name, const eitp_layer_activations *layer,
+                                 double value) {
+    if (value >= 0)
+        eitp__add_named(list, name, layer->name, "", value);
+}
+
+/* The activations of layers, if the step has watched them. */
+static void eitp__add_activations(eitp_run *run, eitp__values *list) {
+    eitp__sinks *sinks = eitp__sinks_of(run);
+    size_t count = 0;
+    if (eitp_trainer_activations(run->trainer, sinks->layers, EITP__RECORDED_GROUPS, &count, NULL))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const eitp_layer_activations *layer = &sinks->layers[i];
+        eitp__add_activation(list, "activation_rms/", layer, layer->rms);
+        eitp__add_activation(list, "attention_entropy/", layer, layer->attention_entropy);
+        eitp__add_activation(list, "dead_units/", layer, layer->dead_units);
+    }
+}
+
 /* Steps of which everything is recorded. */
-static int eitp__step_is_full(const eitp_run *run) {
+static int eitp__step_is_full(const eitp_run *run, int64_t step) {
     const int64_t every = run->config.log_full_every;
-    return run->config.monitor == EITP_MONITOR_FULL && every > 0 && run->report.step.step % every == 0;
+    return run->config.monitor == EITP_MONITOR_FULL && every > 0 && step % every == 0;
 }
 
 static void eitp__record_step(eitp_run *run) {
@@ -90,9 +110,10 @@ static void eitp__record_step(eitp_run *run) {
     if (report->noise_scale_unknown)
         eitp__add_text(list, "gradient_noise_scale_unknown", report->noise_scale_unknown);
     eitp__add_times(list, &report->times);
-    if (eitp__step_is_full(run)) {
+    if (eitp__step_is_full(run, report->step)) {
         eitp__add_number(list, "update_ratio", eitp__norm_ratio(report->update_norm, report->parameter_norm));
         eitp__add_groups(run, list);
+        eitp__add_activations(run, list);
     }
     eitp__record(run, EITP_RECORD_STEP, report->step);
 }
@@ -265,6 +286,14 @@ static eitp_status eitp__records_begin(eitp_run *run, void *state, eitp_error *e
     return status;
 }
 
+/* Without memory for them, records lack the activations. */
+static eitp_status eitp__records_before_step(eitp_run *run, void *state, eitp_error *error) {
+    (void)state, (void)error;
+    if (eitp__step_is_full(run, eitp_trainer_steps_done(run->trainer) + 1))
+        eitp_trainer_watch_activations(run->trainer, NULL);
+    return EITP_OK;
+}
+
 static void eitp__records_after_step(eitp_run *run, void *state, eitp__decision *decision) {
     (void)state, (void)decision;
     eitp__record_program_values(run);
@@ -303,6 +332,7 @@ EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->state_size = sizeof(eitp__sinks);
     observer->part = EITP_RUN_PART_RECORDS;
     observer->begin = eitp__records_begin;
+    observer->before_step = eitp__records_before_step;
     observer->after_step = eitp__records_after_step;
     observer->after_evaluation = eitp__records_after_evaluation;
     observer->before_save = eitp__records_before_save;

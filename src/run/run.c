@@ -67,9 +67,9 @@ static const eitp_setting eitp__run_settings[] = {
                       NULL, "least time between two looks at free memory; 0: before every step too; negative: never"),
     EITP__RUN_LIVE_SETTING(
         monitor, "monitor", CHOICE, EITP_MONITOR_LIGHT, 0, 2, "off light full",
-        "what to record: evaluations and events; also each step; also the norms of groups of parameters"),
+        "what to record: evaluations and events; also each step; also norms and activations of layers"),
     EITP__RUN_LIVE_SETTING(log_full_every, "log_full_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
-                           "with monitor full, record the norms of groups of parameters every N steps; 0: do not"),
+                           "with monitor full, record norms and activations of layers every N steps; 0: do not"),
     EITP__RUN_LIVE_SETTING(metrics_every, "metrics_every", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
                            "with monitor full, record statistics of the last steps every N steps; 0: do not"),
     EITP__RUN_SETTING(metrics_window, "metrics_window", INTEGER, 50, 1, 256, NULL, "the number of these steps"),

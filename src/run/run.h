@@ -43,7 +43,7 @@ typedef enum eitp_record_kind {
 typedef enum eitp_monitor {
     EITP_MONITOR_OFF = 0,   /* evaluations and events */
     EITP_MONITOR_LIGHT = 1, /* and every step, and every so many what they have taken */
-    EITP_MONITOR_FULL = 2   /* and every so many steps the norms of groups of parameters, and windows */
+    EITP_MONITOR_FULL = 2   /* and every so many steps norms and activations of layers, and windows */
 } eitp_monitor;
 
 /*
@@ -281,9 +281,10 @@ typedef struct eitp_run_config {
     /*
      * 1: compares the run with its own past, and reports once each time (EITP_EVENT_ALARM) that the loss stops falling
      * ("plateau"), the gradient norm falls or rises by orders of magnitude ("vanishing_gradient",
-     * "exploding_gradient"), a layer has no gradient beside the others ("dead_layer"), the validation loss rises while the training loss falls ("overfitting"), the memory of the
-     * process grows until it would be used up ("memory_drift"), or steps take longer and longer ("slowdown"). Nothing
-     * else depends on it. docs/records.md has the rules.
+     * "exploding_gradient"), a layer has no gradient beside the others ("dead_layer"), the validation loss rises while
+     * the training loss falls ("overfitting"), the memory of the process grows until it would be used up
+     * ("memory_drift"), or steps take longer and longer ("slowdown"). Nothing else depends on it. docs/records.md has
+     * the rules.
      */
     int alarms;
     /*
@@ -318,7 +319,7 @@ typedef struct eitp_run_config {
      */
     double temp_max;
     eitp_monitor monitor;
-    int64_t log_full_every; /* with EITP_MONITOR_FULL: record the norms of groups every N steps; 0: do not */
+    int64_t log_full_every; /* with EITP_MONITOR_FULL: record norms and activations every N steps; 0: do not */
     int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */

@@ -34,6 +34,7 @@ typedef struct eitp__sinks {
     eitp__values values; /* of the record being built */
     eitp__program_values program;
     eitp_group_norms groups[EITP__RECORDED_GROUPS];
+    eitp_layer_activations layers[EITP__RECORDED_GROUPS];
     eitp__report reports[EITP__REPORTS];
     char *log_dir;         /* their directory, or NULL */
     double began;          /* time when the sinks were resumed */

@@ -81,20 +81,12 @@ static eitp_status eitp__scan_operand(const eitp_plan *plan, const eitp__operand
 
 /* ---- Findings ---- */
 
-/* The parameter of the last step that has one, up to a step: where in the model the step is. */
-static const char *eitp__place_of(const eitp_plan *plan, size_t s) {
-    const char *name = eitp__step_variable_name(plan, &plan->steps[s]);
-    for (size_t i = s; !*name && i > 0; i--)
-        name = eitp__step_variable_name(plan, &plan->steps[i - 1]);
-    return name;
-}
-
 static void eitp__report_nonfinite(const eitp_plan *plan, size_t s, const eitp__operand *operand, const char *source,
                                    const eitp__nonfinite_scan *scan) {
     eitp_nonfinite *found = plan->context->nonfinite;
     found->op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     snprintf(found->source, sizeof found->source, "%s", source);
-    snprintf(found->place, sizeof found->place, "%s", eitp__place_of(plan, s));
+    snprintf(found->place, sizeof found->place, "%s", eitp__step_place(plan, s));
     found->dtype = operand->dtype;
     found->rank = operand->rank;
     memcpy(found->shape, operand->shape, sizeof found->shape);

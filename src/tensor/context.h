@@ -19,6 +19,12 @@ typedef struct eitp__variable {
 
 #define EITP__NO_OFFSET UINT64_MAX
 
+/* Is shown the steps of the forward pass of executions, each when it is done: its operands are in device memory. */
+typedef struct eitp__watcher {
+    void *user;
+    eitp_status (*done)(void *user, const eitp_plan *plan, size_t step, eitp_error *error);
+} eitp__watcher;
+
 struct eitp_context {
     eitp_host host;
     eitp__backend *backend;
@@ -48,10 +54,14 @@ struct eitp_context {
     eitp_profiler profiler;                  /* without a function if plans are not profiled */
     eitp__poll poll;                         /* see eitp_context_set_poll */
     double phase_seconds[EITP__PHASE_COUNT]; /* of all executions so far that were waited for */
+    eitp__watcher watcher;                   /* without a function if no steps are watched */
     eitp_nonfinite *nonfinite; /* receives the first value that is not finite; NULL: nothing is searched */
     char description[200];
     char numerics[100];
 };
+
+/* Makes the context's plans execute step by step; `watcher` is copied. NULL ends it. */
+EITP__PRIVATE void eitp__context_watch(eitp_context *context, const eitp__watcher *watcher);
 
 /* Sets *dtype to that of a precision such as "bf16". Returns 0 for an unknown name. */
 EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype);

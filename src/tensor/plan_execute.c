@@ -164,7 +164,20 @@ static eitp_status eitp__begin_execution(eitp_plan *plan, size_t first, size_t e
                                                 plan->first_change, &plan->begun, error);
 }
 
-/* Executes a step, and shows it to the profiler and to the search for values that are not finite. */
+EITP__PRIVATE void eitp__context_watch(eitp_context *context, const eitp__watcher *watcher) {
+    memset(&context->watcher, 0, sizeof context->watcher);
+    if (watcher)
+        context->watcher = *watcher;
+}
+
+/* Shows a step that was executed to the watcher of the forward pass. */
+static eitp_status eitp__show_to_watcher(const eitp_plan *plan, size_t instruction, size_t s, eitp_error *error) {
+    const eitp__watcher *watcher = &plan->context->watcher;
+    const int is_shown = watcher->done && plan->instructions[instruction].phase == EITP__PHASE_FORWARD;
+    return is_shown ? watcher->done(watcher->user, plan, s, error) : EITP_OK;
+}
+
+/* Executes a step, and shows it to the profiler, to the watcher, and to the search for values that are not finite. */
 static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t instruction, eitp_error *error) {
     eitp_context *context = plan->context;
     const size_t s = (size_t)(plan->instructions[instruction].call - plan->calls);
@@ -187,6 +200,8 @@ static eitp_status eitp__execute_observed_step(eitp_plan *plan, size_t instructi
     profile.seconds = eitp__clock() - began;
     if (!status && context->profiler.step)
         context->profiler.step(context->profiler.user, &profile);
+    if (!status)
+        status = eitp__show_to_watcher(plan, instruction, s, error);
     return status || !searches ? status : eitp__check_step_outputs(plan, s, &inputs, error);
 }
 
@@ -253,7 +268,7 @@ static eitp_status eitp__check_changes(const eitp_plan *plan, eitp_error *error)
 eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
-    const int is_observed = plan->context->profiler.step || plan->context->nonfinite;
+    const int is_observed = plan->context->profiler.step || plan->context->watcher.done || plan->context->nonfinite;
     eitp_status status = eitp__check_arena(plan, error);
     plan->begun = 0;
     if (!status)

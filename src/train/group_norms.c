@@ -44,13 +44,17 @@ static size_t eitp__group_size(const char *parameter) {
     return last ? (size_t)(last - parameter) : strlen(parameter);
 }
 
+EITP__PRIVATE void eitp__group_name(const char *parameter, char *name, size_t size) {
+    const size_t length = eitp__group_size(parameter);
+    snprintf(name, size, "%.*s", (int)(length < size ? length : size - 1), parameter);
+}
+
 /* Finds the group of a parameter, or adds it if there is room. */
 static eitp_group_norms *eitp__find_group(const char *parameter, eitp_group_norms *groups, size_t capacity,
                                           size_t *count) {
-    const size_t size = eitp__group_size(parameter), kept = sizeof groups->name - 1;
     eitp_group_norms *group;
     char name[sizeof groups->name];
-    snprintf(name, sizeof name, "%.*s", (int)(size < kept ? size : kept), parameter);
+    eitp__group_name(parameter, name, sizeof name);
     for (size_t i = *count; i > 0; i--) {
         if (!strcmp(groups[i - 1].name, name))
             return &groups[i - 1];

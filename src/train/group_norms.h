@@ -13,6 +13,9 @@ typedef struct eitp__norm_outputs {
     int has_failed; /* memory was short: the list is incomplete */
 } eitp__norm_outputs;
 
+/* Writes the name of a parameter's group: that of its layer, or of its module outside the layers. */
+EITP__PRIVATE void eitp__group_name(const char *parameter, char *name, size_t size);
+
 /* eitp_optimizer_config.observe; `outputs` is an eitp__norm_outputs. */
 EITP__PRIVATE void eitp__norm_outputs_add(void *outputs, const eitp_tensor *parameter, eitp_tensor *gradient,
                                           eitp_tensor *update);

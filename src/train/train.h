@@ -47,6 +47,18 @@ typedef struct eitp_group_norms {
     double parameter_norm; /* after the update */
 } eitp_group_norms;
 
+/* Statistics of the activations of a layer, or of a module outside the layers; each is negative where it has none. */
+typedef struct eitp_layer_activations {
+    char name[64]; /* as in eitp_group_norms */
+    double rms;    /* root mean square of what its norms read: of the residual stream */
+    /*
+     * Mean entropy of the attention of a query, divided by its largest value, the logarithm of the number of rows that
+     * it may attend to: 0 if it attends to one row, 1 if it attends to all alike. Of the heads of up to 16 rows.
+     */
+    double attention_entropy;
+    double dead_units; /* part of the units of its activation functions that are at most 0.001 in size in all rows */
+} eitp_layer_activations;
+
 /* The result of a step. */
 typedef struct eitp_step_report {
     int64_t step; /* number of the step, from 1 */
@@ -225,6 +237,18 @@ EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *
  */
 EITP_API eitp_status eitp_trainer_group_norms(const eitp_trainer *trainer, eitp_group_norms *groups, size_t capacity,
                                               size_t *count, eitp_error *error);
+
+/*
+ * Makes the next step collect statistics of activations: those of the forward pass of its first pass. They are read
+ * from the results of the ops, in the calling thread; the bits of the step are the same. The first call allocates 320
+ * KiB. EITP_ERROR_MEMORY if there is none: nothing is collected then.
+ */
+EITP_API eitp_status eitp_trainer_watch_activations(eitp_trainer *trainer, eitp_error *error);
+
+/* Reads what was collected last: the first `capacity` layers, in the order of the forward pass, and their number in
+   *count, which is 0 if nothing was. */
+EITP_API eitp_status eitp_trainer_activations(const eitp_trainer *trainer, eitp_layer_activations *layers,
+                                              size_t capacity, size_t *count, eitp_error *error);
 
 /*
  * True if a step or a resume failed half-way, so that weights and optimizer state do not belong to one step. A torn

@@ -44,6 +44,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     host = trainer->host;
     eitp__step_plans_discard(&trainer->plans);
     eitp__readers_release(&trainer->readers);
+    eitp__release(&host, trainer->activations, sizeof *trainer->activations);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/prefetch.h"
 #include "base/write_behind.h"
+#include "train/activations.h"
 #include "train/noise_scale.h"
 #include "train/plateau.h"
 #include "train/spikes.h"
@@ -20,9 +21,11 @@ struct eitp_trainer {
     eitp__spikes spikes;
     eitp__plateau plateau;
     eitp__noise_scale noise_scale;
-    int64_t step;                  /* steps made */
-    int torn;                      /* see eitp_trainer_is_torn */
-    eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
+    eitp__activation_watch *activations; /* NULL until they are watched */
+    int watches;                         /* the next step's activations are */
+    int64_t step;                        /* steps made */
+    int torn;                            /* see eitp_trainer_is_torn */
+    eitp_step_shape initial_shape;       /* of the run; the configuration has the shape that it was shrunk to */
 };
 
 /* What the steps are made of, and how. */

@@ -164,6 +164,22 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
     return status ? status : eitp__execute(trainer, plan, error);
 }
 
+/* ---- Activations ---- */
+
+/* Executes the first pass, whose activations are watched. */
+static eitp_status eitp__execute_watched(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    eitp_context *context = trainer->plans.task.context;
+    eitp__watcher watcher;
+    eitp_status status;
+    trainer->activations->count = 0;
+    watcher.user = trainer->activations;
+    watcher.done = eitp__activation_watch_step;
+    eitp__context_watch(context, &watcher);
+    status = eitp__execute_pass(trainer, 0, state, error);
+    eitp__context_watch(context, NULL);
+    return status;
+}
+
 /* ---- The gradient noise scale ---- */
 
 static int eitp__step_measures_noise(const eitp_trainer *trainer) {
@@ -307,7 +323,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
         status = eitp__write_update(trainer, report, error);
     for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {
         if (trainer->plans.batches.passes[pass].count)
-            status = eitp__execute_pass(trainer, pass, &state, error);
+            status = !pass && trainer->watches ? eitp__execute_watched(trainer, &state, error)
+                                               : eitp__execute_pass(trainer, pass, &state, error);
         if (!status && !pass && eitp__step_measures_noise(trainer))
             status = eitp__measure_part(trainer, &state, error);
     }
@@ -348,7 +365,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
                                  trainer->torn ? "step %lld failed half-way; resume from the last checkpoint"
                                                : "step %lld failed, and nothing was changed",
                                  (long long)result.step);
-    trainer->torn = 0;
+    trainer->torn = trainer->watches = 0;
     trainer->step++;
     eitp__step_clock_end(&clock, trainer, &result.times);
     if (eitp__spikes_end(&trainer->spikes, &result))
@@ -371,4 +388,24 @@ eitp_status eitp_trainer_group_norms(const eitp_trainer *trainer, eitp_group_nor
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the norms of the last step are lost: read them after a step");
     return eitp__norm_outputs_read(&trainer->plans.norms, eitp__step_update_plan(&trainer->plans),
                                    trainer->last_loss_scale, groups, capacity, count, error);
+}
+
+eitp_status eitp_trainer_watch_activations(eitp_trainer *trainer, eitp_error *error) {
+    if (!trainer)
+        return eitp__fail_null(error, "eitp_trainer_watch_activations", "trainer");
+    if (!trainer->activations)
+        trainer->activations = (eitp__activation_watch *)eitp__allocate(&trainer->host, sizeof *trainer->activations);
+    trainer->watches = trainer->activations != NULL;
+    return trainer->watches ? EITP_OK
+                            : eitp__fail_memory(error, sizeof *trainer->activations, "statistics of activations");
+}
+
+eitp_status eitp_trainer_activations(const eitp_trainer *trainer, eitp_layer_activations *layers, size_t capacity,
+                                     size_t *count, eitp_error *error) {
+    if (!trainer || !layers || !count)
+        return eitp__fail_null(error, "eitp_trainer_activations", "trainer, layers and count");
+    *count = 0;
+    if (trainer->activations)
+        eitp__activation_watch_read(trainer->activations, layers, capacity, count);
+    return EITP_OK;
 }

@@ -137,9 +137,10 @@ static void levels_record_more_and_change_no_bit(void) {
                                         "loss_scale", "tokens",  "tokens_per_s", "step_time_s", "rss_bytes",
                                         "applied",    "data_s",  "forward_s",    "backward_s",  "update_s",
                                         "transfer_s", "other_s", "clipped"};
-    static const char *const groups[] = {"grad_norm/transformer.h.0", "update_norm/transformer.wte",
-                                         "parameter_norm/transformer.ln_f", "update_ratio/transformer.h.1",
-                                         "update_ratio"};
+    static const char *const groups[] = {
+        "activation_rms/transformer.h.0",  "activation_rms/transformer.ln_f", "attention_entropy/transformer.h.1",
+        "dead_units/transformer.h.0",      "grad_norm/transformer.h.0",       "update_norm/transformer.wte",
+        "parameter_norm/transformer.ln_f", "update_ratio/transformer.h.1",    "update_ratio"};
     uint32_t bits = 0;
     fixture f;
     REQUIRE(begin_fixture(&f));
