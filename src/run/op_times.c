@@ -112,7 +112,7 @@ static void eitp__op_times_record(eitp_run *run, eitp__op_times *times) {
     eitp__add_integer(list, "profile/ops", times->executions);
     for (size_t i = 0; i < count; i++) {
         const eitp__op_time *op = &times->ops[i];
-        char name[EITP__RECORD_NAME_SIZE];
+        char name[EITP__RECORD_NAME_SIZE - 32]; /* the rest is for what comes before and after it */
         snprintf(name, sizeof name, "%s/%s", phases[op->phase], op->op);
         eitp__op_times_add_share(list, name, op->seconds, run->seconds);
         if (op->flops > 0 && op->seconds > 0)

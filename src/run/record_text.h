@@ -17,7 +17,7 @@ EITP__PRIVATE void eitp__record_write_value(eitp__buffer *text, const eitp_value
 /* Adds `"name": value`. */
 EITP__PRIVATE void eitp__record_write_member(eitp__buffer *text, const eitp_value *value);
 
-/* Adds a record as an object: "step", its values, the members of `count` objects, texts that may be NULL, then "time" and
+/* Adds a record as an object: "step", its values, the members of `count` objects, which are texts or NULL, "time" and
    "elapsed". */
 EITP__PRIVATE void eitp__record_write(eitp__buffer *text, const eitp_record *record, const char *const *objects,
                                       size_t count);

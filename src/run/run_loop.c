@@ -149,13 +149,13 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     return status == EITP_ERROR_INTERRUPTED && run->stop ? EITP_OK : status;
 }
 
-static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
+EITP__PRIVATE eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
+    if (run->stop && (!status || status == EITP_ERROR_INTERRUPTED))
+        return EITP_RUN_STOPPED;
     if (status)
         return status == EITP_ERROR_NOT_FINITE ? EITP_RUN_NOT_FINITE
                : status == EITP_ERROR_PRESSURE ? EITP_RUN_MEMORY_PRESSURE
                                                : EITP_RUN_FAILED;
-    if (run->stop)
-        return EITP_RUN_STOPPED;
     if (run->report.end == EITP_RUN_END_OF_DATA)
         return EITP_RUN_END_OF_DATA;
     return run->decision.stops ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;

@@ -83,6 +83,9 @@ EITP__PRIVATE eitp_status eitp__run_take_config(eitp_run *run, const eitp_run_co
 /* The state of a run that has not made a step. */
 EITP__PRIVATE void eitp__run_start(eitp_run *run, eitp_trainer *trainer);
 
+/* How a run ends with a status. */
+EITP__PRIVATE eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status);
+
 /* Resumes, trains and saves; fills in run->report. */
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
 

@@ -80,6 +80,10 @@ static eitp_status eitp__watch_begin(eitp_run *run, eitp_trainer *trainer, eitp_
 
 /* Ends the observers of a run, and it. */
 static void eitp__watch_end(eitp_run *run) {
+    run->report.end =
+        run->failure.status == EITP_END_OF_DATA ? EITP_RUN_END_OF_DATA : eitp__run_end_of(run, run->failure.status);
+    if (run->report.end == EITP_RUN_END_OF_DATA || run->report.end == EITP_RUN_STOPPED)
+        eitp__error_clear(&run->failure);
     run->is_ending = 1;
     eitp__run_end_observers(run);
     run->is_over = 1;
@@ -180,10 +184,14 @@ eitp_status eitp_watch_step(eitp_watch *watch, eitp_step_report *report, eitp_er
     status = eitp__watch_try_step(watch->run, why);
     if (status == EITP_END_OF_DATA)
         eitp__run_notify(watch->run, EITP_EVENT_END_OF_DATA, EITP_LOG_INFO, 0, "%s", why->message);
+    if (!status) {
+        *report = watch->run->report.step;
+        status = eitp__run_decided(watch->run, why);
+    }
+    eitp__error_clear(&watch->run->failure);
     if (status)
-        return status;
-    *report = watch->run->report.step;
-    return eitp__run_decided(watch->run, why);
+        watch->run->failure = *why;
+    return status;
 }
 
 static eitp_status eitp__watch_make_evaluation(eitp_run *run, eitp_error *error) {
