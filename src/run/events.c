@@ -5,10 +5,10 @@
 #include "train/trainer.h"
 
 static const char *const eitp__event_names[] = {
-    "step",        "evaluation",  "saved",         "skipped_step", "memory_short", "not_shrunk",
-    "end_of_data", "early_stop",  "nothing_to_do", "save_failed",  "records",      "warning",
-    "disk",        "started",     "diverging",     "not_saved",    "spike",        "not_kept",
-    "alarm",       "temperature", "memory_high",   "pressure",     "load",         "set"};
+    "step",       "evaluation",    "saved",       "skipped_step", "memory_short", "not_shrunk",  "end_of_data",
+    "early_stop", "nothing_to_do", "save_failed", "records",      "warning",      "disk",        "started",
+    "diverging",  "not_saved",     "spike",       "not_kept",     "alarm",        "temperature", "memory_high",
+    "pressure",   "load",          "set",         "interrupted"};
 
 enum { EITP__EVENT_VALUES = 8 }; /* that an event has of its own, at most */
 

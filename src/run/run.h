@@ -206,7 +206,10 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_PRESSURE = 21,    /* for some time, tasks of the machine have had to wait for memory */
     EITP_EVENT_LOAD = 22,        /* for a minute, other programs have kept the processors busy */
     EITP_EVENT_SET = 23,         /* a setting has changed: see eitp_run_set. Its record has "name", "was" and "is" */
-    EITP_EVENT_COUNT = 24
+    EITP_EVENT_INTERRUPTED = 24, /* the process that trained here before has not said how it ended: it was killed, has
+                                    crashed, or the machine was started again. Its record has "last_step", "last_time"
+                                    (seconds since 1970) and "machine_restarted" */
+    EITP_EVENT_COUNT = 25
 } eitp_run_event_kind;
 
 /* The name of an event in records: "saved", "skipped_step", "memory_short", ...; NULL if the kind is unknown. */

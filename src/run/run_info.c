@@ -7,6 +7,8 @@
 #include "base/setting_table.h"
 #include "base/system_text.h"
 #include "run/events.h"
+#include "run/last_process.h"
+#include "run/record_text.h"
 #include "run/reserve.h"
 #include "train/trainer.h"
 #include "train/trainer_settings.h"
@@ -238,8 +240,8 @@ static eitp_status eitp__sign_format(const eitp_run *run, eitp__run_info *info, 
     eitp__info_text(text, "boot_id", identity->boot);
     eitp__info_text(text, "state", state);
     eitp__info_integer(text, "step", (uint64_t)eitp_trainer_steps_done(run->trainer));
-    eitp__buffer_format(text, ", \"saved_step\": %lld, \"alive\": %.3f", (long long)run->report.saved_step,
-                        eitp__time_of_day());
+    eitp__buffer_format(text, ", \"saved_step\": %lld, \"alive\": ", (long long)run->report.saved_step);
+    eitp__record_write_time(text, eitp__time_of_day());
     eitp__info_text(text, "message", message);
     eitp__buffer_add_text(text, "}");
     eitp__buffer_add(text, all->data + info->run_size, all->size - info->run_size);
@@ -270,6 +272,44 @@ static void eitp__run_info_store(eitp_run *run, eitp__run_info *info, const char
     info->is_failing = status != EITP_OK;
 }
 
+/* ---- The process before this one ---- */
+
+static void eitp__report_interrupted(eitp_run *run, const eitp__last_process *last, int is_restarted) {
+    const time_t alive = (time_t)last->alive;
+    struct tm utc;
+    eitp_value values[3];
+    char seen[40] = "unknown", message[300];
+    memset(values, 0, sizeof values);
+    values[0].name = "last_step";
+    values[0].kind = EITP_VALUE_INTEGER;
+    values[0].integer = last->step;
+    values[1].name = "last_time";
+    values[1].number = last->alive;
+    values[2].name = "machine_restarted";
+    values[2].kind = EITP_VALUE_BOOLEAN;
+    values[2].integer = is_restarted;
+    if (last->alive > 0 && gmtime_r(&alive, &utc))
+        strftime(seen, sizeof seen, "%Y-%m-%d %H:%M:%S UTC", &utc);
+    snprintf(message, sizeof message,
+             is_restarted ? "the machine was started again while the run before this one trained, after step %lld or "
+                            "later; its last sign of life: %s"
+                          : "the run before this one was killed or has crashed, after step %lld or later; its last "
+                            "sign of life: %s",
+             (long long)last->step, seen);
+    eitp__run_notify_values(run, EITP_EVENT_INTERRUPTED, is_restarted ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message,
+                            values, EITP__COUNT(values));
+}
+
+/* Looks at what the process before has left. The directory is locked: it does not train any more. */
+static eitp_status eitp__look_at_last_process(eitp_run *run, const eitp__run_info *info, eitp_error *error) {
+    const char *boot = info->identity.boot;
+    eitp__last_process last;
+    const eitp_status status = eitp__last_process_read(&run->host, info->file.path, &last, error);
+    if (!status && eitp__last_process_is_open(&last))
+        eitp__report_interrupted(run, &last, *boot && *last.identity.boot && strcmp(boot, last.identity.boot) != 0);
+    return status;
+}
+
 /* ---- The observer ---- */
 
 static eitp_status eitp__run_info_begin(eitp_run *run, void *state, eitp_error *error) {
@@ -283,7 +323,10 @@ static eitp_status eitp__run_info_begin(eitp_run *run, void *state, eitp_error *
         return status;
     info->is_new = !eitp__path_info(host, info->file.path, &file, NULL) && file.kind == EITP_PATH_MISSING;
     eitp__buffer_init(&info->text, host);
-    status = eitp__run_info_format(run, info, error);
+    if (!info->is_new)
+        status = eitp__look_at_last_process(run, info, error);
+    if (!status)
+        status = eitp__run_info_format(run, info, error);
     if (status)
         return status;
     eitp__run_info_store(run, info, "running", NULL);

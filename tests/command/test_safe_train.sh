@@ -54,7 +54,7 @@ wait_for_end
 check "kill -9: exit code" test $? -eq 0
 check "kill -9: the same bits" same_checkpoints straight/checkpoint-6 killed/checkpoint-6
 # The records of the last second before it, such as that of the first save, are lost.
-happens "saved started" "kill -9" "$(echo $(happened killed | tr ' ' '\n' | sort -u))"
+happens "interrupted saved started" "kill -9" "$(echo $(happened killed | tr ' ' '\n' | sort -u))"
 check "kill -9: said" grep -q '^warning: safe-train: killed by SIGKILL after step [0-9]*: restart 1 of 3 in 0 s; last lines in killed/logs/error_' running.err
 check "kill -9: it resumed" grep -q "resuming from '.*checkpoint-2' at step 2 of 6" running.err
 check "kill -9: the log is what was shown" same running.err killed/logs/training_*.log

@@ -9,6 +9,7 @@
 #   tasks that wait for memory, load            after 30 s and 60 s: run/test_guard_heat.c
 #   heat                                        during a run; test_guard.sh, run/test_guard_heat.c
 #   a process that is killed or stalls          test_safe_train.sh, run/test_kill.sh
+#   a machine that is started again             interrupted; run/test_run_info.c
 #   another process in the directory            test_safe_train.sh, test_stop.sh, test_set.sh
 #   a disk that is full                         test_disk.sh, run/test_disk.c
 #   a disk that stalls                          run/test_record_file.c
@@ -19,7 +20,7 @@ run="$train --batch-size 2 --grad-accum 1 --lr-schedule constant --warmup-steps 
 # A machine on which nothing happens.
 machine=$work/machine
 zone=$machine/sys/class/thermal/thermal_zone0
-mkdir -p "$zone" "$machine/sys/class/hwmon" "$machine/proc/pressure"
+mkdir -p "$zone" "$machine/sys/class/hwmon" "$machine/proc/pressure" "$machine/proc/sys/kernel/random"
 # becomes FILE TEXT: a file of the machine, which is never read half.
 becomes() {
     echo "$2" >"$machine/new"
@@ -131,5 +132,22 @@ check "a neighbour: reported at both thresholds" test "$(grep -c '"event": "memo
 last=$(ls disturbed | sed -n 's/^checkpoint-//p' | sort -n | tail -n 1)
 exits 0 "undisturbed" $long --steps "$last" --output-dir undisturbed
 check "trouble in a run: the same bits" same_checkpoints "undisturbed/checkpoint-$last" "disturbed/checkpoint-$last"
+
+# ---- the machine is started again while a run trains ----
+
+becomes proc/sys/kernel/random/boot_id before
+check "a restart: a first save" start_until '^saved restarted/checkpoint-' $long --steps 100000 --save-steps 2 --output-dir restarted
+kill -KILL $process
+wait_for_end
+becomes proc/sys/kernel/random/boot_id after
+last=$(($(ls restarted | sed -n 's/^checkpoint-//p' | sort -n | tail -n 1) + 1))
+exits 0 "a restart: resumed" train --resume auto --output-dir restarted --steps $last
+check "a restart: said" grep -q '^warning: the machine was started again while the run before this one trained, after step 0 or later; ' err
+happens "interrupted started saved" "a restart" "$(happened restarted | sed 's/.*interrupted/interrupted/')"
+check "a restart: recorded" grep -q '"event": "interrupted", .*"machine_restarted": true' restarted/metrics.jsonl
+exits 0 "without a restart" $long --steps $last --save-steps 2 --output-dir unbroken
+check "a restart: the same bits" same_checkpoints "unbroken/checkpoint-$last" "restarted/checkpoint-$last"
+exits 0 "a restart: reported once" train --resume auto --output-dir restarted --steps $((last + 1))
+check "a restart: reported once" test "$(grep -c '"event": "interrupted"' restarted/metrics.jsonl)" -eq 1
 
 finish

@@ -13,8 +13,10 @@ typedef struct fixture {
     eitp_run *made;
     eitp_run_report report;
     void (*at_step)(struct fixture *f, int64_t step);
-    int is_full;             /* the disk, but for the room that is set aside */
-    int looks, held, warned; /* looks of an observer that holds the run, of which this many do, and warnings */
+    int is_full;                /* the disk, but for the room that is set aside */
+    int looks, held, warned;    /* looks of an observer that holds the run, of which this many do, and warnings */
+    int interrupted, restarted; /* reports of a process that vanished, and whether with the machine */
+    int64_t last_step;
     eitp__json_document *document;
 } fixture;
 
@@ -55,6 +57,11 @@ static int is_there(const fixture *f, const char *name) {
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
     f->warned += event->kind == EITP_EVENT_WARNING;
+    if (event->kind == EITP_EVENT_INTERRUPTED && event->value_count == 3) {
+        f->interrupted++;
+        f->last_step = event->values[0].integer;
+        f->restarted = event->values[2].integer != 0;
+    }
     if (event->kind == EITP_EVENT_STEP && f->at_step)
         f->at_step(f, event->report->step.step);
 }
@@ -226,6 +233,46 @@ static void a_pause_is_a_state(void) {
     it_is_renewed(1);
 }
 
+/* ---- The process before ---- */
+
+static int leave_run_info(const fixture *f, const char *text) {
+    char path[800];
+    FILE *file;
+    snprintf(path, sizeof path, "%s/run.json", f->output);
+    if (eitp__make_directories(&f->host, f->output, &error_))
+        return 0;
+    file = fopen(path, "wb");
+    return file && fputs(text, file) >= 0 && !fclose(file);
+}
+
+/* Trains where a process has left a run.json: how it is reported. */
+static void check_interrupted(const char *left, int reports, int restarted) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    REQUIRE(write_system_file(&f, "proc/sys/kernel/random", "boot_id", "made-up\n"));
+    f.host.system_root = f.machine;
+    REQUIRE(leave_run_info(&f, left));
+    REQUIRE_OK(train(&f), error_);
+    CHECK_THAT(f.interrupted == reports && f.restarted == restarted, "%s: %d, %d", left, f.interrupted, f.restarted);
+    CHECK(f.last_step == (reports ? 7 : 0));
+    f.interrupted = f.restarted = 0;
+    f.config.resume = EITP_RESUME_NEWEST;
+    REQUIRE_OK(train(&f), error_);
+    CHECK(!f.interrupted); /* the one before has said how it ended */
+    end_fixture(&f);
+}
+
+static void a_process_that_vanished_is_reported(void) {
+#define LEFT(process) "{\"run\": {\"process\": {" process "}}}"
+    check_interrupted(LEFT("\"state\": \"running\", \"step\": 7, \"alive\": 1e9, \"boot_id\": \"made-up\""), 1, 0);
+    check_interrupted(LEFT("\"state\": \"paused\", \"step\": 7, \"alive\": 1e9, \"boot_id\": \"another\""), 1, 1);
+    check_interrupted(LEFT("\"state\": \"running\", \"step\": 7"), 1, 0); /* on a system without boot_id */
+    check_interrupted(LEFT("\"state\": \"stopped\", \"step\": 7, \"boot_id\": \"another\""), 0, 0);
+    check_interrupted("{\"run\": {\"version\": \"0.0.1\"}}", 0, 0);
+    check_interrupted("{\"run\": {\"proc", 0, 0);
+#undef LEFT
+}
+
 /* ---- Ends ---- */
 
 static void stop_at_two(fixture *f, int64_t step) {
@@ -321,6 +368,7 @@ int main(int argc, char **argv) {
         TEST(it_is_there_while_the_run_trains),
         TEST(a_sign_of_life_has_the_step),
         TEST(a_pause_is_a_state),
+        TEST(a_process_that_vanished_is_reported),
         TEST(ends_are_named),
         TEST(a_full_disk_has_room_for_the_reason),
         TEST(a_run_without_a_step_leaves_nothing),
