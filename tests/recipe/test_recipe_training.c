@@ -73,10 +73,11 @@ static int write_data(const fixture *f) {
 
 /* The path of a file of the fixture, which lasts as long as that. */
 static const char *keep_path(fixture *f, const char *name) {
+    const char *path = scratch_path(f->directory, name);
     int i = 0;
-    while (f->paths[i][0] && strcmp(f->paths[i], scratch_path(f->directory, name)))
+    while (f->paths[i][0] && strcmp(f->paths[i], path))
         i++;
-    snprintf(f->paths[i], sizeof f->paths[i], "%s/%s", f->directory, name);
+    snprintf(f->paths[i], sizeof f->paths[i], "%s", path);
     return f->paths[i];
 }
 

@@ -337,7 +337,7 @@ static void a_program_adds_members(void) {
     static const char *const wrong[] = {"",        "Seed", "a b",
                                         "process", "name", "a_name_that_is_longer_than_it_may_be_here"};
     const eitp__json *object;
-    char name[8];
+    char name[16];
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.at_step = add_too_late;
