@@ -316,6 +316,16 @@ static void records_have_every_step_once(void) {
 
 /* ---- Heat ---- */
 
+/* Closes the watch, and finds how it ended in run.json. */
+static void close_as(fixture *f, const char *state) {
+    char words[40];
+    eitp_watch_close(f->watch);
+    f->watch = NULL;
+    f->run = NULL;
+    snprintf(words, sizeof words, "\"state\": \"%s\"", state);
+    CHECK_THAT(count_words(f, "run.json", words) == 1, "not %s", state);
+}
+
 static void heat_holds_a_step(void) {
     float weights[OWN_WIDTH], straight[OWN_WIDTH];
     eitp_step_report report;
@@ -328,8 +338,7 @@ static void heat_holds_a_step(void) {
     CHECK(f.events[EITP_EVENT_TEMPERATURE] == 2 && report.step == 1);
     CHECK(!step_to(&f, 3, &report) && f.waits == 20);
     read_weights(&f, weights);
-    eitp_watch_close(f.watch);
-    f.watch = NULL;
+    close_as(&f, "finished");
     CHECK(count_words(&f, "metrics.jsonl", "\"event\": \"temperature\", ") == 2);
     end(&f);
     straight_weights(3, straight);
@@ -346,6 +355,7 @@ static void a_stop_ends_the_wait(void) {
     CHECK(step_to(&f, 1, &report) == EITP_ERROR_INTERRUPTED && f.waits == 13);
     CHECK(!eitp_trainer_steps_done(f.o.trainer) && !f.reads);
     CHECK(step_to(&f, 1, &report) == EITP_ERROR_INTERRUPTED && f.waits == 13);
+    close_as(&f, "stopped");
     end(&f);
 }
 
@@ -459,6 +469,7 @@ static void steps_that_are_not_finite_fail(void) {
     CHECK(eitp_watch_save(f.watch, &error) == EITP_ERROR_NOT_FINITE && !f.saves);
     CHECK(!step_to(&f, 3, &report) && !eitp_watch_save(f.watch, &error) && f.saves == 1);
     CHECK(f.events[EITP_EVENT_SKIPPED_STEP] == 1);
+    close_as(&f, "finished"); /* the program has gone on */
     end(&f);
 }
 
@@ -493,6 +504,7 @@ static void the_end_of_data_is_passed_on(void) {
     CHECK(!own_train(&f.o, &error));
     REQUIRE(open_watch(&f));
     CHECK(step_to(&f, 9, &report) == EITP_END_OF_DATA && report.step == 3 && f.events[EITP_EVENT_END_OF_DATA] == 1);
+    close_as(&f, "end_of_data");
     end(&f);
 }
 
