@@ -97,14 +97,14 @@ static eitp__summary_key *eitp__summary_find(eitp__summary *summary, const char 
 
 /* The point of a step, or NULL if there is no memory for it. */
 static eitp__summary_point *eitp__summary_point_of(eitp__summary *summary, eitp__summary_key *key, int64_t step) {
-    const size_t at = (size_t)((step - 1) / summary->width);
+    const size_t at = (size_t)((step - 1) / summary->width), most = EITP__SUMMARY_POINTS;
     size_t capacity = key->capacity ? key->capacity : 32;
     eitp__summary_point *grown;
     if (at < key->capacity)
         return &key->points[at];
     while (capacity <= at)
         capacity *= 2;
-    capacity = capacity < EITP__SUMMARY_POINTS ? capacity : EITP__SUMMARY_POINTS;
+    capacity = capacity < most ? capacity : most;
     grown = (eitp__summary_point *)eitp__allocate(&summary->host, capacity * sizeof *grown);
     if (!grown)
         return NULL;

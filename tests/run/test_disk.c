@@ -127,7 +127,7 @@ typedef struct fixture {
     int64_t workers;                              /* that read the data */
     int prefers_higher;                           /* of losses */
     int failure; /* 0: an error, 1: the end of the file, 2: other content, 3 and above: a change of the file */
-    int events[24];
+    int events[EITP_EVENT_COUNT];
     char said[8192]; /* messages of all events but steps, each with a newline */
     uint64_t size;   /* of a checkpoint */
 } fixture;
@@ -490,7 +490,8 @@ static void a_full_disk_is_pruned_first(void) {
     REQUIRE(begin(&f));
     CHECK_THAT(!train(&f, 2.4) && f.report.saved_step == 6, "%s", error_.message);
     CHECK_THAT(count_of(f.said, "removed the oldest 1 of 2 checkpoints (") == 4 && d.waited <= 0, "%s", f.said);
-    CHECK_THAT(!strcmp(content(&f), "checkpoint-5 checkpoint-6 metrics.jsonl"), "%s", content(&f));
+    CHECK_THAT(!strcmp(content(&f), "checkpoint-5 checkpoint-6 metrics.jsonl run.json summary.jsonl"), "%s",
+               content(&f));
     resumes_with_the_same_bits(&f);
     end(&f);
 }
@@ -517,9 +518,10 @@ static void a_disk_that_stays_full_ends_the_run(void) {
                        strstr(error_.message, " are missing: a checkpoint needs ") &&
                        strstr(error_.message, "resume from '") && strstr(error_.message, "/out/checkpoint-3'"),
                    "%s", error_.message);
-        CHECK_THAT(!strcmp(content(&f), limit ? "checkpoint-3 metrics.jsonl"
-                                              : "checkpoint-1 checkpoint-2 checkpoint-3 metrics.jsonl"),
-                   "%s", content(&f));
+        CHECK_THAT(
+            !strcmp(content(&f), limit ? "checkpoint-3 metrics.jsonl run.json summary.jsonl"
+                                       : "checkpoint-1 checkpoint-2 checkpoint-3 metrics.jsonl run.json summary.jsonl"),
+            "%s", content(&f));
         end_resumed(&f);
     }
 }
@@ -530,7 +532,7 @@ static void the_first_save_may_fail(void) {
     f.fills_after = 1;
     CHECK(train(&f, 0) == EITP_ERROR_IO && f.report.saved_step == -1);
     CHECK_THAT(strstr(error_.message, "there is no checkpoint to resume from"), "%s", error_.message);
-    CHECK_THAT(!strcmp(content(&f), "metrics.jsonl"), "%s", content(&f));
+    CHECK_THAT(!strcmp(content(&f), "metrics.jsonl run.json summary.jsonl"), "%s", content(&f));
     end_resumed(&f);
 }
 
@@ -584,7 +586,7 @@ static void a_failed_sync_repeats_the_checkpoint(void) {
     for (int times = 1; times <= 4; times += 3) {
         REQUIRE(begin(&f));
         f.config.save_steps = 3;
-        d.syncs_before = 3;
+        d.syncs_before = 4; /* that of run.json is the first */
         d.failing_syncs = times;
         CHECK_THAT(train(&f, 0) == (times == 1 ? EITP_OK : EITP_ERROR_IO), "%s", error_.message);
         CHECK_THAT(count_of(f.said, "saving failed, trying again in ") == (times == 1 ? 1 : 3), "%s", f.said);
@@ -593,7 +595,8 @@ static void a_failed_sync_repeats_the_checkpoint(void) {
             end_resumed(&f);
             continue;
         }
-        CHECK_THAT(!strcmp(content(&f), "checkpoint-3 checkpoint-6 metrics.jsonl"), "%s", content(&f));
+        CHECK_THAT(!strcmp(content(&f), "checkpoint-3 checkpoint-6 metrics.jsonl run.json summary.jsonl"), "%s",
+                   content(&f));
         resumes_with_the_same_bits(&f);
         end(&f);
     }
@@ -610,7 +613,7 @@ static void a_file_that_is_too_large_is_not_tried_again(void) {
     CHECK(train(&f, 0) == EITP_ERROR_IO && f.report.steps_done == 1 && d.waited <= 0);
     CHECK_THAT(strstr(error_.message, "optimizer.safetensors") && strstr(error_.message, "ulimit -f"), "%s",
                error_.message);
-    CHECK_THAT(!strcmp(content(&f), "metrics.jsonl"), "%s", content(&f));
+    CHECK_THAT(!strcmp(content(&f), "metrics.jsonl run.json summary.jsonl"), "%s", content(&f));
     end_resumed(&f);
 }
 

@@ -213,8 +213,8 @@ typedef struct fixture {
     double rate;                      /* that rate */
     int64_t spoil_at;                 /* a weight is NaN after this step; 0: never */
     int64_t stop_after;
-    int events[24];
-    char messages[24][600]; /* of each kind, the last one */
+    int events[EITP_EVENT_COUNT];
+    char messages[EITP_EVENT_COUNT][600]; /* of each kind, the last one */
     int64_t saved[64];
     int saves;
 } fixture;

@@ -9,7 +9,7 @@
 typedef struct watcher {
     eitp_run *run;
     int64_t stop_after, save_after, exit_after, exit_saved; /* steps; 0: never */
-    int events[24];                                         /* of each kind */
+    int events[EITP_EVENT_COUNT];                           /* of each kind */
     int64_t saved[32];
     int saves;
     int64_t recorded[64];
