@@ -74,7 +74,7 @@ static void check_stops(stop_case c, int least) {
     c.v.isa = "ref";
     expected = train_variant(&c.v, directory, 4);
     stops = stop_everywhere(&c, directory, expected);
-    least = test_is_quick() ? least / 2 : least;
+    least /= (int)test_stride(1, 2);
     CHECK_THAT(expected && stops >= least, "%d stops, expected at least %d", stops, least);
     scratch_remove(directory);
 }
