@@ -715,7 +715,7 @@ static void test_train_refuses(void) {
     eitp_tokenizer *tokenizer;
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        eitp_tokenizer_train_config config;
+        eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
         config.vocabulary_size = cases[i].size;
         config.minimum_frequency = cases[i].minimum;
         config.memory_limit = cases[i].memory;
