@@ -1,6 +1,6 @@
 /*
  * Teaches: a training loop of your own with what a run has: records, times, alarms, and the guard against shortages of
- * memory and heat. `train` is a loop without, `train_watched` the same with 8 lines more; both end with the same bits.
+ * memory and heat. `train` is a loop without, `train_watched` the same with 10 lines more; both end with the same bits.
  * Compile and run:
  *     cc -O2 -I. examples/own_loop.c -lm -o own_loop && ./own_loop DIRECTORY
  * DIRECTORY/watched has metrics.jsonl then. Stop it at any time and run it again: it resumes from its last checkpoints.
@@ -43,7 +43,9 @@ static eitp_status train_watched(const eitp_host *host, eitp_trainer *trainer, c
     eitp_step_report step;
     eitp_evaluation evaluation;
     eitp_status status;
-    config.directory = directory, config.save = save, config.save_user = trainer;
+    config.directory = directory;
+    config.save = save;
+    config.save_user = trainer;
     status = eitp_watch_open(host, &config, trainer, &watch, &error);
     while (!status && eitp_trainer_steps_done(trainer) < STEPS) {
         status = eitp_watch_step(watch, &step, &error);
@@ -60,19 +62,23 @@ static eitp_status train_watched(const eitp_host *host, eitp_trainer *trainer, c
 
 static eitp_status build(void *user, eitp_pass *pass, eitp_error *why) {
     static const int64_t one[] = {1}, wide[] = {1, 32}, tall[] = {32, 1};
-    eitp_graph *graph = ((void)user, eitp_pass_graph(pass));
+    eitp_graph *graph = eitp_pass_graph(pass);
     eitp_tensor *x = eitp_pass_row_input(pass, "x", EITP_F32, 1, one, 0);
     eitp_tensor *y = eitp_pass_row_input(pass, "y", EITP_F32, 1, one, 0);
-    eitp_tensor *weight = eitp_parameter(graph, "weight", 2, wide), *head = eitp_parameter(graph, "head", 2, tall);
+    eitp_tensor *weight = eitp_parameter(graph, "weight", 2, wide);
+    eitp_tensor *head = eitp_parameter(graph, "head", 2, tall);
     eitp_tensor *miss = eitp_subtract(eitp_matmul(eitp_tanh(eitp_matmul(x, weight)), head), y);
+    (void)user;
     eitp_pass_term(pass, "squared error", eitp_multiply(miss, miss), NULL);
     return eitp_graph_status(graph, why);
 }
 
 static eitp_status draw(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *why) {
     float *x = (float *)sample->values[0], *y = (float *)sample->values[1];
+    (void)user, (void)why;
     *x = split == EITP_TRAINING ? 6 * (float)number / 999 - 3 : 6 * (float)number / 99 - 3;
-    return (void)user, (void)why, *y = sinf(*x), EITP_OK;
+    *y = sinf(*x);
+    return EITP_OK;
 }
 
 /* Resumes from the newest checkpoint that is whole, if there is one. */
@@ -94,8 +100,12 @@ static eitp_status train_in(const char *directory, int is_watched) {
     eitp_status status;
     settings.threads = 1;
     status = eitp_context_create(&settings, &task.context, &error);
-    task.rows = 1, task.samples[EITP_TRAINING] = 1000, task.samples[EITP_VALIDATION] = 100;
-    task.build = build, task.read = draw, config.schedule.peak = 0.01;
+    task.rows = 1;
+    task.samples[EITP_TRAINING] = 1000;
+    task.samples[EITP_VALIDATION] = 100;
+    task.build = build;
+    task.read = draw;
+    config.schedule.peak = 0.01;
     if (!status)
         status = eitp_trainer_create(&task, &config, &trainer, &error);
     if (!status)
@@ -104,17 +114,22 @@ static eitp_status train_in(const char *directory, int is_watched) {
         status = resume(&settings.host, trainer, directory);
     if (!status)
         status = is_watched ? train_watched(&settings.host, trainer, directory) : train(trainer, directory);
-    eitp_trainer_destroy(trainer), eitp_context_destroy(task.context);
+    eitp_trainer_destroy(trainer);
+    eitp_context_destroy(task.context);
     return status;
 }
 
 int main(int count, char **arguments) {
     char plain[PATH_SIZE / 2], watched[PATH_SIZE / 2];
     if (count != 2 || snprintf(plain, sizeof plain, "%s/plain", arguments[1]) >= (int)sizeof plain ||
-        snprintf(watched, sizeof watched, "%s/watched", arguments[1]) >= (int)sizeof watched)
-        return fprintf(stderr, "usage: own_loop DIRECTORY\n"), 2;
-    if (train_in(plain, 0) || train_in(watched, 1))
-        return fprintf(stderr, "own_loop: %s\n", error.message), 1;
+        snprintf(watched, sizeof watched, "%s/watched", arguments[1]) >= (int)sizeof watched) {
+        fprintf(stderr, "usage: own_loop DIRECTORY\n");
+        return 2;
+    }
+    if (train_in(plain, 0) || train_in(watched, 1)) {
+        fprintf(stderr, "own_loop: %s\n", error.message);
+        return 1;
+    }
     printf("trained for %d steps in %s and in %s\n", (int)STEPS, plain, watched);
     return 0;
 }
