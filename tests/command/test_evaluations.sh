@@ -75,7 +75,7 @@ check "prompts: the same weights" same_checkpoints plain/checkpoint-400 told/che
 check "nothing to describe: no file" test ! -e plain/evaluations.jsonl
 check "a text for each prompt and evaluation" test "$(grep -c '"samples": \[{"prompt": "Line 1", "text": "[^}]*", "tokens": 30, "end": "length"}, {"prompt": "é \\"x\\"", "text": ' told/evaluations.jsonl)" -eq 3
 check "steps" test "$(steps_of told/evaluations.jsonl)" = "0 200 400 "
-exits 0 "generate" generate --model told/checkpoint-400 --prompt 'Line 1' --tokens 30 --temperature 0 --threads 1 --no-echo --json
+exits 0 "generate" generate --model told/checkpoint-400 --prompt 'Line 1' --tokens 30 --temperature 0 --threads 1 --precision "$precision" --no-echo --json
 sed 's/.*"samples": \[{"text": \("[^}]*"\), "tokens": 30.*/\1/' out >generated
 tail -1 told/evaluations.jsonl | sed 's/.*"samples": \[{"prompt": "Line 1", "text": \("[^}]*"\), "tokens": 30.*/\1/' >recorded
 check "generate writes the same text" same generated recorded

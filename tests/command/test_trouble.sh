@@ -17,6 +17,10 @@ root=$PWD
 . tests/command/command.sh
 run="$train --batch-size 2 --grad-accum 1 --lr-schedule constant --warmup-steps 10 --val-fraction 0.02"
 
+# Whether a loss is a spike depends on its last bits, which depend on the kernels.
+EITP_ISA=${EITP_ISA:-ref}
+export EITP_ISA
+
 # A machine on which nothing happens.
 machine=$work/machine
 zone=$machine/sys/class/thermal/thermal_zone0
@@ -89,7 +93,7 @@ if "${CC:-cc}" -shared -fPIC -o calls.so "$root/tests/command/failing_calls.c" -
     GOMP_SPINCOUNT=1000 CALLS_SLOW=20 LD_PRELOAD=$work/calls.so "$eitp" $timed --output-dir slow >out 2>err </dev/null
     check "slow data: exit code" test $? -eq 0
     happens "started saved" "slow data" "$(happened slow)"
-    check "slow data: most of the time is for data: $(waits_for_data slow) %" test "$(waits_for_data slow)" -gt 60
+    check "slow data: most of the time is for data: $(waits_for_data slow) %" test "$(waits_for_data slow)" -gt 30
     check "slow data: the same bits" same_checkpoints fast/checkpoint-40 slow/checkpoint-40
 else
     echo "SKIPPED slow data: ${CC:-cc} cannot build a shared object from tests/command/failing_calls.c"
