@@ -1,4 +1,4 @@
-/* Settings from text, as a person writes them. */
+/* Parses settings from the text of a name=value argument. */
 #include "base/setting_table.h"
 
 EITP__PRIVATE int eitp__setting_has_name(const char *name, const char *given) {

@@ -55,7 +55,7 @@ struct eitp_training {
     eitp_model *model;
     eitp_task task;
     eitp_trainer *trainer;
-    int64_t prompt_tokens; /* of the longest sample prompt; 0: there is none */
+    int64_t prompt_tokens; /* length of the longest sample prompt; 0: no prompts */
     eitp__buffer sampled;  /* what the model wrote at the last evaluation */
 };
 

@@ -156,7 +156,7 @@ static void eitp__alarm_add_norm(eitp__alarm_rules *rules, const eitp__alarm_ste
 
 /* ---- Layers ---- */
 
-/* A layer whose gradient is no more than this part of the largest does not train beside the others. */
+/* A layer is dead if its gradient norm is at most this fraction of the largest one. */
 #define EITP__ALARM_SILENT 1e-6
 
 /* True for a layer, such as transformer.h.0, and false for other modules: a head may be of another task. */

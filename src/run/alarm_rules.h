@@ -18,8 +18,8 @@
  * dead_layer          at four looks in a row, eight steps apart, the gradient norm of a layer is below a millionth of
  *                     the largest among the layers. Frozen layers, and modules that are no layers, do not count.
  * overfitting         three evaluations in a row above the best by two standard errors, while the training loss is
- *                     lower than before the best, by two standard errors too. Before step 1, where there is none, it is
- *                     that of the first steps, but at most the validation loss.
+ *                     lower than before the best, by two standard errors too. If the best came before step 1, the
+ *                     training loss of the first steps stands in, capped at the validation loss.
  * memory_drift        the trend of the process's memory rises with p < 0.001, and at its low end would take half of
  *                     what is left by the end of the run, or within eight times its length.
  * slowdown            the trend of the step time rises by 5 % with p < 0.001, over a minute at least.
