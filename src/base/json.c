@@ -15,9 +15,9 @@ typedef struct eitp__json_block {
     size_t used;
 } eitp__json_block;
 
-struct eitp__json_document {
+struct eitp_json_document {
     eitp_host host;
-    eitp__json *root;
+    eitp_json *root;
     eitp__json_block *blocks; /* the newest first */
     char *text;               /* all strings, names and numbers, each with its zero byte: never larger than the input */
     size_t text_capacity;
@@ -26,11 +26,11 @@ struct eitp__json_document {
 /* For finding duplicate names. */
 typedef struct eitp__json_key {
     uint64_t hash;
-    const eitp__json *member;
+    const eitp_json *member;
 } eitp__json_key;
 
 typedef struct eitp__json_parser {
-    eitp__json_document *document;
+    eitp_json_document *document;
     const char *start;
     const char *at;
     const char *end;
@@ -45,7 +45,7 @@ typedef struct eitp__json_parser {
     eitp_error *error;
 } eitp__json_parser;
 
-static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value);
+static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp_json *value);
 
 /* Fails at `at`, which is on the current line. */
 static eitp_status eitp__json_fail(eitp__json_parser *parser, const char *at, const char *what) {
@@ -76,9 +76,9 @@ static int eitp__json_next_is(const eitp__json_parser *parser, char c) {
 }
 
 /* A zeroed value; NULL if out of memory. */
-static eitp__json *eitp__json_new_value(eitp__json_document *document, size_t input_size) {
+static eitp_json *eitp__json_new_value(eitp_json_document *document, size_t input_size) {
     eitp__json_block *block = document->blocks;
-    eitp__json *value;
+    eitp_json *value;
     if (!block || block->used == block->capacity) {
         size_t capacity = block ? block->capacity * 2 : input_size / 16 + 4;
         if (capacity > EITP__JSON_LARGEST_BLOCK)
@@ -92,7 +92,7 @@ static eitp__json *eitp__json_new_value(eitp__json_document *document, size_t in
         block->used = 0;
         document->blocks = block;
     }
-    value = (eitp__json *)(void *)(block + 1) + block->used++;
+    value = (eitp_json *)(void *)(block + 1) + block->used++;
     memset(value, 0, sizeof *value);
     return value;
 }
@@ -335,13 +335,13 @@ static const char *eitp__json_keep(eitp__json_parser *parser, const char *start,
     return kept;
 }
 
-static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json *value) {
+static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp_json *value) {
     const char *start = parser->at;
     int negative = *start == '-';
     eitp_status status = eitp__json_scan_number(parser, &value->is_integer);
     if (status)
         return status;
-    value->kind = EITP__JSON_NUMBER;
+    value->kind = EITP_JSON_NUMBER;
     value->text_size = (size_t)(parser->at - start);
     value->text = eitp__json_keep(parser, start, value->text_size);
     if (value->is_integer)
@@ -355,17 +355,17 @@ static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json
     return EITP_OK;
 }
 
-static eitp_status eitp__json_parse_word(eitp__json_parser *parser, eitp__json *value) {
+static eitp_status eitp__json_parse_word(eitp__json_parser *parser, eitp_json *value) {
     size_t left = (size_t)(parser->end - parser->at);
     if (left >= 4 && !memcmp(parser->at, "null", 4)) {
-        value->kind = EITP__JSON_NULL;
+        value->kind = EITP_JSON_NULL;
         parser->at += 4;
     } else if (left >= 4 && !memcmp(parser->at, "true", 4)) {
-        value->kind = EITP__JSON_BOOLEAN;
+        value->kind = EITP_JSON_BOOLEAN;
         value->boolean = 1;
         parser->at += 4;
     } else if (left >= 5 && !memcmp(parser->at, "false", 5)) {
-        value->kind = EITP__JSON_BOOLEAN;
+        value->kind = EITP_JSON_BOOLEAN;
         parser->at += 5;
     } else {
         return eitp__json_fail(parser, parser->at, "expected a value (NaN, Infinity and comments are not JSON)");
@@ -381,7 +381,7 @@ static uint64_t eitp__json_hash(const char *text, size_t size) {
     return hash;
 }
 
-static int eitp__json_compare_names(const eitp__json *a, const eitp__json *b) {
+static int eitp__json_compare_names(const eitp_json *a, const eitp_json *b) {
     size_t shorter = a->name_size < b->name_size ? a->name_size : b->name_size;
     int order = memcmp(a->name, b->name, shorter);
     if (order)
@@ -396,7 +396,7 @@ static int eitp__json_compare_keys(const void *left, const void *right) {
     return eitp__json_compare_names(a->member, b->member);
 }
 
-static eitp_status eitp__json_fail_duplicate(eitp__json_parser *parser, const eitp__json *a, const eitp__json *b) {
+static eitp_status eitp__json_fail_duplicate(eitp__json_parser *parser, const eitp_json *a, const eitp_json *b) {
     size_t first = a->line < b->line ? a->line : b->line, second = a->line < b->line ? b->line : a->line;
     if (first == second)
         return eitp__fail(parser->error, EITP_ERROR_FORMAT,
@@ -409,14 +409,14 @@ static eitp_status eitp__json_fail_duplicate(eitp__json_parser *parser, const ei
 }
 
 /* Fails if an object has a name twice. */
-static eitp_status eitp__json_check_names(eitp__json_parser *parser, const eitp__json *object) {
+static eitp_status eitp__json_check_names(eitp__json_parser *parser, const eitp_json *object) {
     size_t count = 0;
     void *keys = parser->keys;
     if (object->count < 2)
         return EITP_OK;
     if (object->count <= 8) {
-        for (const eitp__json *a = object->first_child; a; a = a->next) {
-            for (const eitp__json *b = a->next; b; b = b->next) {
+        for (const eitp_json *a = object->first_child; a; a = a->next) {
+            for (const eitp_json *b = a->next; b; b = b->next) {
                 if (!eitp__json_compare_names(a, b))
                     return eitp__json_fail_duplicate(parser, a, b);
             }
@@ -426,7 +426,7 @@ static eitp_status eitp__json_check_names(eitp__json_parser *parser, const eitp_
     if (!eitp__reserve(&parser->document->host, &keys, &parser->key_capacity, object->count, sizeof *parser->keys))
         return eitp__fail_memory(parser->error, object->count * sizeof *parser->keys, "the names of a JSON object");
     parser->keys = (eitp__json_key *)keys;
-    for (const eitp__json *member = object->first_child; member; member = member->next) {
+    for (const eitp_json *member = object->first_child; member; member = member->next) {
         parser->keys[count].hash = eitp__json_hash(member->name, member->name_size);
         parser->keys[count++].member = member;
     }
@@ -439,7 +439,7 @@ static eitp_status eitp__json_check_names(eitp__json_parser *parser, const eitp_
 }
 
 /* Parses the name and the colon before a member's value. */
-static eitp_status eitp__json_parse_name(eitp__json_parser *parser, eitp__json *member) {
+static eitp_status eitp__json_parse_name(eitp__json_parser *parser, eitp_json *member) {
     eitp_status status;
     if (!eitp__json_next_is(parser, '"'))
         return eitp__json_fail(parser, parser->at, "expected a name in quotes");
@@ -455,16 +455,16 @@ static eitp_status eitp__json_parse_name(eitp__json_parser *parser, eitp__json *
 }
 
 /* Parses the children of an array or object and the closing bracket. */
-static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp__json *parent, char closing) {
-    eitp__json **link = &parent->first_child;
+static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp_json *parent, char closing) {
+    eitp_json **link = &parent->first_child;
     eitp_status status = EITP_OK;
     for (;;) {
-        eitp__json *child = eitp__json_new_value(parser->document, (size_t)(parser->end - parser->start));
+        eitp_json *child = eitp__json_new_value(parser->document, (size_t)(parser->end - parser->start));
         if (!child)
             return eitp__fail_memory(parser->error, sizeof *child * EITP__JSON_LARGEST_BLOCK, "a JSON text");
         if (!parser->values_left--)
             return eitp__json_fail(parser, parser->at, "expected fewer values");
-        if (parent->kind == EITP__JSON_OBJECT)
+        if (parent->kind == EITP_JSON_OBJECT)
             status = eitp__json_parse_name(parser, child);
         if (!status)
             status = eitp__json_parse_value(parser, child);
@@ -485,12 +485,12 @@ static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp__js
     return EITP_OK;
 }
 
-static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp__json *value) {
+static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp_json *value) {
     char closing = *parser->at == '[' ? ']' : '}';
     eitp_status status;
     if (parser->depth == EITP__JSON_DEPTH)
         return eitp__json_fail(parser, parser->at, "expected at most 64 levels of nesting");
-    value->kind = closing == ']' ? EITP__JSON_ARRAY : EITP__JSON_OBJECT;
+    value->kind = closing == ']' ? EITP_JSON_ARRAY : EITP_JSON_OBJECT;
     parser->at++;
     eitp__json_skip_space(parser);
     if (eitp__json_next_is(parser, closing)) {
@@ -500,12 +500,12 @@ static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp__j
     parser->depth++;
     status = eitp__json_parse_children(parser, value, closing);
     parser->depth--;
-    if (!status && value->kind == EITP__JSON_OBJECT)
+    if (!status && value->kind == EITP_JSON_OBJECT)
         status = eitp__json_check_names(parser, value);
     return status;
 }
 
-static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value) {
+static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp_json *value) {
     value->line = parser->line;
     value->begin = (size_t)(parser->at - parser->start);
     if (parser->at == parser->end)
@@ -515,7 +515,7 @@ static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json 
     case '[':
         return eitp__json_parse_container(parser, value);
     case '"':
-        value->kind = EITP__JSON_STRING;
+        value->kind = EITP_JSON_STRING;
         return eitp__json_parse_string(parser, &value->text, &value->text_size);
     case '-':
     case '0':
@@ -536,7 +536,7 @@ static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json 
 
 static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     size_t size = (size_t)(parser->end - parser->start);
-    eitp__json_document *document = parser->document;
+    eitp_json_document *document = parser->document;
     eitp_status status;
     if (size >= 3 && !memcmp(parser->start, "\xef\xbb\xbf", 3))
         return eitp__json_fail(parser, parser->at, "expected UTF-8 without a byte order mark");
@@ -556,14 +556,14 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
 }
 
 static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, size_t line,
-                                         size_t most_values, int has_names, eitp__json_document **document,
+                                         size_t most_values, int has_names, eitp_json_document **document,
                                          eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
     if (size > SIZE_MAX / 2)
         return eitp__fail_memory(error, size, "a JSON text");
-    parser.document = (eitp__json_document *)eitp__allocate(host, sizeof *parser.document);
+    parser.document = (eitp_json_document *)eitp__allocate(host, sizeof *parser.document);
     if (!parser.document)
         return eitp__fail_memory(error, sizeof *parser.document, "a JSON text");
     parser.document->host = *host;
@@ -576,7 +576,7 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     status = eitp__json_parse_document(&parser);
     eitp__release(host, parser.keys, parser.key_capacity * sizeof *parser.keys);
     if (status)
-        eitp__json_release(parser.document);
+        eitp_json_release(parser.document);
     else
         *document = parser.document;
     return status;
@@ -601,17 +601,19 @@ EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *
     return 1;
 }
 
-EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
-                                           eitp__json_document **document, eitp_error *error) {
+eitp_status eitp_json_parse(const eitp_host *host, const char *data, size_t size, eitp_json_document **document,
+                            eitp_error *error) {
+    if (!host || !data || !document)
+        return eitp__fail_null(error, "eitp_json_parse", "host, data and document");
     return eitp__json_parse_with(host, data, size, 1, SIZE_MAX, 0, document, error);
 }
 
 EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
-                                                eitp__json_document **document, eitp_error *error) {
+                                                eitp_json_document **document, eitp_error *error) {
     return eitp__json_parse_with(host, data, size, line, EITP__JSON_LINE_VALUES, 0, document, error);
 }
 
-EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
+void eitp_json_release(eitp_json_document *document) {
     eitp_host host;
     if (!document)
         return;
@@ -619,18 +621,18 @@ EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
     while (document->blocks) {
         eitp__json_block *block = document->blocks;
         document->blocks = block->next;
-        eitp__release(&host, block, sizeof *block + block->capacity * sizeof(eitp__json));
+        eitp__release(&host, block, sizeof *block + block->capacity * sizeof(eitp_json));
     }
     eitp__release(&host, document->text, document->text_capacity);
     eitp__release(&host, document, sizeof *document);
 }
 
-EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *document) {
-    return document->root;
+const eitp_json *eitp_json_root(const eitp_json_document *document) {
+    return document ? document->root : NULL;
 }
 
 static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *path, size_t limit, int has_names,
-                                           eitp__json_document **document, eitp_error *error) {
+                                           eitp_json_document **document, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, host);
@@ -645,18 +647,20 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
 }
 
 EITP__PRIVATE eitp_status eitp__json_check(const eitp_host *host, const char *text, eitp_error *error) {
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     const eitp_status status = eitp__json_parse_with(host, text, strlen(text), 1, SIZE_MAX, 1, &document, error);
-    eitp__json_release(document);
+    eitp_json_release(document);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
-                                               eitp__json_document **document, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__json_read_strict_file(const eitp_host *host, const char *path, size_t limit,
+                                                      eitp_json_document **document, eitp_error *error) {
     return eitp__json_read_file_as(host, path, limit, 0, document, error);
 }
 
-EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
-                                                          eitp__json_document **document, eitp_error *error) {
+eitp_status eitp_json_read_file(const eitp_host *host, const char *path, size_t limit, eitp_json_document **document,
+                                eitp_error *error) {
+    if (!host || !path || !document)
+        return eitp__fail_null(error, "eitp_json_read_file", "host, path and document");
     return eitp__json_read_file_as(host, path, limit, 1, document, error);
 }

@@ -1,10 +1,10 @@
 #include "base/json.h"
 
-EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name) {
-    size_t size = strlen(name);
-    if (!object || object->kind != EITP__JSON_OBJECT)
+const eitp_json *eitp_json_member(const eitp_json *object, const char *name) {
+    const size_t size = name ? strlen(name) : 0;
+    if (!object || !name || object->kind != EITP_JSON_OBJECT)
         return NULL;
-    for (const eitp__json *member = object->first_child; member; member = member->next) {
+    for (const eitp_json *member = object->first_child; member; member = member->next) {
         if (member->name_size == size && !memcmp(member->name, name, size))
             return member;
     }
@@ -12,25 +12,25 @@ EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, cons
 }
 
 /* The member called `name`, or NULL if it is missing or null. */
-static const eitp__json *eitp__json_present(const eitp__json *object, const char *name) {
-    const eitp__json *member = eitp__json_member(object, name);
-    return member && member->kind != EITP__JSON_NULL ? member : NULL;
+static const eitp_json *eitp__json_present(const eitp_json *object, const char *name) {
+    const eitp_json *member = eitp_json_member(object, name);
+    return member && member->kind != EITP_JSON_NULL ? member : NULL;
 }
 
 /* Describes a value for a message. */
-static const char *eitp__json_describe(const eitp__json *value) {
+static const char *eitp__json_describe(const eitp_json *value) {
     static const char *const kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
-    if (value->kind == EITP__JSON_NUMBER && !value->is_integer)
+    if (value->kind == EITP_JSON_NUMBER && !value->is_integer)
         return "a number with a fraction, an exponent or too many digits";
     return kinds[value->kind];
 }
 
-EITP__PRIVATE eitp_status eitp__json_get_integer(const eitp__json *object, const char *name, int64_t low, int64_t high,
+EITP__PRIVATE eitp_status eitp__json_get_integer(const eitp_json *object, const char *name, int64_t low, int64_t high,
                                                  int64_t *value, eitp_error *error) {
-    const eitp__json *member = eitp__json_present(object, name);
+    const eitp_json *member = eitp__json_present(object, name);
     if (!member)
         return EITP_OK;
-    if (member->kind != EITP__JSON_NUMBER || !member->is_integer)
+    if (member->kind != EITP_JSON_NUMBER || !member->is_integer)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an integer from %lld to %lld, not %s",
                           (unsigned long long)member->line, name, (long long)low, (long long)high,
                           eitp__json_describe(member));
@@ -42,12 +42,12 @@ EITP__PRIVATE eitp_status eitp__json_get_integer(const eitp__json *object, const
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__json_get_number(const eitp__json *object, const char *name, double low, double high,
+EITP__PRIVATE eitp_status eitp__json_get_number(const eitp_json *object, const char *name, double low, double high,
                                                 double *value, eitp_error *error) {
-    const eitp__json *member = eitp__json_present(object, name);
+    const eitp_json *member = eitp__json_present(object, name);
     if (!member)
         return EITP_OK;
-    if (member->kind != EITP__JSON_NUMBER)
+    if (member->kind != EITP_JSON_NUMBER)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a number from %g to %g, not %s",
                           (unsigned long long)member->line, name, low, high, eitp__json_describe(member));
     if (member->number < low || member->number > high)
@@ -57,24 +57,24 @@ EITP__PRIVATE eitp_status eitp__json_get_number(const eitp__json *object, const 
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp__json *object, const char *name, int *value,
+EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp_json *object, const char *name, int *value,
                                                  eitp_error *error) {
-    const eitp__json *member = eitp__json_present(object, name);
+    const eitp_json *member = eitp__json_present(object, name);
     if (!member)
         return EITP_OK;
-    if (member->kind != EITP__JSON_BOOLEAN)
+    if (member->kind != EITP_JSON_BOOLEAN)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be true or false, not %s",
                           (unsigned long long)member->line, name, eitp__json_describe(member));
     *value = member->boolean;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const char *name, const char **value,
+EITP__PRIVATE eitp_status eitp__json_get_text(const eitp_json *object, const char *name, const char **value,
                                               eitp_error *error) {
-    const eitp__json *member = eitp__json_present(object, name);
+    const eitp_json *member = eitp__json_present(object, name);
     if (!member)
         return EITP_OK;
-    if (member->kind != EITP__JSON_STRING)
+    if (member->kind != EITP_JSON_STRING)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a string, not %s",
                           (unsigned long long)member->line, name, eitp__json_describe(member));
     if (memchr(member->text, 0, member->text_size))

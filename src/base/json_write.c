@@ -98,7 +98,7 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
 }
 
 /* Writes whole numbers with all digits and without an exponent: other programs read anything else as a float. */
-static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp__json *value) {
+static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp_json *value) {
     if (value->is_integer && value->integer) /* -0 is written as a float */
         eitp__buffer_format(buffer, "%lld", (long long)value->integer);
     else if (fabs(value->number) >= 9007199254740992.0 && fabs(value->number) < 1e40)
@@ -107,25 +107,25 @@ static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp__jso
         eitp__json_write_number(buffer, value->number);
 }
 
-EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value) {
-    const int is_array = value->kind == EITP__JSON_ARRAY;
+EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp_json *value) {
+    const int is_array = value->kind == EITP_JSON_ARRAY;
     switch (value->kind) {
-    case EITP__JSON_NULL:
+    case EITP_JSON_NULL:
         eitp__buffer_add_text(buffer, "null");
         break;
-    case EITP__JSON_BOOLEAN:
+    case EITP_JSON_BOOLEAN:
         eitp__buffer_add_text(buffer, value->boolean ? "true" : "false");
         break;
-    case EITP__JSON_NUMBER:
+    case EITP_JSON_NUMBER:
         eitp__json_write_parsed_number(buffer, value);
         break;
-    case EITP__JSON_STRING:
+    case EITP_JSON_STRING:
         eitp__json_write_text(buffer, value->text, value->text_size);
         break;
-    case EITP__JSON_ARRAY:
-    case EITP__JSON_OBJECT:
+    case EITP_JSON_ARRAY:
+    case EITP_JSON_OBJECT:
         eitp__buffer_add_text(buffer, is_array ? "[" : "{");
-        for (const eitp__json *child = value->first_child; child; child = child->next) {
+        for (const eitp_json *child = value->first_child; child; child = child->next) {
             if (!is_array) {
                 eitp__json_write_text(buffer, child->name, child->name_size);
                 eitp__buffer_add_text(buffer, ": ");

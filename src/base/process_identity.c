@@ -18,13 +18,18 @@ static eitp_status eitp__read_system_line(const eitp_host *host, const char *pat
     return status;
 }
 
-/* The 22nd field of /proc/<pid>/stat. The second is a name in parentheses, which may have spaces and parentheses. */
-static uint64_t eitp__find_start_time(const char *line) {
-    enum { FIELDS_AFTER_NAME = 20 };
+/* A field of /proc/<pid>/stat, from the third on; NULL: there are fewer. The second is a name in parentheses, which may
+   have spaces and parentheses. */
+static const char *eitp__find_stat_field(const char *line, int number) {
     const char *at = strrchr(line, ')');
-    for (int i = 0; i < FIELDS_AFTER_NAME && at; i++)
+    for (int i = 2; i < number && at; i++)
         at = strchr(at + 1, ' ');
-    return at ? strtoull(at, NULL, 10) : 0;
+    return at ? at + 1 : NULL;
+}
+
+static uint64_t eitp__find_start_time(const char *line) {
+    const char *field = eitp__find_stat_field(line, 22);
+    return field ? strtoull(field, NULL, 10) : 0;
 }
 
 EITP__PRIVATE eitp_status eitp__process_identity_read(const eitp_host *host, eitp__process_identity *identity,
@@ -39,6 +44,19 @@ EITP__PRIVATE eitp_status eitp__process_identity_read(const eitp_host *host, eit
         status = eitp__read_system_line(host, "/proc/self/stat", line, sizeof line, error);
     if (!status)
         identity->start_time = eitp__find_start_time(line);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__process_is_alive(const eitp_host *host, const eitp__process_identity *identity,
+                                                 int *is_alive, eitp_error *error) {
+    char path[64], line[1024];
+    const char *state;
+    eitp_status status;
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)identity->process);
+    status = eitp__read_system_line(host, path, line, sizeof line, error);
+    state = status ? NULL : eitp__find_stat_field(line, 3);
+    *is_alive = state && *state != 'Z' && *state != 'X' &&
+                (!identity->start_time || eitp__find_start_time(line) == identity->start_time);
     return status;
 }
 

@@ -16,6 +16,10 @@ typedef struct eitp__process_identity {
 EITP__PRIVATE eitp_status eitp__process_identity_read(const eitp_host *host, eitp__process_identity *identity,
                                                       eitp_error *error);
 
+/* True if a process of this start of the machine is still there; one that has ended and waits for its parent is not. */
+EITP__PRIVATE eitp_status eitp__process_is_alive(const eitp_host *host, const eitp__process_identity *identity,
+                                                 int *is_alive, eitp_error *error);
+
 /* The name of this machine; "localhost" if it is unknown. */
 EITP__PRIVATE void eitp__host_name_read(const eitp_host *host, char *name, size_t size);
 

@@ -53,11 +53,11 @@ EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *
 
 /* Reads the member of a JSON object. Fails if the object lacks it, unless the setting is optional: then the value stays
    as it is. */
-EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *config,
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp_json *object, void *config,
                                              eitp_error *error);
 
 /* The name of a setting in a JSON object: the name it had in earlier versions, if the object has only that. */
-EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object);
+EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp_json *object);
 
 /* Compares names; '-' is '_'. */
 EITP__PRIVATE int eitp__setting_has_name(const char *name, const char *given);

@@ -347,16 +347,16 @@ EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *
         eitp__buffer_format(text, "%lld", (long long)integer);
 }
 
-EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object) {
+EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp_json *object) {
     static const char *const renamed[][2] = {{"micro_batches_per_pass", "merged"}};
     for (size_t i = 0; i < EITP__COUNT(renamed); i++) {
-        if (!strcmp(name, renamed[i][0]) && !eitp__json_member(object, name))
-            return eitp__json_member(object, renamed[i][1]) ? renamed[i][1] : name;
+        if (!strcmp(name, renamed[i][0]) && !eitp_json_member(object, name))
+            return eitp_json_member(object, renamed[i][1]) ? renamed[i][1] : name;
     }
     return name;
 }
 
-static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const char *name, const eitp__json *object,
+static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const char *name, const eitp_json *object,
                                               void *values, eitp_error *error) {
     int64_t min, max;
     eitp_status status;
@@ -367,13 +367,13 @@ static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp_json *object, void *values,
                                              eitp_error *error) {
     const char *name = eitp__setting_name_in(setting->name, object);
     double number = eitp__setting_number(setting, values);
     int flag = (int)eitp__setting_integer(setting, values);
     eitp_status status;
-    if (!eitp__json_member(object, name))
+    if (!eitp_json_member(object, name))
         return setting->flags & EITP_SETTING_OPTIONAL
                    ? EITP_OK
                    : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", setting->name);
@@ -389,6 +389,6 @@ EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const 
     /* Excluded bounds are all that can still be violated. */
     if (!status && eitp__setting_check(setting, values, error))
         status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu",
-                                   (unsigned long long)eitp__json_member(object, name)->line);
+                                   (unsigned long long)eitp_json_member(object, name)->line);
     return status;
 }

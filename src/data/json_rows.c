@@ -12,19 +12,19 @@ EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines 
 EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows) {
     if (!rows->lines)
         return;
-    eitp__json_release(rows->document);
+    eitp_json_release(rows->document);
     eitp__release(rows->row.host, rows->labels, rows->label_capacity * sizeof *rows->labels);
     eitp__buffer_release(&rows->row);
     eitp__word_list_release(&rows->words);
     memset(rows, 0, sizeof *rows);
 }
 
-EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp__json *value) {
+EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp_json *value) {
     return eitp__utf8_count(rows->row.data, value->begin) + 1;
 }
 
 /* Fails at a value; `what` ends with the kind that was expected. */
-static eitp_status eitp__json_rows_fail(const eitp__json_rows *rows, const eitp__json *value, const char *name,
+static eitp_status eitp__json_rows_fail(const eitp__json_rows *rows, const eitp_json *value, const char *name,
                                         const char *expected, eitp_error *error) {
     static const char *const kinds[] = {"null", "a boolean", "a number", "a string", "a list", "an object"};
     return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: '%.60s' must be %s (got %s)",
@@ -58,7 +58,7 @@ EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_en
         if (status != EITP_OK || *is_end)
             return status;
     } while (eitp__json_rows_is_blank(&rows->row));
-    eitp__json_release(rows->document);
+    eitp_json_release(rows->document);
     rows->document = NULL;
     const size_t feed = rows->row.data[rows->row.size - 1] == '\n';
     status = eitp__json_parse_line(host, rows->row.data, rows->row.size - feed, (size_t)rows->lines->line,
@@ -67,31 +67,31 @@ EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_en
         eitp__fail_prefix(error, status, "%s", rows->lines->reader->path);
         return eitp__json_rows_advise(rows, status, error);
     }
-    rows->object = eitp__json_root(rows->document);
-    if (rows->object->kind != EITP__JSON_OBJECT)
+    rows->object = eitp_json_root(rows->document);
+    if (rows->object->kind != EITP_JSON_OBJECT)
         return eitp__json_rows_advise(rows, eitp__json_rows_fail(rows, rows->object, "the line", "an object", error),
                                       error);
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
+EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp_json **value,
                                                eitp_text *text, eitp_error *error) {
-    const eitp__json *member = eitp__json_member(rows->object, name);
-    *value = member && member->kind != EITP__JSON_NULL ? member : NULL;
+    const eitp_json *member = eitp_json_member(rows->object, name);
+    *value = member && member->kind != EITP_JSON_NULL ? member : NULL;
     if (!*value)
         return EITP_OK;
-    if (member->kind != EITP__JSON_STRING)
+    if (member->kind != EITP_JSON_STRING)
         return eitp__json_rows_fail(rows, member, name, "a string", error);
     text->bytes = member->text;
     text->size = member->text_size;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const char *name, const eitp__json **value,
+EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const char *name, const eitp_json **value,
                                                 eitp_example *example, eitp_error *error) {
-    const eitp__json *member = eitp__json_member(rows->object, name);
+    const eitp_json *member = eitp_json_member(rows->object, name);
     eitp_status status = EITP_OK;
-    *value = member && member->kind == EITP__JSON_ARRAY ? member : NULL;
+    *value = member && member->kind == EITP_JSON_ARRAY ? member : NULL;
     if (!*value)
         return EITP_OK;
     if (!member->count)
@@ -99,8 +99,8 @@ EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const cha
                           rows->lines->reader->path, (unsigned long long)rows->lines->line,
                           (unsigned long long)eitp__json_rows_column(rows, member), name);
     eitp__word_list_clear(&rows->words);
-    for (const eitp__json *word = member->first_child; word && status == EITP_OK; word = word->next) {
-        if (word->kind != EITP__JSON_STRING)
+    for (const eitp_json *word = member->first_child; word && status == EITP_OK; word = word->next) {
+        if (word->kind != EITP_JSON_STRING)
             return eitp__json_rows_fail(rows, word, name, "a text, or a list of words", error);
         status = eitp__word_list_add(&rows->words, word->text, word->text_size, error);
     }
@@ -113,32 +113,32 @@ EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const cha
 }
 
 /* Stores a label, or returns 0 if it has another kind. */
-static int eitp__json_rows_label(const eitp__json *value, eitp_text *label) {
+static int eitp__json_rows_label(const eitp_json *value, eitp_text *label) {
     static const char *const booleans[] = {"false", "true"};
-    if (value->kind == EITP__JSON_BOOLEAN) {
+    if (value->kind == EITP_JSON_BOOLEAN) {
         label->bytes = booleans[value->boolean];
         label->size = strlen(label->bytes);
         return 1;
     }
     label->bytes = value->text;
     label->size = value->text_size;
-    return value->kind == EITP__JSON_STRING || value->kind == EITP__JSON_NUMBER;
+    return value->kind == EITP_JSON_STRING || value->kind == EITP_JSON_NUMBER;
 }
 
 EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const char *name, eitp_example *example,
                                                  eitp_error *error) {
-    const eitp__json *member = eitp__json_member(rows->object, name);
+    const eitp_json *member = eitp_json_member(rows->object, name);
     void *labels = rows->labels;
     example->label_count = 0;
-    if (!member || member->kind == EITP__JSON_NULL)
+    if (!member || member->kind == EITP_JSON_NULL)
         return EITP_OK;
-    example->labels_are_list = member->kind == EITP__JSON_ARRAY;
+    example->labels_are_list = member->kind == EITP_JSON_ARRAY;
     const size_t count = example->labels_are_list ? member->count : 1;
     const int has_room = eitp__reserve(rows->row.host, &labels, &rows->label_capacity, count, sizeof *rows->labels);
     rows->labels = (eitp_text *)labels;
     if (!has_room)
         return eitp__fail_memory(error, count * sizeof *rows->labels, "the labels of a row");
-    const eitp__json *value = example->labels_are_list ? member->first_child : member;
+    const eitp_json *value = example->labels_are_list ? member->first_child : member;
     for (size_t i = 0; i < count; i++, value = value->next) {
         if (!eitp__json_rows_label(value, &rows->labels[i]))
             return eitp__json_rows_fail(rows, value, name, "a string, a number, a boolean or a list of these", error);

@@ -10,8 +10,8 @@
 typedef struct eitp__json_rows {
     eitp__text_lines *lines;
     eitp__buffer row;
-    eitp__json_document *document; /* of the row; NULL: none */
-    const eitp__json *object;
+    eitp_json_document *document; /* of the row; NULL: none */
+    const eitp_json *object;
     eitp_text *labels;
     size_t label_capacity;
     eitp__word_list words;
@@ -26,12 +26,12 @@ EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_en
 
 /* Stores a member that is a string; *value is that member, NULL if it is missing or null, and `text` then unchanged.
    The text is valid until the next row is read. */
-EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
+EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp_json **value,
                                                eitp_text *text, eitp_error *error);
 
 /* Stores the words of a member that is a list of strings, and the text that they make up; *value is that member, NULL
    if it is not a list. They are valid until the next row is read. */
-EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const char *name, const eitp__json **value,
+EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const char *name, const eitp_json **value,
                                                 eitp_example *example, eitp_error *error);
 
 /* Stores the labels of a member: a string, a number or boolean as it is written, or a list of these; none if it is
@@ -40,6 +40,6 @@ EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const ch
                                                  eitp_error *error);
 
 /* The column of a value in its line, in characters from 1. */
-EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp__json *value);
+EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp_json *value);
 
 #endif

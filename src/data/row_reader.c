@@ -190,7 +190,7 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     const char *text = columns[EITP__COLUMN_TEXT] ? columns[EITP__COLUMN_TEXT] : "text";
     const char *pair = columns[EITP__COLUMN_PAIR];
     const char *label = columns[EITP__COLUMN_LABEL] ? columns[EITP__COLUMN_LABEL] : "label";
-    const eitp__json *value;
+    const eitp_json *value;
     eitp_status status = eitp__json_rows_read(&rows->json, is_end, error);
     if (status == EITP_OK && *is_end)
         return eitp__check_found(rows, error);
@@ -207,10 +207,10 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     example->line = rows->lines.line;
     example->column = eitp__json_rows_column(&rows->json, value);
     if (pair) {
-        rows->found[EITP__COLUMN_PAIR] |= eitp__json_member(rows->json.object, pair) != NULL;
+        rows->found[EITP__COLUMN_PAIR] |= eitp_json_member(rows->json.object, pair) != NULL;
         status = eitp__json_rows_text(&rows->json, pair, &value, &example->pair, error);
     }
-    rows->found[EITP__COLUMN_LABEL] |= eitp__json_member(rows->json.object, label) != NULL;
+    rows->found[EITP__COLUMN_LABEL] |= eitp_json_member(rows->json.object, label) != NULL;
     return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
 }
 

@@ -30,8 +30,8 @@ typedef struct eitp__earlier_state {
     int has_adapters;
 } eitp__earlier_state;
 
-static eitp_status eitp__earlier_parse(const eitp__json *root, eitp__earlier_state *state, eitp_error *error) {
-    const eitp__json *adapters = eitp__json_member(root, "lora");
+static eitp_status eitp__earlier_parse(const eitp_json *root, eitp__earlier_state *state, eitp_error *error) {
+    const eitp_json *adapters = eitp_json_member(root, "lora");
     const char *format = "";
     int64_t version = INT32_MAX;
     eitp_status status = eitp__json_get_text(root, "format", &format, error);
@@ -59,7 +59,7 @@ static eitp_status eitp__earlier_parse(const eitp__json *root, eitp__earlier_sta
 
 static eitp_status eitp__earlier_read(const eitp_host *host, const char *checkpoint, eitp__earlier_state *state,
                                       eitp_error *error) {
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     eitp_path_info info = EITP__ZERO;
     char *path = eitp__join_path(host, checkpoint, "trainer_state.json");
     eitp_status status =
@@ -69,13 +69,13 @@ static eitp_status eitp__earlier_read(const eitp_host *host, const char *checkpo
             eitp__fail(error, EITP_ERROR_FORMAT,
                        "'%s' is incomplete: it has neither " EITP__MANIFEST_FILE " nor trainer_state.json", checkpoint);
     if (!status)
-        status = eitp__json_read_file(host, path, (size_t)1 << 20, &document, error);
+        status = eitp__json_read_strict_file(host, path, (size_t)1 << 20, &document, error);
     if (!status) {
-        status = eitp__earlier_parse(eitp__json_root(document), state, error);
+        status = eitp__earlier_parse(eitp_json_root(document), state, error);
         if (status)
             eitp__fail_prefix(error, status, "'%s' is damaged", path);
     }
-    eitp__json_release(document);
+    eitp_json_release(document);
     eitp__release_text(host, path);
     return status;
 }

@@ -46,8 +46,8 @@ typedef struct eitp__lora_base {
     eitp__safetensors *others; /* the parameters that were trained besides the adapters; NULL: a classifier's, if any */
 } eitp__lora_base;
 
-static eitp_status eitp__base_parse(const eitp__json *root, eitp__lora_base *base, eitp_error *error) {
-    const eitp__json *lora = eitp__json_member(root, "lora");
+static eitp_status eitp__base_parse(const eitp_json *root, eitp__lora_base *base, eitp_error *error) {
+    const eitp_json *lora = eitp_json_member(root, "lora");
     const char *format = "", *precision = "fp32";
     int64_t checksum = -1;
     eitp_status status = eitp__json_get_text(root, "format", &format, error);
@@ -71,21 +71,21 @@ static eitp_status eitp__base_read_state(const eitp_host *host, const char *dire
     char *path = eitp__join_path(host, directory, "trainer_state.json");
     char *manifest = eitp__join_path(host, directory, EITP__MANIFEST_FILE);
     eitp_path_info state = EITP__ZERO, ours = EITP__ZERO;
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     eitp_status status = path && manifest ? eitp__path_info(host, path, &state, error)
                                           : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp__path_info(host, manifest, &ours, error);
     if (!status && state.kind == EITP_PATH_FILE) {
-        status = eitp__json_read_file(host, path, limit, &document, error);
+        status = eitp__json_read_strict_file(host, path, limit, &document, error);
         if (!status) {
-            status = eitp__base_parse(eitp__json_root(document), base, error);
+            status = eitp__base_parse(eitp_json_root(document), base, error);
             status = status ? eitp__fail_prefix(error, status, "%s", path) : status;
         }
         if (status == EITP_ERROR_FORMAT && ours.kind != EITP_PATH_FILE)
             status = EITP_OK;
     }
-    eitp__json_release(document);
+    eitp_json_release(document);
     eitp__release_text(host, manifest);
     eitp__release_text(host, path);
     return status;

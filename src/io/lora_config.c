@@ -39,14 +39,13 @@ static int eitp__lora_is_known(const char *name) {
 }
 
 /* True if the value disables its feature. */
-static int eitp__lora_is_off(const eitp__json *value) {
-    return value->kind == EITP__JSON_NULL || (value->kind == EITP__JSON_BOOLEAN && !value->boolean) ||
-           ((value->kind == EITP__JSON_OBJECT || value->kind == EITP__JSON_ARRAY) && !value->count);
+static int eitp__lora_is_off(const eitp_json *value) {
+    return value->kind == EITP_JSON_NULL || (value->kind == EITP_JSON_BOOLEAN && !value->boolean) ||
+           ((value->kind == EITP_JSON_OBJECT || value->kind == EITP_JSON_ARRAY) && !value->count);
 }
 
 /* Checks that a member is `word`, null or missing. */
-static eitp_status eitp__lora_check_word(const eitp__json *root, const char *name, const char *word,
-                                         eitp_error *error) {
+static eitp_status eitp__lora_check_word(const eitp_json *root, const char *name, const char *word, eitp_error *error) {
     const char *text = word;
     eitp_status status = eitp__json_get_text(root, name, &text, error);
     if (!status && strcmp(text, word))
@@ -55,18 +54,18 @@ static eitp_status eitp__lora_check_word(const eitp__json *root, const char *nam
 }
 
 /* Some initializations change the base weights, which the adapter then depends on. */
-static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *error) {
+static eitp_status eitp__lora_check_start(const eitp_json *root, eitp_error *error) {
     static const char *const starts[] = {"gaussian", "orthogonal", "eva"};
-    const eitp__json *start = eitp__json_member(root, "init_lora_weights");
-    if (!start || start->kind == EITP__JSON_NULL || start->kind == EITP__JSON_BOOLEAN)
+    const eitp_json *start = eitp_json_member(root, "init_lora_weights");
+    if (!start || start->kind == EITP_JSON_NULL || start->kind == EITP_JSON_BOOLEAN)
         return EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(starts) && start->kind == EITP__JSON_STRING; i++) {
+    for (size_t i = 0; i < EITP__COUNT(starts) && start->kind == EITP_JSON_STRING; i++) {
         if (!strcmp(start->text, starts[i]))
             return EITP_OK;
     }
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                       "line %zu: unsupported init_lora_weights '%.60s': it changes the weights of the base model",
-                      start->line, start->kind == EITP__JSON_STRING ? start->text : "?");
+                      start->line, start->kind == EITP_JSON_STRING ? start->text : "?");
 }
 
 /* The task_type of a model with a head; NULL for masked language modelling, for which PEFT has none. */
@@ -76,7 +75,7 @@ static const char *eitp__lora_task(const eitp_transformer_config *model) {
     return tasks[model->head];
 }
 
-static eitp_status eitp__lora_check_task(const eitp__json *root, int *is_classifier, eitp_error *error) {
+static eitp_status eitp__lora_check_task(const eitp_json *root, int *is_classifier, eitp_error *error) {
     static const char *const tasks[] = {"CAUSAL_LM", "FEATURE_EXTRACTION", "SEQ_CLS", "TOKEN_CLS"};
     const char *name = NULL;
     eitp_status status = eitp__json_get_text(root, "task_type", &name, error);
@@ -90,7 +89,7 @@ static eitp_status eitp__lora_check_task(const eitp__json *root, int *is_classif
     return status;
 }
 
-static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error *error) {
+static eitp_status eitp__lora_check_features(const eitp_json *root, eitp_error *error) {
     int is_classifier = 0;
     eitp_status status = eitp__lora_check_word(root, "peft_type", "LORA", error);
     if (!status)
@@ -99,7 +98,7 @@ static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error 
         status = eitp__lora_check_word(root, "bias", "none", error);
     if (!status)
         status = eitp__lora_check_start(root, error);
-    for (const eitp__json *member = root->first_child; member && !status; member = member->next) {
+    for (const eitp_json *member = root->first_child; member && !status; member = member->next) {
         /* What it names must be the classifier: eitp__lora_check_tensors counts its tensors. */
         if (is_classifier && !strcmp(member->name, "modules_to_save"))
             continue;
@@ -114,39 +113,39 @@ static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error 
 /* ---- Targets ---- */
 
 /* True if target_modules is a regular expression. */
-static int eitp__lora_has_expression(const eitp__json *root) {
-    const eitp__json *list = eitp__json_member(root, "target_modules");
-    return list && list->kind == EITP__JSON_STRING && strcmp(list->text, "all-linear") != 0;
+static int eitp__lora_has_expression(const eitp_json *root) {
+    const eitp_json *list = eitp_json_member(root, "target_modules");
+    return list && list->kind == EITP_JSON_STRING && strcmp(list->text, "all-linear") != 0;
 }
 
-static int eitp__lora_has_member(const eitp__json *root, const char *name) {
-    const eitp__json *member = eitp__json_member(root, name);
+static int eitp__lora_has_member(const eitp_json *root, const char *name) {
+    const eitp_json *member = eitp_json_member(root, name);
     return member && !eitp__lora_is_off(member);
 }
 
 /* Parses target_modules: a list of names, or "all-linear". An expression gives no targets. */
-static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp__json *root,
+static eitp_status eitp__lora_parse_targets(const eitp_host *host, const eitp_json *root,
                                             const eitp_architecture *architecture, eitp_lora_config *config,
                                             eitp_error *error) {
-    const eitp__json *list = eitp__json_member(root, "target_modules");
+    const eitp_json *list = eitp_json_member(root, "target_modules");
     eitp__buffer names;
     eitp_status status = EITP_OK;
     config->targets = eitp_lora_targets_default(architecture);
-    if (!list || list->kind == EITP__JSON_NULL)
+    if (!list || list->kind == EITP_JSON_NULL)
         return EITP_OK;
     config->targets = 0;
     if (eitp__lora_has_expression(root))
         return EITP_OK;
-    if (list->kind == EITP__JSON_STRING) {
+    if (list->kind == EITP_JSON_STRING) {
         config->targets = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE; /* of any architecture */
         return EITP_OK;
     }
-    if (list->kind != EITP__JSON_ARRAY || !list->count)
+    if (list->kind != EITP_JSON_ARRAY || !list->count)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: target_modules must be a list of names or a regular expression", list->line);
     eitp__buffer_init(&names, host);
-    for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
-        if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
+    for (const eitp_json *name = list->first_child; name && !status; name = name->next) {
+        if (name->kind != EITP_JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
             status =
                 eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules must be a list of names", name->line);
         eitp__buffer_add_text(&names, name == list->first_child ? "" : ",");
@@ -195,12 +194,12 @@ static eitp_status eitp__lora_find_targets(const eitp_host *host, const char *di
 }
 
 /* True if layers_to_transform, a number or a list of them, has a block, or is absent. */
-static int eitp__lora_transforms(const eitp__json *root, int64_t block) {
-    const eitp__json *list = eitp__json_member(root, "layers_to_transform");
-    const eitp__json *first = list && list->kind == EITP__JSON_ARRAY ? list->first_child : list;
+static int eitp__lora_transforms(const eitp_json *root, int64_t block) {
+    const eitp_json *list = eitp_json_member(root, "layers_to_transform");
+    const eitp_json *first = list && list->kind == EITP_JSON_ARRAY ? list->first_child : list;
     if (!eitp__lora_has_member(root, "layers_to_transform"))
         return 1;
-    for (const eitp__json *number = first; number; number = number == list ? NULL : number->next) {
+    for (const eitp_json *number = first; number; number = number == list ? NULL : number->next) {
         if (number->is_integer && number->integer == block)
             return 1;
     }
@@ -208,7 +207,7 @@ static int eitp__lora_transforms(const eitp__json *root, int64_t block) {
 }
 
 /* Checks that target_modules and layers_to_transform allow the targets; an expression may mean any. */
-static eitp_status eitp__lora_check_targets(const eitp__json *root, const eitp_lora_config *named,
+static eitp_status eitp__lora_check_targets(const eitp_json *root, const eitp_lora_config *named,
                                             const eitp_lora_config *found, eitp_error *error) {
     int allows = eitp__lora_has_expression(root) || !(found->targets & ~named->targets);
     for (int i = 0; i < EITP_LORA_BLOCKS && !eitp__lora_has_expression(root); i++) {
@@ -222,7 +221,7 @@ static eitp_status eitp__lora_check_targets(const eitp__json *root, const eitp_l
 }
 
 /* Replaces the targets that target_modules names by those with tensors, if not all of the former need be targets. */
-static eitp_status eitp__lora_select_targets(const eitp_host *host, const char *directory, const eitp__json *root,
+static eitp_status eitp__lora_select_targets(const eitp_host *host, const char *directory, const eitp_json *root,
                                              const eitp_architecture *architecture, eitp_lora_config *config,
                                              eitp_error *error) {
     const eitp_lora_config named = *config;
@@ -234,15 +233,14 @@ static eitp_status eitp__lora_select_targets(const eitp_host *host, const char *
     return status ? status : eitp__lora_check_targets(root, &named, config, error);
 }
 
-static eitp_status eitp__lora_parse(const eitp_host *host, const eitp__json *root,
-                                    const eitp_architecture *architecture, eitp_lora_config *config, const char **base,
-                                    eitp_error *error) {
+static eitp_status eitp__lora_parse(const eitp_host *host, const eitp_json *root, const eitp_architecture *architecture,
+                                    eitp_lora_config *config, const char **base, eitp_error *error) {
     eitp_status status;
     *config = eitp_lora_config_default();
     *base = "";
-    if (!root || root->kind != EITP__JSON_OBJECT)
+    if (!root || root->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "an " EITP__LORA_CONFIG_FILE " must be a JSON object");
-    if (!eitp__json_member(root, "peft_type"))
+    if (!eitp_json_member(root, "peft_type"))
         return eitp__fail(error, EITP_ERROR_FORMAT, "missing 'peft_type'; not an " EITP__LORA_CONFIG_FILE);
     status = eitp__lora_check_features(root, error);
     if (!status)
@@ -263,16 +261,16 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
     if (!host || !directory || !config)
         return eitp__fail_null(error, "eitp_lora_config_read", "host, directory and config");
     enum { LIMIT = 1 << 20 };
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp_lora_config parsed;
     const char *text;
     char *path = eitp__join_path(host, directory, EITP__LORA_CONFIG_FILE);
     eitp_status status;
     if (!path)
         return eitp__fail_memory(error, strlen(directory), "a path");
-    status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
+    status = eitp_json_read_file(host, path, LIMIT, &document, error);
     if (!status) {
-        const eitp__json *root = eitp__json_root(document);
+        const eitp_json *root = eitp_json_root(document);
         status = eitp__lora_parse(host, root, architecture, &parsed, &text, error);
         if (!status)
             status = eitp__lora_select_targets(host, directory, root, architecture, &parsed, error);
@@ -289,7 +287,7 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
                 error->status = status;
             eitp__fail_prefix(error, status, "%s", path);
         }
-        eitp__json_release(document);
+        eitp_json_release(document);
     }
     eitp__release_text(host, path);
     return status;

@@ -281,15 +281,15 @@ static int eitp__is_inner_name(const char *name, size_t size) {
     return 1;
 }
 
-static eitp_status eitp__manifest_read_file(eitp__manifest *manifest, const eitp__json *object, eitp_error *error) {
-    const eitp__json *name = eitp__json_member(object, "name"), *sum = eitp__json_member(object, "crc32c");
+static eitp_status eitp__manifest_read_file(eitp__manifest *manifest, const eitp_json *object, eitp_error *error) {
+    const eitp_json *name = eitp_json_member(object, "name"), *sum = eitp_json_member(object, "crc32c");
     int64_t size = -1;
     eitp__file_sum file;
     eitp_status status = eitp__json_get_integer(object, "size", 0, INT64_MAX, &size, error);
     if (status)
         return status;
-    if (size < 0 || !name || name->kind != EITP__JSON_STRING || !eitp__is_inner_name(name->text, name->text_size) ||
-        !sum || sum->kind != EITP__JSON_STRING || sum->text_size != EITP__SUM_DIGITS)
+    if (size < 0 || !name || name->kind != EITP_JSON_STRING || !eitp__is_inner_name(name->text, name->text_size) ||
+        !sum || sum->kind != EITP_JSON_STRING || sum->text_size != EITP__SUM_DIGITS)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "line %zu: a file must have a name within the checkpoint, a size and a crc32c of 8 digits",
                           object->line);
@@ -300,8 +300,8 @@ static eitp_status eitp__manifest_read_file(eitp__manifest *manifest, const eitp
     return eitp__manifest_add(manifest, name->text, &file, error);
 }
 
-static eitp_status eitp__manifest_parse(eitp__manifest *manifest, const eitp__json *root, eitp_error *error) {
-    const eitp__json *files = eitp__json_member(root, "files");
+static eitp_status eitp__manifest_parse(eitp__manifest *manifest, const eitp_json *root, eitp_error *error) {
+    const eitp_json *files = eitp_json_member(root, "files");
     const char *format = "";
     int64_t version = 0;
     eitp_status status = eitp__json_get_text(root, "format", &format, error);
@@ -317,21 +317,21 @@ static eitp_status eitp__manifest_parse(eitp__manifest *manifest, const eitp__js
     if (!status)
         status = eitp__json_get_boolean(root, "counted", &manifest->is_counted, error);
     if (!status && (strcmp(format, "eitp manifest") != 0 || !version || manifest->step < 0 || !files ||
-                    files->kind != EITP__JSON_ARRAY))
+                    files->kind != EITP_JSON_ARRAY))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "format 'eitp manifest', version, step or files are missing");
-    for (const eitp__json *file = !status ? files->first_child : NULL; file && !status; file = file->next)
+    for (const eitp_json *file = !status ? files->first_child : NULL; file && !status; file = file->next)
         status = eitp__manifest_read_file(manifest, file, error);
     return status;
 }
 
 static eitp_status eitp__manifest_read_text(eitp__manifest *manifest, const eitp__buffer *text, eitp_error *error) {
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     eitp_status status = eitp__manifest_check_text(text, error);
     if (!status)
-        status = eitp__json_parse(text->host, text->data, text->size, &document, error);
+        status = eitp_json_parse(text->host, text->data, text->size, &document, error);
     if (!status)
-        status = eitp__manifest_parse(manifest, eitp__json_root(document), error);
-    eitp__json_release(document);
+        status = eitp__manifest_parse(manifest, eitp_json_root(document), error);
+    eitp_json_release(document);
     return status;
 }
 

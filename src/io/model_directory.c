@@ -154,7 +154,7 @@ static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transfor
 
 /* Reads generation_config.json; *document is NULL if there is none. */
 static eitp_status eitp__read_generation_config(const eitp_host *host, const char *directory,
-                                                eitp__json_document **document, eitp_error *error) {
+                                                eitp_json_document **document, eitp_error *error) {
     enum { LIMIT = 16 << 20 };
     char *path;
     int is_file = 0;
@@ -163,7 +163,7 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
     if (!status)
         status = eitp__is_file(host, path, &is_file, error);
     if (!status && is_file)
-        status = eitp__json_read_file(host, path, LIMIT, document, error);
+        status = eitp__json_read_strict_file(host, path, LIMIT, document, error);
     eitp__release_text(host, path);
     return status;
 }
@@ -171,13 +171,13 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
 /* Special tokens of generation_config.json override those of config.json, as in transformers. */
 static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory,
                                                  eitp_transformer_config *config, eitp_error *error) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp_status status = eitp__read_generation_config(host, directory, &document, error);
     if (!status && document)
-        status = eitp__config_read_special_tokens(eitp__json_root(document), config, error);
+        status = eitp__config_read_special_tokens(eitp_json_root(document), config, error);
     if (status && document)
         status = eitp__fail_prefix(error, status, "%s/" EITP__GENERATION_FILE, directory);
-    eitp__json_release(document);
+    eitp_json_release(document);
     return status;
 }
 
@@ -236,11 +236,11 @@ static int eitp__is_special_token_member(const char *name) {
 }
 
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp__buffer members;
     char *kept = NULL;
     eitp_status status = eitp__read_generation_config(&model->host, directory, &document, error);
-    const eitp__json *member = !status && document ? eitp__json_root(document)->first_child : NULL;
+    const eitp_json *member = !status && document ? eitp_json_root(document)->first_child : NULL;
     if (status || !document)
         return status;
     eitp__buffer_init(&members, &model->host);
@@ -253,7 +253,7 @@ EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const c
         eitp__json_write_value(&members, member);
         eitp__buffer_add_text(&members, ",\n");
     }
-    eitp__json_release(document);
+    eitp_json_release(document);
     if (!members.failed)
         kept = eitp__copy_bytes(&model->host, members.data, members.size);
     if (!kept)

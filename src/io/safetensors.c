@@ -75,7 +75,7 @@ EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection) {
         eitp__safetensors_part *part = collection->parts[i];
         eitp__file_close(&part->file, NULL);
         eitp__release(&host, part->header, part->header_size);
-        eitp__json_release(part->metadata);
+        eitp_json_release(part->metadata);
         eitp__release(&host, part, sizeof *part);
     }
     eitp__release(&host, collection->parts, collection->part_capacity * sizeof *collection->parts);
@@ -116,8 +116,8 @@ EITP__PRIVATE const char *eitp__safetensors_path(const eitp__safetensors *collec
 
 EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *collection, const char *key) {
     for (size_t i = 0; i < collection->part_count; i++) {
-        const eitp__json_document *document = collection->parts[i]->metadata;
-        const eitp__json *text = document ? eitp__json_member(eitp__json_root(document)->first_child, key) : NULL;
+        const eitp_json_document *document = collection->parts[i]->metadata;
+        const eitp_json *text = document ? eitp_json_member(eitp_json_root(document)->first_child, key) : NULL;
         if (text)
             return text->text;
     }

@@ -52,7 +52,7 @@ EITP__PRIVATE unsigned eitp__safetensors_set_type(eitp__safetensors_entry *entry
     return bits;
 }
 
-static eitp_status eitp__read_type(const eitp__json *value, eitp__safetensors_entry *entry, unsigned *bits,
+static eitp_status eitp__read_type(const eitp_json *value, eitp__safetensors_entry *entry, unsigned *bits,
                                    eitp_error *error) {
     const char *type = NULL;
     eitp_status status = eitp__json_get_text(value, "dtype", &type, error);
@@ -64,16 +64,16 @@ static eitp_status eitp__read_type(const eitp__json *value, eitp__safetensors_en
     return EITP_OK;
 }
 
-static eitp_status eitp__read_shape(const eitp__json *value, eitp__safetensors_entry *entry, eitp_error *error) {
-    const eitp__json *shape = eitp__json_member(value, "shape"), *size;
-    if (!shape || shape->kind != EITP__JSON_ARRAY)
+static eitp_status eitp__read_shape(const eitp_json *value, eitp__safetensors_entry *entry, eitp_error *error) {
+    const eitp_json *shape = eitp_json_member(value, "shape"), *size;
+    if (!shape || shape->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "\"shape\" must be an array");
     if (shape->count > EITP_MAX_RANK)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%llu dimensions exceed the limit of %d",
                           (unsigned long long)shape->count, EITP_MAX_RANK);
     entry->count = 1;
     for (size = shape->first_child; size; size = size->next) {
-        if (size->kind != EITP__JSON_NUMBER || !size->is_integer || size->integer < 0 ||
+        if (size->kind != EITP_JSON_NUMBER || !size->is_integer || size->integer < 0 ||
             __builtin_mul_overflow(entry->count, size->integer, &entry->count))
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "\"shape\" must list sizes of 0 or more, and must not be too large");
@@ -83,14 +83,14 @@ static eitp_status eitp__read_shape(const eitp__json *value, eitp__safetensors_e
 }
 
 /* Reads data_offsets. entry->offset is relative to the start of the data. */
-static eitp_status eitp__read_span(const eitp__json *value, uint64_t data_size, eitp__safetensors_entry *entry,
+static eitp_status eitp__read_span(const eitp_json *value, uint64_t data_size, eitp__safetensors_entry *entry,
                                    eitp_error *error) {
-    const eitp__json *offsets = eitp__json_member(value, "data_offsets"), *begin, *end;
-    if (!offsets || offsets->kind != EITP__JSON_ARRAY || offsets->count != 2)
+    const eitp_json *offsets = eitp_json_member(value, "data_offsets"), *begin, *end;
+    if (!offsets || offsets->kind != EITP_JSON_ARRAY || offsets->count != 2)
         return eitp__fail(error, EITP_ERROR_FORMAT, "\"data_offsets\" must be an array of two numbers");
     begin = offsets->first_child;
     end = begin->next;
-    if (begin->kind != EITP__JSON_NUMBER || !begin->is_integer || end->kind != EITP__JSON_NUMBER || !end->is_integer ||
+    if (begin->kind != EITP_JSON_NUMBER || !begin->is_integer || end->kind != EITP_JSON_NUMBER || !end->is_integer ||
         begin->integer < 0 || end->integer < begin->integer)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "\"data_offsets\" must be two numbers of 0 or more, in ascending order");
@@ -103,12 +103,12 @@ static eitp_status eitp__read_span(const eitp__json *value, uint64_t data_size, 
     return EITP_OK;
 }
 
-static eitp_status eitp__read_entry(const eitp__json *value, uint64_t data_size, eitp__safetensors_entry *entry,
+static eitp_status eitp__read_entry(const eitp_json *value, uint64_t data_size, eitp__safetensors_entry *entry,
                                     eitp_error *error) {
     unsigned bits = 0;
     uint64_t needed = 0;
     eitp_status status;
-    if (value->kind != EITP__JSON_OBJECT)
+    if (value->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "expected an object");
     status = eitp__read_type(value, entry, &bits, error);
     if (!status)
@@ -177,7 +177,7 @@ static int eitp__is_blank(const char *text, size_t size) {
 
 /* Moves a name to the start of the header's memory, where it lives as long as the part. Nothing that is yet to be
    parsed is overwritten, because a member is longer than its name. */
-static const char *eitp__header_keep_name(eitp__header *header, const eitp__json *member) {
+static const char *eitp__header_keep_name(eitp__header *header, const eitp_json *member) {
     char *name = header->text + header->names;
     memcpy(name, member->name, member->name_size);
     name[member->name_size] = 0;
@@ -185,14 +185,14 @@ static const char *eitp__header_keep_name(eitp__header *header, const eitp__json
     return name;
 }
 
-static eitp_status eitp__read_metadata(eitp__header *header, eitp__json_document *document, eitp_error *error) {
-    const eitp__json *texts = eitp__json_root(document)->first_child;
+static eitp_status eitp__read_metadata(eitp__header *header, eitp_json_document *document, eitp_error *error) {
+    const eitp_json *texts = eitp_json_root(document)->first_child;
     if (header->part->metadata)
         return eitp__fail(error, EITP_ERROR_FORMAT, "duplicate \"__metadata__\"");
-    if (texts->kind != EITP__JSON_OBJECT)
+    if (texts->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "\"__metadata__\" must be an object");
-    for (const eitp__json *text = texts->first_child; text; text = text->next) {
-        if (text->kind != EITP__JSON_STRING)
+    for (const eitp_json *text = texts->first_child; text; text = text->next) {
+        if (text->kind != EITP_JSON_STRING)
             return eitp__fail(error, EITP_ERROR_FORMAT, "'%.100s' in \"__metadata__\" must be a string", text->name);
     }
     header->part->metadata = document;
@@ -211,7 +211,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_add_entry(eitp__safetensors *collect
     return EITP_OK;
 }
 
-static eitp_status eitp__add_entry(eitp__safetensors *collection, eitp__header *header, const eitp__json *member,
+static eitp_status eitp__add_entry(eitp__safetensors *collection, eitp__header *header, const eitp_json *member,
                                    eitp_error *error) {
     eitp__safetensors_entry entry;
     eitp_status status;
@@ -229,16 +229,16 @@ static eitp_status eitp__add_entry(eitp__safetensors *collection, eitp__header *
 /* Parses the member from header->at to `end`. */
 static eitp_status eitp__header_read_member(eitp__safetensors *collection, eitp__header *header, size_t end,
                                             eitp_error *error) {
-    eitp__json_document *document = NULL;
-    const eitp__json *root;
+    eitp_json_document *document = NULL;
+    const eitp_json *root;
     eitp_status status;
     /* Brackets in place of the bytes around the member, which are no longer needed, make it an object. */
     header->text[header->at - 1] = '{';
     header->text[end] = '}';
-    status = eitp__json_parse(&collection->host, header->text + header->at - 1, end - header->at + 2, &document, error);
+    status = eitp_json_parse(&collection->host, header->text + header->at - 1, end - header->at + 2, &document, error);
     if (status)
         return status;
-    root = eitp__json_root(document);
+    root = eitp_json_root(document);
     if (!root->count) {
         status = eitp__fail(error, EITP_ERROR_FORMAT, "expected a tensor");
     } else if (root->first_child->name_size == 12 && !memcmp(root->first_child->name, "__metadata__", 12)) {
@@ -248,7 +248,7 @@ static eitp_status eitp__header_read_member(eitp__safetensors *collection, eitp_
     } else {
         status = eitp__add_entry(collection, header, root->first_child, error);
     }
-    eitp__json_release(document);
+    eitp_json_release(document);
     return status;
 }
 

@@ -14,7 +14,7 @@ struct eitp__safetensors_part {
     uint64_t data_start;
     uint64_t data_size;
     uint32_t crc; /* of the header and of the tensors added so far, as if all others were zero: see safetensors.c */
-    eitp__json_document *metadata; /* {"__metadata__": {...}}, or NULL */
+    eitp_json_document *metadata; /* {"__metadata__": {...}}, or NULL */
 };
 
 struct eitp__safetensors {

@@ -22,10 +22,10 @@ static int eitp__is_plain_name(const char *name) {
     return *name && !strchr(name, '/') && !strchr(name, '\\') && strcmp(name, ".") && strcmp(name, "..");
 }
 
-static eitp_status eitp__read_weights(const eitp__json *map, eitp__weight *weights, eitp_error *error) {
+static eitp_status eitp__read_weights(const eitp_json *map, eitp__weight *weights, eitp_error *error) {
     size_t count = 0;
-    for (const eitp__json *member = map->first_child; member; member = member->next, count++) {
-        if (member->kind != EITP__JSON_STRING || memchr(member->text, 0, member->text_size) ||
+    for (const eitp_json *member = map->first_child; member; member = member->next, count++) {
+        if (member->kind != EITP_JSON_STRING || memchr(member->text, 0, member->text_size) ||
             !eitp__is_plain_name(member->text))
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "line %llu: the value of '%.100s' must be the name of a file in the same directory",
@@ -68,7 +68,7 @@ static eitp_status eitp__add_weights(eitp__safetensors *collection, const char *
     return EITP_OK;
 }
 
-static eitp_status eitp__add_weight_map(eitp__safetensors *collection, const char *directory, const eitp__json *map,
+static eitp_status eitp__add_weight_map(eitp__safetensors *collection, const char *directory, const eitp_json *map,
                                         eitp_error *error) {
     size_t bytes = map->count * sizeof(eitp__weight);
     eitp__weight *weights = (eitp__weight *)eitp__allocate_uninitialized(&collection->host, bytes);
@@ -94,25 +94,25 @@ static char *eitp__copy_directory(const eitp_host *host, const char *path) {
 EITP__PRIVATE eitp_status eitp__safetensors_open_index_as(const eitp_host *host, const char *path,
                                                           eitp__tensor_format format, eitp__safetensors **collection,
                                                           eitp_error *error) {
-    eitp__json_document *index = NULL;
+    eitp_json_document *index = NULL;
     eitp__safetensors *created = NULL;
-    const eitp__json *map;
+    const eitp_json *map;
     char *directory;
-    eitp_status status = eitp__json_read_file(host, path, EITP__SAFETENSORS_MAX_INDEX, &index, error);
+    eitp_status status = eitp__json_read_strict_file(host, path, EITP__SAFETENSORS_MAX_INDEX, &index, error);
     if (status)
         return status;
     directory = eitp__copy_directory(host, path);
-    map = eitp__json_member(eitp__json_root(index), "weight_map");
+    map = eitp_json_member(eitp_json_root(index), "weight_map");
     if (!directory)
         status = eitp__fail_memory(error, strlen(path) + 1, "the name of a directory");
-    else if (!map || map->kind != EITP__JSON_OBJECT)
+    else if (!map || map->kind != EITP_JSON_OBJECT)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "missing object \"weight_map\"; not an index of weights");
     else
         status = eitp__safetensors_create(host, format, &created, error);
     if (!status)
         status = eitp__add_weight_map(created, directory, map, error);
     eitp__release_text(host, directory);
-    eitp__json_release(index);
+    eitp_json_release(index);
     if (status) {
         eitp__safetensors_close(created);
         return eitp__fail_prefix(error, status, "%s", path);

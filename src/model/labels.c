@@ -84,11 +84,11 @@ EITP__PRIVATE int eitp__labels_are_numbers(const eitp__labels *labels) {
 /* ---- config.json ---- */
 
 /* The object id2label; NULL if it is missing, null or empty. */
-static eitp_status eitp__labels_member(const eitp__json *root, const eitp__json **member, eitp_error *error) {
-    *member = eitp__json_member(root, "id2label");
-    if (*member && (*member)->kind == EITP__JSON_NULL)
+static eitp_status eitp__labels_member(const eitp_json *root, const eitp_json **member, eitp_error *error) {
+    *member = eitp_json_member(root, "id2label");
+    if (*member && (*member)->kind == EITP_JSON_NULL)
         *member = NULL;
-    if (*member && (*member)->kind != EITP__JSON_OBJECT)
+    if (*member && (*member)->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label must be an object", (*member)->line);
     if (*member && (int64_t)(*member)->count > EITP__MAX_LABELS)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label has %zu labels; at most %lld are supported",
@@ -97,8 +97,8 @@ static eitp_status eitp__labels_member(const eitp__json *root, const eitp__json 
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error) {
-    const eitp__json *member;
+EITP__PRIVATE eitp_status eitp__labels_count(const eitp_json *root, int64_t *count, eitp_error *error) {
+    const eitp_json *member;
     eitp_status status = eitp__labels_member(root, &member, error);
     if (status)
         return status;
@@ -108,7 +108,7 @@ EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *co
 }
 
 /* The number of a label, its name in id2label; -1 if it is not one below `count`. */
-static int64_t eitp__label_number(const eitp__json *label, int64_t count) {
+static int64_t eitp__label_number(const eitp_json *label, int64_t count) {
     int64_t number = 0;
     for (size_t i = 0; i < label->name_size; i++) {
         if (label->name[i] < '0' || label->name[i] > '9' || number >= count)
@@ -119,14 +119,14 @@ static int64_t eitp__label_number(const eitp__json *label, int64_t count) {
 }
 
 /* Finds the names of labels in the document. */
-static eitp_status eitp__labels_collect(const eitp__json *member, const char **names, eitp_error *error) {
-    for (const eitp__json *label = member->first_child; label; label = label->next) {
+static eitp_status eitp__labels_collect(const eitp_json *member, const char **names, eitp_error *error) {
+    for (const eitp_json *label = member->first_child; label; label = label->next) {
         int64_t number = eitp__label_number(label, (int64_t)member->count);
         if (number < 0 || names[number])
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "line %zu: '%.60s' in id2label must be one of the numbers 0 to %zu, each once",
                               label->line, label->name, member->count - 1);
-        if (label->kind != EITP__JSON_STRING || strlen(label->text) != label->text_size)
+        if (label->kind != EITP_JSON_STRING || strlen(label->text) != label->text_size)
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "line %zu: label %s in id2label must be text without zero bytes", label->line,
                               label->name);
@@ -135,9 +135,9 @@ static eitp_status eitp__labels_collect(const eitp__json *member, const char **n
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
+EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp_json *root, eitp__labels **labels,
                                             eitp_error *error) {
-    const eitp__json *member;
+    const eitp_json *member;
     const char **names;
     size_t bytes;
     eitp_status status = eitp__labels_member(root, &member, error);
@@ -158,15 +158,15 @@ EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__j
 EITP__PRIVATE eitp_status eitp__labels_read_file(const eitp_host *host, const char *path, eitp__labels **labels,
                                                  eitp_error *error) {
     enum { LIMIT = 16 << 20 };
-    eitp__json_document *document = NULL;
-    eitp_status status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
+    eitp_json_document *document = NULL;
+    eitp_status status = eitp_json_read_file(host, path, LIMIT, &document, error);
     *labels = NULL;
     if (status)
         return status;
-    status = eitp__labels_read(host, eitp__json_root(document), labels, error);
+    status = eitp__labels_read(host, eitp_json_root(document), labels, error);
     if (status)
         status = eitp__fail_prefix(error, status, "%s", path);
-    eitp__json_release(document);
+    eitp_json_release(document);
     return status;
 }
 

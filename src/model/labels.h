@@ -23,10 +23,10 @@ EITP__PRIVATE void eitp__labels_release(eitp__labels *labels);
 EITP__PRIVATE int eitp__labels_are_numbers(const eitp__labels *labels);
 
 /* Finds the number of labels in a config.json: that of id2label, else num_labels, else *count stays. */
-EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__labels_count(const eitp_json *root, int64_t *count, eitp_error *error);
 
 /* Reads id2label; *labels is NULL if there is none. */
-EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
+EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp_json *root, eitp__labels **labels,
                                             eitp_error *error);
 
 /* The same of the file config.json. */

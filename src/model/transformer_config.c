@@ -178,9 +178,9 @@ static const struct {
 
 /* ---- Special tokens ---- */
 
-static eitp_status eitp__add_token_id(const eitp__json *value, const char *name, eitp_token_ids *ids,
+static eitp_status eitp__add_token_id(const eitp_json *value, const char *name, eitp_token_ids *ids,
                                       eitp_error *error) {
-    if (value->kind != EITP__JSON_NUMBER || !value->is_integer)
+    if (value->kind != EITP_JSON_NUMBER || !value->is_integer)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a whole number, a list of them, or null",
                           value->line, name);
     if (ids->count == EITP_MAX_TOKEN_IDS)
@@ -191,15 +191,15 @@ static eitp_status eitp__add_token_id(const eitp__json *value, const char *name,
     return EITP_OK;
 }
 
-static eitp_status eitp__read_token_ids(const eitp__json *root, const char *name, eitp_token_ids *ids,
+static eitp_status eitp__read_token_ids(const eitp_json *root, const char *name, eitp_token_ids *ids,
                                         eitp_error *error) {
-    const eitp__json *value = eitp__json_member(root, name);
-    const int is_list = value && value->kind == EITP__JSON_ARRAY;
+    const eitp_json *value = eitp_json_member(root, name);
+    const int is_list = value && value->kind == EITP_JSON_ARRAY;
     eitp_status status = EITP_OK;
     if (!value)
         return EITP_OK;
     memset(ids, 0, sizeof *ids);
-    if (value->kind == EITP__JSON_NULL)
+    if (value->kind == EITP_JSON_NULL)
         return EITP_OK;
     for (value = is_list ? value->first_child : value; value && !status; value = is_list ? value->next : NULL)
         status = eitp__add_token_id(value, name, ids, error);
@@ -219,7 +219,7 @@ static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t v
     return known;
 }
 
-EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp__json *root, eitp_transformer_config *config,
+EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp_json *root, eitp_transformer_config *config,
                                                            eitp_error *error) {
     eitp_status status = eitp__read_token_ids(root, "bos_token_id", &config->begin, error);
     if (!status)
@@ -268,7 +268,7 @@ EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *conf
 
 /* ---- Reading ---- */
 
-static eitp_status eitp__read_activation(const eitp__json *root, const char *key, eitp_activation *activation,
+static eitp_status eitp__read_activation(const eitp_json *root, const char *key, eitp_activation *activation,
                                          eitp_error *error) {
     const char *name = NULL;
     eitp_status status = eitp__json_get_text(root, key, &name, error);
@@ -284,7 +284,7 @@ static eitp_status eitp__read_activation(const eitp__json *root, const char *key
 }
 
 /* Checks a key of which only one value is supported. */
-static eitp_status eitp__check_only(const eitp__json *root, const eitp__config_key *key, eitp_error *error) {
+static eitp_status eitp__check_only(const eitp_json *root, const eitp__config_key *key, eitp_error *error) {
     const char *text = key->only;
     int boolean = !strcmp(key->only, "true"), is_boolean = boolean || !strcmp(key->only, "false"), wanted = boolean;
     eitp_status status = is_boolean ? eitp__json_get_boolean(root, key->name, &boolean, error)
@@ -295,7 +295,7 @@ static eitp_status eitp__check_only(const eitp__json *root, const eitp__config_k
     return status;
 }
 
-static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key *key, eitp_transformer_config *config,
+static eitp_status eitp__read_key(const eitp_json *root, const eitp__config_key *key, eitp_transformer_config *config,
                                   eitp_error *error) {
     const eitp__field_entry *field;
     void *value;
@@ -318,12 +318,12 @@ static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key
 
 /* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
    too, so a class without a head gives the architecture's own. */
-static void eitp__read_model_head(const eitp__json *root, eitp_transformer_config *config) {
+static void eitp__read_model_head(const eitp_json *root, eitp_transformer_config *config) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
-    const eitp__json *list = eitp__json_member(root, "architectures");
-    const eitp__json *name = list && list->kind == EITP__JSON_ARRAY ? list->first_child : NULL;
+    const eitp_json *list = eitp_json_member(root, "architectures");
+    const eitp_json *name = list && list->kind == EITP_JSON_ARRAY ? list->first_child : NULL;
     for (; name; name = name->next) {
-        for (size_t i = 0; i < architecture->class_count && name->kind == EITP__JSON_STRING; i++) {
+        for (size_t i = 0; i < architecture->class_count && name->kind == EITP_JSON_STRING; i++) {
             if (strcmp(name->text, architecture->classes[i].name))
                 continue;
             if (architecture->classes[i].head != EITP_HEAD_NONE)
@@ -337,7 +337,7 @@ static void eitp__read_model_head(const eitp__json *root, eitp_transformer_confi
 static const char *const eitp__problems[] = {NULL, "single_label_classification", "multi_label_classification",
                                              "regression", NULL};
 
-static eitp_status eitp__read_problem(const eitp__json *root, eitp_problem *problem, eitp_error *error) {
+static eitp_status eitp__read_problem(const eitp_json *root, eitp_problem *problem, eitp_error *error) {
     const char *name = NULL;
     eitp_status status = eitp__json_get_text(root, "problem_type", &name, error);
     *problem = EITP_PROBLEM_UNKNOWN;
@@ -365,7 +365,7 @@ static eitp_status eitp__read_first_position(eitp_transformer_config *config, ei
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
+EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp_json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
     *config = eitp__architecture_defaults(architecture);
@@ -391,13 +391,13 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
 }
 
 /* The architecture of a config.json; without a model_type it is GPT-2. */
-static eitp_status eitp__read_architecture(const eitp__json *root, const eitp_architecture **architecture,
+static eitp_status eitp__read_architecture(const eitp_json *root, const eitp_architecture **architecture,
                                            eitp_error *error) {
     const char *type = eitp_architecture_name(NULL);
     char supported[200];
     size_t at = 0;
     eitp_status status;
-    if (!root || root->kind != EITP__JSON_OBJECT)
+    if (!root || root->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "a config.json must be a JSON object");
     status = eitp__json_get_text(root, "model_type", &type, error);
     if (status)
@@ -417,15 +417,15 @@ eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path
         return eitp__fail_null(error, "eitp_transformer_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
     const eitp_architecture *architecture = NULL;
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp_transformer_config parsed;
-    eitp_status status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
+    eitp_status status = eitp_json_read_file(host, path, LIMIT, &document, error);
     if (status)
         return status;
-    status = eitp__read_architecture(eitp__json_root(document), &architecture, error);
+    status = eitp__read_architecture(eitp_json_root(document), &architecture, error);
     if (!status)
-        status = eitp__transformer_config_parse(eitp__json_root(document), architecture, &parsed, error);
-    eitp__json_release(document);
+        status = eitp__transformer_config_parse(eitp_json_root(document), architecture, &parsed, error);
+    eitp_json_release(document);
     if (status)
         return eitp__fail_prefix(error, status, "%s", path);
     *config = parsed;

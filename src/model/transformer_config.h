@@ -12,7 +12,7 @@ EITP__PRIVATE void eitp__config_complete(eitp_transformer_config *config);
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
 
 /* Reads the members of a config.json, whatever its model_type, as those of an architecture. */
-EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
+EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp_json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error);
 
 /* eitp_transformer_config_write with the names of labels; NULL: none are written. */
@@ -23,7 +23,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, 
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, each a number, a list, or null for none. Missing ones leave the
    configuration unchanged. */
-EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp__json *root, eitp_transformer_config *config,
+EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp_json *root, eitp_transformer_config *config,
                                                            eitp_error *error);
 
 /* Adds them as members of an object, each with a comma and a line feed after it. */

@@ -19,7 +19,7 @@ static int eitp__setting_names_equal(const char *a, const char *b, size_t size) 
     return !a[i] && i == size;
 }
 
-static int eitp__recipe_find(const eitp__json *value, eitp__recipe_walk *walk) {
+static int eitp__recipe_find(const eitp_json *value, eitp__recipe_walk *walk) {
     memset(walk, 0, sizeof *walk);
     while (eitp__recipe_next(walk)) {
         if (eitp__setting_names_equal(walk->setting->name, value->name, value->name_size))
@@ -29,10 +29,10 @@ static int eitp__recipe_find(const eitp__json *value, eitp__recipe_walk *walk) {
 }
 
 /* "lr must be a number (got 'much')" */
-static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expected, const eitp__json *value,
+static eitp_status eitp__fail_type(const eitp_setting *setting, const char *expected, const eitp_json *value,
                                    eitp_error *error) {
-    const int is_list = value->kind == EITP__JSON_ARRAY, is_boolean = value->kind == EITP__JSON_BOOLEAN;
-    const char *quote = value->kind == EITP__JSON_STRING ? "'" : "";
+    const int is_list = value->kind == EITP_JSON_ARRAY, is_boolean = value->kind == EITP_JSON_BOOLEAN;
+    const char *quote = value->kind == EITP_JSON_STRING ? "'" : "";
     const char *got = is_list ? "a list" : is_boolean ? (value->boolean ? "true" : "false") : value->text;
     return eitp__fail(error, EITP_ERROR_FORMAT, "%s must be %s (got %s%.40s%s)", setting->name, expected, quote,
                       got ? got : "null", quote);
@@ -49,20 +49,20 @@ static eitp_status eitp__fail_unknown_setting(const char *name, eitp_error *erro
 }
 
 /* Settings are C strings, which a zero byte would cut. */
-static int eitp__has_zero_byte(const eitp__json *value) {
+static int eitp__has_zero_byte(const eitp_json *value) {
     return memchr(value->text, 0, value->text_size) != NULL;
 }
 
-static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *setting, const eitp__json *value,
+static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *setting, const eitp_json *value,
                                     eitp_recipe *recipe, void *values, eitp_error *error) {
-    const int is_list = value->kind == EITP__JSON_ARRAY;
+    const int is_list = value->kind == EITP_JSON_ARRAY;
     const size_t count = is_list ? value->count : 1;
-    const eitp__json *item = is_list ? value->first_child : value;
+    const eitp_json *item = is_list ? value->first_child : value;
     const char **texts = (const char **)eitp__recipe_allocate(host, recipe, (count + 1) * sizeof *texts);
     if (!texts)
         return eitp__fail_memory(error, count * sizeof *texts, "the texts of a recipe");
     for (size_t i = 0; i < count; i++, item = item->next) {
-        if (item->kind != EITP__JSON_STRING)
+        if (item->kind != EITP_JSON_STRING)
             return eitp__fail_type(setting, "a string or a list of strings", item, error);
         if (eitp__has_zero_byte(item))
             return eitp__fail_type(setting, "strings without zero bytes", item, error);
@@ -73,11 +73,11 @@ static eitp_status eitp__read_texts(const eitp_host *host, const eitp_setting *s
     return eitp_setting_set_texts(setting, texts, count, values, error);
 }
 
-static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *setting, const eitp__json *value,
+static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *setting, const eitp_json *value,
                                    eitp_recipe *recipe, void *values, eitp_error *error) {
     const int or_number = (setting->flags & EITP_SETTING_OR_NUMBER) != 0;
     const char *text;
-    if (value->kind != EITP__JSON_STRING && !(or_number && value->kind == EITP__JSON_NUMBER))
+    if (value->kind != EITP_JSON_STRING && !(or_number && value->kind == EITP_JSON_NUMBER))
         return eitp__fail_type(setting, or_number ? "a string or a number" : "a string", value, error);
     if (eitp__has_zero_byte(value))
         return eitp__fail_type(setting, "a string without zero bytes", value, error);
@@ -86,9 +86,9 @@ static eitp_status eitp__read_text(const eitp_host *host, const eitp_setting *se
                 : eitp__fail_memory(error, value->text_size, "a text of a recipe");
 }
 
-static eitp_status eitp__read_choice(const eitp_setting *setting, const eitp__json *value, void *values,
+static eitp_status eitp__read_choice(const eitp_setting *setting, const eitp_json *value, void *values,
                                      eitp_error *error) {
-    const int is_text = value->kind == EITP__JSON_STRING && !eitp__has_zero_byte(value);
+    const int is_text = value->kind == EITP_JSON_STRING && !eitp__has_zero_byte(value);
     const int64_t choice = is_text ? eitp__setting_find_choice(setting, value->text) : -1;
     char bounds[200];
     eitp_setting_bounds(setting, bounds, sizeof bounds);
@@ -97,32 +97,32 @@ static eitp_status eitp__read_choice(const eitp_setting *setting, const eitp__js
 }
 
 /* JSON has no type for numbers above INT64_MAX; a seed may be one. */
-static eitp_status eitp__read_count(const eitp_setting *setting, const eitp__json *value, void *values,
+static eitp_status eitp__read_count(const eitp_setting *setting, const eitp_json *value, void *values,
                                     eitp_error *error) {
     char *end;
     unsigned long long number;
-    if (value->kind == EITP__JSON_NUMBER && value->is_integer)
+    if (value->kind == EITP_JSON_NUMBER && value->is_integer)
         return eitp_setting_set_integer(setting, value->integer, values, error);
     errno = 0;
-    number = value->kind == EITP__JSON_NUMBER ? strtoull(value->text, &end, 10) : 0;
-    if (value->kind != EITP__JSON_NUMBER || *end || errno || value->text[0] == '-')
+    number = value->kind == EITP_JSON_NUMBER ? strtoull(value->text, &end, 10) : 0;
+    if (value->kind != EITP_JSON_NUMBER || *end || errno || value->text[0] == '-')
         return eitp__fail_type(setting, "a whole number", value, error);
     return eitp_setting_set_unsigned(setting, number, values, error);
 }
 
-static eitp_status eitp__read_bytes(const eitp_setting *setting, const eitp__json *value, void *values,
+static eitp_status eitp__read_bytes(const eitp_setting *setting, const eitp_json *value, void *values,
                                     eitp_error *error) {
     uint64_t bytes;
-    if (value->kind == EITP__JSON_NUMBER)
+    if (value->kind == EITP_JSON_NUMBER)
         return eitp__read_count(setting, value, values, error);
-    if (value->kind != EITP__JSON_STRING || eitp__has_zero_byte(value))
+    if (value->kind != EITP_JSON_STRING || eitp__has_zero_byte(value))
         return eitp__fail_type(setting, "a number of bytes, or a string such as \"900M\"", value, error);
     if (eitp_parse_bytes(value->text, &bytes, error))
         return eitp__fail_prefix(error, EITP_ERROR_FORMAT, "%s", setting->name);
     return eitp_setting_set_unsigned(setting, bytes, values, error);
 }
 
-static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_walk *walk, const eitp__json *value,
+static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_walk *walk, const eitp_json *value,
                                       eitp_recipe *recipe, eitp_error *error) {
     const eitp_setting *setting = walk->setting;
     void *values = eitp__recipe_member(recipe, walk);
@@ -134,11 +134,11 @@ static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_
     case EITP_SETTING_CHOICE:
         return eitp__read_choice(setting, value, values, error);
     case EITP_SETTING_FLAG:
-        return value->kind == EITP__JSON_BOOLEAN ? eitp_setting_set_integer(setting, value->boolean, values, error)
-                                                 : eitp__fail_type(setting, "true or false", value, error);
+        return value->kind == EITP_JSON_BOOLEAN ? eitp_setting_set_integer(setting, value->boolean, values, error)
+                                                : eitp__fail_type(setting, "true or false", value, error);
     case EITP_SETTING_NUMBER:
-        return value->kind == EITP__JSON_NUMBER ? eitp_setting_set_number(setting, value->number, values, error)
-                                                : eitp__fail_type(setting, "a number", value, error);
+        return value->kind == EITP_JSON_NUMBER ? eitp_setting_set_number(setting, value->number, values, error)
+                                               : eitp__fail_type(setting, "a number", value, error);
     default:
         return setting->flags & EITP_SETTING_BYTES ? eitp__read_bytes(setting, value, values, error)
                                                    : eitp__read_count(setting, value, values, error);
@@ -146,27 +146,27 @@ static eitp_status eitp__read_setting(const eitp_host *host, const eitp__recipe_
 }
 
 /* Objects only group, however deep they are. */
-static eitp_status eitp__read_members(const eitp_host *host, const eitp__json *object, eitp_recipe *recipe,
+static eitp_status eitp__read_members(const eitp_host *host, const eitp_json *object, eitp_recipe *recipe,
                                       eitp_error *error) {
     eitp_status status = EITP_OK;
-    for (const eitp__json *value = object->first_child; value && !status; value = value->next) {
+    for (const eitp_json *value = object->first_child; value && !status; value = value->next) {
         eitp__recipe_walk walk;
-        if (value->kind == EITP__JSON_NULL)
+        if (value->kind == EITP_JSON_NULL)
             continue;
-        if (value->kind == EITP__JSON_OBJECT)
+        if (value->kind == EITP_JSON_OBJECT)
             status = eitp__read_members(host, value, recipe, error);
         else if (eitp__recipe_find(value, &walk))
             status = eitp__read_setting(host, &walk, value, recipe, error);
         else
             status = eitp__fail_unknown_setting(value->name, error);
-        if (status && status != EITP_ERROR_MEMORY && value->kind != EITP__JSON_OBJECT)
+        if (status && status != EITP_ERROR_MEMORY && value->kind != EITP_JSON_OBJECT)
             status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu", (unsigned long long)value->line);
     }
     return status;
 }
 
 eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *error) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp_recipe read;
     const eitp_host *host;
     eitp_status status;
@@ -176,15 +176,15 @@ eitp_status eitp_recipe_read(const char *path, eitp_recipe *recipe, eitp_error *
     if (status)
         return status;
     host = &recipe->context.host;
-    status = eitp__json_read_file(host, path, EITP__RECIPE_LIMIT, &document, error);
+    status = eitp__json_read_strict_file(host, path, EITP__RECIPE_LIMIT, &document, error);
     if (status)
         return status;
     status = eitp__recipe_copy(host, recipe, &read, error);
-    if (!status && eitp__json_root(document)->kind != EITP__JSON_OBJECT)
+    if (!status && eitp_json_root(document)->kind != EITP_JSON_OBJECT)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "a recipe must be a JSON object");
     else if (!status)
-        status = eitp__read_members(host, eitp__json_root(document), &read, error);
-    eitp__json_release(document);
+        status = eitp__read_members(host, eitp_json_root(document), &read, error);
+    eitp_json_release(document);
     if (status) {
         eitp_recipe_release(&read);
         return eitp__fail_prefix(error, status, "%s", path);

@@ -114,6 +114,6 @@ EITP__PRIVATE void eitp__alarm_rules_forget_times(eitp__alarm_rules *rules);
 EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp__buffer *text);
 
 /* Reads such an object; NULL: the rules of a new run. *rules is unchanged after a failure. */
-EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error);
 
 #endif

@@ -39,36 +39,36 @@ EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp_
     eitp__buffer_add_text(text, "}");
 }
 
-static eitp_status eitp__alarm_integer_read(const eitp__json *object, const char *name, int64_t *value,
+static eitp_status eitp__alarm_integer_read(const eitp_json *object, const char *name, int64_t *value,
                                             eitp_error *error) {
     return eitp__json_get_integer(object, name, 0, INT64_MAX - 1, value, error);
 }
 
-static eitp_status eitp__alarm_number_read(const eitp__json *object, const char *name, double *value,
+static eitp_status eitp__alarm_number_read(const eitp_json *object, const char *name, double *value,
                                            eitp_error *error) {
     return eitp__json_get_number(object, name, -HUGE_VAL, HUGE_VAL, value, error);
 }
 
 /* The member `name`, which must be an object. */
-static eitp_status eitp__alarm_object_read(const eitp__json *object, const char *name, const eitp__json **member,
+static eitp_status eitp__alarm_object_read(const eitp_json *object, const char *name, const eitp_json **member,
                                            eitp_error *error) {
-    *member = eitp__json_member(object, name);
-    if (*member && (*member)->kind == EITP__JSON_OBJECT)
+    *member = eitp_json_member(object, name);
+    if (*member && (*member)->kind == EITP_JSON_OBJECT)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an object",
                       (unsigned long long)(*member ? (*member)->line : object->line), name);
 }
 
-static eitp_status eitp__alarm_course_read(const eitp__json *object, const char *name, eitp__course *course,
+static eitp_status eitp__alarm_course_read(const eitp_json *object, const char *name, eitp__course *course,
                                            eitp_error *error) {
-    const eitp__json *member;
+    const eitp_json *member;
     eitp_status status = eitp__alarm_object_read(object, name, &member, error);
     return status ? status : eitp__course_read(course, member, error);
 }
 
-static eitp_status eitp__training_loss_read(const eitp__json *object, const char *name, eitp__training_loss *training,
+static eitp_status eitp__training_loss_read(const eitp_json *object, const char *name, eitp__training_loss *training,
                                             eitp_error *error) {
-    const eitp__json *member;
+    const eitp_json *member;
     eitp_status status = eitp__alarm_object_read(object, name, &member, error);
     if (!status)
         status = eitp__alarm_integer_read(member, "count", &training->count, error);
@@ -77,7 +77,7 @@ static eitp_status eitp__training_loss_read(const eitp__json *object, const char
     return status ? status : eitp__json_get_number(member, "squares", 0, HUGE_VAL, &training->squares, error);
 }
 
-static eitp_status eitp__alarm_losses_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error) {
+static eitp_status eitp__alarm_losses_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
     int64_t active = 0;
     eitp_status status = eitp__json_get_integer(object, "active", 0, EITP__ALARMS_KEPT, &active, error);
     rules->active = (unsigned)active;
@@ -92,9 +92,9 @@ static eitp_status eitp__alarm_losses_read(eitp__alarm_rules *rules, const eitp_
     return status ? status : eitp__alarm_course_read(object, "losses", &rules->losses, error);
 }
 
-static eitp_status eitp__alarm_norms_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error) {
+static eitp_status eitp__alarm_norms_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
     eitp_status status = eitp__alarm_number_read(object, "usual_norm", &rules->usual_norm, error);
-    rules->has_usual_norm = eitp__json_member(object, "usual_norm") != NULL;
+    rules->has_usual_norm = eitp_json_member(object, "usual_norm") != NULL;
     if (!status)
         status = eitp__alarm_integer_read(object, "high", &rules->high, error);
     if (!status)
@@ -104,7 +104,7 @@ static eitp_status eitp__alarm_norms_read(eitp__alarm_rules *rules, const eitp__
     return status ? status : eitp__alarm_course_read(object, "norms", &rules->norms, error);
 }
 
-static eitp_status eitp__alarm_evaluations_read(eitp__alarm_rules *rules, const eitp__json *object, eitp_error *error) {
+static eitp_status eitp__alarm_evaluations_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
     eitp_status status = eitp__alarm_integer_read(object, "evaluations", &rules->evaluations, error);
     if (!status)
         status = eitp__alarm_integer_read(object, "evaluated_step", &rules->evaluated_step, error);
@@ -119,11 +119,10 @@ static eitp_status eitp__alarm_evaluations_read(eitp__alarm_rules *rules, const 
     return status ? status : eitp__training_loss_read(object, "best_training", &rules->best_training, error);
 }
 
-EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp__json *object,
-                                                 eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
     eitp__alarm_rules read = EITP__ZERO;
     eitp_status status = EITP_OK;
-    if (object && object->kind != EITP__JSON_OBJECT)
+    if (object && object->kind != EITP_JSON_OBJECT)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'alarms' must be an object",
                             (unsigned long long)object->line);
     if (object && !status)

@@ -98,7 +98,7 @@ static void eitp__alarms_write(const eitp_run *run, const void *state, int is_co
         eitp__alarm_rules_write(&((const eitp__alarms *)state)->rules, text);
 }
 
-static eitp_status eitp__alarms_read(eitp_run *run, void *state, const eitp__json *value, eitp_error *error) {
+static eitp_status eitp__alarms_read(eitp_run *run, void *state, const eitp_json *value, eitp_error *error) {
     return run->config.alarms ? eitp__alarm_rules_read(&((eitp__alarms *)state)->rules, value, error) : EITP_OK;
 }
 

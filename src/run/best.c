@@ -131,7 +131,7 @@ EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *d
 }
 
 /* A step, a value that is null if it was not finite, and whether it is lost. */
-static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
+static eitp_status eitp__best_read_evaluation(const eitp_json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
     eitp_status status;
     evaluation->step = -1;
@@ -143,7 +143,7 @@ static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__be
     return status ? status : eitp__json_get_boolean(object, "lost", &evaluation->is_lost, error);
 }
 
-static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *object, int64_t step, eitp_error *error) {
+static eitp_status eitp__best_read_before(eitp__best *best, const eitp_json *object, int64_t step, eitp_error *error) {
     eitp__best_evaluation found;
     int64_t since = 0;
     double seen;
@@ -162,15 +162,15 @@ static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *ob
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
+EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp_json *root, const char *metric, int64_t step,
                                            eitp_error *error) {
-    const eitp__json *list = eitp__json_member(root, "evaluations");
+    const eitp_json *list = eitp_json_member(root, "evaluations");
     const char *name = "";
     eitp_status status = eitp__json_get_text(root, "metric", &name, error);
     if (status || strcmp(name, metric))
         return status;
-    status = eitp__best_read_before(best, eitp__json_member(root, "before"), step, error);
-    for (const eitp__json *item = list ? list->first_child : NULL; item && !status; item = item->next) {
+    status = eitp__best_read_before(best, eitp_json_member(root, "before"), step, error);
+    for (const eitp_json *item = list ? list->first_child : NULL; item && !status; item = item->next) {
         eitp__best_evaluation found;
         status = eitp__best_read_evaluation(item, &found, error);
         if (status || found.step < 0 || found.step > step)
@@ -186,40 +186,40 @@ EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *r
 EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
                                           const char *metric, int64_t step, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
     eitp_status status =
         path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), EITP__BEST_FILE);
     if (!status && info.kind == EITP_PATH_FILE) {
-        status = eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, error);
+        status = eitp__json_read_strict_file(host, path, EITP__BEST_FILE_LIMIT, &document, error);
         if (!status)
-            status = eitp__best_parse(best, eitp__json_root(document), metric, step, error);
+            status = eitp__best_parse(best, eitp_json_root(document), metric, step, error);
         if (status && document)
             eitp__fail_prefix(error, status, "'%s'", path);
-        eitp__json_release(document);
+        eitp_json_release(document);
     }
     eitp__release_text(host, path);
     return status;
 }
 
-EITP__PRIVATE int64_t eitp__best_kept_step(const eitp__json *root) {
+EITP__PRIVATE int64_t eitp__best_kept_step(const eitp_json *root) {
     eitp_error ignored;
     eitp__best_evaluation found;
     int kept = 1; /* files of earlier versions do not say */
     if (eitp__json_get_boolean(root, "kept", &kept, &ignored) || !kept ||
-        eitp__best_read_evaluation(eitp__json_member(root, "best"), &found, &ignored))
+        eitp__best_read_evaluation(eitp_json_member(root, "best"), &found, &ignored))
         return -1;
     return found.step;
 }
 
 EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory) {
     eitp_error ignored;
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
     int64_t step = -1;
-    if (path && !eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, &ignored))
-        step = eitp__best_kept_step(eitp__json_root(document));
-    eitp__json_release(document);
+    if (path && !eitp__json_read_strict_file(host, path, EITP__BEST_FILE_LIMIT, &document, &ignored))
+        step = eitp__best_kept_step(eitp_json_root(document));
+    eitp_json_release(document);
     eitp__release_text(host, path);
     return step;
 }

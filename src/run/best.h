@@ -49,11 +49,11 @@ EITP__PRIVATE void eitp__best_format(const eitp__best *best, const eitp__best_st
                                      int kept, eitp__buffer *text);
 
 /* Adds the evaluations of such an object up to `step`. An object of another metric has none. */
-EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
+EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp_json *root, const char *metric, int64_t step,
                                            eitp_error *error);
 
 /* The step of the best evaluation in such an object if its checkpoint is kept; else -1, also if it is malformed. */
-EITP__PRIVATE int64_t eitp__best_kept_step(const eitp__json *root);
+EITP__PRIVATE int64_t eitp__best_kept_step(const eitp_json *root);
 
 /* The same for the best.json of a directory. */
 EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory);

@@ -99,14 +99,14 @@ EITP__PRIVATE void eitp__course_write(const eitp__course *course, eitp__buffer *
     eitp__buffer_add_text(text, "}");
 }
 
-static eitp_status eitp__course_read_values(const eitp__json *object, const char *name, size_t limit, double *values,
+static eitp_status eitp__course_read_values(const eitp_json *object, const char *name, size_t limit, double *values,
                                             int64_t *count, eitp_error *error) {
-    const eitp__json *list = eitp__json_member(object, name);
-    if (!list || list->kind != EITP__JSON_ARRAY || list->count >= limit)
+    const eitp_json *list = eitp_json_member(object, name);
+    if (!list || list->kind != EITP_JSON_ARRAY || list->count >= limit)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of fewer than %zu numbers",
                           (unsigned long long)(list ? list->line : object->line), name, limit);
-    for (const eitp__json *item = list->first_child; item; item = item->next) {
-        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+    for (const eitp_json *item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP_JSON_NUMBER || !isfinite(item->number))
             return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
                               (unsigned long long)item->line, name);
         values[(*count)++] = item->number;
@@ -114,7 +114,7 @@ static eitp_status eitp__course_read_values(const eitp__json *object, const char
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp__json *object, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp_json *object, eitp_error *error) {
     eitp__course read = EITP__ZERO;
     eitp_status status = eitp__json_get_integer(object, "width", 0, INT64_MAX / 16, &read.width, error);
     read.is_single = course->is_single;

@@ -45,6 +45,6 @@ EITP__PRIVATE int eitp__course_fit(const eitp__course *course, eitp_trend *trend
 
 /* Adds the course as a JSON object, and reads it from one. */
 EITP__PRIVATE void eitp__course_write(const eitp__course *course, eitp__buffer *text);
-EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp__json *object, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__course_read(eitp__course *course, const eitp_json *object, eitp_error *error);
 
 #endif

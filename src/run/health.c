@@ -84,15 +84,15 @@ EITP__PRIVATE void eitp__health_write(const eitp__health *health, eitp__buffer *
     eitp__buffer_format(text, ", \"overflowed\": %s}", health->overflowed ? "true" : "false");
 }
 
-static eitp_status eitp__health_read_losses(const eitp__json *object, const char *name, size_t count, double *losses,
+static eitp_status eitp__health_read_losses(const eitp_json *object, const char *name, size_t count, double *losses,
                                             eitp_error *error) {
-    const eitp__json *list = eitp__json_member(object, name), *item;
+    const eitp_json *list = eitp_json_member(object, name), *item;
     size_t i = 0;
-    if (!list || list->kind != EITP__JSON_ARRAY || list->count != count)
+    if (!list || list->kind != EITP_JSON_ARRAY || list->count != count)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of %zu numbers",
                           (unsigned long long)(list ? list->line : object->line), name, count);
     for (item = list->first_child; item; item = item->next) {
-        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+        if (item->kind != EITP_JSON_NUMBER || !isfinite(item->number))
             return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
                               (unsigned long long)item->line, name);
         losses[i++] = item->number;
@@ -100,14 +100,14 @@ static eitp_status eitp__health_read_losses(const eitp__json *object, const char
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__json *object, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp_json *object, eitp_error *error) {
     eitp__health read = EITP__ZERO;
     eitp_status status = EITP_OK;
     if (!object) {
         *health = read;
         return EITP_OK;
     }
-    if (object->kind != EITP__JSON_OBJECT)
+    if (object->kind != EITP_JSON_OBJECT)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'health' must be an object",
                             (unsigned long long)object->line);
     if (!status)
@@ -118,7 +118,7 @@ EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__js
         status = eitp__health_read_losses(object, "first", eitp__health_count(&read), read.first, error);
     if (!status)
         status = eitp__health_read_losses(object, "recent", eitp__health_count(&read), read.recent, error);
-    read.has_saved = eitp__json_member(object, "saved_loss") != NULL;
+    read.has_saved = eitp_json_member(object, "saved_loss") != NULL;
     if (!status)
         status = eitp__json_get_number(object, "saved_loss", -HUGE_VAL, HUGE_VAL, &read.saved_loss, error);
     if (!status)

@@ -53,6 +53,6 @@ EITP__PRIVATE void eitp__health_saved(eitp__health *health);
 EITP__PRIVATE void eitp__health_write(const eitp__health *health, eitp__buffer *text);
 
 /* Reads such an object; NULL: the health of a new run. *health is unchanged after a failure. */
-EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__json *object, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp_json *object, eitp_error *error);
 
 #endif

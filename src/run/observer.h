@@ -81,7 +81,7 @@ typedef struct eitp__observer {
        counts the checkpoint. */
     void (*write)(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text);
     /* Restores the state from the member's value, NULL if it is missing. Not called without a run_state.json. */
-    eitp_status (*read)(eitp_run *run, void *state, const eitp__json *value, eitp_error *error);
+    eitp_status (*read)(eitp_run *run, void *state, const eitp_json *value, eitp_error *error);
     /* Writes the observer's files into a checkpoint. */
     eitp_status (*write_files)(const eitp_run *run, const void *state, const char *directory, eitp_error *error);
     /* After a checkpoint was written, or begun in the background. The training waited for `waited` seconds. */

@@ -16,6 +16,9 @@
 
 typedef struct eitp__record_file eitp__record_file;
 
+/* The file that has every record. */
+#define EITP__METRICS_FILE "metrics.jsonl"
+
 /* Bytes of records, each with the 4 bytes of its length, that a queue holds. */
 #define EITP__RECORD_QUEUE ((size_t)1 << 20)
 

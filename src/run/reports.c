@@ -2,7 +2,7 @@
 
 /* NULL: it is no word of a list. */
 static const char *const eitp__report_words[] = {"jsonl", "csv", "tensorboard", "jsonl", NULL};
-static const char *const eitp__report_names[] = {"metrics.jsonl", "metrics.csv", "tensorboard", EITP__SUMMARY_FILE,
+static const char *const eitp__report_names[] = {EITP__METRICS_FILE, "metrics.csv", "tensorboard", EITP__SUMMARY_FILE,
                                                  "evaluations.jsonl"};
 
 /* ---- Lists ---- */

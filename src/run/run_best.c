@@ -227,7 +227,7 @@ static void eitp__best_write_state(const eitp_run *run, const void *state, int i
         eitp__best_format(best, &best->now, eitp__run_metric_name(run), run->keep_best != NULL, text);
 }
 
-static eitp_status eitp__best_read_state(eitp_run *run, void *state, const eitp__json *value, eitp_error *error) {
+static eitp_status eitp__best_read_state(eitp_run *run, void *state, const eitp_json *value, eitp_error *error) {
     eitp__best_checkpoint *kept = (eitp__best_checkpoint *)state;
     kept->was_read = 1;
     eitp__best_init(&kept->best, eitp__prefers_higher(run));

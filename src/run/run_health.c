@@ -315,7 +315,7 @@ static void eitp__health_write_state(const eitp_run *run, const void *state, int
     eitp__health_write(&health, text);
 }
 
-static eitp_status eitp__health_read_state(eitp_run *run, void *state, const eitp__json *value, eitp_error *error) {
+static eitp_status eitp__health_read_state(eitp_run *run, void *state, const eitp_json *value, eitp_error *error) {
     (void)run;
     return eitp__health_read(&((eitp__model_health *)state)->health, value, error);
 }

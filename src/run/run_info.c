@@ -7,7 +7,7 @@
 #include "base/setting_table.h"
 #include "base/system_text.h"
 #include "run/events.h"
-#include "run/last_process.h"
+#include "run/history.h"
 #include "run/record_text.h"
 #include "run/reserve.h"
 #include "train/trainer.h"
@@ -274,7 +274,8 @@ static void eitp__run_info_store(eitp_run *run, eitp__run_info *info, const char
 
 /* ---- The process before this one ---- */
 
-static void eitp__report_interrupted(eitp_run *run, const eitp__last_process *last, int is_restarted) {
+static void eitp__report_interrupted(eitp_run *run, const eitp_run_process *last) {
+    const int is_restarted = last->state == EITP_RUN_PROCESS_RESTARTED;
     const time_t alive = (time_t)last->alive;
     struct tm utc;
     eitp_value values[3];
@@ -282,7 +283,7 @@ static void eitp__report_interrupted(eitp_run *run, const eitp__last_process *la
     memset(values, 0, sizeof values);
     values[0].name = "last_step";
     values[0].kind = EITP_VALUE_INTEGER;
-    values[0].integer = last->step;
+    values[0].integer = last->step < 0 ? 0 : last->step;
     values[1].name = "last_time";
     values[1].number = last->alive;
     values[2].name = "machine_restarted";
@@ -295,18 +296,17 @@ static void eitp__report_interrupted(eitp_run *run, const eitp__last_process *la
                             "later; its last sign of life: %s"
                           : "the run before this one was killed or has crashed, after step %lld or later; its last "
                             "sign of life: %s",
-             (long long)last->step, seen);
+             (long long)values[0].integer, seen);
     eitp__run_notify_values(run, EITP_EVENT_INTERRUPTED, is_restarted ? EITP_LOG_WARNING : EITP_LOG_INFO, 0, message,
                             values, EITP__COUNT(values));
 }
 
 /* Looks at what the process before has left. The directory is locked: it does not train any more. */
-static eitp_status eitp__look_at_last_process(eitp_run *run, const eitp__run_info *info, eitp_error *error) {
-    const char *boot = info->identity.boot;
-    eitp__last_process last;
-    const eitp_status status = eitp__last_process_read(&run->host, info->file.path, &last, error);
-    if (!status && eitp__last_process_is_open(&last))
-        eitp__report_interrupted(run, &last, *boot && *last.identity.boot && strcmp(boot, last.identity.boot) != 0);
+static eitp_status eitp__look_at_last_process(eitp_run *run, eitp_error *error) {
+    eitp_run_process last;
+    const eitp_status status = eitp_run_process_read(&run->host, run->directory, &last, error);
+    if (!status && last.state != EITP_RUN_PROCESS_UNKNOWN && last.state != EITP_RUN_PROCESS_ENDED)
+        eitp__report_interrupted(run, &last);
     return status;
 }
 
@@ -324,7 +324,7 @@ static eitp_status eitp__run_info_begin(eitp_run *run, void *state, eitp_error *
     info->is_new = !eitp__path_info(host, info->file.path, &file, NULL) && file.kind == EITP_PATH_MISSING;
     eitp__buffer_init(&info->text, host);
     if (!info->is_new)
-        status = eitp__look_at_last_process(run, info, error);
+        status = eitp__look_at_last_process(run, error);
     if (!status)
         status = eitp__run_info_format(run, info, error);
     if (status)

@@ -95,7 +95,7 @@ static void eitp__set_notify(eitp_run *run, const eitp_setting *setting, const e
 }
 
 /* Makes all changes of a request, or none. */
-static eitp_status eitp__set_change_config(eitp_run *run, const eitp__json *root, eitp_error *error) {
+static eitp_status eitp__set_change_config(eitp_run *run, const eitp_json *root, eitp_error *error) {
     const eitp_run_config before = run->config;
     eitp_run_config changed = run->config;
     eitp__set_change changes[EITP__SET_CHANGES];
@@ -116,14 +116,14 @@ static eitp_status eitp__set_change_config(eitp_run *run, const eitp__json *root
 
 /* Reads and makes the request at this path. */
 static eitp_status eitp__set_follow(eitp_run *run, const char *path, eitp_error *error) {
-    eitp__json_document *document = NULL;
-    eitp_status status = eitp__json_read_file(&run->host, path, EITP__SET_LIMIT, &document, error);
+    eitp_json_document *document = NULL;
+    eitp_status status = eitp__json_read_strict_file(&run->host, path, EITP__SET_LIMIT, &document, error);
     if (status)
         return status;
-    status = eitp__set_change_config(run, eitp__json_root(document), error);
+    status = eitp__set_change_config(run, eitp_json_root(document), error);
     if (status)
-        eitp__set_answer(run, eitp__set_id(eitp__json_root(document)), NULL, 0, NULL, error);
-    eitp__json_release(document);
+        eitp__set_answer(run, eitp__set_id(eitp_json_root(document)), NULL, 0, NULL, error);
+    eitp_json_release(document);
     return status;
 }
 

@@ -45,7 +45,7 @@ EITP__PRIVATE eitp_status eitp__run_state_write(const eitp_run *run, int is_coun
 /* ---- Reading ---- */
 
 /* Parses a checkpoint's run_state.json. *document is NULL if there is none. */
-static eitp_status eitp__run_state_open(const eitp_host *host, const char *checkpoint, eitp__json_document **document,
+static eitp_status eitp__run_state_open(const eitp_host *host, const char *checkpoint, eitp_json_document **document,
                                         eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *path = eitp__join_path(host, checkpoint, EITP__RUN_STATE_FILE);
@@ -53,12 +53,12 @@ static eitp_status eitp__run_state_open(const eitp_host *host, const char *check
                               : eitp__fail_memory(error, strlen(checkpoint), EITP__RUN_STATE_FILE);
     *document = NULL;
     if (!status && info.kind != EITP_PATH_MISSING)
-        status = eitp__json_read_file(host, path, EITP__RUN_STATE_LIMIT, document, error);
+        status = eitp__json_read_strict_file(host, path, EITP__RUN_STATE_LIMIT, document, error);
     eitp__release_text(host, path);
     return status;
 }
 
-static eitp_status eitp__run_state_check(const eitp__json *root, eitp_error *error) {
+static eitp_status eitp__run_state_check(const eitp_json *root, eitp_error *error) {
     const char *format = "";
     int64_t version = 0;
     eitp_status status = eitp__json_get_text(root, "format", &format, error);
@@ -75,37 +75,37 @@ static eitp_status eitp__run_state_check(const eitp__json *root, eitp_error *err
     return status;
 }
 
-static eitp_status eitp__run_state_parse(eitp_run *run, const eitp__json *root, eitp_error *error) {
+static eitp_status eitp__run_state_parse(eitp_run *run, const eitp_json *root, eitp_error *error) {
     eitp_status status = eitp__run_state_check(root, error);
     EITP__EACH_OBSERVER (run, i, read) {
         const eitp__observer *observer = &run->observers[i];
         if (!status)
-            status = observer->read(run, run->states[i], eitp__json_member(root, observer->name), error);
+            status = observer->read(run, run->states[i], eitp_json_member(root, observer->name), error);
     }
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, eitp_error *error) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp_status status = eitp__run_state_open(&run->host, run->checkpoint, &document, error);
     if (!status && document) {
-        status = eitp__run_state_parse(run, eitp__json_root(document), error);
+        status = eitp__run_state_parse(run, eitp_json_root(document), error);
         if (status)
             eitp__fail_prefix(error, status, "'%s/%s'", run->checkpoint, EITP__RUN_STATE_FILE);
     }
-    eitp__json_release(document);
+    eitp_json_release(document);
     return status;
 }
 
 EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *checkpoint) {
     eitp_error ignored;
-    eitp__json_document *document;
-    const eitp__json *best = NULL;
+    eitp_json_document *document;
+    const eitp_json *best = NULL;
     int64_t step = -1;
     if (!eitp__run_state_open(host, checkpoint, &document, &ignored) && document)
-        best = eitp__json_member(eitp__json_root(document), "best");
+        best = eitp_json_member(eitp_json_root(document), "best");
     if (best)
         step = eitp__best_kept_step(best);
-    eitp__json_release(document);
+    eitp_json_release(document);
     return step;
 }

@@ -38,28 +38,28 @@ EITP__PRIVATE eitp_status eitp__set_find(const eitp_setting *settings, size_t co
 /* ---- Files ---- */
 
 /* The value of a member as text; NULL if it is none of a setting. */
-static const char *eitp__set_value(const eitp__json *member) {
-    if (member->kind == EITP__JSON_BOOLEAN)
+static const char *eitp__set_value(const eitp_json *member) {
+    if (member->kind == EITP_JSON_BOOLEAN)
         return member->boolean ? "true" : "false";
-    return member->kind == EITP__JSON_STRING || member->kind == EITP__JSON_NUMBER ? member->text : NULL;
+    return member->kind == EITP_JSON_STRING || member->kind == EITP_JSON_NUMBER ? member->text : NULL;
 }
 
-EITP__PRIVATE const char *eitp__set_id(const eitp__json *root) {
-    const eitp__json *id = eitp__json_member(root, "id");
-    return id && id->kind == EITP__JSON_STRING && id->text_size < EITP__SET_ID_SIZE ? id->text : "";
+EITP__PRIVATE const char *eitp__set_id(const eitp_json *root) {
+    const eitp_json *id = eitp_json_member(root, "id");
+    return id && id->kind == EITP_JSON_STRING && id->text_size < EITP__SET_ID_SIZE ? id->text : "";
 }
 
-EITP__PRIVATE eitp_status eitp__set_parse(const eitp__json *root, const eitp_setting *settings, size_t setting_count,
+EITP__PRIVATE eitp_status eitp__set_parse(const eitp_json *root, const eitp_setting *settings, size_t setting_count,
                                           eitp__set_change changes[EITP__SET_CHANGES], size_t *count,
                                           eitp_error *error) {
-    const eitp__json *members = eitp__json_member(root, "settings");
+    const eitp_json *members = eitp_json_member(root, "settings");
     *count = 0;
-    if (!members || members->kind != EITP__JSON_OBJECT || !members->count)
+    if (!members || members->kind != EITP_JSON_OBJECT || !members->count)
         return eitp__fail(error, EITP_ERROR_FORMAT, "it has no object \"settings\" with names and values");
     if (members->count > EITP__SET_CHANGES)
         return eitp__fail(error, EITP_ERROR_FORMAT, "it has %llu settings; the most are %d",
                           (unsigned long long)members->count, EITP__SET_CHANGES);
-    for (const eitp__json *member = members->first_child; member; member = member->next) {
+    for (const eitp_json *member = members->first_child; member; member = member->next) {
         eitp__set_change *change = &changes[*count];
         if (eitp__set_find(settings, setting_count, member->name, &change->setting, error))
             return EITP_ERROR_ARGUMENT;

@@ -40,12 +40,12 @@ EITP__PRIVATE eitp_status eitp__set_find(const eitp_setting *settings, size_t co
                                          const eitp_setting **found, eitp_error *error);
 
 /* Reads the changes of a request. `id` is empty if it has none. The document must outlive the changes. */
-EITP__PRIVATE eitp_status eitp__set_parse(const eitp__json *root, const eitp_setting *settings, size_t setting_count,
+EITP__PRIVATE eitp_status eitp__set_parse(const eitp_json *root, const eitp_setting *settings, size_t setting_count,
                                           eitp__set_change changes[EITP__SET_CHANGES], size_t *count,
                                           eitp_error *error);
 
 /* The id of a request or an answer; "" if it has none. */
-EITP__PRIVATE const char *eitp__set_id(const eitp__json *root);
+EITP__PRIVATE const char *eitp__set_id(const eitp_json *root);
 
 EITP__PRIVATE void eitp__set_write_request(eitp__buffer *text, const char *id, const eitp__set_change *changes,
                                            size_t count);

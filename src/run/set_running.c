@@ -76,7 +76,7 @@ static int eitp__set_has_setting(const eitp__set_order *order, const eitp_settin
 }
 
 /* Adds those of a request that the run has not looked at yet. */
-static void eitp__set_join(eitp__set_order *order, const eitp__json *pending) {
+static void eitp__set_join(eitp__set_order *order, const eitp_json *pending) {
     size_t setting_count, count = 0;
     const eitp_setting *settings = eitp_run_settings(&setting_count);
     eitp__set_change changes[EITP__SET_CHANGES];
@@ -90,25 +90,25 @@ static void eitp__set_join(eitp__set_order *order, const eitp__json *pending) {
 }
 
 static eitp_status eitp__set_request(eitp__set_order *order, eitp_error *error) {
-    eitp__json_document *pending = NULL;
+    eitp_json_document *pending = NULL;
     eitp_error ignored;
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, order->host);
     snprintf(order->id, sizeof order->id, "%.9f", eitp__time_of_day());
-    if (!eitp__json_read_file(order->host, order->request, EITP__SET_LIMIT, &pending, &ignored))
-        eitp__set_join(order, eitp__json_root(pending));
+    if (!eitp__json_read_strict_file(order->host, order->request, EITP__SET_LIMIT, &pending, &ignored))
+        eitp__set_join(order, eitp_json_root(pending));
     eitp__set_write_request(&text, order->id, order->changes, order->count);
     status = text.failed ? eitp__fail_memory(error, text.size, "a change of settings")
                          : eitp__replace_file(order->host, order->request, text.data, text.size, error);
-    eitp__json_release(pending);
+    eitp_json_release(pending);
     eitp__buffer_release(&text);
     return status;
 }
 
 /* ---- The answer ---- */
 
-static void eitp__set_copy(const eitp__json *object, const char *name, char *text, size_t size) {
+static void eitp__set_copy(const eitp_json *object, const char *name, char *text, size_t size) {
     const char *value = NULL;
     if (!eitp__json_get_text(object, name, &value, NULL) && value)
         snprintf(text, size, "%s", value);
@@ -117,18 +117,18 @@ static void eitp__set_copy(const eitp__json *object, const char *name, char *tex
 /* Reads the answer if there is one to this request: returns 1, and *status is what the run says. */
 static int eitp__set_is_answered(const eitp__set_order *order, eitp_setting_change *changes, int64_t *step,
                                  eitp_status *status, eitp_error *error) {
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     const char *why = NULL;
-    const eitp__json *root, *settings;
+    const eitp_json *root, *settings;
     eitp_error ignored;
     int is_own;
-    if (eitp__json_read_file(order->host, order->answer, EITP__SET_LIMIT, &document, &ignored))
+    if (eitp__json_read_strict_file(order->host, order->answer, EITP__SET_LIMIT, &document, &ignored))
         return 0;
-    root = eitp__json_root(document);
-    settings = eitp__json_member(root, "settings");
+    root = eitp_json_root(document);
+    settings = eitp_json_member(root, "settings");
     is_own = !strcmp(eitp__set_id(root), order->id);
     for (size_t i = 0; i < order->given && is_own; i++) {
-        const eitp__json *change = eitp__json_member(settings, order->changes[i].setting->name);
+        const eitp_json *change = eitp_json_member(settings, order->changes[i].setting->name);
         eitp__set_copy(change, "was", changes[i].was, sizeof changes[i].was);
         eitp__set_copy(change, "is", changes[i].is, sizeof changes[i].is);
     }
@@ -136,7 +136,7 @@ static int eitp__set_is_answered(const eitp__set_order *order, eitp_setting_chan
         !eitp__json_get_text(root, "error", &why, NULL) && why)
         *status =
             eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' has refused the change: %s", order->directory, why);
-    eitp__json_release(document);
+    eitp_json_release(document);
     return is_own;
 }
 

@@ -116,6 +116,14 @@ static eitp__summary_point *eitp__summary_point_of(eitp__summary *summary, eitp_
     return &key->points[at];
 }
 
+EITP__PRIVATE const eitp__summary_key *eitp__summary_look_up(const eitp__summary *summary, const char *name) {
+    for (size_t i = 0; i < summary->count; i++) {
+        if (!strcmp(summary->keys[i].name, name))
+            return &summary->keys[i];
+    }
+    return NULL;
+}
+
 EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const char *name, size_t size,
                                      double value) {
     eitp__summary_key *key = step > 0 && isfinite(value) ? eitp__summary_find(summary, name, size) : NULL;
@@ -125,6 +133,7 @@ EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const
     point = key ? eitp__summary_point_of(summary, key, step) : NULL;
     if (!point)
         return;
+    key->last = value;
     added.mean = added.least = added.greatest = (float)value;
     added.count = 1;
     *point = eitp__summary_join(*point, added);
@@ -207,22 +216,40 @@ static int eitp__summary_is_frame(const eitp__summary_member *member) {
            eitp__summary_is_named(member, "elapsed");
 }
 
-EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size) {
+EITP__PRIVATE int64_t eitp__summary_step_of(const char *line, size_t size) {
     const char *at = line, *end = line + size;
     eitp__summary_member member;
     int64_t step = -1;
-    int is_line = 0;
-    double value;
     if (size < 2 || line[0] != '{' || end[-1] != '}' || memchr(line, 0, size))
-        return 0;
+        return -1;
     while (step < 0 && eitp__summary_next(&at, end, &member))
         step = eitp__summary_is_named(&member, "step") ? strtoll(member.value, NULL, 10) : -1;
+    return step;
+}
+
+EITP__PRIVATE int eitp__summary_is_line(const char *line, size_t size) {
+    const char *at = line;
+    eitp__summary_member member;
+    while (eitp__summary_next(&at, line + size, &member)) {
+        if (eitp__summary_is_named(&member, "event") || (member.size > 4 && !memcmp(member.name, "val_", 4)))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size) {
+    const char *at = line, *end = line + size;
+    const int64_t step = eitp__summary_step_of(line, size);
+    eitp__summary_member member;
+    double value;
+    if (step < 0)
+        return 0;
     summary->step = step > summary->step ? step : summary->step;
-    for (at = line; !is_line && eitp__summary_next(&at, end, &member);)
-        is_line = eitp__summary_is_named(&member, "event") || (member.size > 4 && !memcmp(member.name, "val_", 4));
-    if (is_line)
+    if (eitp__summary_is_line(line, size)) {
         eitp__summary_add_line(summary, line, size);
-    for (at = line; !is_line && eitp__summary_next(&at, end, &member);) {
+        return 1;
+    }
+    while (eitp__summary_next(&at, end, &member)) {
         const size_t width = (size_t)(member.end - member.value);
         if (eitp__summary_is_frame(&member))
             continue;
@@ -231,11 +258,10 @@ EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *l
         else if (*member.value == 't' || *member.value == 'f')
             eitp__summary_add(summary, step, member.name, member.size, *member.value == 't');
     }
-    return step >= 0;
+    return 1;
 }
 
-/* Adds the whole lines of data[0, size), and returns their bytes. */
-static size_t eitp__summary_add_lines(eitp__summary *summary, const char *data, size_t size) {
+EITP__PRIVATE size_t eitp__summary_add_lines(eitp__summary *summary, const char *data, size_t size) {
     size_t done = 0;
     for (;;) {
         const char *begin = data + done, *end = (const char *)memchr(begin, '\n', size - done);
@@ -267,16 +293,133 @@ EITP__PRIVATE eitp_status eitp__summary_read(eitp__summary *summary, const char 
     return status;
 }
 
-/* ---- Writing ---- */
+/* ---- A written summary ---- */
 
-typedef enum eitp__summary_array {
+enum {
     EITP__SUMMARY_STEP,
     EITP__SUMMARY_COUNT,
     EITP__SUMMARY_MEAN,
     EITP__SUMMARY_LEAST,
     EITP__SUMMARY_GREATEST,
     EITP__SUMMARY_ARRAYS
-} eitp__summary_array;
+};
+
+static const char *const eitp__summary_arrays[] = {"step", "count", "mean", "minimum", "maximum"};
+
+/* A number of an array of numbers: *at is where it begins, then after it and its comma. Returns 0 at the end. */
+static int eitp__summary_next_number(const char **at, const char *end, double *value) {
+    const char *begin = *at;
+    while (*at < end && **at != ',' && **at != ']')
+        ++*at;
+    if (*at == end || !eitp__json_read_number(begin, (size_t)(*at - begin), value))
+        return 0;
+    *at += **at == ',';
+    return 1;
+}
+
+/* Adds a point that was written. Returns 0 if it cannot be one. */
+static int eitp__summary_add_point(eitp__summary *summary, eitp__summary_key *key,
+                                   const double values[EITP__SUMMARY_ARRAYS]) {
+    const double step = values[EITP__SUMMARY_STEP], count = values[EITP__SUMMARY_COUNT];
+    eitp__summary_point *point;
+    if (!(step >= 1 && step <= (double)summary->step && count >= 1 && count <= UINT32_MAX) ||
+        ((int64_t)step - 1) / summary->width >= EITP__SUMMARY_POINTS)
+        return 0;
+    point = eitp__summary_point_of(summary, key, (int64_t)step);
+    if (!point)
+        return 1; /* no memory: a point that is left out */
+    point->count = (uint32_t)count;
+    point->mean = (float)values[EITP__SUMMARY_MEAN];
+    point->least = (float)values[EITP__SUMMARY_LEAST];
+    point->greatest = (float)values[EITP__SUMMARY_GREATEST];
+    key->last = values[EITP__SUMMARY_MEAN];
+    return 1;
+}
+
+/* Adds the line of a number, whose name is the member `name`. Returns 0 if it is damaged. */
+static int eitp__summary_parse_key(eitp__summary *summary, const char *line, const char *end,
+                                   const eitp__summary_member *name) {
+    const char *arrays[EITP__SUMMARY_ARRAYS] = {NULL, NULL, NULL, NULL, NULL}, *at = line;
+    eitp__summary_member member;
+    eitp__summary_key *key;
+    double values[EITP__SUMMARY_ARRAYS], last = (double)NAN;
+    if (name->end - name->value < 2 || *name->value != '"')
+        return 0;
+    key = eitp__summary_find(summary, name->value + 1, (size_t)(name->end - name->value) - 2);
+    if (!key)
+        return 1; /* one more than there may be */
+    while (eitp__summary_next(&at, end, &member)) {
+        for (int i = 0; i < EITP__SUMMARY_ARRAYS; i++) {
+            if (*member.value == '[' && eitp__summary_is_named(&member, eitp__summary_arrays[i]))
+                arrays[i] = member.value + 1;
+        }
+        if (eitp__summary_is_named(&member, "last"))
+            eitp__json_read_number(member.value, (size_t)(member.end - member.value), &last);
+    }
+    for (;;) {
+        for (int i = 0; i < EITP__SUMMARY_ARRAYS; i++) {
+            if (!arrays[i])
+                return 0;
+            if (!eitp__summary_next_number(&arrays[i], end, &values[i])) {
+                key->last = isfinite(last) ? last : key->last;
+                return i == 0;
+            }
+        }
+        if (!eitp__summary_add_point(summary, key, values))
+            return 0;
+    }
+}
+
+/* The first line. Returns 0 if it is not one of this version. */
+static int eitp__summary_parse_head(eitp__summary *summary, const char *line, const char *end) {
+    const char *at = line;
+    eitp__summary_member member;
+    int64_t version = 0;
+    summary->width = 0;
+    while (eitp__summary_next(&at, end, &member)) {
+        const int64_t value = strtoll(member.value, NULL, 10);
+        if (eitp__summary_is_named(&member, "summary"))
+            version = value;
+        else if (eitp__summary_is_named(&member, "step"))
+            summary->step = value;
+        else if (eitp__summary_is_named(&member, "steps_per_point"))
+            summary->width = value;
+        else if (eitp__summary_is_named(&member, "left_out"))
+            summary->left_out = value;
+    }
+    return version == EITP__SUMMARY_VERSION && summary->step >= 0 && summary->width >= 1 &&
+           summary->width <= summary->step + 1 && summary->left_out >= 0;
+}
+
+/* Adds a line after the first one. Returns 0 if it is damaged. */
+static int eitp__summary_parse_line(eitp__summary *summary, const char *line, const char *end) {
+    const char *at = line;
+    eitp__summary_member member;
+    if (end - line < 2 || *line != '{' || end[-1] != '}' || !eitp__summary_next(&at, end, &member))
+        return 0;
+    if (eitp__summary_is_named(&member, "key"))
+        return eitp__summary_parse_key(summary, line, end, &member);
+    eitp__summary_add_line(summary, line, (size_t)(end - line));
+    return 1;
+}
+
+EITP__PRIVATE eitp_status eitp__summary_parse(eitp__summary *summary, const char *text, size_t size,
+                                              eitp_error *error) {
+    const char *at = text, *end = text + size;
+    int is_good = size > 0 && !memchr(text, 0, size);
+    for (int n = 0; is_good && at < end; n++) {
+        const char *feed = (const char *)memchr(at, '\n', (size_t)(end - at));
+        is_good =
+            feed && (n ? eitp__summary_parse_line(summary, at, feed) : eitp__summary_parse_head(summary, at, feed));
+        at = feed ? feed + 1 : end;
+    }
+    if (is_good)
+        return EITP_OK;
+    eitp__summary_clear(summary);
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s is damaged, or of another version", EITP__SUMMARY_FILE);
+}
+
+/* ---- Writing ---- */
 
 /* Six digits are enough for a curve. */
 static void eitp__summary_write_number(eitp__buffer *text, double value) {
@@ -284,8 +427,8 @@ static void eitp__summary_write_number(eitp__buffer *text, double value) {
     eitp__buffer_add(text, number, eitp__json_format_digits(value, 6, number));
 }
 
-static void eitp__summary_write_point(const eitp__summary *summary, const eitp__summary_key *key, size_t at,
-                                      eitp__summary_array array, eitp__buffer *text) {
+static void eitp__summary_write_point(const eitp__summary *summary, const eitp__summary_key *key, size_t at, int array,
+                                      eitp__buffer *text) {
     const eitp__summary_point *point = &key->points[at];
     const int64_t last = ((int64_t)at + 1) * summary->width;
     switch (array) {
@@ -307,20 +450,21 @@ static void eitp__summary_write_point(const eitp__summary *summary, const eitp__
 }
 
 static void eitp__summary_write_key(const eitp__summary *summary, const eitp__summary_key *key, eitp__buffer *text) {
-    static const char *const names[] = {"step", "count", "mean", "minimum", "maximum"};
     eitp__buffer_add_text(text, "{\"key\": ");
     eitp__json_write_text(text, key->name, strlen(key->name));
-    for (int array = 0; array < (int)EITP__SUMMARY_ARRAYS; array++) {
+    for (int array = 0; array < EITP__SUMMARY_ARRAYS; array++) {
         int written = 0;
-        eitp__buffer_format(text, ", \"%s\": [", names[array]);
+        eitp__buffer_format(text, ", \"%s\": [", eitp__summary_arrays[array]);
         for (size_t at = 0; at < key->capacity; at++) {
             if (!key->points[at].count)
                 continue;
             eitp__buffer_add_text(text, written++ ? "," : "");
-            eitp__summary_write_point(summary, key, at, (eitp__summary_array)array, text);
+            eitp__summary_write_point(summary, key, at, array, text);
         }
         eitp__buffer_add_text(text, "]");
     }
+    eitp__buffer_add_text(text, ", \"last\": ");
+    eitp__json_write_number(text, key->last);
     eitp__buffer_add_text(text, "}\n");
 }
 

@@ -28,6 +28,7 @@ typedef struct eitp__summary_key {
     char name[EITP__RECORD_NAME_SIZE];
     eitp__summary_point *points;
     size_t capacity;
+    double last; /* the newest value */
 } eitp__summary_key;
 
 typedef struct eitp__summary {
@@ -54,6 +55,12 @@ EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const
 /* Adds an evaluation or event, as a line of metrics.jsonl. */
 EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *line, size_t size);
 
+/* The step of a line of metrics.jsonl; -1: it is not a whole record. */
+EITP__PRIVATE int64_t eitp__summary_step_of(const char *line, size_t size);
+
+/* True if a line is an evaluation or event rather than numbers of steps. */
+EITP__PRIVATE int eitp__summary_is_line(const char *line, size_t size);
+
 /* Adds what a line of metrics.jsonl has; returns 0 if it is not a whole record. */
 EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size);
 
@@ -64,6 +71,18 @@ EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *l
  * least and the greatest one; then evaluations and events, as in metrics.jsonl.
  */
 EITP__PRIVATE void eitp__summary_write(const eitp__summary *summary, eitp__buffer *text);
+
+/*
+ * Reads what eitp__summary_write has written into an empty summary. EITP_ERROR_FORMAT if the text is not that, or is of
+ * another version: the summary is then empty.
+ */
+EITP__PRIVATE eitp_status eitp__summary_parse(eitp__summary *summary, const char *text, size_t size, eitp_error *error);
+
+/* Adds the whole lines of data[0, size), which a zero byte follows, and returns their bytes. */
+EITP__PRIVATE size_t eitp__summary_add_lines(eitp__summary *summary, const char *data, size_t size);
+
+/* The number with this name, or NULL. */
+EITP__PRIVATE const eitp__summary_key *eitp__summary_look_up(const eitp__summary *summary, const char *name);
 
 /* Reads all records of a metrics.jsonl; what follows the last whole one is ignored. */
 EITP__PRIVATE eitp_status eitp__summary_read(eitp__summary *summary, const char *path, eitp_error *error);

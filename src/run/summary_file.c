@@ -28,7 +28,7 @@ EITP__PRIVATE eitp_status eitp__summary_file_open(const eitp_host *host, const c
         status = eitp__replaced_file_init(&created->file, host, directory, EITP__SUMMARY_FILE, error);
     if (!status) {
         eitp__buffer_init(&created->line, &created->summary.host);
-        created->records = eitp__join_path(host, directory, "metrics.jsonl");
+        created->records = eitp__join_path(host, directory, EITP__METRICS_FILE);
     }
     if (!status && !created->records)
         status = eitp__fail_memory(error, strlen(directory), "a path");

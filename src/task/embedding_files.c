@@ -8,7 +8,7 @@
 
 /* Reads a JSON file of the directory; *document is NULL if it is missing. *path is its name, for messages. */
 static eitp_status eitp__embedding_file(const eitp_host *host, const char *directory, const char *name, char **path,
-                                        eitp__json_document **document, eitp_error *error) {
+                                        eitp_json_document **document, eitp_error *error) {
     eitp_path_info info;
     eitp_status status;
     *document = NULL;
@@ -17,7 +17,7 @@ static eitp_status eitp__embedding_file(const eitp_host *host, const char *direc
         return eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
     status = eitp__path_info(host, *path, &info, error);
     if (!status && info.kind != EITP_PATH_MISSING)
-        status = eitp__json_read_file(host, *path, EITP__EMBEDDING_FILE_LIMIT, document, error);
+        status = eitp__json_read_strict_file(host, *path, EITP__EMBEDDING_FILE_LIMIT, document, error);
     if (!status)
         return EITP_OK;
     eitp__release_text(host, *path);
@@ -43,13 +43,13 @@ static const eitp__pooling_name eitp__pooling_names[] = {
 };
 
 /* True if the file chooses this kind. `word`: its "pooling_mode", or NULL. */
-static eitp_status eitp__pooling_is_chosen(const eitp__json *root, const eitp__pooling_name *name, const char *word,
+static eitp_status eitp__pooling_is_chosen(const eitp_json *root, const eitp__pooling_name *name, const char *word,
                                            int *chosen, eitp_error *error) {
     *chosen = word && !strcmp(word, name->word);
     return word ? EITP_OK : eitp__json_get_boolean(root, name->member, chosen, error);
 }
 
-static eitp_status eitp__read_pooling(const eitp__json *root, eitp_embedding_pooling *pooling, eitp_error *error) {
+static eitp_status eitp__read_pooling(const eitp_json *root, eitp_embedding_pooling *pooling, eitp_error *error) {
     const eitp__pooling_name *found = NULL;
     const char *word = NULL;
     eitp_status status = eitp__json_get_text(root, "pooling_mode", &word, error);
@@ -79,17 +79,17 @@ static eitp_status eitp__read_pooling(const eitp__json *root, eitp_embedding_poo
 
 static eitp_status eitp__read_pooling_file(const eitp_host *host, const char *directory, const char *folder,
                                            int is_required, eitp_embedding_pooling *pooling, eitp_error *error) {
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     char *name = eitp__join_path(host, folder, "config.json"), *path = NULL;
     eitp_status status = name ? eitp__embedding_file(host, directory, name, &path, &document, error)
                               : eitp__fail_memory(error, strlen(folder) + 13, "a path");
     if (!status && document)
-        status = eitp__read_pooling(eitp__json_root(document), pooling, error);
+        status = eitp__read_pooling(eitp_json_root(document), pooling, error);
     else if (!status && is_required)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "the file that modules.json needs is missing");
     if (status && path)
         eitp__fail_prefix(error, status, "%s", path);
-    eitp__json_release(document);
+    eitp_json_release(document);
     eitp__release_text(host, path);
     eitp__release_text(host, name);
     return status;
@@ -104,7 +104,7 @@ static const char *eitp__module_class(const char *type) {
 }
 
 /* Checks a module, and stores its folder in *folder if it is the one that pools. */
-static eitp_status eitp__read_module(const eitp__json *module, const char **folder, eitp_error *error) {
+static eitp_status eitp__read_module(const eitp_json *module, const char **folder, eitp_error *error) {
     const char *type = NULL, *path = "", *name;
     eitp_status status = eitp__json_get_text(module, "type", &type, error);
     if (!status)
@@ -123,32 +123,32 @@ static eitp_status eitp__read_module(const eitp__json *module, const char **fold
     return EITP_OK;
 }
 
-static eitp_status eitp__read_modules(const eitp__json *root, const char **folder, eitp_error *error) {
+static eitp_status eitp__read_modules(const eitp_json *root, const char **folder, eitp_error *error) {
     eitp_status status = EITP_OK;
-    if (root->kind != EITP__JSON_ARRAY)
+    if (root->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the modules must be an array", root->line);
-    for (const eitp__json *module = root->first_child; module && !status; module = module->next)
+    for (const eitp_json *module = root->first_child; module && !status; module = module->next)
         status = eitp__read_module(module, folder, error);
     return status;
 }
 
 static eitp_status eitp__read_module_files(const eitp_host *host, const char *directory,
                                            eitp_embedding_pooling *pooling, eitp_error *error) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     const char *folder = NULL;
     char *path;
     eitp_status status = eitp__embedding_file(host, directory, "modules.json", &path, &document, error);
     if (status)
         return status;
     if (document) {
-        status = eitp__read_modules(eitp__json_root(document), &folder, error);
+        status = eitp__read_modules(eitp_json_root(document), &folder, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }
     if (!status && (folder || !document))
         status =
             eitp__read_pooling_file(host, directory, folder ? folder : "1_Pooling", folder != NULL, pooling, error);
-    eitp__json_release(document);
+    eitp_json_release(document);
     eitp__release_text(host, path);
     return status;
 }
@@ -157,20 +157,20 @@ static eitp_status eitp__read_module_files(const eitp_host *host, const char *di
 
 static eitp_status eitp__read_longest(const eitp_host *host, const char *directory, int64_t positions,
                                       int64_t *max_length, eitp_error *error) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     char *path;
     int64_t length = 0;
     eitp_status status = eitp__embedding_file(host, directory, "sentence_bert_config.json", &path, &document, error);
     if (status)
         return status;
     if (document) {
-        status = eitp__json_get_integer(eitp__json_root(document), "max_seq_length", 1, INT32_MAX, &length, error);
+        status = eitp__json_get_integer(eitp_json_root(document), "max_seq_length", 1, INT32_MAX, &length, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }
     if (!status && length)
         *max_length = length < positions ? length : positions;
-    eitp__json_release(document);
+    eitp_json_release(document);
     eitp__release_text(host, path);
     return status;
 }

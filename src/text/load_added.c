@@ -4,7 +4,7 @@
 #include "base/log.h"
 
 /* Stores the flags of an added token and checks that it is supported. */
-static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *flags, eitp_error *error) {
+static eitp_status eitp__check_added_token(const eitp_json *entry, unsigned *flags, eitp_error *error) {
     static const struct {
         const char *name;
         unsigned flag; /* 0: unsupported */
@@ -15,9 +15,9 @@ static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *fl
         {"normalized", EITP__TOKEN_NORMALIZED},
         {"special", EITP__TOKEN_SPECIAL},
     };
-    const eitp__json *content = eitp__json_member(entry, "content");
+    const eitp_json *content = eitp_json_member(entry, "content");
     *flags = EITP__TOKEN_ADDED;
-    if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
+    if (!content || content->kind != EITP_JSON_STRING || !content->text_size)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: an added token must have a non-empty content",
                           entry->line);
     if (content->text_size > EITP__ADDED_TOKEN_LIMIT)
@@ -44,7 +44,7 @@ static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *fl
     return EITP_OK;
 }
 
-static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json *entry, size_t *next,
+static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp_json *entry, size_t *next,
                                           eitp_error *error) {
     eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
     unsigned flags = 0;
@@ -54,7 +54,7 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
         status = eitp__json_get_integer(entry, "id", 0, INT32_MAX, &id, error);
     if (status != EITP_OK)
         return status;
-    const eitp__json *content = eitp__json_member(entry, "content");
+    const eitp_json *content = eitp_json_member(entry, "content");
     const int shown = eitp__excerpt_size(content->text_size);
     unsigned verbatim = eitp__load_spelling(loader, content->text, content->text_size);
     if (loader->bytes.failed)
@@ -82,9 +82,9 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp__json *added, size_t next,
+EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp_json *added, size_t next,
                                                   eitp_error *error) {
-    for (const eitp__json *entry = added ? added->first_child : NULL; entry; entry = entry->next) {
+    for (const eitp_json *entry = added ? added->first_child : NULL; entry; entry = entry->next) {
         eitp_status status = eitp__load_added_token(loader, entry, &next, error);
         if (status != EITP_OK)
             return status;
@@ -92,16 +92,16 @@ EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const ei
     return EITP_OK;
 }
 
-EITP__PRIVATE size_t eitp__count_added_outside(const eitp__json *added, size_t count) {
+EITP__PRIVATE size_t eitp__count_added_outside(const eitp_json *added, size_t count) {
     size_t outside = 0;
-    for (const eitp__json *entry = added ? added->first_child : NULL; entry; entry = entry->next) {
-        const eitp__json *id = eitp__json_member(entry, "id");
-        outside += id && id->kind == EITP__JSON_NUMBER && id->integer > 0 && (uint64_t)id->integer >= count;
+    for (const eitp_json *entry = added ? added->first_child : NULL; entry; entry = entry->next) {
+        const eitp_json *id = eitp_json_member(entry, "id");
+        outside += id && id->kind == EITP_JSON_NUMBER && id->integer > 0 && (uint64_t)id->integer >= count;
     }
     return outside;
 }
 
-static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, const eitp__json *content) {
+static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, const eitp_json *content) {
     const eitp__token *token = &tokenizer->vocabulary.tokens[id];
     return (token->flags & EITP__TOKEN_ADDED) && token->size == content->text_size &&
            !memcmp(eitp__token_bytes(tokenizer, id), content->text, token->size);
@@ -109,7 +109,7 @@ static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, cons
 
 /* Makes a token of the model's vocabulary an added token, as transformers does with tokens named in its files. *id is
    -1 if the vocabulary lacks the token. */
-static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json *content, unsigned flags, int64_t *id,
+static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp_json *content, unsigned flags, int64_t *id,
                                           eitp_error *error) {
     unsigned verbatim = eitp__load_spelling(loader, content->text, content->text_size);
     if (loader->bytes.failed)
@@ -126,12 +126,12 @@ static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json
 }
 
 /* Finds the id of a token that a file names by a string or an object; -1 if the tokenizer lacks it. */
-static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp__json *value, int64_t *id,
+static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp_json *value, int64_t *id,
                                           eitp_error *error) {
-    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const eitp_json *content = value->kind == EITP_JSON_OBJECT ? eitp_json_member(value, "content") : value;
     const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
     unsigned flags = EITP__TOKEN_ADDED;
-    if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
+    if (!content || content->kind != EITP_JSON_STRING || !content->text_size)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a string, an object with content, or null",
                           value->line, value->name);
     for (size_t i = 0; i < vocabulary->count; i++) {
@@ -148,7 +148,7 @@ static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp__json
 static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_token which, int64_t *id,
                                             eitp_error *error) {
     int file;
-    const eitp__json *value = eitp__special_token_value(loader->files, which, &file);
+    const eitp_json *value = eitp__special_token_value(loader->files, which, &file);
     *id = value ? -1 : -2;
     if (eitp__is_absent(value))
         return EITP_OK;
@@ -157,7 +157,7 @@ static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_t
         return eitp__fail_prefix(error, status, "%s", eitp__special_file_name(file));
     if (*id >= 0)
         return EITP_OK;
-    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const eitp_json *content = value->kind == EITP_JSON_OBJECT ? eitp_json_member(value, "content") : value;
     const int shown = eitp__excerpt_size(content->text_size);
     if (which == EITP_END_OF_TEXT)
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -172,9 +172,9 @@ static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_t
 }
 
 /* Checks that the tokenizer has an entry of added_tokens_decoder, "id": {"content": ...}; transformers would add it. */
-static eitp_status eitp__check_decoder_token(eitp__loader *loader, const eitp__json *entry, eitp_error *error) {
+static eitp_status eitp__check_decoder_token(eitp__loader *loader, const eitp_json *entry, eitp_error *error) {
     const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
-    const eitp__json *content = eitp__json_member(entry, "content");
+    const eitp_json *content = eitp_json_member(entry, "content");
     const size_t digits = strspn(entry->name, "0123456789");
     const uint64_t id = digits == entry->name_size && digits < 10 ? strtoull(entry->name, NULL, 10) : UINT64_MAX;
     unsigned flags = 0;
@@ -193,13 +193,13 @@ static eitp_status eitp__check_decoder_token(eitp__loader *loader, const eitp__j
 }
 
 static eitp_status eitp__check_decoder_tokens(eitp__loader *loader, eitp_error *error) {
-    const eitp__json *listed = eitp__special_added_tokens(loader->files);
+    const eitp_json *listed = eitp__special_added_tokens(loader->files);
     eitp_status status = EITP_OK;
     if (eitp__is_absent(listed))
         return EITP_OK;
-    if (listed->kind != EITP__JSON_OBJECT)
+    if (listed->kind != EITP_JSON_OBJECT)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens_decoder must be an object", listed->line);
-    for (const eitp__json *entry = listed->first_child; entry && status == EITP_OK; entry = entry->next)
+    for (const eitp_json *entry = listed->first_child; entry && status == EITP_OK; entry = entry->next)
         status = eitp__check_decoder_token(loader, entry, error);
     return status == EITP_OK ? status
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));

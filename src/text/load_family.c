@@ -5,14 +5,14 @@
 EITP__PRIVATE const char *eitp__special_text(const eitp__loader *loader, int family, eitp_special_token which,
                                              size_t *size) {
     int file;
-    const eitp__json *value = eitp__special_token_value(loader->files, which, &file);
+    const eitp_json *value = eitp__special_token_value(loader->files, which, &file);
     const char *text = eitp__family_token(family, which);
     *size = text ? strlen(text) : 0;
     if (!value)
         return text;
-    if (value->kind == EITP__JSON_OBJECT)
-        value = eitp__json_member(value, "content");
-    if (!value || value->kind != EITP__JSON_STRING)
+    if (value->kind == EITP_JSON_OBJECT)
+        value = eitp_json_member(value, "content");
+    if (!value || value->kind != EITP_JSON_STRING)
         return NULL;
     *size = value->text_size;
     return value->text;

@@ -2,13 +2,13 @@
 #include "text/loader.h"
 
 /* Each merge is "left right" or ["left", "right"]. */
-static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp__json *merges, eitp_error *error) {
+static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp_json *merges, eitp_error *error) {
     size_t rank = 0;
-    for (const eitp__json *entry = merges->first_child; entry; entry = entry->next, rank++) {
+    for (const eitp_json *entry = merges->first_child; entry; entry = entry->next, rank++) {
         const char *left = NULL, *right = NULL;
         size_t left_size = 0, right_size = 0;
-        const eitp__json *first = entry->first_child;
-        if (entry->kind == EITP__JSON_STRING) {
+        const eitp_json *first = entry->first_child;
+        if (entry->kind == EITP_JSON_STRING) {
             const char *space = (const char *)memchr(entry->text, ' ', entry->text_size);
             if (space) {
                 left = entry->text;
@@ -16,8 +16,8 @@ static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp__json
                 right = space + 1;
                 right_size = entry->text_size - left_size - 1;
             }
-        } else if (entry->kind == EITP__JSON_ARRAY && entry->count == 2 && first->kind == EITP__JSON_STRING &&
-                   first->next->kind == EITP__JSON_STRING) {
+        } else if (entry->kind == EITP_JSON_ARRAY && entry->count == 2 && first->kind == EITP_JSON_STRING &&
+                   first->next->kind == EITP_JSON_STRING) {
             left = first->text;
             left_size = first->text_size;
             right = first->next->text;
@@ -35,9 +35,9 @@ static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp__json
 
 /* The type of a part of tokenizer.json, NULL if it is missing or null. Anything but `type`, which may be NULL, is an
    error. */
-static eitp_status eitp__part_type(const eitp__json *root, const char *name, const char *type, const char **found,
+static eitp_status eitp__part_type(const eitp_json *root, const char *name, const char *type, const char **found,
                                    eitp_error *error) {
-    const eitp__json *part = eitp__json_member(root, name);
+    const eitp_json *part = eitp_json_member(root, name);
     *found = NULL;
     if (eitp__is_absent(part))
         return EITP_OK;
@@ -51,18 +51,18 @@ static eitp_status eitp__part_type(const eitp__json *root, const char *name, con
 }
 
 /* Checks a string of the model that must be null or empty. */
-static eitp_status eitp__check_empty(const eitp__json *model, const char *name, eitp_error *error) {
-    const eitp__json *value = eitp__json_member(model, name);
-    if (eitp__is_absent(value) || (value->kind == EITP__JSON_STRING && !value->text_size))
+static eitp_status eitp__check_empty(const eitp_json *model, const char *name, eitp_error *error) {
+    const eitp_json *value = eitp_json_member(model, name);
+    if (eitp__is_absent(value) || (value->kind == EITP_JSON_STRING && !value->text_size))
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s of the model; it must be null",
                       value->line, name);
 }
 
 /* Which model it is: by its type, or if it has none by its members. */
-static eitp_status eitp__find_model(const eitp__json *model, int *kind, eitp_error *error) {
-    const char *type = eitp__json_member(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
-    if (!model || model->kind != EITP__JSON_OBJECT)
+static eitp_status eitp__find_model(const eitp_json *model, int *kind, eitp_error *error) {
+    const char *type = eitp_json_member(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
+    if (!model || model->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "\"model\" must be an object; check that the file is a tokenizer.json");
     eitp_status status = eitp__json_get_text(model, "type", &type, error);
@@ -73,7 +73,7 @@ static eitp_status eitp__find_model(const eitp__json *model, int *kind, eitp_err
     return status;
 }
 
-static eitp_status eitp__check_bpe(const eitp__json *model, eitp_error *error) {
+static eitp_status eitp__check_bpe(const eitp_json *model, eitp_error *error) {
     double dropout = 0;
     int ignore_merges = 0;
     eitp_status status = eitp__json_get_number(model, "dropout", 0, 1, &dropout, error);
@@ -91,8 +91,8 @@ static eitp_status eitp__check_bpe(const eitp__json *model, eitp_error *error) {
     return status;
 }
 
-static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_prefix_space, eitp_error *error) {
-    const eitp__json *part = eitp__json_member(root, "pre_tokenizer");
+static eitp_status eitp__check_pre_tokenizer(const eitp_json *root, int *add_prefix_space, eitp_error *error) {
+    const eitp_json *part = eitp_json_member(root, "pre_tokenizer");
     const char *type = "?";
     int use_regex = 1;
     if (eitp__is_absent(part))
@@ -107,7 +107,7 @@ static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_pr
     if (status == EITP_OK && !use_regex)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: unsupported use_regex false of the pre_tokenizer; it must be true", part->line);
-    if (status == EITP_OK && eitp__is_absent(eitp__json_member(part, "add_prefix_space")))
+    if (status == EITP_OK && eitp__is_absent(eitp_json_member(part, "add_prefix_space")))
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: add_prefix_space of the pre_tokenizer is missing",
                           part->line);
     if (status == EITP_OK)
@@ -116,9 +116,9 @@ static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_pr
 }
 
 /* The parts around byte-level BPE. */
-static eitp_status eitp__check_bytes_parts(const eitp__json *root, int *add_prefix_space, eitp_error *error) {
+static eitp_status eitp__check_bytes_parts(const eitp_json *root, int *add_prefix_space, eitp_error *error) {
     const char *type;
-    eitp_status status = eitp__check_bpe(eitp__json_member(root, "model"), error);
+    eitp_status status = eitp__check_bpe(eitp_json_member(root, "model"), error);
     if (status == EITP_OK)
         status = eitp__part_type(root, "normalizer", NULL, &type, error);
     if (status == EITP_OK)
@@ -128,15 +128,15 @@ static eitp_status eitp__check_bytes_parts(const eitp__json *root, int *add_pref
     return status;
 }
 
-static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp__json *root, size_t outside, eitp_error *error) {
-    const eitp__json *model = eitp__json_member(root, "model"), *merges = eitp__json_member(model, "merges");
+static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, size_t outside, eitp_error *error) {
+    const eitp_json *model = eitp_json_member(root, "model"), *merges = eitp_json_member(model, "merges");
     int add_prefix_space = 0;
     eitp_status status = eitp__check_bytes_parts(root, &add_prefix_space, error);
     if (status != EITP_OK)
         return status;
-    if (!merges || merges->kind != EITP__JSON_ARRAY)
+    if (!merges || merges->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "\"merges\" of the model must be an array");
-    status = eitp__load_vocabulary(loader, eitp__json_member(model, "vocab"), outside, merges->count, error);
+    status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), outside, merges->count, error);
     if (status != EITP_OK)
         return status;
     loader->tokenizer->add_prefix_space = add_prefix_space;
@@ -144,17 +144,17 @@ static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp__json *root, 
 }
 
 /* A member that the library requires, too. */
-static eitp_status eitp__load_flag(const eitp__json *part, const char *name, int required, int *value,
+static eitp_status eitp__load_flag(const eitp_json *part, const char *name, int required, int *value,
                                    eitp_error *error) {
     eitp_status status = eitp__json_get_boolean(part, name, value, error);
-    if (status == EITP_OK && required && eitp__is_absent(eitp__json_member(part, name)))
+    if (status == EITP_OK && required && eitp__is_absent(eitp_json_member(part, name)))
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s is missing", part->line, name);
     return status;
 }
 
 /* The parts around WordPiece. */
-static eitp_status eitp__load_words_parts(eitp_tokenizer *tokenizer, const eitp__json *root, eitp_error *error) {
-    const eitp__json *normalizer = eitp__json_member(root, "normalizer"), *decoder = eitp__json_member(root, "decoder");
+static eitp_status eitp__load_words_parts(eitp_tokenizer *tokenizer, const eitp_json *root, eitp_error *error) {
+    const eitp_json *normalizer = eitp_json_member(root, "normalizer"), *decoder = eitp_json_member(root, "decoder");
     eitp__normalization *steps = &tokenizer->normalization;
     const char *type;
     eitp_status status = eitp__part_type(root, "pre_tokenizer", "BertPreTokenizer", &type, error);
@@ -178,19 +178,19 @@ static eitp_status eitp__load_words_parts(eitp_tokenizer *tokenizer, const eitp_
     return status == EITP_OK && type ? eitp__load_flag(decoder, "cleanup", 1, &tokenizer->cleans_up, error) : status;
 }
 
-static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp__json *root, size_t outside,
+static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp_json *root, size_t outside,
                                         eitp_error *error) {
-    const eitp__json *model = eitp__json_member(root, "model");
-    const eitp__json *prefix = eitp__json_member(model, "continuing_subword_prefix");
-    const eitp__json *unknown = eitp__json_member(model, "unk_token"), *decoder = eitp__json_member(root, "decoder");
-    const eitp__json *joined = eitp__json_member(decoder, "prefix");
+    const eitp_json *model = eitp_json_member(root, "model");
+    const eitp_json *prefix = eitp_json_member(model, "continuing_subword_prefix");
+    const eitp_json *unknown = eitp_json_member(model, "unk_token"), *decoder = eitp_json_member(root, "decoder");
+    const eitp_json *joined = eitp_json_member(decoder, "prefix");
     int64_t characters = 100;
-    if (!prefix || prefix->kind != EITP__JSON_STRING || !unknown || unknown->kind != EITP__JSON_STRING)
+    if (!prefix || prefix->kind != EITP_JSON_STRING || !unknown || unknown->kind != EITP_JSON_STRING)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "line %zu: unk_token and continuing_subword_prefix of the model must be strings",
                           model->line);
     if (!eitp__is_absent(decoder) &&
-        (!joined || joined->kind != EITP__JSON_STRING || strcmp(joined->text, prefix->text)))
+        (!joined || joined->kind != EITP_JSON_STRING || strcmp(joined->text, prefix->text)))
         return eitp__fail(
             error, EITP_ERROR_UNSUPPORTED,
             "line %zu: unsupported decoder, whose prefix differs from the continuing_subword_prefix \"%.80s\" "
@@ -198,7 +198,7 @@ static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp__json *
             decoder->line, prefix->text);
     eitp_status status = eitp__json_get_integer(model, "max_input_chars_per_word", 0, INT32_MAX, &characters, error);
     if (status == EITP_OK)
-        status = eitp__load_vocabulary(loader, eitp__json_member(model, "vocab"), outside, 0, error);
+        status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), outside, 0, error);
     if (status == EITP_OK)
         status = eitp__load_words_parts(loader->tokenizer, root, error);
     if (status == EITP_OK)
@@ -212,21 +212,21 @@ static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp__json *
     return tokenizer->wordpiece.prefix.failed ? eitp__fail_memory(error, prefix->text_size, "a tokenizer") : EITP_OK;
 }
 
-static eitp_status eitp__keep_decoder(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
-    const eitp__json *decoder = eitp__json_member(root, eitp__kept_part_name(EITP__KEPT_DECODER));
+static eitp_status eitp__keep_decoder(eitp__loader *loader, const eitp_json *root, eitp_error *error) {
+    const eitp_json *decoder = eitp_json_member(root, eitp__kept_part_name(EITP__KEPT_DECODER));
     eitp__buffer *kept = &loader->tokenizer->kept[EITP__KEPT_DECODER];
     if (decoder)
         eitp__json_write_value(kept, decoder);
     return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's decoder") : EITP_OK;
 }
 
-static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
-    const eitp__json *model = eitp__json_member(root, "model"), *added = eitp__json_member(root, "added_tokens");
-    const eitp__json *vocabulary = eitp__json_member(model, "vocab");
+static eitp_status eitp__load_document(eitp__loader *loader, const eitp_json *root, eitp_error *error) {
+    const eitp_json *model = eitp_json_member(root, "model"), *added = eitp_json_member(root, "added_tokens");
+    const eitp_json *vocabulary = eitp_json_member(model, "vocab");
     const size_t count = vocabulary ? vocabulary->count : 0, outside = eitp__count_added_outside(added, count);
     const char *name;
     eitp_status status = eitp__find_model(model, &loader->model, error);
-    if (status == EITP_OK && !eitp__is_absent(added) && added->kind != EITP__JSON_ARRAY)
+    if (status == EITP_OK && !eitp__is_absent(added) && added->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens must be an array", added->line);
     if (status == EITP_OK)
         status = loader->model == EITP__MODEL_BPE ? eitp__load_bpe(loader, root, outside, error)
@@ -234,7 +234,7 @@ static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *r
     if (status == EITP_OK)
         status = eitp__load_added_tokens(loader, added, count, error);
     if (status == EITP_OK)
-        status = eitp__load_post_processor(loader, eitp__json_member(root, "post_processor"), error);
+        status = eitp__load_post_processor(loader, eitp_json_member(root, "post_processor"), error);
     if (status == EITP_OK)
         status = eitp__load_defaults(loader, root, error);
     if (status == EITP_OK)
@@ -246,37 +246,37 @@ static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *r
     return eitp__load_special_tokens(loader, error);
 }
 
-static eitp_status eitp__tokenizer_from_document(const eitp_host *host, const eitp__json_document *document,
+static eitp_status eitp__tokenizer_from_document(const eitp_host *host, const eitp_json_document *document,
                                                  const eitp__special_files *files, eitp_tokenizer **out,
                                                  eitp_error *error) {
     eitp__loader loader;
     eitp__loader_init(&loader, host, files);
-    return eitp__loader_finish(&loader, eitp__load_document(&loader, eitp__json_root(document), error), out);
+    return eitp__loader_finish(&loader, eitp__load_document(&loader, eitp_json_root(document), error), out);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
                                                 eitp_tokenizer **out, eitp_error *error) {
     const eitp__special_files none = EITP__ZERO;
-    eitp__json_document *document;
+    eitp_json_document *document;
     *out = NULL;
-    eitp_status status = eitp__json_parse(host, json, size, &document, error);
+    eitp_status status = eitp_json_parse(host, json, size, &document, error);
     if (status != EITP_OK)
         return status;
     status = eitp__tokenizer_from_document(host, document, &none, out, error);
-    eitp__json_release(document);
+    eitp_json_release(document);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path,
                                                     const eitp__special_files *files, eitp_tokenizer **out,
                                                     eitp_error *error) {
-    eitp__json_document *document;
-    eitp_status status = eitp__json_read_file(host, path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
+    eitp_json_document *document;
+    eitp_status status = eitp__json_read_strict_file(host, path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
     if (status != EITP_OK)
         return status;
     status = eitp__tokenizer_from_document(host, document, files, out, error);
     if (status != EITP_OK)
         status = eitp__fail_prefix(error, status, "%s", path);
-    eitp__json_release(document);
+    eitp_json_release(document);
     return status;
 }

@@ -4,10 +4,10 @@
 
 /* The members of tokenizer_config.json that say how text is normalized. */
 static eitp_status eitp__override_normalization(eitp__loader *loader, eitp__normalization *steps, eitp_error *error) {
-    const eitp__json_document *document = loader->files->documents[EITP__TOKENIZER_CONFIG];
-    const eitp__json *accents = document ? eitp__json_member(eitp__json_root(document), "strip_accents") : NULL;
+    const eitp_json_document *document = loader->files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp_json *accents = document ? eitp_json_member(eitp_json_root(document), "strip_accents") : NULL;
     eitp_status status = eitp__tokenizer_config_boolean(loader->files, "do_lower_case", &steps->lowercase, error);
-    if (accents && accents->kind == EITP__JSON_NULL)
+    if (accents && accents->kind == EITP_JSON_NULL)
         steps->strip_accents = -1;
     if (status == EITP_OK)
         status = eitp__tokenizer_config_boolean(loader->files, "strip_accents", &steps->strip_accents, error);
@@ -19,14 +19,14 @@ static eitp_status eitp__override_normalization(eitp__loader *loader, eitp__norm
 
 /* Checks that words which must not be split are added tokens, which never are. */
 static eitp_status eitp__check_never_split(eitp__loader *loader, eitp_error *error) {
-    const eitp__json *words = eitp__tokenizer_config_member(loader->files, "never_split");
+    const eitp_json *words = eitp__tokenizer_config_member(loader->files, "never_split");
     int basic = 1;
     eitp_status status = eitp__tokenizer_config_boolean(loader->files, "do_basic_tokenize", &basic, error);
     if (status == EITP_OK && !basic)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "tokenizer_config.json: unsupported do_basic_tokenize false; it must be true");
-    for (const eitp__json *word = words ? words->first_child : NULL; word && status == EITP_OK; word = word->next) {
-        const int is_text = word->kind == EITP__JSON_STRING;
+    for (const eitp_json *word = words ? words->first_child : NULL; word && status == EITP_OK; word = word->next) {
+        const int is_text = word->kind == EITP_JSON_STRING;
         const int64_t id = is_text ? eitp__load_find(loader, word->text, word->text_size) : -1;
         if (id < 0 || !(loader->tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_ADDED))
             status =

@@ -16,7 +16,7 @@ EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int
 }
 
 /* Checks that a template's token has its id in the vocabulary too. */
-static eitp_status eitp__check_template_token(const eitp__loader *loader, const eitp__json *place, const char *text,
+static eitp_status eitp__check_template_token(const eitp__loader *loader, const eitp_json *place, const char *text,
                                               size_t size, int64_t id, eitp_error *error) {
     const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
     if (id >= 0 && (uint64_t)id < vocabulary->count && vocabulary->tokens[id].size == size &&
@@ -30,19 +30,19 @@ static eitp_status eitp__check_template_token(const eitp__loader *loader, const 
 }
 
 /* Adds the tokens that a template calls `name`: {"ids": [101], "tokens": ["[CLS]"]}. */
-static eitp_status eitp__add_template_tokens(const eitp__loader *loader, const eitp__json *part,
-                                             const eitp__json *place, const char *name, int32_t segment,
-                                             eitp__template *out, eitp_error *error) {
-    const eitp__json *named = eitp__json_member(eitp__json_member(part, "special_tokens"), name);
-    const eitp__json *ids = eitp__json_member(named, "ids"), *tokens = eitp__json_member(named, "tokens");
-    if (!ids || !tokens || ids->kind != EITP__JSON_ARRAY || tokens->kind != EITP__JSON_ARRAY ||
+static eitp_status eitp__add_template_tokens(const eitp__loader *loader, const eitp_json *part, const eitp_json *place,
+                                             const char *name, int32_t segment, eitp__template *out,
+                                             eitp_error *error) {
+    const eitp_json *named = eitp_json_member(eitp_json_member(part, "special_tokens"), name);
+    const eitp_json *ids = eitp_json_member(named, "ids"), *tokens = eitp_json_member(named, "tokens");
+    if (!ids || !tokens || ids->kind != EITP_JSON_ARRAY || tokens->kind != EITP_JSON_ARRAY ||
         ids->count != tokens->count)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "line %zu: post_processor: special_tokens lacks \"%.80s\", with as many ids as tokens",
                           place->line, name);
-    const eitp__json *token = tokens->first_child;
-    for (const eitp__json *id = ids->first_child; id; id = id->next, token = token->next) {
-        if (id->kind != EITP__JSON_NUMBER || !id->is_integer || token->kind != EITP__JSON_STRING)
+    const eitp_json *token = tokens->first_child;
+    for (const eitp_json *id = ids->first_child; id; id = id->next, token = token->next) {
+        if (id->kind != EITP_JSON_NUMBER || !id->is_integer || token->kind != EITP_JSON_STRING)
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "line %zu: post_processor: ids of \"%.80s\" must be integers, and tokens strings",
                               id->line, name);
@@ -58,9 +58,9 @@ static eitp_status eitp__add_template_tokens(const eitp__loader *loader, const e
 }
 
 /* Adds a piece of a template: {"SpecialToken": {"id": "[CLS]", "type_id": 0}} or {"Sequence": {"id": "A", ...}}. */
-static eitp_status eitp__add_template_piece(const eitp__loader *loader, const eitp__json *part, const eitp__json *piece,
+static eitp_status eitp__add_template_piece(const eitp__loader *loader, const eitp_json *part, const eitp_json *piece,
                                             eitp__template *out, eitp_error *error) {
-    const eitp__json *special = eitp__json_member(piece, "SpecialToken"), *text = eitp__json_member(piece, "Sequence");
+    const eitp_json *special = eitp_json_member(piece, "SpecialToken"), *text = eitp_json_member(piece, "Sequence");
     const char *id = NULL;
     int64_t segment = 0;
     eitp_status status = eitp__json_get_text(special ? special : text, "id", &id, error);
@@ -80,15 +80,15 @@ static eitp_status eitp__add_template_piece(const eitp__loader *loader, const ei
 }
 
 /* Reads the template called `name`, which must have each text once. */
-static eitp_status eitp__load_one_template(const eitp__loader *loader, const eitp__json *part, const char *name,
+static eitp_status eitp__load_one_template(const eitp__loader *loader, const eitp_json *part, const char *name,
                                            size_t texts, eitp__template *out, eitp_error *error) {
-    const eitp__json *pieces = eitp__json_member(part, name);
+    const eitp_json *pieces = eitp_json_member(part, name);
     size_t found[2] = {0, 0};
-    if (!pieces || pieces->kind != EITP__JSON_ARRAY)
+    if (!pieces || pieces->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"%s\" must be an array", part->line,
                           name);
     out->count = 0;
-    for (const eitp__json *piece = pieces->first_child; piece; piece = piece->next) {
+    for (const eitp_json *piece = pieces->first_child; piece; piece = piece->next) {
         eitp_status status = eitp__add_template_piece(loader, part, piece, out, error);
         if (status != EITP_OK)
             return status;
@@ -105,23 +105,23 @@ static eitp_status eitp__load_one_template(const eitp__loader *loader, const eit
 }
 
 /* Reads a token and its id: ["[SEP]", 102]. */
-static eitp_status eitp__load_processor_token(const eitp__loader *loader, const eitp__json *part, const char *name,
+static eitp_status eitp__load_processor_token(const eitp__loader *loader, const eitp_json *part, const char *name,
                                               int32_t *id, eitp_error *error) {
-    const eitp__json *pair = eitp__json_member(part, name), *text = pair ? pair->first_child : NULL;
-    if (!pair || pair->kind != EITP__JSON_ARRAY || pair->count != 2 || text->kind != EITP__JSON_STRING ||
-        text->next->kind != EITP__JSON_NUMBER || !text->next->is_integer)
+    const eitp_json *pair = eitp_json_member(part, name), *text = pair ? pair->first_child : NULL;
+    if (!pair || pair->kind != EITP_JSON_ARRAY || pair->count != 2 || text->kind != EITP_JSON_STRING ||
+        text->next->kind != EITP_JSON_NUMBER || !text->next->is_integer)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"%s\" must be [\"token\", id]",
                           part->line, name);
     *id = (int32_t)text->next->integer;
     return eitp__check_template_token(loader, pair, text->text, text->text_size, text->next->integer, error);
 }
 
-static eitp_status eitp__load_processor(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error);
+static eitp_status eitp__load_processor(eitp__loader *loader, const eitp_json *part, int *found, eitp_error *error);
 
-static eitp_status eitp__load_processors(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error) {
-    const eitp__json *inner = eitp__json_member(part, "processors");
+static eitp_status eitp__load_processors(eitp__loader *loader, const eitp_json *part, int *found, eitp_error *error) {
+    const eitp_json *inner = eitp_json_member(part, "processors");
     eitp_status status = EITP_OK;
-    if (!inner || inner->kind != EITP__JSON_ARRAY)
+    if (!inner || inner->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"processors\" must be an array",
                           part->line);
     for (inner = inner->first_child; inner && status == EITP_OK; inner = inner->next)
@@ -130,7 +130,7 @@ static eitp_status eitp__load_processors(eitp__loader *loader, const eitp__json 
 }
 
 /* *found: a processor before this one sets the templates. */
-static eitp_status eitp__load_processor(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error) {
+static eitp_status eitp__load_processor(eitp__loader *loader, const eitp_json *part, int *found, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     const char *type = "?";
     int32_t begin = -1, end = -1;
@@ -160,7 +160,7 @@ static eitp_status eitp__load_processor(eitp__loader *loader, const eitp__json *
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp__json *part, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp_json *part, eitp_error *error) {
     eitp__buffer *kept = &loader->tokenizer->kept[EITP__KEPT_POST_PROCESSOR];
     int found = 0;
     if (eitp__is_absent(part))

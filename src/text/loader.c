@@ -30,8 +30,8 @@ EITP__PRIVATE int eitp__excerpt_size(size_t size) {
     return size < 80 ? (int)size : 80;
 }
 
-EITP__PRIVATE int eitp__is_absent(const eitp__json *value) {
-    return !value || value->kind == EITP__JSON_NULL;
+EITP__PRIVATE int eitp__is_absent(const eitp_json *value) {
+    return !value || value->kind == EITP_JSON_NULL;
 }
 
 EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *text, size_t size) {
@@ -104,10 +104,10 @@ EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *tex
     return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
 }
 
-static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp__json *entry, size_t count,
+static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp_json *entry, size_t count,
                                          eitp_error *error) {
     const int shown = eitp__excerpt_size(entry->name_size);
-    if (entry->kind != EITP__JSON_NUMBER || !entry->is_integer || entry->integer < 0)
+    if (entry->kind != EITP_JSON_NUMBER || !entry->is_integer || entry->integer < 0)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the id of token \"%.*s\" must be an integer, at least 0",
                           entry->line, shown, entry->name);
     if ((uint64_t)entry->integer >= count)
@@ -151,12 +151,12 @@ EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, s
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
+EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp_json *vocabulary, size_t outside,
                                                 size_t merge_count, eitp_error *error) {
-    if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
+    if (!vocabulary || vocabulary->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
     eitp_status status = eitp__load_begin(loader, vocabulary->count, outside, merge_count, error);
-    const eitp__json *entry = vocabulary->first_child;
+    const eitp_json *entry = vocabulary->first_child;
     for (; entry && status == EITP_OK; entry = entry->next)
         status = eitp__load_json_token(loader, entry, vocabulary->count, error);
     return status;

@@ -29,7 +29,7 @@ EITP__PRIVATE eitp_status eitp__loader_finish(eitp__loader *loader, eitp_status 
 EITP__PRIVATE int eitp__excerpt_size(size_t size);
 
 /* True if a value is missing or null. */
-EITP__PRIVATE int eitp__is_absent(const eitp__json *value);
+EITP__PRIVATE int eitp__is_absent(const eitp_json *value);
 
 /* Decodes a token as files spell it, in the alphabet for bytes. Returns EITP__TOKEN_VERBATIM if a character is not in
    the alphabet for bytes: then the bytes of the token are its own UTF-8. Else returns 0. */
@@ -51,7 +51,7 @@ EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *tex
 
 /* Creates loader->tokenizer with the tokens of `vocabulary`, an object of texts and ids, and room for `outside`
    more. */
-EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
+EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp_json *vocabulary, size_t outside,
                                                 size_t merge_count, eitp_error *error);
 
 /* The id of a token of the model's vocabulary, or -1. */
@@ -66,10 +66,10 @@ EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, si
 
 /* Number of added tokens with ids beyond the model's vocabulary of `count` tokens. `added`, the array of
    tokenizer.json, may be NULL, here and below. */
-EITP__PRIVATE size_t eitp__count_added_outside(const eitp__json *added, size_t count);
+EITP__PRIVATE size_t eitp__count_added_outside(const eitp_json *added, size_t count);
 
 /* Loads added tokens; `next` is the id of the first one that is not in the model's vocabulary. */
-EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp__json *added, size_t next,
+EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp_json *added, size_t next,
                                                   eitp_error *error);
 
 /* Sets what WordPiece takes from its own files and from tokenizer_config.json: how text is normalized, and the token of
@@ -78,7 +78,7 @@ EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_er
 EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *text, size_t size, eitp_error *error);
 
 /* Sets loader->tokenizer's templates by a "post_processor" of tokenizer.json, and keeps it. */
-EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp__json *part, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp_json *part, eitp_error *error);
 
 /* Sets the templates of BERT or RoBERTa, of which `begin` and `end` are the special tokens. */
 EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end);
@@ -89,7 +89,7 @@ EITP__PRIVATE eitp_status eitp__make_template(eitp_tokenizer *tokenizer, const i
                                               eitp_error *error);
 
 /* Reads "truncation" and "padding" of tokenizer.json (`root`, or NULL), and what tokenizer_config.json says of them. */
-EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__json *root, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp_json *root, eitp_error *error);
 
 /* Completes the tokenizer with special tokens and add_prefix_space, as loader->files say. */
 EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error);

@@ -32,12 +32,12 @@ EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token whic
     return names[family][which];
 }
 
-static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
-    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
+static const eitp_json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
+    return files->documents[file] ? eitp_json_member(eitp_json_root(files->documents[file]), name) : NULL;
 }
 
-static int eitp__text_is(const eitp__json *value, const char *text) {
-    return value && value->kind == EITP__JSON_STRING && !strcmp(value->text, text);
+static int eitp__text_is(const eitp_json *value, const char *text) {
+    return value && value->kind == EITP_JSON_STRING && !strcmp(value->text, text);
 }
 
 EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const char **name) {
@@ -51,11 +51,11 @@ EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const cha
         {"ElectraTokenizer", "ElectraTokenizerFast", "electra", EITP__FAMILY_BERT},
         {"RobertaTokenizer", "RobertaTokenizerFast", "roberta", EITP__FAMILY_ROBERTA},
     };
-    const eitp__json *named = eitp__special_member(files, EITP__TOKENIZER_CONFIG, "tokenizer_class");
-    const int is_class = named && named->kind == EITP__JSON_STRING;
+    const eitp_json *named = eitp__special_member(files, EITP__TOKENIZER_CONFIG, "tokenizer_class");
+    const int is_class = named && named->kind == EITP_JSON_STRING;
     if (!is_class)
         named = eitp__special_member(files, EITP__MODEL_CONFIG, "model_type");
-    *name = named && named->kind == EITP__JSON_STRING ? named->text : NULL;
+    *name = named && named->kind == EITP_JSON_STRING ? named->text : NULL;
     for (size_t i = 0; i < EITP__COUNT(families); i++) {
         if (is_class ? eitp__text_is(named, families[i].class_name) || eitp__text_is(named, families[i].fast_name)
                      : eitp__text_is(named, families[i].model_type))
@@ -64,14 +64,14 @@ EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const cha
     return -1;
 }
 
-static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp__json_document **document,
+static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp_json_document **document,
                                            eitp_error *error) {
     eitp_path_info info;
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK || info.kind == EITP_PATH_MISSING)
         return status;
-    status = eitp__json_read_file_with_names(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
-    if (status == EITP_OK && eitp__json_root(*document)->kind != EITP__JSON_OBJECT)
+    status = eitp_json_read_file(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
+    if (status == EITP_OK && eitp_json_root(*document)->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: must be a JSON object", path);
     return status;
 }
@@ -91,19 +91,19 @@ EITP__PRIVATE eitp_status eitp__special_files_read(const eitp_host *host, const 
 
 EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files) {
     for (int file = 0; file < EITP__SPECIAL_FILES; file++) {
-        eitp__json_release(files->documents[file]);
+        eitp_json_release(files->documents[file]);
         files->documents[file] = NULL;
     }
 }
 
-EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files) {
+EITP__PRIVATE const eitp_json *eitp__special_added_tokens(const eitp__special_files *files) {
     return eitp__special_member(files, EITP__TOKENIZER_CONFIG, "added_tokens_decoder");
 }
 
-EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
-                                                          int *file) {
+EITP__PRIVATE const eitp_json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
+                                                         int *file) {
     const char *name = eitp__special_token_name(which);
-    const eitp__json *value = NULL;
+    const eitp_json *value = NULL;
     *file = EITP__SPECIAL_TOKENS_MAP;
     if (!eitp__special_added_tokens(files))
         value = eitp__special_member(files, *file, name);
@@ -117,10 +117,10 @@ EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, e
     for (int file = EITP__GENERATION_CONFIG; file <= EITP__MODEL_CONFIG; file++) {
         char name[32];
         snprintf(name, sizeof name, "%s_id", eitp__special_token_name(which));
-        const eitp__json *id = eitp__special_member(files, file, name);
-        if (id && id->kind == EITP__JSON_ARRAY)
+        const eitp_json *id = eitp__special_member(files, file, name);
+        if (id && id->kind == EITP_JSON_ARRAY)
             id = id->first_child;
-        if (id && id->kind == EITP__JSON_NUMBER && id->is_integer)
+        if (id && id->kind == EITP_JSON_NUMBER && id->is_integer)
             return id->integer;
     }
     return -1;
@@ -128,19 +128,19 @@ EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, e
 
 EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_files *files, const char *name, int *value,
                                                          eitp_error *error) {
-    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
-    eitp_status status = document ? eitp__json_get_boolean(eitp__json_root(document), name, value, error) : EITP_OK;
+    const eitp_json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    eitp_status status = document ? eitp__json_get_boolean(eitp_json_root(document), name, value, error) : EITP_OK;
     return status == EITP_OK ? status
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
-EITP__PRIVATE const eitp__json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name) {
-    const eitp__json *value = eitp__special_member(files, EITP__TOKENIZER_CONFIG, name);
-    return value && value->kind != EITP__JSON_NULL ? value : NULL;
+EITP__PRIVATE const eitp_json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name) {
+    const eitp_json *value = eitp__special_member(files, EITP__TOKENIZER_CONFIG, name);
+    return value && value->kind != EITP_JSON_NULL ? value : NULL;
 }
 
 /* True if eitp_tokenizer_save writes this member itself. */
-static int eitp__is_own_member(const eitp__json *member) {
+static int eitp__is_own_member(const eitp_json *member) {
     static const char *const names[] = {"add_prefix_space", "do_lower_case", "strip_accents", "tokenize_chinese_chars"};
     for (size_t i = 0; i < EITP__COUNT(names); i++) {
         if (!strcmp(member->name, names[i]))
@@ -154,8 +154,8 @@ static int eitp__is_own_member(const eitp__json *member) {
 }
 
 EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members) {
-    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
-    const eitp__json *member = document ? eitp__json_root(document)->first_child : NULL;
+    const eitp_json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp_json *member = document ? eitp_json_root(document)->first_child : NULL;
     for (; member; member = member->next) {
         if (eitp__is_own_member(member))
             continue;

@@ -15,7 +15,7 @@ enum {
 
 /* tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json; NULL for a missing one. */
 typedef struct eitp__special_files {
-    eitp__json_document *documents[EITP__SPECIAL_FILES];
+    eitp_json_document *documents[EITP__SPECIAL_FILES];
 } eitp__special_files;
 
 /* Reads the files of a directory into zeroed `files`. Release them even after a failure. */
@@ -34,15 +34,15 @@ EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token whic
 EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const char **name);
 
 /* A member of tokenizer_config.json; NULL if it is missing or null. */
-EITP__PRIVATE const eitp__json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name);
+EITP__PRIVATE const eitp_json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name);
 
 /* The value of a special token in the tokenizer's own two files: a string, an object with "content", or null; NULL if
    neither has it. *file is the file it is from. */
-EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
-                                                          int *file);
+EITP__PRIVATE const eitp_json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
+                                                         int *file);
 
 /* "added_tokens_decoder" of tokenizer_config.json, or NULL. */
-EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files);
+EITP__PRIVATE const eitp_json *eitp__special_added_tokens(const eitp__special_files *files);
 
 /* The id of a special token in the model's files, the first if there are several, or -1. */
 EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);

@@ -55,7 +55,7 @@ static eitp_status eitp__check_add_bos(const eitp__loader *loader, eitp_error *e
                       eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
-static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const eitp__json *vocabulary,
+static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const eitp_json *vocabulary,
                                                    const eitp__buffer *merges, const char *vocabulary_path,
                                                    const char *merges_path, eitp_error *error) {
     eitp__merge_lines lines = EITP__ZERO;
@@ -85,21 +85,22 @@ static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const e
 
 static eitp_status eitp__load_vocab_merges(const eitp_host *host, const char *vocabulary_path, const char *merges_path,
                                            const eitp__special_files *files, eitp_tokenizer **out, eitp_error *error) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp__loader loader;
     eitp__buffer merges;
-    eitp_status status = eitp__json_read_file(host, vocabulary_path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
+    eitp_status status =
+        eitp__json_read_strict_file(host, vocabulary_path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
     if (status != EITP_OK)
         return status;
     eitp__buffer_init(&merges, host);
     eitp__loader_init(&loader, host, files);
     status = eitp__read_file(host, merges_path, EITP__TOKENIZER_FILE_LIMIT, &merges, error);
     if (status == EITP_OK)
-        status = eitp__load_vocab_merges_content(&loader, eitp__json_root(document), &merges, vocabulary_path,
+        status = eitp__load_vocab_merges_content(&loader, eitp_json_root(document), &merges, vocabulary_path,
                                                  merges_path, error);
     status = eitp__loader_finish(&loader, status, out);
     eitp__buffer_release(&merges);
-    eitp__json_release(document);
+    eitp_json_release(document);
     return status;
 }
 

@@ -140,13 +140,13 @@ EITP__PRIVATE void eitp__noise_scale_write(const eitp__noise_scale *scale, eitp_
     eitp__buffer_add_text(text, "},\n");
 }
 
-EITP__PRIVATE eitp_status eitp__noise_scale_read(eitp__noise_scale *scale, const eitp__json *state, eitp_error *error) {
-    const eitp__json *object = eitp__json_member(state, "noise_scale");
+EITP__PRIVATE eitp_status eitp__noise_scale_read(eitp__noise_scale *scale, const eitp_json *state, eitp_error *error) {
+    const eitp_json *object = eitp_json_member(state, "noise_scale");
     eitp_status status;
     memset(scale, 0, sizeof *scale);
     if (!object)
         return EITP_OK;
-    if (object->kind != EITP__JSON_OBJECT)
+    if (object->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'noise_scale' must be an object",
                           (unsigned long long)object->line);
     status = eitp__json_get_integer(object, "count", 1, INT64_MAX - 1, &scale->count, error);

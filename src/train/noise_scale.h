@@ -44,6 +44,6 @@ EITP__PRIVATE eitp_status eitp__accumulated_squares(eitp_context *context, const
 EITP__PRIVATE void eitp__noise_scale_write(const eitp__noise_scale *scale, eitp__buffer *text);
 
 /* Reads it from a state; without it, nothing was measured. */
-EITP__PRIVATE eitp_status eitp__noise_scale_read(eitp__noise_scale *scale, const eitp__json *state, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__noise_scale_read(eitp__noise_scale *scale, const eitp_json *state, eitp_error *error);
 
 #endif

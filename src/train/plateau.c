@@ -67,8 +67,8 @@ EITP__PRIVATE void eitp__plateau_write(const eitp__plateau *plateau, eitp__buffe
                         (long long)plateau->failures, (long long)plateau->cooldown, (long long)plateau->evaluated_step);
 }
 
-EITP__PRIVATE eitp_status eitp__plateau_read(eitp__plateau *plateau, const eitp__json *state, eitp_error *error) {
-    const eitp__json *object = eitp__json_member(state, "plateau");
+EITP__PRIVATE eitp_status eitp__plateau_read(eitp__plateau *plateau, const eitp_json *state, eitp_error *error) {
+    const eitp_json *object = eitp_json_member(state, "plateau");
     eitp_status status;
     eitp__plateau_init(plateau);
     status = eitp__json_get_number(object, "best", -HUGE_VAL, HUGE_VAL, &plateau->best, error);

@@ -32,6 +32,6 @@ EITP__PRIVATE double eitp__plateau_rate(const eitp__plateau *plateau, const eitp
 EITP__PRIVATE void eitp__plateau_write(const eitp__plateau *plateau, eitp__buffer *text);
 
 /* Reads it from a state; without it, there were no evaluations. */
-EITP__PRIVATE eitp_status eitp__plateau_read(eitp__plateau *plateau, const eitp__json *state, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__plateau_read(eitp__plateau *plateau, const eitp_json *state, eitp_error *error);
 
 #endif

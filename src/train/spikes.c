@@ -74,14 +74,14 @@ EITP__PRIVATE void eitp__spikes_write(const eitp__spikes *spikes, eitp__buffer *
     eitp__buffer_add_text(text, "},\n");
 }
 
-static eitp_status eitp__spike_window_read(const eitp__json *object, const char *name, eitp__spike_window *window,
+static eitp_status eitp__spike_window_read(const eitp_json *object, const char *name, eitp__spike_window *window,
                                            eitp_error *error) {
-    const eitp__json *list = eitp__json_member(object, name);
-    if (!list || list->kind != EITP__JSON_ARRAY || list->count > EITP__SPIKE_WINDOW)
+    const eitp_json *list = eitp_json_member(object, name);
+    if (!list || list->kind != EITP_JSON_ARRAY || list->count > EITP__SPIKE_WINDOW)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of at most %d numbers",
                           (unsigned long long)(list ? list->line : object->line), name, EITP__SPIKE_WINDOW);
-    for (const eitp__json *item = list->first_child; item; item = item->next) {
-        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+    for (const eitp_json *item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP_JSON_NUMBER || !isfinite(item->number))
             return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
                               (unsigned long long)item->line, name);
         window->values[window->count++] = item->number;
@@ -89,8 +89,8 @@ static eitp_status eitp__spike_window_read(const eitp__json *object, const char 
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__json *state, eitp_error *error) {
-    const eitp__json *object = eitp__json_member(state, "spikes");
+EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp_json *state, eitp_error *error) {
+    const eitp_json *object = eitp_json_member(state, "spikes");
     eitp_status status;
     memset(spikes, 0, sizeof *spikes);
     if (!object)

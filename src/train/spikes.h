@@ -42,6 +42,6 @@ EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *repor
 EITP__PRIVATE void eitp__spikes_write(const eitp__spikes *spikes, eitp__buffer *text);
 
 /* Reads it from a state; without it, there were no steps. */
-EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__json *state, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp_json *state, eitp_error *error);
 
 #endif

@@ -165,8 +165,8 @@ static eitp_optimizer eitp__optimizer_named(const char *name) {
     return (eitp_optimizer)i;
 }
 
-static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
-    const eitp__json *object = eitp__json_member(root, "lora");
+static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *state, eitp_error *error) {
+    const eitp_json *object = eitp_json_member(root, "lora");
     eitp_lora_config *lora = &state->info.lora;
     const char *targets = "", *type = eitp_architecture_name(NULL);
     eitp_status status;
@@ -198,8 +198,8 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
-static eitp_status eitp__parse_initial_shape(const eitp__json *root, eitp__state *state, eitp_error *error) {
-    const eitp__json *object = eitp__json_member(root, "shrunk_from");
+static eitp_status eitp__parse_initial_shape(const eitp_json *root, eitp__state *state, eitp_error *error) {
+    const eitp_json *object = eitp_json_member(root, "shrunk_from");
     eitp_step_shape *initial = &state->info.initial_shape;
     const eitp_trainer_config *config = &state->info.config;
     const char *passes;
@@ -222,7 +222,7 @@ static eitp_status eitp__parse_initial_shape(const eitp__json *root, eitp__state
 }
 
 /* Reads format, version, kernels, precision and optimizer. */
-static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, eitp_error *error) {
+static eitp_status eitp__parse_head(const eitp_json *root, eitp__state *state, eitp_error *error) {
     const char *format = "", *numerics = "", *precision = "", *optimizer = "";
     eitp_status status = eitp__json_get_text(root, "format", &format, error);
     if (!status)
@@ -250,7 +250,7 @@ static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, 
 }
 
 /* Reads the members that the tables describe. */
-static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state *state, eitp_error *error) {
+static eitp_status eitp__parse_state_values(const eitp_json *root, eitp__state *state, eitp_error *error) {
     eitp__state_walk walk = EITP__ZERO;
     const eitp_setting *setting;
     eitp_status status = EITP_OK;
@@ -262,7 +262,7 @@ static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state 
     return status;
 }
 
-static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
+static eitp_status eitp__parse_state(const eitp_json *root, eitp__state *state, eitp_error *error) {
     eitp_status status;
     state->info.config = eitp_trainer_config_default(); /* for members that the file lacks */
     status = eitp__parse_head(root, state, error);
@@ -282,16 +282,16 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
 EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *checkpoint, eitp__state *state,
                                            eitp_error *error) {
     const size_t limit = 1 << 20;
-    eitp__json_document *document;
+    eitp_json_document *document;
     char *path = eitp__join_path(host, checkpoint, EITP__STATE_FILE);
     eitp_status status;
     memset(state, 0, sizeof *state);
     if (!path)
         return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__json_read_file(host, path, limit, &document, error);
+    status = eitp__json_read_strict_file(host, path, limit, &document, error);
     if (!status) {
-        status = eitp__parse_state(eitp__json_root(document), state, error);
-        eitp__json_release(document);
+        status = eitp__parse_state(eitp_json_root(document), state, error);
+        eitp_json_release(document);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }

@@ -9,53 +9,52 @@
 #include <float.h>
 #include <locale.h>
 
-static eitp__json_document *parse_bytes(const char *text, size_t size, eitp_error *error) {
+static eitp_json_document *parse_bytes(const char *text, size_t size, eitp_error *error) {
     const eitp_host host = eitp_host_default();
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     /* An exact copy, so that sanitizers detect reads past the end. */
     char *exact = size ? (char *)malloc(size) : NULL;
     if (size)
         memcpy(exact, text, size);
-    eitp_status status = eitp__json_parse(&host, exact, size, &document, error);
+    eitp_status status = eitp_json_parse(&host, exact, size, &document, error);
     free(exact);
     CHECK((status == EITP_OK) == (document != NULL));
     return document;
 }
 
-static eitp__json_document *parse(const char *text, eitp_error *error) {
+static eitp_json_document *parse(const char *text, eitp_error *error) {
     return parse_bytes(text, strlen(text), error);
 }
 
 static void reads_every_kind_of_value(void) {
     eitp_error error;
-    eitp__json_document *document =
-        parse("\r\n\t {\"null\": null,\n \"yes\" : true, \"no\":false, \"n\": -12,\n"
-              "\"x\": 2.5e1, \"s\": \"text\", \"a\": [1, [ ], {}], \"\": {\"b\": \"c\"}} \n",
-              &error);
+    eitp_json_document *document = parse("\r\n\t {\"null\": null,\n \"yes\" : true, \"no\":false, \"n\": -12,\n"
+                                         "\"x\": 2.5e1, \"s\": \"text\", \"a\": [1, [ ], {}], \"\": {\"b\": \"c\"}} \n",
+                                         &error);
     REQUIRE(document);
-    const eitp__json *root = eitp__json_root(document), *value;
-    CHECK(root->kind == EITP__JSON_OBJECT && root->count == 8 && root->line == 2 && !root->name && !root->next);
-    CHECK(eitp__json_member(root, "null")->kind == EITP__JSON_NULL);
-    value = eitp__json_member(root, "yes");
-    CHECK(value->kind == EITP__JSON_BOOLEAN && value->boolean == 1 && value->line == 3);
-    value = eitp__json_member(root, "no");
-    CHECK(value->kind == EITP__JSON_BOOLEAN && value->boolean == 0);
-    value = eitp__json_member(root, "n");
-    CHECK(value->kind == EITP__JSON_NUMBER && value->is_integer && value->integer == -12 && value->number == -12);
-    value = eitp__json_member(root, "x");
-    CHECK(value->kind == EITP__JSON_NUMBER && !value->is_integer && value->number == 25 && value->line == 4);
-    value = eitp__json_member(root, "s");
-    CHECK(value->kind == EITP__JSON_STRING && value->text_size == 4 && !strcmp(value->text, "text"));
-    value = eitp__json_member(root, "a");
-    CHECK(value->kind == EITP__JSON_ARRAY && value->count == 3 && value->name_size == 1);
+    const eitp_json *root = eitp_json_root(document), *value;
+    CHECK(root->kind == EITP_JSON_OBJECT && root->count == 8 && root->line == 2 && !root->name && !root->next);
+    CHECK(eitp_json_member(root, "null")->kind == EITP_JSON_NULL);
+    value = eitp_json_member(root, "yes");
+    CHECK(value->kind == EITP_JSON_BOOLEAN && value->boolean == 1 && value->line == 3);
+    value = eitp_json_member(root, "no");
+    CHECK(value->kind == EITP_JSON_BOOLEAN && value->boolean == 0);
+    value = eitp_json_member(root, "n");
+    CHECK(value->kind == EITP_JSON_NUMBER && value->is_integer && value->integer == -12 && value->number == -12);
+    value = eitp_json_member(root, "x");
+    CHECK(value->kind == EITP_JSON_NUMBER && !value->is_integer && value->number == 25 && value->line == 4);
+    value = eitp_json_member(root, "s");
+    CHECK(value->kind == EITP_JSON_STRING && value->text_size == 4 && !strcmp(value->text, "text"));
+    value = eitp_json_member(root, "a");
+    CHECK(value->kind == EITP_JSON_ARRAY && value->count == 3 && value->name_size == 1);
     value = value->first_child->next;
-    CHECK(value->kind == EITP__JSON_ARRAY && !value->count && !value->first_child && !value->name);
-    CHECK(value->next->kind == EITP__JSON_OBJECT && !value->next->count && !value->next->next);
-    value = eitp__json_member(eitp__json_member(root, ""), "b");
+    CHECK(value->kind == EITP_JSON_ARRAY && !value->count && !value->first_child && !value->name);
+    CHECK(value->next->kind == EITP_JSON_OBJECT && !value->next->count && !value->next->next);
+    value = eitp_json_member(eitp_json_member(root, ""), "b");
     CHECK(value && !strcmp(value->text, "c"));
-    CHECK(!eitp__json_member(root, "none") && !eitp__json_member(NULL, "none") && !eitp__json_member(value, "b"));
-    eitp__json_release(document);
-    eitp__json_release(NULL);
+    CHECK(!eitp_json_member(root, "none") && !eitp_json_member(NULL, "none") && !eitp_json_member(value, "b"));
+    eitp_json_release(document);
+    eitp_json_release(NULL);
 }
 
 static void resolves_escapes(void) {
@@ -74,11 +73,11 @@ static void resolves_escapes(void) {
     };
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        eitp__json_document *document = parse(cases[i].text, &error);
+        eitp_json_document *document = parse(cases[i].text, &error);
         REQUIRE(document);
-        const eitp__json *root = eitp__json_root(document);
+        const eitp_json *root = eitp_json_root(document);
         CHECK(root->text_size == cases[i].size && !memcmp(root->text, cases[i].value, cases[i].size + 1));
-        eitp__json_release(document);
+        eitp_json_release(document);
     }
 }
 
@@ -139,10 +138,10 @@ static void refuses_invalid_json(void) {
     };
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        eitp__json_document *document = parse(cases[i].text, &error);
+        eitp_json_document *document = parse(cases[i].text, &error);
         CHECK_THAT(!document, "accepted: %s", cases[i].text);
         if (document) {
-            eitp__json_release(document);
+            eitp_json_release(document);
             continue;
         }
         CHECK(error.status == EITP_ERROR_FORMAT);
@@ -160,9 +159,9 @@ static void refuses_every_prefix(void) {
     eitp_error error;
     for (size_t size = 0; size < sizeof text - 1; size++)
         CHECK(!parse_bytes(text, size, &error));
-    eitp__json_document *document = parse(text, &error);
+    eitp_json_document *document = parse(text, &error);
     CHECK(document);
-    eitp__json_release(document);
+    eitp_json_release(document);
 }
 
 static void nesting_is_bounded(void) {
@@ -170,9 +169,9 @@ static void nesting_is_bounded(void) {
     static char text[300000];
     memset(text, '[', 64);
     memset(text + 64, ']', 64);
-    eitp__json_document *document = parse_bytes(text, 128, &error);
+    eitp_json_document *document = parse_bytes(text, 128, &error);
     CHECK(document);
-    eitp__json_release(document);
+    eitp_json_release(document);
     memset(text, '[', 65);
     memset(text + 65, ']', 65);
     CHECK(!parse_bytes(text, 130, &error));
@@ -203,24 +202,24 @@ static void integers_are_exact(void) {
     };
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        eitp__json_document *document = parse(cases[i].text, &error);
+        eitp_json_document *document = parse(cases[i].text, &error);
         REQUIRE(document);
-        const eitp__json *root = eitp__json_root(document);
+        const eitp_json *root = eitp_json_root(document);
         CHECK_THAT(root->is_integer == cases[i].is_integer && root->integer == cases[i].integer, "%s", cases[i].text);
         CHECK_THAT(root->number == cases[i].number, "%s: %.17g", cases[i].text, root->number);
-        eitp__json_release(document);
+        eitp_json_release(document);
     }
 }
 
 static double number_of(const char *text) {
     eitp_error error;
-    eitp__json_document *document = parse(text, &error);
+    eitp_json_document *document = parse(text, &error);
     double number;
     CHECK_THAT(document, "%s: %s", text, error.message);
     if (!document)
         return 0;
-    number = eitp__json_root(document)->number;
-    eitp__json_release(document);
+    number = eitp_json_root(document)->number;
+    eitp_json_release(document);
     return number;
 }
 
@@ -325,10 +324,10 @@ static void duplicate_names_are_refused(void) {
         int count = counts[i];
         char expected[64];
         write_names(&buffer, count, -1);
-        eitp__json_document *document = parse_bytes(buffer.data, buffer.size, &error);
+        eitp_json_document *document = parse_bytes(buffer.data, buffer.size, &error);
         REQUIRE(document);
-        CHECK(eitp__json_root(document)->count == (size_t)count);
-        eitp__json_release(document);
+        CHECK(eitp_json_root(document)->count == (size_t)count);
+        eitp_json_release(document);
         for (int again = 0; again < count; again += 1 + (count - 2)) {
             write_names(&buffer, count, again);
             CHECK(!parse_bytes(buffer.data, buffer.size, &error));
@@ -337,16 +336,16 @@ static void duplicate_names_are_refused(void) {
         }
     }
     CHECK(!parse("{\"a\\u0000\":1,\"a\\u0000\":2}", &error));
-    eitp__json_document *document = parse("{\"a\":1,\"a\\u0000\":2,\"\":3}", &error);
+    eitp_json_document *document = parse("{\"a\":1,\"a\\u0000\":2,\"\":3}", &error);
     CHECK(document);
-    eitp__json_release(document);
+    eitp_json_release(document);
     eitp__buffer_release(&buffer);
 }
 
 static void memory_is_bounded_by_the_text(void) {
     static char text[200001];
     faults f;
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     text[0] = '[';
     for (size_t i = 1; i < sizeof text; i += 2) {
         text[i] = '0';
@@ -354,15 +353,15 @@ static void memory_is_bounded_by_the_text(void) {
     }
     text[sizeof text - 1] = ']';
     faults_begin(&f);
-    CHECK(eitp__json_parse(&f.host, text, sizeof text, &document, NULL) == EITP_OK);
+    CHECK(eitp_json_parse(&f.host, text, sizeof text, &document, NULL) == EITP_OK);
     CHECK_THAT(f.peak_bytes < 56 * sizeof text, "%llu", (unsigned long long)f.peak_bytes);
     CHECK(f.allocations < 1000);
-    eitp__json_release(document);
+    eitp_json_release(document);
     faults_end(&f);
     faults_begin(&f);
-    CHECK(eitp__json_parse(&f.host, "{\"a\":1}", 7, &document, NULL) == EITP_OK);
+    CHECK(eitp_json_parse(&f.host, "{\"a\":1}", 7, &document, NULL) == EITP_OK);
     CHECK_THAT(f.peak_bytes < 1024, "%llu", (unsigned long long)f.peak_bytes);
-    eitp__json_release(document);
+    eitp_json_release(document);
     faults_end(&f);
 }
 
@@ -373,14 +372,14 @@ static void every_allocation_may_fail(void) {
     eitp_error error;
     int more = 1, failures = 0;
     for (long n = 1; more; n++) {
-        eitp__json_document *document = NULL;
+        eitp_json_document *document = NULL;
         eitp_status status;
         faults_begin(&f);
         f.fail_allocation = n;
-        status = eitp__json_parse(&f.host, text, sizeof text - 1, &document, &error);
+        status = eitp_json_parse(&f.host, text, sizeof text - 1, &document, &error);
         CHECK(status == EITP_OK || (status == EITP_ERROR_MEMORY && !document && error.status == status));
         failures += status != EITP_OK;
-        eitp__json_release(document);
+        eitp_json_release(document);
         more = faults_end(&f);
     }
     CHECK_THAT(failures >= 5, "%d", failures);
@@ -388,10 +387,10 @@ static void every_allocation_may_fail(void) {
 
 static void members_are_read_with_their_types(void) {
     eitp_error error;
-    eitp__json_document *document =
+    eitp_json_document *document =
         parse("{\"i\": 12, \"x\": 0.5, \"t\": true,\n \"s\": \"text\", \"z\": \"a\\u0000b\", \"n\": null}", &error);
     REQUIRE(document);
-    const eitp__json *root = eitp__json_root(document);
+    const eitp_json *root = eitp_json_root(document);
     int64_t integer = 7;
     double number = 7;
     int boolean = 7;
@@ -421,24 +420,27 @@ static void members_are_read_with_their_types(void) {
     CHECK(eitp__json_get_text(root, "t", &text, &error) == EITP_ERROR_FORMAT);
     CHECK(eitp__json_get_text(root, "z", &text, &error) == EITP_ERROR_FORMAT);
     CHECK(integer == 12 && number == 12 && boolean == 1 && !strcmp(text, "text"));
-    eitp__json_release(document);
+    eitp_json_release(document);
 }
 
 static void files_are_read_with_their_path_in_messages(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
     eitp_error error;
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     REQUIRE(scratch_make(directory));
     CHECK(!eitp__write_file(&host, scratch_path(directory, "good"), "{\"a\": [1]}", 10, &error));
     CHECK(!eitp__write_file(&host, scratch_path(directory, "bad"), "{\"a\": [1}", 9, &error));
-    CHECK(!eitp__json_read_file(&host, scratch_path(directory, "good"), 10, &document, &error));
-    CHECK(document && eitp__json_member(eitp__json_root(document), "a"));
-    eitp__json_release(document);
+    CHECK(!eitp__json_read_strict_file(&host, scratch_path(directory, "good"), 10, &document, &error));
+    CHECK(document && eitp_json_member(eitp_json_root(document), "a"));
+    eitp_json_release(document);
     document = NULL;
-    CHECK(eitp__json_read_file(&host, scratch_path(directory, "good"), 9, &document, &error) == EITP_ERROR_FORMAT);
-    CHECK(eitp__json_read_file(&host, scratch_path(directory, "none"), 9, &document, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp__json_read_file(&host, scratch_path(directory, "bad"), 99, &document, &error) == EITP_ERROR_FORMAT);
+    CHECK(eitp__json_read_strict_file(&host, scratch_path(directory, "good"), 9, &document, &error) ==
+          EITP_ERROR_FORMAT);
+    CHECK(eitp__json_read_strict_file(&host, scratch_path(directory, "none"), 9, &document, &error) ==
+          EITP_ERROR_ARGUMENT);
+    CHECK(eitp__json_read_strict_file(&host, scratch_path(directory, "bad"), 99, &document, &error) ==
+          EITP_ERROR_FORMAT);
     CHECK_THAT(strstr(error.message, "bad: invalid JSON at line 1, column 9"), "%s", error.message);
     CHECK(!strncmp(error.message, directory, strlen(directory)) && !document);
     scratch_remove(directory);
@@ -467,12 +469,12 @@ static void writes_text_that_reads_back(void) {
         eitp__buffer_clear(&buffer);
         eitp__json_write_text(&buffer, cases[i].text, cases[i].size);
         CHECK_THAT(!strcmp(buffer.data, cases[i].json), "%s", buffer.data);
-        eitp__json_document *document = parse_bytes(buffer.data, buffer.size, &error);
+        eitp_json_document *document = parse_bytes(buffer.data, buffer.size, &error);
         REQUIRE(document);
         if (i < 6)
-            CHECK(eitp__json_root(document)->text_size == cases[i].size &&
-                  !memcmp(eitp__json_root(document)->text, cases[i].text, cases[i].size));
-        eitp__json_release(document);
+            CHECK(eitp_json_root(document)->text_size == cases[i].size &&
+                  !memcmp(eitp_json_root(document)->text, cases[i].text, cases[i].size));
+        eitp_json_release(document);
     }
     eitp__buffer_release(&buffer);
 }
@@ -520,15 +522,15 @@ static void writes_values_that_read_back(void) {
         "{\"a\": [1, -2.5, true, false, null, []], \"b \\\"\": {\"c\": \"\xc3\xa9\\n\", \"d\": {}}, "
         "\"e\": 1000000000000000019884624838656, \"f\": -9223372036854775808, \"g\": 1e+300}";
     const eitp_host host = eitp_host_default();
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp__buffer buffer;
     eitp_error error;
     eitp__buffer_init(&buffer, &host);
     document = parse_bytes(text, sizeof text - 1, &error);
     REQUIRE(document);
-    eitp__json_write_value(&buffer, eitp__json_root(document));
+    eitp__json_write_value(&buffer, eitp_json_root(document));
     CHECK_THAT(!strcmp(buffer.data, text), "%s", buffer.data);
-    eitp__json_release(document);
+    eitp_json_release(document);
     eitp__buffer_release(&buffer);
 }
 

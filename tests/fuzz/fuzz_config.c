@@ -24,13 +24,13 @@ static void require_token_ids(const eitp_token_ids *ids) {
 
 /* Names of labels are either refused or written and read back. */
 static void fuzz_labels(const eitp_host *host, const uint8_t *data, size_t size) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp__labels *labels = NULL;
     eitp__buffer text;
     eitp_error error;
-    if (eitp__json_parse(host, (const char *)data, size, &document, &error))
+    if (eitp_json_parse(host, (const char *)data, size, &document, &error))
         return;
-    if (!eitp__labels_read(host, eitp__json_root(document), &labels, &error) && labels) {
+    if (!eitp__labels_read(host, eitp_json_root(document), &labels, &error) && labels) {
         eitp__buffer_init(&text, host);
         eitp__labels_write(&text, labels);
         for (int64_t i = 0; i < labels->count; i++) {
@@ -40,7 +40,7 @@ static void fuzz_labels(const eitp_host *host, const uint8_t *data, size_t size)
         eitp__buffer_release(&text);
     }
     eitp__labels_release(labels);
-    eitp__json_release(document);
+    eitp_json_release(document);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -788,14 +788,14 @@ static void label_numbers_are_checked(void) {
     const eitp_host host = eitp_host_default();
     for (size_t i = 0; i < EITP__COUNT(bad); i++) {
         eitp_context *context = open_context(NULL, "fp32");
-        eitp__json_document *document;
+        eitp_json_document *document;
         eitp__labels *labels;
         char text[200];
         snprintf(text, sizeof text, "{\"id2label\": %s}", bad[i]);
-        REQUIRE_OK(eitp__json_parse(&host, text, strlen(text), &document, &error_), error_);
-        CHECK_THAT(eitp__labels_read(&host, eitp__json_root(document), &labels, &error_) != EITP_OK, "%s", bad[i]);
+        REQUIRE_OK(eitp_json_parse(&host, text, strlen(text), &document, &error_), error_);
+        CHECK_THAT(eitp__labels_read(&host, eitp_json_root(document), &labels, &error_) != EITP_OK, "%s", bad[i]);
         CHECK_THAT(strstr(error_.message, "label") && !labels, "%s: %s", bad[i], error_.message);
-        eitp__json_release(document);
+        eitp_json_release(document);
         eitp_context_destroy(context);
     }
 }

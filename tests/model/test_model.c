@@ -598,11 +598,11 @@ static void models_give_their_properties(void) {
 
 static eitp_status parse(const eitp_architecture *architecture, const char *text, eitp_transformer_config *config) {
     const eitp_host host = eitp_host_default();
-    eitp__json_document *document;
-    eitp_status status = eitp__json_parse(&host, text, strlen(text), &document, &error_);
+    eitp_json_document *document;
+    eitp_status status = eitp_json_parse(&host, text, strlen(text), &document, &error_);
     if (!status)
-        status = eitp__transformer_config_parse(eitp__json_root(document), architecture, config, &error_);
-    eitp__json_release(document);
+        status = eitp__transformer_config_parse(eitp_json_root(document), architecture, config, &error_);
+    eitp_json_release(document);
     return status;
 }
 

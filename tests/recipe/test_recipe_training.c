@@ -852,12 +852,12 @@ static void read_samples(const fixture *f, const char *output, char *text, size_
     file = fopen(scratch_path(f->directory, name), "rb");
     *text = 0;
     while (file && fgets(line, sizeof line, file)) {
-        eitp__json_document *document = NULL;
-        const eitp__json *record, *sample;
+        eitp_json_document *document = NULL;
+        const eitp_json *record, *sample;
         int64_t step = -1;
-        CHECK_THAT(!eitp__json_parse(&host, line, strlen(line), &document, &error_), "%s", line);
-        record = eitp__json_root(document);
-        sample = eitp__json_member(record, "samples");
+        CHECK_THAT(!eitp_json_parse(&host, line, strlen(line), &document, &error_), "%s", line);
+        record = eitp_json_root(document);
+        sample = eitp_json_member(record, "samples");
         CHECK(!eitp__json_get_integer(record, "step", 0, 100, &step, &error_) && step >= 0);
         snprintf(text + strlen(text), size - strlen(text), "%d", (int)step);
         for (sample = sample ? sample->first_child : NULL; sample; sample = sample->next) {
@@ -871,7 +871,7 @@ static void read_samples(const fixture *f, const char *output, char *text, size_
             snprintf(text + strlen(text), size - strlen(text), " [%s: %s]", prompt, continued);
         }
         snprintf(text + strlen(text), size - strlen(text), "\n");
-        eitp__json_release(document);
+        eitp_json_release(document);
     }
     if (file)
         fclose(file);

@@ -628,15 +628,15 @@ static void steps_of_another_shape_take_another_time(void) {
 static eitp_host host_;
 
 static eitp_status reread(eitp__alarm_rules *rules, eitp__buffer *text, eitp_error *error) {
-    eitp__json_document *document;
+    eitp_json_document *document;
     eitp_status status;
     eitp__buffer_clear(text);
     eitp__alarm_rules_write(rules, text);
     memset(rules, 0, sizeof *rules);
-    status = eitp__json_parse(&host_, text->data, text->size, &document, error);
+    status = eitp_json_parse(&host_, text->data, text->size, &document, error);
     if (!status)
-        status = eitp__alarm_rules_read(rules, eitp__json_root(document), error);
-    eitp__json_release(document);
+        status = eitp__alarm_rules_read(rules, eitp_json_root(document), error);
+    eitp_json_release(document);
     return status;
 }
 
@@ -703,7 +703,7 @@ static void a_damaged_state_is_refused(void) {
     for (size_t i = 0; i < EITP__COUNT(damages); i++) {
         const char *at = strstr(text.data, damages[i][0]);
         eitp__alarm_rules rules = EITP__ZERO;
-        eitp__json_document *document;
+        eitp_json_document *document;
         eitp__buffer damaged;
         eitp_error error;
         REQUIRE(at);
@@ -711,14 +711,14 @@ static void a_damaged_state_is_refused(void) {
         eitp__buffer_init(&damaged, &host_);
         eitp__buffer_add(&damaged, text.data, (size_t)(at - text.data));
         eitp__buffer_format(&damaged, "%s%s", damages[i][1], at + strlen(damages[i][0]));
-        if (eitp__json_parse(&host_, damaged.data, damaged.size, &document, &error)) {
+        if (eitp_json_parse(&host_, damaged.data, damaged.size, &document, &error)) {
             CHECK_THAT(0, "%s", error.message);
         } else {
-            CHECK_THAT(eitp__alarm_rules_read(&rules, eitp__json_root(document), &error) == EITP_ERROR_FORMAT, "%s",
+            CHECK_THAT(eitp__alarm_rules_read(&rules, eitp_json_root(document), &error) == EITP_ERROR_FORMAT, "%s",
                        damages[i][1]);
             CHECK(rules.worse == 7);
         }
-        eitp__json_release(document);
+        eitp_json_release(document);
         eitp__buffer_release(&damaged);
     }
     eitp__buffer_release(&text);

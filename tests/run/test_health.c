@@ -138,11 +138,11 @@ static void medians(void) {
 
 static eitp_status read_health(const char *text, eitp__health *health) {
     const eitp_host host = eitp_host_default();
-    eitp__json_document *document;
-    eitp_status status = eitp__json_parse(&host, text, strlen(text), &document, &error_);
+    eitp_json_document *document;
+    eitp_status status = eitp_json_parse(&host, text, strlen(text), &document, &error_);
     if (!status) {
-        status = eitp__health_read(health, eitp__json_root(document), &error_);
-        eitp__json_release(document);
+        status = eitp__health_read(health, eitp_json_root(document), &error_);
+        eitp_json_release(document);
     }
     return status;
 }

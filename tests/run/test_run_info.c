@@ -17,33 +17,33 @@ typedef struct fixture {
     int looks, held, warned;    /* looks of an observer that holds the run, of which this many do, and warnings */
     int interrupted, restarted; /* reports of a process that vanished, and whether with the machine */
     int64_t last_step;
-    eitp__json_document *document;
+    eitp_json_document *document;
 } fixture;
 
 /* The object "run" of a run.json in the output directory or a checkpoint; NULL if there is none. */
-static const eitp__json *read_run(fixture *f, const char *name) {
+static const eitp_json *read_run(fixture *f, const char *name) {
     const eitp_host host = eitp_host_default();
     char path[800];
     snprintf(path, sizeof path, "%s/%s", f->output, name);
-    eitp__json_release(f->document);
+    eitp_json_release(f->document);
     f->document = NULL;
-    if (eitp__json_read_file(&host, path, 1 << 20, &f->document, &error_))
+    if (eitp__json_read_strict_file(&host, path, 1 << 20, &f->document, &error_))
         return NULL;
-    return eitp__json_member(eitp__json_root(f->document), "run");
+    return eitp_json_member(eitp_json_root(f->document), "run");
 }
 
-static const char *text_of(const eitp__json *object, const char *name) {
-    const eitp__json *member = eitp__json_member(object, name);
+static const char *text_of(const eitp_json *object, const char *name) {
+    const eitp_json *member = eitp_json_member(object, name);
     return member && member->text ? member->text : "";
 }
 
-static int64_t integer_of(const eitp__json *object, const char *name) {
-    const eitp__json *member = eitp__json_member(object, name);
+static int64_t integer_of(const eitp_json *object, const char *name) {
+    const eitp_json *member = eitp_json_member(object, name);
     return member && member->is_integer ? member->integer : -99;
 }
 
-static const eitp__json *process_of(fixture *f) {
-    return eitp__json_member(read_run(f, "run.json"), "process");
+static const eitp_json *process_of(fixture *f) {
+    return eitp_json_member(read_run(f, "run.json"), "process");
 }
 
 static int is_there(const fixture *f, const char *name) {
@@ -128,14 +128,14 @@ static eitp_status train(fixture *f) {
 }
 
 static void end_fixture(fixture *f) {
-    eitp__json_release(f->document);
+    eitp_json_release(f->document);
     scratch_remove(f->directory);
 }
 
 /* ---- What it says ---- */
 
 static void it_describes_run_and_process(void) {
-    const eitp__json *object;
+    const eitp_json *object;
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.config.run_name = "first";
@@ -146,21 +146,21 @@ static void it_describes_run_and_process(void) {
     CHECK(!strcmp(text_of(object, "name"), "first") && !strcmp(text_of(object, "notes"), "a \"quoted\" note"));
     CHECK(!strcmp(text_of(object, "version"), eitp_version()) && integer_of(object, "first_step") == 1);
     CHECK(integer_of(object, "last_step") == STEPS && strstr(text_of(object, "directory"), "/out"));
-    CHECK(integer_of(eitp__json_member(object, "machine"), "memory_bytes") > 0);
-    CHECK(integer_of(eitp__json_member(object, "plan"), "arena_bytes") > 0);
-    object = eitp__json_member(object, "process");
+    CHECK(integer_of(eitp_json_member(object, "machine"), "memory_bytes") > 0);
+    CHECK(integer_of(eitp_json_member(object, "plan"), "arena_bytes") > 0);
+    object = eitp_json_member(object, "process");
     CHECK(!strcmp(text_of(object, "state"), "finished") && integer_of(object, "step") == STEPS);
-    CHECK(integer_of(object, "saved_step") == STEPS && !eitp__json_member(object, "message"));
-    object = eitp__json_member(eitp__json_root(f.document), "configuration");
+    CHECK(integer_of(object, "saved_step") == STEPS && !eitp_json_member(object, "message"));
+    object = eitp_json_member(eitp_json_root(f.document), "configuration");
     CHECK(integer_of(object, "steps") == STEPS && integer_of(object, "grad_accum") > 0);
     CHECK(!is_there(&f, ".eitp.reserve") && !is_there(&f, "run.json.tmp") && !f.warned);
     object = read_run(&f, "checkpoint-4/run.json");
-    CHECK(object && !eitp__json_member(object, "process") && !strcmp(text_of(object, "name"), "first"));
+    CHECK(object && !eitp_json_member(object, "process") && !strcmp(text_of(object, "name"), "first"));
     end_fixture(&f);
 }
 
 static void check_running(fixture *f, int64_t step) {
-    const eitp__json *process = process_of(f);
+    const eitp_json *process = process_of(f);
     char path[800];
     eitp_path_info info;
     snprintf(path, sizeof path, "%s/.eitp.reserve", f->output);
@@ -295,7 +295,7 @@ static void ends_are_named(void) {
 }
 
 static void a_full_disk_has_room_for_the_reason(void) {
-    const eitp__json *process;
+    const eitp_json *process;
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.at_step = fill_at_two;
@@ -336,7 +336,7 @@ static void add_too_late(fixture *f, int64_t step) {
 static void a_program_adds_members(void) {
     static const char *const wrong[] = {"",        "Seed", "a b",
                                         "process", "name", "a_name_that_is_longer_than_it_may_be_here"};
-    const eitp__json *object;
+    const eitp_json *object;
     char name[16];
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -356,8 +356,8 @@ static void a_program_adds_members(void) {
     CHECK(eitp_run_add_info(f.made, "more", "1", &error_) == EITP_ERROR_ARGUMENT);
     REQUIRE_OK(train_and_close(&f), error_);
     object = read_run(&f, "run.json");
-    CHECK(integer_of(eitp__json_member(object, "data"), "rows") == 4);
-    object = eitp__json_member(eitp__json_root(f.document), "configuration");
+    CHECK(integer_of(eitp_json_member(object, "data"), "rows") == 4);
+    object = eitp_json_member(eitp_json_root(f.document), "configuration");
     CHECK(integer_of(object, "mine") == 1 && object->count == 1);
     end_fixture(&f);
 }

@@ -315,7 +315,7 @@ static void train_described(described *d, const char *name, eitp_problem problem
 }
 
 /* The lines of evaluations.jsonl, parsed; their steps must be these. */
-static size_t parse_lines(const described *d, const int64_t *steps, size_t count, eitp__json_document **documents) {
+static size_t parse_lines(const described *d, const int64_t *steps, size_t count, eitp_json_document **documents) {
     static char text[1 << 18];
     const eitp_host host = eitp_host_default();
     size_t lines = 0;
@@ -326,11 +326,11 @@ static size_t parse_lines(const described *d, const int64_t *steps, size_t count
             CHECK_THAT(0, "more than %zu lines", count);
             return lines;
         }
-        if (eitp__json_parse(&host, line, (size_t)(end - line), &documents[lines], &error_)) {
+        if (eitp_json_parse(&host, line, (size_t)(end - line), &documents[lines], &error_)) {
             CHECK_THAT(0, "line %zu: %s", lines, error_.message);
             return lines;
         }
-        eitp__json_get_integer(eitp__json_root(documents[lines]), "step", 0, 100, &step, &error_);
+        eitp__json_get_integer(eitp_json_root(documents[lines]), "step", 0, 100, &step, &error_);
         CHECK_THAT(step == steps[lines], "line %zu: step %d", lines, (int)step);
         lines++;
     }
@@ -338,9 +338,9 @@ static size_t parse_lines(const described *d, const int64_t *steps, size_t count
     return lines;
 }
 
-static double number_of(const eitp__json *object, const char *name) {
-    const eitp__json *value = eitp__json_member(object, name);
-    return value && value->kind == EITP__JSON_NUMBER ? value->number : (double)NAN;
+static double number_of(const eitp_json *object, const char *name) {
+    const eitp_json *value = eitp_json_member(object, name);
+    return value && value->kind == EITP_JSON_NUMBER ? value->number : (double)NAN;
 }
 
 /* The mean of F1 over the labels that occur or are predicted, from a matrix. */
@@ -357,16 +357,16 @@ static double f1_of(double counts[CLASSES][CLASSES]) {
 }
 
 /* The matrix of a record must be that of its metrics, and its mistakes sorted and mistakes. */
-static void check_record(const eitp__json *record) {
-    const eitp__json *confusion = eitp__json_member(record, "confusion");
-    const eitp__json *row = eitp__json_member(confusion, "counts")->first_child;
-    const eitp__json *mistake = eitp__json_member(record, "mistakes")->first_child;
+static void check_record(const eitp_json *record) {
+    const eitp_json *confusion = eitp_json_member(record, "confusion");
+    const eitp_json *row = eitp_json_member(confusion, "counts")->first_child;
+    const eitp_json *mistake = eitp_json_member(record, "mistakes")->first_child;
     const double samples = number_of(record, "val_samples");
     double sum = 0, diagonal = 0, last = 1, counts[CLASSES][CLASSES] = {{0}};
     int at = 0, mistakes = 0;
     for (; row; row = row->next, at++) {
         int column = 0;
-        for (const eitp__json *count = row->first_child; count && column < CLASSES; count = count->next, column++) {
+        for (const eitp_json *count = row->first_child; count && column < CLASSES; count = count->next, column++) {
             counts[at < CLASSES ? at : 0][column] = count->number;
             sum += count->number;
             diagonal += column == at ? count->number : 0;
@@ -406,7 +406,7 @@ static void check_last(described *d) {
 
 static void a_run_writes_them(void) {
     static const int64_t steps[] = {0, 2, 4, 6, 8};
-    eitp__json_document *documents[EITP__COUNT(steps)] = {NULL};
+    eitp_json_document *documents[EITP__COUNT(steps)] = {NULL};
     described d;
     uint32_t bits = 0;
     REQUIRE(begin_described(&d));
@@ -422,9 +422,9 @@ static void a_run_writes_them(void) {
         if (round) {
             const size_t lines = parse_lines(&d, steps, EITP__COUNT(steps), documents);
             for (size_t i = 0; i < lines; i++) {
-                check_record(eitp__json_root(documents[i]));
-                CHECK((eitp__json_member(eitp__json_root(documents[i]), "samples") != NULL) == (round == 2));
-                eitp__json_release(documents[i]);
+                check_record(eitp_json_root(documents[i]));
+                CHECK((eitp_json_member(eitp_json_root(documents[i]), "samples") != NULL) == (round == 2));
+                eitp_json_release(documents[i]);
             }
             check_last(&d);
         }
@@ -440,7 +440,7 @@ static void a_run_writes_them(void) {
 static void a_resume_repeats_nothing(void) {
     char path[600];
     static const int64_t steps[] = {0, 2, 4, 6, 8, 10, 12};
-    eitp__json_document *documents[EITP__COUNT(steps)] = {NULL};
+    eitp_json_document *documents[EITP__COUNT(steps)] = {NULL};
     described d;
     FILE *file;
     REQUIRE(begin_described(&d));
@@ -459,13 +459,13 @@ static void a_resume_repeats_nothing(void) {
     end_run(&d.e.r);
     const size_t lines = parse_lines(&d, steps, EITP__COUNT(steps), documents);
     for (size_t i = 0; i < lines; i++) {
-        const eitp__json *record = eitp__json_root(documents[i]);
-        const eitp__json *mistake = eitp__json_member(record, "mistakes")->first_child;
-        CHECK(eitp__json_member(eitp__json_member(record, "confusion"), "labels") && (mistake || i));
+        const eitp_json *record = eitp_json_root(documents[i]);
+        const eitp_json *mistake = eitp_json_member(record, "mistakes")->first_child;
+        CHECK(eitp_json_member(eitp_json_member(record, "confusion"), "labels") && (mistake || i));
         CHECK(!mistake || number_of(mistake, "row") >= 0);
     }
     for (size_t i = 0; i < EITP__COUNT(steps); i++)
-        eitp__json_release(documents[i]);
+        eitp_json_release(documents[i]);
     scratch_remove(d.directory);
 }
 
@@ -473,24 +473,24 @@ static void other_problems_have_mistakes(void) {
     static const eitp_problem problems[] = {EITP_PROBLEM_MULTI_LABEL, EITP_PROBLEM_REGRESSION};
     static const int64_t steps[] = {0, 2};
     for (size_t p = 0; p < EITP__COUNT(problems); p++) {
-        eitp__json_document *documents[EITP__COUNT(steps)] = {NULL};
-        const eitp__json *record, *labels, *mistake;
+        eitp_json_document *documents[EITP__COUNT(steps)] = {NULL};
+        const eitp_json *record, *labels, *mistake;
         described d;
         REQUIRE(begin_described(&d));
         d.config.steps = 2;
         train_described(&d, "bert-base", problems[p]);
         REQUIRE(parse_lines(&d, steps, EITP__COUNT(steps), documents) == 2);
-        record = eitp__json_root(documents[0]);
-        labels = eitp__json_member(record, "labels");
-        mistake = eitp__json_member(record, "mistakes")->first_child;
+        record = eitp_json_root(documents[0]);
+        labels = eitp_json_member(record, "labels");
+        mistake = eitp_json_member(record, "mistakes")->first_child;
         REQUIRE(mistake);
-        CHECK((labels != NULL) == (p == 0) && !eitp__json_member(record, "confusion"));
+        CHECK((labels != NULL) == (p == 0) && !eitp_json_member(record, "confusion"));
         CHECK(!labels || (labels->count == CLASSES && number_of(labels->first_child, "true") > 0 &&
                           number_of(labels->first_child, "both") <= number_of(labels->first_child, "predicted")));
         CHECK(p || isfinite(number_of(mistake, "probability")));
         CHECK(!p || fabs(number_of(mistake, "target") - number_of(mistake, "predicted")) > 0);
         for (size_t i = 0; i < EITP__COUNT(steps); i++)
-            eitp__json_release(documents[i]);
+            eitp_json_release(documents[i]);
         end_run(&d.e.r);
         scratch_remove(d.directory);
     }
@@ -500,7 +500,7 @@ static void other_problems_have_mistakes(void) {
 static void a_program_may_fail(void) {
     static const int64_t steps[] = {0, 2, 4, 6, 8};
     static const char *const wrong[] = {"[1]", "{\"a\": 1", "{\"a\":\n1}", "{\"step\": 3}"};
-    eitp__json_document *documents[EITP__COUNT(steps)] = {NULL};
+    eitp_json_document *documents[EITP__COUNT(steps)] = {NULL};
     described d;
     REQUIRE(begin_described(&d));
     d.fails = EITP_ERROR_MEMORY;
@@ -508,7 +508,7 @@ static void a_program_may_fail(void) {
     CHECK(d.warnings == 1 && d.calls == 5 && !d.report.lost_records);
     parse_lines(&d, steps, EITP__COUNT(steps), documents);
     for (size_t i = 0; i < EITP__COUNT(steps); i++)
-        eitp__json_release(documents[i]);
+        eitp_json_release(documents[i]);
     end_run(&d.e.r);
     scratch_remove(d.directory);
     for (size_t i = 0; i < EITP__COUNT(wrong); i++) {
@@ -527,7 +527,7 @@ static void a_program_may_fail(void) {
 /* A run that is stopped while the program describes an evaluation drops it, and has it once after a resume. */
 static void a_description_is_interrupted(void) {
     static const int64_t first[] = {0, 2}, all[] = {0, 2, 4, 6, 8};
-    eitp__json_document *documents[EITP__COUNT(all)] = {NULL};
+    eitp_json_document *documents[EITP__COUNT(all)] = {NULL};
     described d;
     REQUIRE(begin_described(&d));
     d.says = "{}";
@@ -537,14 +537,14 @@ static void a_description_is_interrupted(void) {
     end_run(&d.e.r);
     parse_lines(&d, first, EITP__COUNT(first), documents);
     for (size_t i = 0; i < EITP__COUNT(first); i++)
-        eitp__json_release(documents[i]);
+        eitp_json_release(documents[i]);
     d.stops_at = 0;
     d.config.resume = EITP_RESUME_NEWEST;
     train_described(&d, "distilbert-base", EITP_PROBLEM_SINGLE_LABEL);
     end_run(&d.e.r);
     parse_lines(&d, all, EITP__COUNT(all), documents);
     for (size_t i = 0; i < EITP__COUNT(all); i++)
-        eitp__json_release(documents[i]);
+        eitp_json_release(documents[i]);
     scratch_remove(d.directory);
 }
 

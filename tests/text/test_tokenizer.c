@@ -128,8 +128,8 @@ static void test_utf8_pairs(void) {
 
 typedef struct golden_cases {
     eitp_host host;
-    eitp__json_document *document;
-    const eitp__json *first;
+    eitp_json_document *document;
+    const eitp_json *first;
     const char *classes;
 } golden_cases;
 
@@ -138,19 +138,20 @@ static int golden_open(golden_cases *golden) {
     golden->host = eitp_host_default();
     golden->classes = "";
     golden->first = NULL;
-    if (eitp__json_read_file(&golden->host, GOLDEN "/cases.json", 1 << 20, &golden->document, &error) != EITP_OK) {
+    if (eitp__json_read_strict_file(&golden->host, GOLDEN "/cases.json", 1 << 20, &golden->document, &error) !=
+        EITP_OK) {
         CHECK_THAT(0, "%s", error.message);
         return 0;
     }
-    const eitp__json *root = eitp__json_root(golden->document), *cases = eitp__json_member(root, "cases");
+    const eitp_json *root = eitp_json_root(golden->document), *cases = eitp_json_member(root, "cases");
     CHECK(eitp__json_get_text(root, "classes", &golden->classes, &error) == EITP_OK);
     CHECK(cases && cases->count > 100);
     golden->first = cases ? cases->first_child : NULL;
     return 1;
 }
 
-static size_t golden_text(const eitp__json *entry, char *text, size_t capacity) {
-    const eitp__json *hex = eitp__json_member(entry, "hex");
+static size_t golden_text(const eitp_json *entry, char *text, size_t capacity) {
+    const eitp_json *hex = eitp_json_member(entry, "hex");
     size_t size = hex->text_size / 2;
     for (size_t i = 0; i < size && i < capacity; i++) {
         unsigned byte = 0;
@@ -160,8 +161,8 @@ static size_t golden_text(const eitp__json *entry, char *text, size_t capacity) 
     return size;
 }
 
-static int golden_equal(const id_list *list, const eitp__json *array) {
-    const eitp__json *entry = array->first_child;
+static int golden_equal(const id_list *list, const eitp_json *array) {
+    const eitp_json *entry = array->first_child;
     if (list->count != array->count)
         return 0;
     for (size_t i = 0; i < list->count; i++, entry = entry->next) {
@@ -183,7 +184,7 @@ static void test_golden_classes(void) {
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
     CHECK_THAT(!strcmp(text, golden.classes), "%s, the library's is %s", text, golden.classes);
     CHECK(eitp__unicode_class(0x110000) == EITP__UNICODE_OTHER);
-    eitp__json_release(golden.document);
+    eitp_json_release(golden.document);
 }
 
 static void test_golden_ids(void) {
@@ -195,8 +196,8 @@ static void test_golden_ids(void) {
     CHECK(eitp_tokenizer_size(tokenizer) == 904 && eitp_tokenizer_end_of_text(tokenizer) == 0);
     for (int prefix = 0; prefix < 2; prefix++) {
         tokenizer->add_prefix_space = prefix;
-        for (const eitp__json *entry = golden.first; entry; entry = entry->next) {
-            const eitp__json *ids = eitp__json_member(entry, prefix ? "prefixed" : "ids");
+        for (const eitp_json *entry = golden.first; entry; entry = entry->next) {
+            const eitp_json *ids = eitp_json_member(entry, prefix ? "prefixed" : "ids");
             size_t size = golden_text(entry, text, sizeof text);
             REQUIRE(size <= sizeof text);
             CHECK(encode_whole(tokenizer, text, size, &list) == EITP_OK);
@@ -208,7 +209,7 @@ static void test_golden_ids(void) {
         }
     }
     eitp_tokenizer_destroy(tokenizer);
-    eitp__json_release(golden.document);
+    eitp_json_release(golden.document);
     id_list_release(&list);
 }
 
@@ -220,7 +221,7 @@ static void test_golden_decode(void) {
     eitp_tokenizer *tokenizer = load_golden();
     int broken = 0;
     REQUIRE(tokenizer && golden_open(&golden));
-    for (const eitp__json *entry = golden.first; entry; entry = entry->next) {
+    for (const eitp_json *entry = golden.first; entry; entry = entry->next) {
         size_t size = golden_text(entry, text, sizeof text), decoded_size;
         CHECK(encode_whole(tokenizer, text, size, &list) == EITP_OK);
         CHECK(eitp_tokenizer_decode(tokenizer, list.ids, list.count, decoded, sizeof decoded, &decoded_size, NULL) ==
@@ -234,7 +235,7 @@ static void test_golden_decode(void) {
     }
     CHECK(broken > 20);
     eitp_tokenizer_destroy(tokenizer);
-    eitp__json_release(golden.document);
+    eitp_json_release(golden.document);
     id_list_release(&list);
 }
 

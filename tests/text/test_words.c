@@ -31,17 +31,18 @@ static eitp_tokenizer *load_named(const char *name) {
     return load(path);
 }
 
-static eitp__json_document *golden_open(void) {
+static eitp_json_document *golden_open(void) {
     const eitp_host host = eitp_host_default();
-    eitp__json_document *document = NULL;
+    eitp_json_document *document = NULL;
     eitp_error error;
-    CHECK_THAT(!eitp__json_read_file(&host, GOLDEN "/cases.json", 1 << 20, &document, &error), "%s", error.message);
+    CHECK_THAT(!eitp__json_read_strict_file(&host, GOLDEN "/cases.json", 1 << 20, &document, &error), "%s",
+               error.message);
     return document;
 }
 
 /* The bytes of a member in hexadecimal. */
-static size_t bytes_of(const eitp__json *entry, const char *name, char *bytes, size_t capacity) {
-    const eitp__json *hex = eitp__json_member(entry, name);
+static size_t bytes_of(const eitp_json *entry, const char *name, char *bytes, size_t capacity) {
+    const eitp_json *hex = eitp_json_member(entry, name);
     const size_t size = hex->text_size / 2;
     for (size_t i = 0; i < size && i < capacity; i++) {
         unsigned byte = 0;
@@ -52,8 +53,8 @@ static size_t bytes_of(const eitp__json *entry, const char *name, char *bytes, s
     return size;
 }
 
-static int same_ids(const eitp__json *expected, const int32_t *ids, size_t count) {
-    const eitp__json *entry = expected->first_child;
+static int same_ids(const eitp_json *expected, const int32_t *ids, size_t count) {
+    const eitp_json *entry = expected->first_child;
     if (expected->count != count)
         return 0;
     for (size_t i = 0; i < count; i++, entry = entry->next) {
@@ -66,9 +67,9 @@ static int same_ids(const eitp__json *expected, const int32_t *ids, size_t count
 /* What the normalizer makes of every code point, in all settings of the golden values. */
 static void test_normalized_characters(void) {
     const eitp_host host = eitp_host_default();
-    eitp__json_document *document = golden_open();
+    eitp_json_document *document = golden_open();
     REQUIRE(document);
-    const eitp__json *expected = eitp__json_member(eitp__json_root(document), "normalized");
+    const eitp_json *expected = eitp_json_member(eitp_json_root(document), "normalized");
     CHECK(expected->count == 6);
     for (expected = expected->first_child; expected; expected = expected->next) {
         uint64_t hash = 0xCBF29CE484222325u;
@@ -97,21 +98,21 @@ static void test_normalized_characters(void) {
         eitp__normalizer_release(&normalizer);
         eitp__buffer_release(&out);
     }
-    eitp__json_release(document);
+    eitp_json_release(document);
 }
 
 /* Marks in canonical order, whole and character by character. */
 static void test_order_of_marks(void) {
     const eitp__normalization steps = {0, 0, 1, 0};
-    eitp__json_document *document = golden_open();
+    eitp_json_document *document = golden_open();
     eitp__normalizer normalizer;
     eitp__buffer out;
     REQUIRE(document);
-    const eitp__json *entries = eitp__json_member(eitp__json_root(document), "marks");
+    const eitp_json *entries = eitp_json_member(eitp_json_root(document), "marks");
     CHECK(entries->count == 80);
     eitp__buffer_init(&out, system_host());
     eitp__normalizer_init(&normalizer, system_host(), &steps);
-    for (const eitp__json *entry = entries->first_child; entry; entry = entry->next) {
+    for (const eitp_json *entry = entries->first_child; entry; entry = entry->next) {
         char text[128], expected[128];
         const unsigned char *bytes = (const unsigned char *)text;
         const size_t size = bytes_of(entry, "hex", text, sizeof text);
@@ -131,7 +132,7 @@ static void test_order_of_marks(void) {
     }
     eitp__normalizer_release(&normalizer);
     eitp__buffer_release(&out);
-    eitp__json_release(document);
+    eitp_json_release(document);
 }
 
 typedef struct id_list {
@@ -148,7 +149,7 @@ static eitp_status id_list_add(void *user, const int32_t *ids, size_t count, eit
     return EITP_OK;
 }
 
-static void check_chunks(const eitp_tokenizer *tokenizer, const char *text, size_t size, const eitp__json *expected) {
+static void check_chunks(const eitp_tokenizer *tokenizer, const char *text, size_t size, const eitp_json *expected) {
     static id_list list;
     eitp_encoder *encoder;
     CHECK(!eitp__encoder_allocate(tokenizer, 64, id_list_add, &list, &encoder, NULL));
@@ -162,10 +163,10 @@ static void check_chunks(const eitp_tokenizer *tokenizer, const char *text, size
     eitp_encoder_destroy(encoder);
 }
 
-static void check_text(const eitp_tokenizer *tokenizer, const char *name, const eitp__json *entry) {
+static void check_text(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *entry) {
     static char text[8192], decoded[8192], found[8192];
     static int32_t ids[MOST_IDS];
-    const eitp__json *expected = eitp__json_member(entry, name), *expected_ids = eitp__json_member(expected, "ids");
+    const eitp_json *expected = eitp_json_member(entry, name), *expected_ids = eitp_json_member(expected, "ids");
     const size_t size = bytes_of(entry, "hex", text, sizeof text);
     const size_t decoded_size = bytes_of(expected, "decoded", decoded, sizeof decoded);
     size_t count, found_size;
@@ -178,13 +179,13 @@ static void check_text(const eitp_tokenizer *tokenizer, const char *name, const 
 }
 
 static void check_all(const eitp_tokenizer *tokenizer, const char *name) {
-    eitp__json_document *document = golden_open();
+    eitp_json_document *document = golden_open();
     REQUIRE(document && tokenizer);
-    const eitp__json *entries = eitp__json_member(eitp__json_root(document), "texts");
+    const eitp_json *entries = eitp_json_member(eitp_json_root(document), "texts");
     CHECK(entries->count > 150);
-    for (const eitp__json *entry = entries->first_child; entry; entry = entry->next)
+    for (const eitp_json *entry = entries->first_child; entry; entry = entry->next)
         check_text(tokenizer, name, entry);
-    eitp__json_release(document);
+    eitp_json_release(document);
 }
 
 static void test_golden_texts(void) {
@@ -196,43 +197,42 @@ static void test_golden_texts(void) {
 }
 
 /* A sequence of the golden values, in a buffer that is too short too. */
-static void check_sequence(const eitp_tokenizer *tokenizer, const char *name, const eitp__json *texts,
-                           const eitp__json *entry) {
+static void check_sequence(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *texts,
+                           const eitp_json *entry) {
     static char bytes[2][8192];
     static int32_t ids[MOST_IDS], segments[MOST_IDS];
-    const eitp__json *expected = eitp__json_member(entry, name),
-                     *number = eitp__json_member(entry, "texts")->first_child;
+    const eitp_json *expected = eitp_json_member(entry, name), *number = eitp_json_member(entry, "texts")->first_child;
     eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report report;
     eitp_text pair[2];
     eitp_error error;
     size_t count = 0;
     for (; number; number = number->next) {
-        const eitp__json *text = texts->first_child;
+        const eitp_json *text = texts->first_child;
         for (int64_t i = 0; i < number->integer; i++)
             text = text->next;
         pair[count].bytes = bytes[count];
         pair[count].size = bytes_of(text, "hex", bytes[count], sizeof bytes[count]);
         count++;
     }
-    config.max_length = (int32_t)eitp__json_member(entry, "max_length")->integer;
-    config.truncation = (eitp_truncation)eitp__json_member(entry, "truncation")->integer;
-    config.truncate_left = (int)eitp__json_member(entry, "left")->integer;
+    config.max_length = (int32_t)eitp_json_member(entry, "max_length")->integer;
+    config.truncation = (eitp_truncation)eitp_json_member(entry, "truncation")->integer;
+    config.truncate_left = (int)eitp_json_member(entry, "left")->integer;
     eitp_status status = eitp_tokenizer_encode_sequence(tokenizer, &pair[0], count > 1 ? &pair[1] : NULL, &config, ids,
                                                         segments, MOST_IDS, &report, &error);
-    if (expected->kind == EITP__JSON_NULL) {
+    if (expected->kind == EITP_JSON_NULL) {
         CHECK_THAT(status == EITP_ERROR_ARGUMENT && !report.count, "%s, line %zu: %zu ids", name, entry->line,
                    report.count);
         return;
     }
     REQUIRE_OK(status, error);
-    CHECK_THAT(same_ids(eitp__json_member(expected, "ids"), ids, report.count), "%s, line %zu", name, entry->line);
-    CHECK_THAT(same_ids(eitp__json_member(expected, "segments"), segments, report.count), "%s, line %zu: segments",
-               name, entry->line);
+    CHECK_THAT(same_ids(eitp_json_member(expected, "ids"), ids, report.count), "%s, line %zu", name, entry->line);
+    CHECK_THAT(same_ids(eitp_json_member(expected, "segments"), segments, report.count), "%s, line %zu: segments", name,
+               entry->line);
     memset(ids, 0xFF, sizeof ids);
     CHECK(!eitp_tokenizer_encode_sequence(tokenizer, &pair[0], count > 1 ? &pair[1] : NULL, &config, ids, NULL, 1,
                                           &report, NULL));
-    CHECK(report.count == eitp__json_member(expected, "ids")->count && ids[1] == -1);
+    CHECK(report.count == eitp_json_member(expected, "ids")->count && ids[1] == -1);
     config.truncation = EITP_TRUNCATE_NONE;
     const int cut = report.cut_first + report.cut_second > 0;
     status = eitp_tokenizer_encode_sequence(tokenizer, &pair[0], count > 1 ? &pair[1] : NULL, &config, NULL, NULL, 0,
@@ -241,34 +241,34 @@ static void check_sequence(const eitp_tokenizer *tokenizer, const char *name, co
 }
 
 static void test_golden_sequences(void) {
-    eitp__json_document *document = golden_open();
+    eitp_json_document *document = golden_open();
     REQUIRE(document);
-    const eitp__json *texts = eitp__json_member(eitp__json_root(document), "texts");
-    const eitp__json *entries = eitp__json_member(eitp__json_root(document), "sequences");
+    const eitp_json *texts = eitp_json_member(eitp_json_root(document), "texts");
+    const eitp_json *entries = eitp_json_member(eitp_json_root(document), "sequences");
     CHECK(entries->count > 50);
     for (size_t i = 0; i < NAMES; i++) {
         eitp_tokenizer *tokenizer = load_named(names[i]);
         REQUIRE(tokenizer);
-        for (const eitp__json *entry = entries->first_child; entry; entry = entry->next)
+        for (const eitp_json *entry = entries->first_child; entry; entry = entry->next)
             check_sequence(tokenizer, names[i], texts, entry);
         eitp_tokenizer_destroy(tokenizer);
     }
-    eitp__json_release(document);
+    eitp_json_release(document);
 }
 
 /* Texts of the golden values as the words of one, in a buffer that is too short too. */
-static void check_words(const eitp_tokenizer *tokenizer, const char *name, const eitp__json *texts,
-                        const eitp__json *entry) {
+static void check_words(const eitp_tokenizer *tokenizer, const char *name, const eitp_json *texts,
+                        const eitp_json *entry) {
     static char bytes[9][8192];
     static int32_t ids[MOST_IDS], word_of[MOST_IDS];
-    const eitp__json *expected = eitp__json_member(entry, name);
+    const eitp_json *expected = eitp_json_member(entry, name);
     eitp_sequence_config config = eitp_sequence_config_default();
     eitp_sequence_report report;
     eitp_text words[9];
     eitp_error error;
     size_t count = 0, lost = 0;
-    for (const eitp__json *number = eitp__json_member(entry, "texts")->first_child; number; number = number->next) {
-        const eitp__json *text = texts->first_child;
+    for (const eitp_json *number = eitp_json_member(entry, "texts")->first_child; number; number = number->next) {
+        const eitp_json *text = texts->first_child;
         for (int64_t i = 0; i < number->integer; i++)
             text = text->next;
         words[count].bytes = bytes[count];
@@ -281,13 +281,13 @@ static void check_words(const eitp_tokenizer *tokenizer, const char *name, const
     CHECK(!report.cut_words && !report.cut_first);
     for (size_t i = 0; i < report.count; i++)
         lost += word_of[i] >= 0 && (!i || word_of[i] != word_of[i - 1]);
-    config.max_length = (int32_t)eitp__json_member(entry, "max_length")->integer;
-    config.truncate_left = (int)eitp__json_member(entry, "left")->integer;
+    config.max_length = (int32_t)eitp_json_member(entry, "max_length")->integer;
+    config.truncate_left = (int)eitp_json_member(entry, "left")->integer;
     REQUIRE_OK(
         eitp_tokenizer_encode_words(tokenizer, words, count, &config, ids, NULL, word_of, MOST_IDS, &report, &error),
         error);
-    CHECK_THAT(same_ids(eitp__json_member(expected, "ids"), ids, report.count), "%s, line %zu", name, entry->line);
-    CHECK_THAT(same_ids(eitp__json_member(expected, "words"), word_of, report.count), "%s, line %zu: words", name,
+    CHECK_THAT(same_ids(eitp_json_member(expected, "ids"), ids, report.count), "%s, line %zu", name, entry->line);
+    CHECK_THAT(same_ids(eitp_json_member(expected, "words"), word_of, report.count), "%s, line %zu: words", name,
                entry->line);
     for (size_t i = 0; i < report.count; i++)
         lost -= word_of[i] >= 0 && (!i || word_of[i] != word_of[i - 1]);
@@ -295,21 +295,21 @@ static void check_words(const eitp_tokenizer *tokenizer, const char *name, const
                lost);
     ids[1] = -1;
     CHECK(!eitp_tokenizer_encode_words(tokenizer, words, count, &config, ids, NULL, NULL, 1, &report, NULL));
-    CHECK(report.count == eitp__json_member(expected, "ids")->count && ids[1] == -1);
+    CHECK(report.count == eitp_json_member(expected, "ids")->count && ids[1] == -1);
 }
 
 static void test_golden_words(void) {
-    eitp__json_document *document = golden_open();
+    eitp_json_document *document = golden_open();
     eitp_sequence_report report;
     const eitp_text missing = {NULL, 3};
     REQUIRE(document);
-    const eitp__json *texts = eitp__json_member(eitp__json_root(document), "texts");
-    const eitp__json *entries = eitp__json_member(eitp__json_root(document), "words");
+    const eitp_json *texts = eitp_json_member(eitp_json_root(document), "texts");
+    const eitp_json *entries = eitp_json_member(eitp_json_root(document), "words");
     CHECK(entries->count > 50);
     for (size_t i = 0; i < NAMES; i++) {
         eitp_tokenizer *tokenizer = load_named(names[i]);
         REQUIRE(tokenizer);
-        for (const eitp__json *entry = entries->first_child; entry; entry = entry->next)
+        for (const eitp_json *entry = entries->first_child; entry; entry = entry->next)
             check_words(tokenizer, names[i], texts, entry);
         CHECK(eitp_tokenizer_encode_words(tokenizer, NULL, 1, NULL, NULL, NULL, NULL, 0, &report, NULL) ==
               EITP_ERROR_ARGUMENT);
@@ -319,7 +319,7 @@ static void test_golden_words(void) {
               report.count == (size_t)eitp_tokenizer_added_count(tokenizer, 0));
         eitp_tokenizer_destroy(tokenizer);
     }
-    eitp__json_release(document);
+    eitp_json_release(document);
 }
 
 /* Longest first: every pair of lengths and room, against the library's steps one by one. */

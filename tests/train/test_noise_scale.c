@@ -285,12 +285,12 @@ static void a_damaged_state_is_refused(void) {
                                         "{\"noise_scale\": {\"count\": 1, \"noise\": {}}}", "{\"noise_scale\": 7}"};
     const eitp_host host = eitp_host_default();
     for (size_t i = 0; i < EITP__COUNT(texts); i++) {
-        eitp__json_document *document;
+        eitp_json_document *document;
         eitp__noise_scale scale;
-        REQUIRE_OK(eitp__json_parse(&host, texts[i], strlen(texts[i]), &document, &error_), error_);
-        CHECK_THAT(eitp__noise_scale_read(&scale, eitp__json_root(document), &error_) == EITP_ERROR_FORMAT, "%s",
+        REQUIRE_OK(eitp_json_parse(&host, texts[i], strlen(texts[i]), &document, &error_), error_);
+        CHECK_THAT(eitp__noise_scale_read(&scale, eitp_json_root(document), &error_) == EITP_ERROR_FORMAT, "%s",
                    texts[i]);
-        eitp__json_release(document);
+        eitp_json_release(document);
     }
 }
 

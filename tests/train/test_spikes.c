@@ -81,11 +81,11 @@ static void a_lasting_change_is_not_skipped_for_ever(void) {
 
 static eitp_status read_spikes(const char *text, eitp__spikes *spikes) {
     const eitp_host host = eitp_host_default();
-    eitp__json_document *document;
-    eitp_status status = eitp__json_parse(&host, text, strlen(text), &document, &error_);
+    eitp_json_document *document;
+    eitp_status status = eitp_json_parse(&host, text, strlen(text), &document, &error_);
     if (!status) {
-        status = eitp__spikes_read(spikes, eitp__json_root(document), &error_);
-        eitp__json_release(document);
+        status = eitp__spikes_read(spikes, eitp_json_root(document), &error_);
+        eitp_json_release(document);
     }
     return status;
 }

@@ -60,6 +60,10 @@ int command_bench(int count, char **arguments);
 int command_set(int count, char **arguments);
 int command_plan(int count, char **arguments);
 int command_check_system(int count, char **arguments);
+int command_monitor(int count, char **arguments);
+int command_report(int count, char **arguments);
+int command_doctor(int count, char **arguments);
+int command_logs(int count, char **arguments);
 
 EITP_END_DECLARATIONS
 

@@ -453,6 +453,8 @@ void options_print_help(const char *name, unsigned command) {
     text_format(&t, "usage: eitp %s [options]%s\n\n", name,
                 command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]"
                 : command == OPTIONS_SET            ? " DIR NAME=VALUE ..."
+                : command == OPTIONS_DOCTOR         ? " DIR"
+                : command & OPTIONS_LOOKS           ? " DIR ..."
                 : command == OPTIONS_SAFE_TRAIN     ? " -- train [options] | PROGRAM ..."
                                                     : "");
     for (size_t place = 0; place < option_count(); place++) {

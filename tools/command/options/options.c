@@ -10,7 +10,8 @@
 #define BOOLEANS "false=False=FALSE=0=no=No=off true=True=TRUE=1=yes=Yes=on"
 
 /* Commands with arguments that are not options. */
-#define OPTIONS_WITH_POSITIONAL (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET)
+#define OPTIONS_WITH_POSITIONAL                                                                                        \
+    (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET | OPTIONS_LOOKS)
 
 /* An UNSIGNED above INT64_MAX is negative in `value`. */
 static eitp_status set_setting(const eitp_setting *setting, const option_value *value, void *config,
@@ -492,6 +493,8 @@ static eitp_status read_command_line(option_set *o, int count, char **arguments,
             literal = 1;
         else if (!literal && !strncmp(argument, "--", 2))
             status = read_argument(o, argument + 2, count, arguments, &at, error);
+        else if (!literal && !strcmp(argument, "-o"))
+            status = read_argument(o, "output", count, arguments, &at, error);
         else if (!literal && !strcmp(argument, "-q"))
             options_set_integer(o, OPTION_QUIET, 1, SOURCE_COMMAND_LINE);
         else if (!literal && !strcmp(argument, "-v"))

@@ -33,9 +33,10 @@ typedef struct option_row {
 #define BENCHES_STEPS (OPTIONS_BENCH_STEP | OPTIONS_BENCH_MONITOR)
 #define BENCHES (OPTIONS_BENCH_KERNELS | BENCHES_STEPS)
 #define WITH_TOKENIZER                                                                                                 \
-    (OPTIONS_EVERY &                                                                                                   \
-     ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN))
-#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN))
+    (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM |              \
+                                 OPTIONS_SAFE_TRAIN | OPTIONS_LOOKS))
+#define CONFIGURED                                                                                                     \
+    (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM | OPTIONS_SAFE_TRAIN | OPTIONS_LOOKS))
 #define PRINTS_RESULT (OPTIONS_EVERY & ~(unsigned)OPTIONS_SAFE_TRAIN)
 
 static const option_row rows[] = {
@@ -278,8 +279,9 @@ static const option_row rows[] = {
      "merge pairs that occur at least this often"},
     {"family", "", KIND_CHOICE, 0, 0, "gpt2", "gpt2 roberta", OPTIONS_TOKENIZER_TRAIN, 0,
      "special tokens: gpt2: <|endoftext|>; roberta: those that classifiers and masked models need, around each text"},
-    {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK, 0,
-     "tokenizer train: the directory; pack: the token file"},
+    {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK | OPTIONS_REPORT, 0,
+     "tokenizer train: the directory; pack: the token file; report: -o, the page (default: report.html in the run's "
+     "directory)"},
     {"max-restarts", "", KIND_INTEGER, 0, LARGEST, "3", "N", OPTIONS_SAFE_TRAIN, 0,
      "restarts without a new checkpoint before safe-train gives up"},
     {"restart-delay", "", KIND_NUMBER, 0, 86400, "30", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
@@ -295,11 +297,34 @@ static const option_row rows[] = {
      "limit of the command's private memory (RLIMIT_DATA), such as 900M or 1.5Gi (default: none)"},
     {"background", "daemon", KIND_FLAG, 0, 1, "0", "", OPTIONS_SAFE_TRAIN, 0,
      "print process and log, and continue without the terminal"},
-    {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS, 0, "run only kernels with WORD in their name"},
+    {"pid", "", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_MONITOR, 0, "the run of this process"},
+    {"once", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_MONITOR, 0, "print the state as plain lines and exit"},
+    {"interval", "", KIND_NUMBER, 0.1, 86400, "5", "SECONDS", OPTIONS_MONITOR, 0, "time between two updates"},
+    {"count", "", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_MONITOR, 0, "exit after N updates"},
+    {"log", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_MONITOR, 0, "append the state to FILE at each update"},
+    {"ascii", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_MONITOR, 0,
+     "draw with ASCII characters, also where the terminal has Unicode"},
+    {"bottleneck", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "print what limits the speed of the run"},
+    {"trend", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "print whether steps became slower, with statistics"},
+    {"plot-every", "", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_REPORT, 0,
+     "draw a point for each N steps (default: as many as the page has room for)"},
+    {"smoothing", "smooth", KIND_NUMBER, 0, 0.999, NULL, "X", OPTIONS_REPORT, 0,
+     "weight of earlier values in the smooth curve, 0: none (default: by the number of points)"},
+    {"log-scale", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "logarithmic axis of the loss"},
+    {"x", "x-axis", KIND_CHOICE, 0, 0, "step", "step tokens time", OPTIONS_REPORT, 0, "the horizontal axis"},
+    {"follow", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0, "go on with what is recorded until the run ends"},
+    {"last", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0, "print the newest log of safe-train"},
+    {"sizes", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0, "list the files of a run with their sizes"},
+    {"columns", "", KIND_TEXT, 0, 0, NULL, "A,B,...", OPTIONS_LOGS, 0, "columns of the table, by name"},
+    {"sort", "", KIND_TEXT, 0, 0, NULL, "COLUMN", OPTIONS_LOGS, 0, "sort several runs by a column; -COLUMN: downwards"},
+    {"csv", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT | OPTIONS_LOGS, 0, "print what is shown as CSV"},
+    {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS | OPTIONS_LOGS, 0,
+     "only kernels, or lines, with WORD in them"},
     {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0,
      "time each kernel for at least X seconds"},
-    {"compare", "", KIND_LIST, 0, 0, NULL, "FILE", OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP | OPTIONS_PLAN, 0,
-     "bench: an earlier --json result; bench step and plan: files of options, side by side"},
+    {"compare", "", KIND_LIST, 0, 0, NULL, "FILE",
+     OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP | OPTIONS_PLAN | OPTIONS_REPORT, 0,
+     "bench: an earlier --json result; bench step and plan: files of options, side by side; report: runs on one page"},
     {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
      "measure each value of an option, such as batch-size=1,2,4; without values the usual ones, or doubling up to the "
      "memory "

@@ -1,0 +1,90 @@
+/*
+ * What a run has recorded: for programs that look at it while it trains or afterwards, on its machine or another one.
+ * Nothing is written, locked or signalled: a run does not notice.
+ */
+#ifndef EITP_HISTORY_H
+#define EITP_HISTORY_H
+
+#include "base/base.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* A number in the records of some steps. */
+typedef struct eitp_history_point {
+    int64_t step;   /* the last of them */
+    uint32_t count; /* of records with a finite value, at least 1 */
+    float mean, minimum, maximum;
+} eitp_history_point;
+
+/* The records of a run: numbers of steps in bounded memory, evaluations and events. */
+typedef struct eitp_history eitp_history;
+
+/*
+ * Reads summary.jsonl of a directory of records, which is the output directory or --log-dir, and what metrics.jsonl has
+ * that is newer, or without a summary all of it. A record that is being written is left for the next update. Missing
+ * files are an empty history, and unreadable lines are left out. EITP_ERROR_IO if a file cannot be read, and
+ * EITP_ERROR_ARGUMENT for NULL.
+ */
+EITP_API eitp_status eitp_history_open(const eitp_host *host, const char *directory, eitp_history **history,
+                                       eitp_error *error);
+
+/* Reads what the run has recorded since. *changed (may be NULL) is 1 if there was anything. Where a resumed run has
+   removed records of later steps, all is read again. */
+EITP_API eitp_status eitp_history_update(eitp_history *history, int *changed, eitp_error *error);
+
+EITP_API void eitp_history_close(eitp_history *history); /* NULL is harmless */
+
+/* The last step with a record; 0: none. Of NULL 0. */
+EITP_API int64_t eitp_history_step(const eitp_history *history);
+
+/* The names of the numbers, in the order of their first records: NULL after the last. They are valid until the next
+   update. */
+EITP_API const char *eitp_history_name(const eitp_history *history, size_t index);
+
+/* Stores the first `capacity` points of a number, in the order of steps, and returns how many there are, at most
+   EITP_HISTORY_POINTS. 0 if the number is unknown. Points may be NULL if `capacity` is 0. */
+#define EITP_HISTORY_POINTS 2000
+EITP_API size_t eitp_history_points(const eitp_history *history, const char *name, eitp_history_point *points,
+                                    size_t capacity);
+
+/* The last value of a number that was recorded in step eitp_history_step or before; NaN if there is none. */
+EITP_API double eitp_history_last(const eitp_history *history, const char *name);
+
+/* Evaluations and events as lines of metrics.jsonl, oldest first, each with a line feed: *size bytes. The oldest of
+   half a megabyte are not there any more: *left_out counts them. Both may be NULL. Valid until the next update. */
+EITP_API const char *eitp_history_lines(const eitp_history *history, size_t *size, int64_t *left_out);
+
+/* ---- The process of a run ---- */
+
+typedef enum eitp_run_process_state {
+    EITP_RUN_PROCESS_UNKNOWN = 0,   /* there is no run.json that has it */
+    EITP_RUN_PROCESS_ALIVE = 1,     /* it trains, or pauses */
+    EITP_RUN_PROCESS_ENDED = 2,     /* it has recorded how it ended */
+    EITP_RUN_PROCESS_VANISHED = 3,  /* it is gone and has not: it was killed or has crashed */
+    EITP_RUN_PROCESS_RESTARTED = 4, /* the same, and the machine has been started again since: with it, or later */
+    EITP_RUN_PROCESS_ELSEWHERE = 5  /* it has not, and it was a process of another machine: whether it trains is not
+                                       known, but see `alive` */
+} eitp_run_process_state;
+
+/* The process that trains in an output directory, or trained there last. */
+typedef struct eitp_run_process {
+    eitp_run_process_state state;
+    int64_t pid;        /* -1: unknown */
+    char recorded[24];  /* "running", "paused", or a name of eitp_run_end_name; "": unknown */
+    int64_t step;       /* done when it recorded this; -1: unknown */
+    int64_t saved_step; /* of its newest checkpoint; -1: none */
+    double alive;       /* when, in seconds since 1970; 0: unknown */
+    char message[1024]; /* why it ended early; "": nothing is recorded */
+} eitp_run_process;
+
+/*
+ * Reads run.json of an output directory, and looks whether the process is there: its number with the same start time,
+ * since the same start of the machine. A missing or damaged run.json is EITP_RUN_PROCESS_UNKNOWN, not an error: besides
+ * NULL arguments, only EITP_ERROR_MEMORY can happen.
+ */
+EITP_API eitp_status eitp_run_process_read(const eitp_host *host, const char *directory, eitp_run_process *process,
+                                           eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif
