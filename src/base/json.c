@@ -603,7 +603,7 @@ EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *
 
 eitp_status eitp_json_parse(const eitp_host *host, const char *data, size_t size, eitp_json_document **document,
                             eitp_error *error) {
-    if (!host || !data || !document)
+    if (!host || (!data && size) || !document)
         return eitp__fail_null(error, "eitp_json_parse", "host, data and document");
     return eitp__json_parse_with(host, data, size, 1, SIZE_MAX, 0, document, error);
 }

@@ -71,7 +71,7 @@ eitp_status eitp_run_process_read(const eitp_host *host, const char *directory, 
     eitp__process_read_json(eitp_json_member(eitp_json_root(document), "run"), process, &identity, recorded_host,
                             sizeof recorded_host);
     eitp_json_release(document);
-    if (process->pid < 0 || !*process->recorded)
+    if (!*process->recorded)
         return EITP_OK;
     process->state = EITP_RUN_PROCESS_ENDED;
     if (!strcmp(process->recorded, "running") || !strcmp(process->recorded, "paused"))

@@ -1,6 +1,7 @@
 #include "run/summary_file.h"
 
 #include "base/clock.h"
+#include "run/record_file.h"
 #include "run/record_text.h"
 
 /* Least time between two times that the file is written, in seconds, and in how long writing takes. */
