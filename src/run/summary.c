@@ -356,18 +356,21 @@ static int eitp__summary_parse_key(eitp__summary *summary, const char *line, con
         if (eitp__summary_is_named(&member, "last"))
             eitp__json_read_number(member.value, (size_t)(member.end - member.value), &last);
     }
-    for (;;) {
-        for (int i = 0; i < EITP__SUMMARY_ARRAYS; i++) {
-            if (!arrays[i])
-                return 0;
-            if (!eitp__summary_next_number(&arrays[i], end, &values[i])) {
-                key->last = isfinite(last) ? last : key->last;
-                return i == 0;
-            }
-        }
-        if (!eitp__summary_add_point(summary, key, values))
+    for (int i = 0; i < EITP__SUMMARY_ARRAYS; i++) {
+        if (!arrays[i])
             return 0;
     }
+    for (;;) {
+        int found = 0;
+        for (int i = 0; i < EITP__SUMMARY_ARRAYS; i++)
+            found += eitp__summary_next_number(&arrays[i], end, &values[i]);
+        if (!found)
+            break;
+        if (found < EITP__SUMMARY_ARRAYS || !eitp__summary_add_point(summary, key, values))
+            return 0;
+    }
+    key->last = isfinite(last) ? last : key->last;
+    return 1;
 }
 
 /* The first line. Returns 0 if it is not one of this version. */

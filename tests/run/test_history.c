@@ -33,7 +33,7 @@ static int write_file(const char *name, const char *text, size_t size) {
 
 static void add_step(size_t *size, int64_t step) {
     *size += (size_t)snprintf(text_ + *size, TEXT - *size,
-                              "{\"step\": %lld, \"loss\": %.3f, \"applied\": true, \"time\": 5, \"elapsed\": %lld}\n",
+                              "{\"step\": %lld, \"loss\": %.12f, \"applied\": true, \"time\": 5, \"elapsed\": %lld}\n",
                               (long long)step, 10.0 / (double)step, (long long)step);
     if (step % 10 == 0)
         *size += (size_t)snprintf(text_ + *size, TEXT - *size,
@@ -217,7 +217,24 @@ static void records_that_a_resume_removes_are_forgotten(void) {
     scratch_remove(directory_);
 }
 
+#define HEAD(step, width) "{\"summary\": 1, \"step\": " step ", \"steps_per_point\": " width ", \"left_out\": 0}\n"
+#define POINT(step, count)                                                                                             \
+    "{\"key\": \"k\", \"step\": [" step "], \"count\": [" count                                                        \
+    "], \"mean\": [1], \"minimum\": [1], \"maximum\": [1]}\n"
+
 static void what_is_missing_or_damaged_does_no_harm(void) {
+    static const char *const impossible[] = {
+        HEAD("12", "1") POINT("13", "1"),
+        HEAD("12", "1") POINT("0", "1"),
+        HEAD("12", "1") POINT("1", "0"),
+        HEAD("12", "0"),
+        HEAD("12", "14"),
+        HEAD("-1", "1"),
+        HEAD("12", "1") POINT("1", "1,1"),
+        HEAD("12", "1") POINT("1,2", "1,1"),
+        HEAD("9999999", "1") POINT("5000", "1"),
+        HEAD("12", "1") "{\"key\": 5}\n",
+    };
     const eitp_host host = eitp_host_default();
     const long stride = test_stride(3, 61);
     eitp__buffer summary;
@@ -251,6 +268,12 @@ static void what_is_missing_or_damaged_does_no_harm(void) {
     history = open_history();
     check_history(history, "without a summary");
     eitp_history_close(history);
+    for (size_t i = 0; i < EITP__COUNT(impossible); i++) {
+        REQUIRE(write_file("summary.jsonl", impossible[i], strlen(impossible[i])));
+        history = open_history();
+        check_history(history, impossible[i]);
+        eitp_history_close(history);
+    }
     path_of("metrics.jsonl", path);
     REQUIRE(write_summary(size) && !remove(path));
     history = open_history();
