@@ -28,14 +28,9 @@ static double eitp__alarm_left(const eitp_run *run) {
 
 static void eitp__alarms_notify_one(eitp_run *run, const eitp__alarm *alarm) {
     eitp_value values[3];
-    memset(values, 0, sizeof values);
-    values[0].name = "alarm";
-    values[0].kind = EITP_VALUE_TEXT;
-    values[0].text = alarm->name;
-    values[1].name = "value";
-    values[1].number = alarm->value;
-    values[2].name = "usual";
-    values[2].number = alarm->usual;
+    values[0] = eitp__text_value("alarm", alarm->name);
+    values[1] = eitp__number_value("value", alarm->value);
+    values[2] = eitp__number_value("usual", alarm->usual);
     eitp__run_notify_values(run, EITP_EVENT_ALARM, EITP_LOG_WARNING, 0, alarm->message, values, EITP__COUNT(values));
 }
 

@@ -10,7 +10,10 @@ static const char *const eitp__event_names[] = {
     "diverging",  "not_saved",     "spike",       "not_kept",     "alarm",        "temperature", "memory_high",
     "pressure",   "load",          "set",         "interrupted"};
 
-enum { EITP__EVENT_VALUES = 8 }; /* that an event has of its own, at most */
+enum {
+    EITP__EVENT_VALUES = 8, /* that an event has of its own, at most */
+    EITP__RECORD_SCHEMA = 1 /* the version of the names of values */
+};
 
 typedef char eitp__every_event_has_a_name[EITP__COUNT(eitp__event_names) == EITP_EVENT_COUNT ? 1 : -1];
 
@@ -29,37 +32,17 @@ EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run) {
     return unit ? unit : "items";
 }
 
-static void eitp__add_event_text(eitp_value *value, const char *name, const char *text) {
-    value->name = name;
-    value->kind = EITP_VALUE_TEXT;
-    value->text = text;
-}
-
-static void eitp__add_event_number(eitp_value *value, const char *name, double number) {
-    value->name = name;
-    value->kind = EITP_VALUE_NUMBER;
-    value->number = number;
-}
-
-/* The version of the names of values. */
-static void eitp__add_event_schema(eitp_value *value) {
-    value->name = "schema";
-    value->kind = EITP_VALUE_INTEGER;
-    value->integer = 1;
-}
-
 static void eitp__record_event(eitp_run *run, const eitp_run_event *event) {
     static const char *const levels[] = {"debug", "info", "warning", "error"};
     eitp_value values[5 + EITP__EVENT_VALUES];
-    size_t count = 3;
-    memset(values, 0, sizeof values);
-    eitp__add_event_text(&values[0], "event", eitp_run_event_name(event->kind));
-    eitp__add_event_text(&values[1], "level", levels[event->level]);
-    eitp__add_event_text(&values[2], "message", event->message);
+    size_t count = 0;
+    values[count++] = eitp__text_value("event", eitp_run_event_name(event->kind));
+    values[count++] = eitp__text_value("level", levels[event->level]);
+    values[count++] = eitp__text_value("message", event->message);
     if (event->seconds > 0)
-        eitp__add_event_number(&values[count++], "seconds", event->seconds);
+        values[count++] = eitp__number_value("seconds", event->seconds);
     if (event->kind == EITP_EVENT_STARTED)
-        eitp__add_event_schema(&values[count++]);
+        values[count++] = eitp__integer_value("schema", EITP__RECORD_SCHEMA);
     for (size_t i = 0; i < event->value_count && i < EITP__EVENT_VALUES; i++)
         values[count++] = event->values[i];
     eitp__sinks_record(run, EITP_RECORD_EVENT, eitp_trainer_steps_done(run->trainer), values, count);

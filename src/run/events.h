@@ -2,6 +2,7 @@
 #ifndef EITP_EVENTS_H
 #define EITP_EVENTS_H
 
+#include "run/record_values.h"
 #include "run/run_loop.h"
 
 /* The name of the items of the first loss term. */

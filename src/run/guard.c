@@ -161,17 +161,12 @@ static void eitp__guard_describe(const eitp_run *run, char *text, size_t size) {
 static void eitp__guard_warn_full(eitp_run *run, eitp_run_event_kind kind, const char *action) {
     const eitp__guard *guard = eitp__guard_of(run);
     const uint64_t own = guard->memory.anonymous, others = eitp__occupancy_of_others(&guard->memory);
-    const double numbers[] = {guard->occupancy.percent, (double)own, (double)others, (double)guard->memory.info.left};
-    static const char *const names[] = {"percent", "own_bytes", "other_bytes", "left_bytes"};
-    eitp_value values[EITP__COUNT(names)];
+    eitp_value values[4];
     char message[400], has[32], have[32], left[32];
-    memset(values, 0, sizeof values);
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        values[i].name = names[i];
-        values[i].kind = i ? EITP_VALUE_INTEGER : EITP_VALUE_NUMBER;
-        values[i].number = numbers[i];
-        values[i].integer = (int64_t)numbers[i];
-    }
+    values[0] = eitp__number_value("percent", guard->occupancy.percent);
+    values[1] = eitp__integer_value("own_bytes", (int64_t)own);
+    values[2] = eitp__integer_value("other_bytes", (int64_t)others);
+    values[3] = eitp__integer_value("left_bytes", (int64_t)guard->memory.info.left);
     snprintf(
         message, sizeof message,
         "memory is filling up: other programs have %.0f %% of what this run leaves of the %s; they have %s, the run "

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "run/record_file.h"
+#include "run/record_line.h"
 #include "run/summary.h"
 
 #define EITP__HISTORY_LIMIT ((size_t)1 << 26) /* bytes of a summary.jsonl */
@@ -37,13 +38,13 @@ static void eitp__history_advance(eitp_history *history, uint64_t at, const char
 /* Adds a line of which the summary may have been written later. */
 static void eitp__history_add_line(eitp_history *history, const char *line, size_t size, int64_t summarized) {
     eitp__summary *summary = &history->summary;
-    const int64_t step = eitp__summary_step_of(line, size);
+    const eitp__record_line record = eitp__record_line_read(line, size);
     const eitp__buffer *lines = &summary->lines;
-    if (step > summarized) {
+    if (record.step > summarized) {
         eitp__summary_add_record(summary, line, size);
         return;
     }
-    if (step < summarized || !eitp__summary_is_line(line, size))
+    if (!record.is_whole || record.step < summarized || !(record.is_event || record.is_evaluation))
         return;
     for (const char *at = lines->data, *end = at + lines->size; at && at < end;) {
         const char *feed = (const char *)memchr(at, '\n', (size_t)(end - at));
@@ -108,8 +109,9 @@ static eitp_status eitp__history_find_newer(eitp_history *history, eitp__file *f
         while (feed) {
             const char *before = eitp__history_last_feed(piece, (size_t)(feed - piece));
             const char *line = before ? before + 1 : piece;
-            const int64_t step =
-                before || !begin ? eitp__summary_step_of(line, (size_t)(feed - line)) : -1; /* -1: it begins earlier */
+            const int is_all = before || !begin; /* the line does not begin before the piece */
+            const eitp__record_line record = eitp__record_line_read(line, (size_t)(feed - line));
+            const int64_t step = is_all && record.is_whole ? record.step : -1;
             *newest = *newest < 0 ? step : *newest;
             if (step >= 0 && step < summarized) {
                 *found = begin + (uint64_t)(feed - piece) + 1;

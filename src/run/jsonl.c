@@ -1,5 +1,6 @@
 #include "run/jsonl.h"
 
+#include "run/record_line.h"
 #include "run/record_text.h"
 
 /* Bytes that a resume reads at a time: more than the longest record, which has two descriptions. */
@@ -38,64 +39,16 @@ EITP__PRIVATE eitp__record_file *eitp__jsonl_file(eitp_jsonl *jsonl) {
 
 /* ---- Resuming ---- */
 
-/* What a resume needs of a line. */
-typedef struct eitp__jsonl_line {
-    int is_whole;      /* an object without control characters, so that a power loss left all of it */
-    int64_t step;      /* -1: it has none, and belongs to the records before it */
-    int is_evaluation; /* it has a value of validation */
-} eitp__jsonl_line;
-
-/* The end of a string that begins with a quote at `at`; `end` if it is not closed. */
-static const char *eitp__jsonl_skip_text(const char *at, const char *end) {
-    for (at++; at < end && *at != '"'; at++)
-        at += *at == '\\';
-    return at < end ? at + 1 : end;
-}
-
-static void eitp__jsonl_note_name(eitp__jsonl_line *line, const char *name, const char *after) {
-    while (*after == ' ')
-        after++;
-    if (*after != ':')
-        return;
-    if (!strncmp(name, "\"step\"", 6))
-        line->step = strtoll(after + 1, NULL, 10);
-    line->is_evaluation |= !strncmp(name, "\"val_", 5);
-}
-
-/* Finds the members of the object in [at, end), but not those of objects in it. Unknown ones, in any order, are those
-   of a later version. */
-static eitp__jsonl_line eitp__jsonl_read_line(const char *at, const char *end) {
-    eitp__jsonl_line line = EITP__ZERO;
-    int depth = 0;
-    line.step = -1;
-    line.is_whole = end - at >= 2 && at[0] == '{' && end[-1] == '}';
-    for (const char *c = at; c < end; c++)
-        line.is_whole &= (unsigned char)*c >= ' ';
-    while (at < end && line.is_whole) {
-        if (*at == '"') {
-            const char *name = at;
-            at = eitp__jsonl_skip_text(at, end);
-            if (depth == 1)
-                eitp__jsonl_note_name(&line, name, at);
-            continue;
-        }
-        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
-        at++;
-    }
-    line.is_whole &= !depth;
-    return line;
-}
-
 /* The bytes of the complete records in records[0, size) up to the first one after `step`; *more is 0 if there is such
    a record. The text is followed by a zero byte. */
 static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, int *more, int *evaluated) {
     size_t kept = 0;
     for (;;) {
         const char *begin = records + kept, *end = (const char *)memchr(begin, '\n', size - kept);
-        eitp__jsonl_line line;
+        eitp__record_line line;
         if (!end)
             return kept;
-        line = eitp__jsonl_read_line(begin, end);
+        line = eitp__record_line_read(begin, (size_t)(end - begin));
         *more = line.is_whole && line.step <= step;
         if (!*more)
             return kept;
@@ -141,7 +94,7 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 /* Fails unless a text can be a part of a line, whose steps a resume finds. */
 static eitp_status eitp__jsonl_check_object(const char *text, eitp_error *error) {
     const size_t size = strlen(text);
-    const eitp__jsonl_line line = eitp__jsonl_read_line(text, text + size);
+    const eitp__record_line line = eitp__record_line_read(text, size);
     if (size > EITP_MAX_DESCRIPTION)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the description of an evaluation has %zu bytes; at most %d fit",
                           size, EITP_MAX_DESCRIPTION);

@@ -1,11 +1,40 @@
 #include "run/record_values.h"
 
+static eitp_value eitp__value_of(const char *name, eitp_value_kind kind) {
+    eitp_value value = EITP__ZERO;
+    value.name = name;
+    value.kind = kind;
+    return value;
+}
+
+EITP__PRIVATE eitp_value eitp__number_value(const char *name, double number) {
+    eitp_value value = eitp__value_of(name, EITP_VALUE_NUMBER);
+    value.number = number;
+    return value;
+}
+
+EITP__PRIVATE eitp_value eitp__integer_value(const char *name, int64_t integer) {
+    eitp_value value = eitp__value_of(name, EITP_VALUE_INTEGER);
+    value.integer = integer;
+    return value;
+}
+
+EITP__PRIVATE eitp_value eitp__boolean_value(const char *name, int boolean) {
+    eitp_value value = eitp__value_of(name, EITP_VALUE_BOOLEAN);
+    value.integer = boolean != 0;
+    return value;
+}
+
+EITP__PRIVATE eitp_value eitp__text_value(const char *name, const char *text) {
+    eitp_value value = eitp__value_of(name, EITP_VALUE_TEXT);
+    value.text = text;
+    return value;
+}
+
 /* The last place is overwritten when the list is full. */
-static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_value_kind kind) {
+static eitp_value *eitp__add_value(eitp__values *list, eitp_value added) {
     eitp_value *value = &list->values[list->count < EITP__RECORD_VALUES ? list->count++ : EITP__RECORD_VALUES - 1];
-    memset(value, 0, sizeof *value);
-    value->name = name;
-    value->kind = kind;
+    *value = added;
     return value;
 }
 
@@ -17,26 +46,24 @@ static void eitp__compose_name(eitp__values *list, eitp_value *value, const char
 }
 
 EITP__PRIVATE void eitp__add_number(eitp__values *list, const char *name, double number) {
-    eitp__add_value(list, name, EITP_VALUE_NUMBER)->number = number;
+    eitp__add_value(list, eitp__number_value(name, number));
 }
 
 EITP__PRIVATE void eitp__add_integer(eitp__values *list, const char *name, int64_t integer) {
-    eitp__add_value(list, name, EITP_VALUE_INTEGER)->integer = integer;
+    eitp__add_value(list, eitp__integer_value(name, integer));
 }
 
 EITP__PRIVATE void eitp__add_boolean(eitp__values *list, const char *name, int boolean) {
-    eitp__add_value(list, name, EITP_VALUE_BOOLEAN)->integer = boolean != 0;
+    eitp__add_value(list, eitp__boolean_value(name, boolean));
 }
 
 EITP__PRIVATE void eitp__add_text(eitp__values *list, const char *name, const char *text) {
-    eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
+    eitp__add_value(list, eitp__text_value(name, text));
 }
 
 EITP__PRIVATE void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
                                    double number) {
-    eitp_value *value = eitp__add_value(list, "", EITP_VALUE_NUMBER);
-    eitp__compose_name(list, value, prefix, name, suffix);
-    value->number = number;
+    eitp__compose_name(list, eitp__add_value(list, eitp__number_value("", number)), prefix, name, suffix);
 }
 
 EITP__PRIVATE void eitp__add_seconds(eitp__values *list, const char *prefix, const char *name, double seconds) {
@@ -44,7 +71,5 @@ EITP__PRIVATE void eitp__add_seconds(eitp__values *list, const char *prefix, con
 }
 
 EITP__PRIVATE void eitp__add_named_integer(eitp__values *list, const char *prefix, const char *name, int64_t integer) {
-    eitp_value *value = eitp__add_value(list, "", EITP_VALUE_INTEGER);
-    eitp__compose_name(list, value, prefix, name, "");
-    value->integer = integer;
+    eitp__compose_name(list, eitp__add_value(list, eitp__integer_value("", integer)), prefix, name, "");
 }

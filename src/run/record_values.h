@@ -9,6 +9,12 @@
 #define EITP__RECORD_VALUES 640
 #define EITP__RECORD_NAME_SIZE 96
 
+/* Values of an event or record. */
+EITP__PRIVATE eitp_value eitp__number_value(const char *name, double number);
+EITP__PRIVATE eitp_value eitp__integer_value(const char *name, int64_t integer);
+EITP__PRIVATE eitp_value eitp__boolean_value(const char *name, int boolean);
+EITP__PRIVATE eitp_value eitp__text_value(const char *name, const char *text);
+
 /* A list that is cleared for each record. Names and texts that are not composed must outlive the record. */
 typedef struct eitp__values {
     eitp_value values[EITP__RECORD_VALUES];

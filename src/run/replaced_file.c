@@ -15,14 +15,13 @@ EITP__PRIVATE eitp_status eitp__replaced_file_init(eitp__replaced_file *file, co
     return eitp__fail_memory(error, strlen(directory) + sizeof temporary, "a path");
 }
 
-/* The job of the thread: what eitp__replace_file does, without syncing, and without the texts that it allocates. */
-static eitp_status eitp__replaced_file_write(void *argument, eitp_error *error) {
-    const eitp__replaced_file *replaced = (const eitp__replaced_file *)argument;
+/* What eitp__replace_file does, without the texts that it allocates: a thread calls it too. */
+EITP__PRIVATE eitp_status eitp__replaced_file_write(eitp__replaced_file *replaced, eitp_error *error) {
     const eitp_files *files = &replaced->host.files;
     const eitp__buffer *text = &replaced->text;
     size_t at = 0;
     void *file = NULL;
-    int code = files->open(files->user, replaced->temporary, EITP_FILE_REPLACE, &file);
+    int code = text->failed ? ENOMEM : files->open(files->user, replaced->temporary, EITP_FILE_REPLACE, &file);
     const int is_open = !code;
     while (!code && at < text->size) {
         size_t done = 0;
@@ -34,6 +33,10 @@ static eitp_status eitp__replaced_file_write(void *argument, eitp_error *error) 
     if (!code)
         code = files->rename(files->user, replaced->temporary, replaced->path);
     return code ? eitp__fail(error, EITP_ERROR_IO, "cannot write '%s'", replaced->path) : EITP_OK;
+}
+
+static eitp_status eitp__replaced_file_job(void *argument, eitp_error *error) {
+    return eitp__replaced_file_write((eitp__replaced_file *)argument, error);
 }
 
 EITP__PRIVATE int eitp__replaced_file_is_idle(eitp__replaced_file *file) {
@@ -49,7 +52,7 @@ EITP__PRIVATE int eitp__replaced_file_is_idle(eitp__replaced_file *file) {
 EITP__PRIVATE void eitp__replaced_file_give(eitp__replaced_file *file) {
     if (!file->worker && eitp__worker_create(&file->host, 1, &file->worker, NULL))
         return;
-    file->job = eitp__worker_submit(file->worker, eitp__replaced_file_write, file);
+    file->job = eitp__worker_submit(file->worker, eitp__replaced_file_job, file);
 }
 
 EITP__PRIVATE void eitp__replaced_file_await(eitp__replaced_file *file) {

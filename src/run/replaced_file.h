@@ -24,6 +24,9 @@ EITP__PRIVATE int eitp__replaced_file_is_idle(eitp__replaced_file *file);
    it. */
 EITP__PRIVATE void eitp__replaced_file_give(eitp__replaced_file *file);
 
+/* Replaces the file by the text, which must not be the thread's, without syncing it. */
+EITP__PRIVATE eitp_status eitp__replaced_file_write(eitp__replaced_file *file, eitp_error *error);
+
 /* Waits for the thread, and ends it. */
 EITP__PRIVATE void eitp__replaced_file_await(eitp__replaced_file *file);
 

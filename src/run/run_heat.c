@@ -79,7 +79,6 @@ static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double 
     const eitp__heat_probe *hottest = eitp__heat_hottest(&heat->probes);
     eitp_value values[3];
     char message[300];
-    memset(values, 0, sizeof values);
     if (!hottest) {
         eitp__run_notify(run, EITP_EVENT_TEMPERATURE, EITP_LOG_INFO, seconds,
                          heat->most < 0 ? "training goes on after %.0f s: heat does not matter any more"
@@ -87,13 +86,9 @@ static void eitp__heat_report(eitp_run *run, const eitp__run_heat *heat, double 
                          seconds);
         return;
     }
-    values[0].name = "sensor";
-    values[0].kind = EITP_VALUE_TEXT;
-    values[0].text = hottest->thermometer.sensor.name;
-    values[1].name = "celsius";
-    values[1].number = hottest->value;
-    values[2].name = "limit_celsius";
-    values[2].number = hottest->limit;
+    values[0] = eitp__text_value("sensor", hottest->thermometer.sensor.name);
+    values[1] = eitp__number_value("celsius", hottest->value);
+    values[2] = eitp__number_value("limit_celsius", hottest->limit);
     if (heat->is_paused)
         snprintf(message, sizeof message,
                  "training pauses before step %lld: %s is at %.1f C, above %.1f C; it goes on at %.1f C",

@@ -280,15 +280,9 @@ static void eitp__report_interrupted(eitp_run *run, const eitp_run_process *last
     struct tm utc;
     eitp_value values[3];
     char seen[40] = "unknown", message[300];
-    memset(values, 0, sizeof values);
-    values[0].name = "last_step";
-    values[0].kind = EITP_VALUE_INTEGER;
-    values[0].integer = last->step < 0 ? 0 : last->step;
-    values[1].name = "last_time";
-    values[1].number = last->alive;
-    values[2].name = "machine_restarted";
-    values[2].kind = EITP_VALUE_BOOLEAN;
-    values[2].integer = is_restarted;
+    values[0] = eitp__integer_value("last_step", last->step < 0 ? 0 : last->step);
+    values[1] = eitp__number_value("last_time", last->alive);
+    values[2] = eitp__boolean_value("machine_restarted", is_restarted);
     if (last->alive > 0 && gmtime_r(&alive, &utc))
         strftime(seen, sizeof seen, "%Y-%m-%d %H:%M:%S UTC", &utc);
     snprintf(message, sizeof message,

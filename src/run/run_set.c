@@ -8,10 +8,15 @@
 
 #define EITP__SET_INTERVAL 1 /* seconds between looks */
 
+static eitp__run_set *eitp__set_of(const eitp_run *run) {
+    return (eitp__run_set *)run->states[EITP__OBSERVER_SET];
+}
+
 static eitp_status eitp__set_begin(eitp_run *run, void *state, eitp_error *error) {
     eitp__run_set *set = (eitp__run_set *)state;
     set->request = eitp__set_path(&run->host, run->directory, EITP__SET_REQUEST);
-    return set->request ? EITP_OK : eitp__fail_memory(error, strlen(run->directory), "a path");
+    return set->request ? eitp__replaced_file_init(&set->answer, &run->host, run->directory, EITP__SET_ANSWER, error)
+                        : eitp__fail_memory(error, strlen(run->directory), "a path");
 }
 
 /* ---- The answer ---- */
@@ -32,43 +37,24 @@ static void eitp__set_add_change(eitp__buffer *text, const eitp_setting *setting
     eitp__buffer_add_text(text, "}");
 }
 
-/* Writes it without waiting for the disk; whoever waits for an answer that cannot be written is told that there is
-   none. */
-static void eitp__set_replace_answer(const eitp_run *run, const eitp__buffer *text) {
-    const eitp_host *host = &run->host;
-    eitp__file file = EITP__ZERO;
-    char *path = eitp__set_path(host, run->directory, EITP__SET_ANSWER);
-    char *partial = eitp__set_path(host, run->directory, EITP__SET_ANSWER ".tmp");
-    eitp_status status = !path || !partial || text->failed ? EITP_ERROR_MEMORY : EITP_OK;
-    if (!status)
-        status = eitp__file_open(&file, host, partial, EITP_FILE_REPLACE, NULL);
-    if (!status)
-        status = eitp__file_write(&file, 0, text->data, text->size, NULL);
-    if (eitp__file_close(&file, NULL))
-        status = EITP_ERROR_IO;
-    if (!status)
-        eitp__rename_path(host, partial, path, NULL);
-    eitp__release_text(host, path);
-    eitp__release_text(host, partial);
-}
-
-static void eitp__set_answer(const eitp_run *run, const char *id, const eitp__set_change *changes, size_t count,
+/* Whoever waits for an answer that cannot be written is told that there is none. */
+static void eitp__set_answer(eitp_run *run, const char *id, const eitp__set_change *changes, size_t count,
                              const eitp_run_config *before, const eitp_error *why) {
-    eitp__buffer text;
-    eitp__buffer_init(&text, &run->host);
-    eitp__buffer_add_text(&text, "{\"id\": ");
-    eitp__set_add_text(&text, id);
-    eitp__buffer_format(&text, ", \"step\": %lld, ", (long long)eitp_trainer_steps_done(run->trainer) + 1);
-    eitp__buffer_add_text(&text, why ? "\"error\": " : "\"settings\": {");
+    eitp__replaced_file *file = &eitp__set_of(run)->answer;
+    eitp__buffer *text = &file->text;
+    eitp__buffer_clear(text);
+    eitp__buffer_add_text(text, "{\"id\": ");
+    eitp__set_add_text(text, id);
+    eitp__buffer_format(text, ", \"step\": %lld, ", (long long)eitp_trainer_steps_done(run->trainer) + 1);
+    eitp__buffer_add_text(text, why ? "\"error\": " : "\"settings\": {");
     if (why)
-        eitp__set_add_text(&text, why->message);
+        eitp__set_add_text(text, why->message);
     for (size_t i = 0; i < count && !why; i++) {
-        eitp__buffer_add_text(&text, i ? ", " : "");
-        eitp__set_add_change(&text, changes[i].setting, before, &run->config);
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__set_add_change(text, changes[i].setting, before, &run->config);
     }
-    eitp__buffer_add_text(&text, why ? "}\n" : "}}\n");
-    eitp__set_replace_answer(run, &text);
-    eitp__buffer_release(&text);
+    eitp__buffer_add_text(text, why ? "}\n" : "}}\n");
+    eitp__replaced_file_write(file, NULL);
 }
 
 /* ---- Changing ---- */
@@ -80,15 +66,9 @@ static void eitp__set_notify(eitp_run *run, const eitp_setting *setting, const e
         return;
     eitp_setting_format(setting, before, was, sizeof was);
     eitp_setting_format(setting, &run->config, is, sizeof is);
-    memset(values, 0, sizeof values);
-    for (size_t i = 0; i < EITP__COUNT(values); i++)
-        values[i].kind = EITP_VALUE_TEXT;
-    values[0].name = "name";
-    values[0].text = setting->name;
-    values[1].name = "was";
-    values[1].text = was;
-    values[2].name = "is";
-    values[2].text = is;
+    values[0] = eitp__text_value("name", setting->name);
+    values[1] = eitp__text_value("was", was);
+    values[2] = eitp__text_value("is", is);
     snprintf(message, sizeof message, "%s: %s -> %s from step %lld", setting->name, was, is,
              (long long)eitp_trainer_steps_done(run->trainer) + 1);
     eitp__run_notify_values(run, EITP_EVENT_SET, EITP_LOG_INFO, 0, message, values, EITP__COUNT(values));
@@ -181,6 +161,7 @@ static void eitp__set_end(eitp_run *run, void *state) {
     eitp__set_look(run, set);
     eitp__release_text(&run->host, set->request);
     set->request = NULL;
+    eitp__replaced_file_release(&set->answer);
 }
 
 EITP__PRIVATE void eitp__set_observer(eitp__observer *observer) {

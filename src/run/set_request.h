@@ -8,6 +8,7 @@
 #define EITP_SET_REQUEST_H
 
 #include "base/json.h"
+#include "run/replaced_file.h"
 #include "run/run.h"
 #include "train/trainer_settings.h"
 
@@ -29,6 +30,7 @@ typedef struct eitp__run_set {
     double look_at; /* time of the next look */
     char *request;  /* path of the file; NULL: it does not look */
     int has_failed; /* to take a request, which was reported */
+    eitp__replaced_file answer;
 } eitp__run_set;
 
 /* The path of one of the files above; NULL if out of memory. */

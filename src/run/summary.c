@@ -1,5 +1,7 @@
 #include "run/summary.h"
 
+#include "run/record_line.h"
+
 #define EITP__SUMMARY_VERSION 1
 #define EITP__SUMMARY_PIECE ((size_t)1 << 20) /* bytes of a file that are read at once; a longer line is left out */
 
@@ -165,91 +167,26 @@ EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *li
 
 /* ---- Reading ---- */
 
-/* A member of a record in text. */
-typedef struct eitp__summary_member {
-    const char *name;
-    size_t size;
-    const char *value, *end;
-} eitp__summary_member;
-
-static const char *eitp__summary_skip_text(const char *at, const char *end) {
-    for (at++; at < end && *at != '"'; at++)
-        at += *at == '\\';
-    return at < end ? at + 1 : end;
-}
-
-/* The end of a value, which may have objects and arrays. */
-static const char *eitp__summary_skip_value(const char *at, const char *end) {
-    int depth = 0;
-    while (at < end && (depth || (*at != ',' && *at != '}'))) {
-        if (*at == '"') {
-            at = eitp__summary_skip_text(at, end);
-            continue;
-        }
-        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
-        at++;
-    }
-    return at;
-}
-
-/* Finds the next member; returns 0 at the end of the object. *at is where to look, and then after it. */
-static int eitp__summary_next(const char **at, const char *end, eitp__summary_member *member) {
-    const char *name = (const char *)memchr(*at, '"', (size_t)(end - *at));
-    if (!name)
-        return 0;
-    member->name = name + 1;
-    member->value = eitp__summary_skip_text(name, end);
-    member->size = (size_t)(member->value - member->name) - (member->value > member->name);
-    while (member->value < end && (*member->value == ':' || *member->value == ' '))
-        member->value++;
-    member->end = *at = eitp__summary_skip_value(member->value, end);
-    return member->value < end;
-}
-
-static int eitp__summary_is_named(const eitp__summary_member *member, const char *name) {
-    return member->size == strlen(name) && !memcmp(member->name, name, member->size);
-}
-
 /* Members that every record has besides its values. */
-static int eitp__summary_is_frame(const eitp__summary_member *member) {
-    return eitp__summary_is_named(member, "step") || eitp__summary_is_named(member, "time") ||
-           eitp__summary_is_named(member, "elapsed");
-}
-
-EITP__PRIVATE int64_t eitp__summary_step_of(const char *line, size_t size) {
-    const char *at = line, *end = line + size;
-    eitp__summary_member member;
-    int64_t step = -1;
-    if (size < 2 || line[0] != '{' || end[-1] != '}' || memchr(line, 0, size))
-        return -1;
-    while (step < 0 && eitp__summary_next(&at, end, &member))
-        step = eitp__summary_is_named(&member, "step") ? strtoll(member.value, NULL, 10) : -1;
-    return step;
-}
-
-EITP__PRIVATE int eitp__summary_is_line(const char *line, size_t size) {
-    const char *at = line;
-    eitp__summary_member member;
-    while (eitp__summary_next(&at, line + size, &member)) {
-        if (eitp__summary_is_named(&member, "event") || (member.size > 4 && !memcmp(member.name, "val_", 4)))
-            return 1;
-    }
-    return 0;
+static int eitp__summary_is_frame(const eitp__record_member *member) {
+    return eitp__record_is_named(member, "step") || eitp__record_is_named(member, "time") ||
+           eitp__record_is_named(member, "elapsed");
 }
 
 EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size) {
     const char *at = line, *end = line + size;
-    const int64_t step = eitp__summary_step_of(line, size);
-    eitp__summary_member member;
+    const eitp__record_line record = eitp__record_line_read(line, size);
+    const int64_t step = record.step;
+    eitp__record_member member;
     double value;
-    if (step < 0)
+    if (!record.is_whole || step < 0)
         return 0;
     summary->step = step > summary->step ? step : summary->step;
-    if (eitp__summary_is_line(line, size)) {
+    if (record.is_event || record.is_evaluation) {
         eitp__summary_add_line(summary, line, size);
         return 1;
     }
-    while (eitp__summary_next(&at, end, &member)) {
+    while (eitp__record_next_member(&at, end, &member)) {
         const size_t width = (size_t)(member.end - member.value);
         if (eitp__summary_is_frame(&member))
             continue;
@@ -338,9 +275,9 @@ static int eitp__summary_add_point(eitp__summary *summary, eitp__summary_key *ke
 
 /* Adds the line of a number, whose name is the member `name`. Returns 0 if it is damaged. */
 static int eitp__summary_parse_key(eitp__summary *summary, const char *line, const char *end,
-                                   const eitp__summary_member *name) {
+                                   const eitp__record_member *name) {
     const char *arrays[EITP__SUMMARY_ARRAYS] = {NULL, NULL, NULL, NULL, NULL}, *at = line;
-    eitp__summary_member member;
+    eitp__record_member member;
     eitp__summary_key *key;
     double values[EITP__SUMMARY_ARRAYS], last = (double)NAN;
     if (name->end - name->value < 2 || *name->value != '"')
@@ -348,12 +285,12 @@ static int eitp__summary_parse_key(eitp__summary *summary, const char *line, con
     key = eitp__summary_find(summary, name->value + 1, (size_t)(name->end - name->value) - 2);
     if (!key)
         return 1; /* one more than there may be */
-    while (eitp__summary_next(&at, end, &member)) {
+    while (eitp__record_next_member(&at, end, &member)) {
         for (int i = 0; i < EITP__SUMMARY_ARRAYS; i++) {
-            if (*member.value == '[' && eitp__summary_is_named(&member, eitp__summary_arrays[i]))
+            if (*member.value == '[' && eitp__record_is_named(&member, eitp__summary_arrays[i]))
                 arrays[i] = member.value + 1;
         }
-        if (eitp__summary_is_named(&member, "last"))
+        if (eitp__record_is_named(&member, "last"))
             eitp__json_read_number(member.value, (size_t)(member.end - member.value), &last);
     }
     for (int i = 0; i < EITP__SUMMARY_ARRAYS; i++) {
@@ -376,18 +313,18 @@ static int eitp__summary_parse_key(eitp__summary *summary, const char *line, con
 /* The first line. Returns 0 if it is not one of this version. */
 static int eitp__summary_parse_head(eitp__summary *summary, const char *line, const char *end) {
     const char *at = line;
-    eitp__summary_member member;
+    eitp__record_member member;
     int64_t version = 0;
     summary->width = 0;
-    while (eitp__summary_next(&at, end, &member)) {
+    while (eitp__record_next_member(&at, end, &member)) {
         const int64_t value = strtoll(member.value, NULL, 10);
-        if (eitp__summary_is_named(&member, "summary"))
+        if (eitp__record_is_named(&member, "summary"))
             version = value;
-        else if (eitp__summary_is_named(&member, "step"))
+        else if (eitp__record_is_named(&member, "step"))
             summary->step = value;
-        else if (eitp__summary_is_named(&member, "steps_per_point"))
+        else if (eitp__record_is_named(&member, "steps_per_point"))
             summary->width = value;
-        else if (eitp__summary_is_named(&member, "left_out"))
+        else if (eitp__record_is_named(&member, "left_out"))
             summary->left_out = value;
     }
     return version == EITP__SUMMARY_VERSION && summary->step >= 0 && summary->width >= 1 &&
@@ -397,10 +334,10 @@ static int eitp__summary_parse_head(eitp__summary *summary, const char *line, co
 /* Adds a line after the first one. Returns 0 if it is damaged. */
 static int eitp__summary_parse_line(eitp__summary *summary, const char *line, const char *end) {
     const char *at = line;
-    eitp__summary_member member;
-    if (end - line < 2 || *line != '{' || end[-1] != '}' || !eitp__summary_next(&at, end, &member))
+    eitp__record_member member;
+    if (end - line < 2 || *line != '{' || end[-1] != '}' || !eitp__record_next_member(&at, end, &member))
         return 0;
-    if (eitp__summary_is_named(&member, "key"))
+    if (eitp__record_is_named(&member, "key"))
         return eitp__summary_parse_key(summary, line, end, &member);
     eitp__summary_add_line(summary, line, (size_t)(end - line));
     return 1;

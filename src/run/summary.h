@@ -55,12 +55,6 @@ EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const
 /* Adds an evaluation or event, as a line of metrics.jsonl. */
 EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *line, size_t size);
 
-/* The step of a line of metrics.jsonl; -1: it is not a whole record. */
-EITP__PRIVATE int64_t eitp__summary_step_of(const char *line, size_t size);
-
-/* True if a line is an evaluation or event rather than numbers of steps. */
-EITP__PRIVATE int eitp__summary_is_line(const char *line, size_t size);
-
 /* Adds what a line of metrics.jsonl has; returns 0 if it is not a whole record. */
 EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *line, size_t size);
 
