@@ -138,6 +138,8 @@
  *   Your own loop with what a run records and guards: eitp_watch_open after step 5, then eitp_watch_step and
  *   eitp_watch_evaluate instead of eitp_trainer_step and eitp_trainer_evaluate, and eitp_watch_save. Close the watch
  *   before the trainer is destroyed. See examples/own_loop.c.
+ *   Look at a run while it trains or afterwards: eitp_history_open, eitp_history_update, eitp_run_process_read. See
+ *   examples/history.c.
  *   Generate: eitp_generator_create, then eitp_generate_text continues a prompt, and passes the text on in pieces as it
  *   comes. For tokens, or a conversation, alternate eitp_generator_feed and eitp_generator_sample: each conversation
  *   with a model is a generator. See examples/generate.c.
