@@ -102,7 +102,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test quick nightly torture soak parity test-bochs quickstart check check-all examples install uninstall clean help print-skipped FORCE
+.PHONY: all test figures quick nightly torture soak parity test-bochs quickstart check check-all examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -117,6 +117,7 @@ help:
 	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity; gigabytes)'
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
+	@echo 'make figures     tables and pictures of README.md and docs/ from docs/measurements/ (python3)'
 	@echo 'make check       is eitp.h up to date, and the rules of CONTRIBUTING.md (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
 	@echo 'make examples    build/examples/*'
@@ -141,6 +142,15 @@ $(BUILD)/amalgamate: $(AMALGAMATE) tools/amalgamate/amalgamate.h
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(AMALGAMATE) -o $@
+
+# Draws the pictures of the documents, with the chart maker of the command.
+FIGURE := tools/figures/figure.c $(wildcard tools/command/report/chart*.c) tools/command/report/markup.c tools/command/text.c
+$(BUILD)/figure: $(FIGURE) $(wildcard tools/command/report/chart*.h) $(BUILD)/declarations/eitp.h
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) -Werror -I$(BUILD)/declarations -I. -Itools/command $(FIGURE) -lm -o $@
+
+figures: $(BUILD)/figure
+	$(Q)BUILD=$(BUILD) python3 tools/measurements.py
 
 eitp.h: $(BUILD)/amalgamate src/manifest $(MODULES) $(HEADERS) $(TEMPLATES)
 	$(call say,PACK,$@)
@@ -296,7 +306,7 @@ quickstart:
 	@$(MAKE) --no-print-directory all
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/quickstart.sh
 
-check: $(BUILD)/amalgamate
+check: $(BUILD)/amalgamate $(BUILD)/figure
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/check.sh
 
 check-all: check

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
-"""Write docs/measurements.md, and the figures in README.md, from the reports in docs/measurements/.
+"""Write docs/measurements.md, and README.md's tables and pictures, from the reports in docs/measurements/.
 
-    python3 tools/measurements.py            # writes both
-    python3 tools/measurements.py --check    # fails if one of them is not what the reports say
+    make figures                             # builds build/figure, which draws, and writes everything
+    python3 tools/measurements.py --check    # fails if something is not what the reports say
 
 A report is what a tool of tools/peers/ printed with --json. To add one, save it as docs/measurements/NAME.json and run
 this. Reports of a kind are in the order of their names. README.md has two of them, between two marks.
 """
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "docs" / "measurements"
 DOCUMENT = ROOT / "docs" / "measurements.md"
 README = ROOT / "README.md"
+FIGURES = ROOT / "docs" / "figures"
 README_LADDER, README_STEP, README_PRODUCTS = "ladder_zen4.json", "step_zen4_4x64.json", "products_zen4.json"
 BEGIN, END = "<!-- measured: tools/measurements.py -->\n", "<!-- end -->\n"
 
@@ -245,6 +248,10 @@ def readme_figures():
         for row in ladder["rows"]
     ]
     return "\n".join([
+        "![Tokens per second beside PyTorch](docs/figures/speed.svg)",
+        "",
+        "![Peak memory beside PyTorch](docs/figures/memory.svg)",
+        "",
         "Full fine-tuning of GPT-2 124M, each run in a control group limited to its budget:",
         "",
         table(["`--memory-budget`", "chosen by itself", "peak resident", "time of a step"], fits),
@@ -267,15 +274,60 @@ def readme():
     return before + BEGIN + "\n" + readme_figures() + "\n" + END + rest.split(END, 1)[1]
 
 
+def bar(label, value, text, is_ours):
+    return f"bar\t{label.strip('*').replace('`', '')}\t{value}\t{text}\t{0 if is_ours else 1}"
+
+
+def speed_bars(step):
+    rows = sorted(step["rows"], key=lambda row: -row["tokens_per_s_best"])
+    return [
+        f"title\tTokens per second: a training step of GPT-2 124M, {step['batch']} x {step['block']} tokens, CPU",
+        f"description\tBest of all rounds, alternating. {step['machine']}; {step['date']}.",
+        *(
+            bar(mode_name(row["mode"]), row["tokens_per_s_best"], f"{row['tokens_per_s_best']:.0f}",
+                row["mode"].startswith("eitp-"))
+            for row in rows
+        ),
+    ]
+
+
+def memory_bars(step, ladder):
+    peers = [row for row in step["rows"] if not row["mode"].startswith("eitp-")]
+    return [
+        "title\tPeak memory: fine-tuning all of GPT-2 124M, 256 tokens a step, CPU",
+        f"description\tResident memory of the process. {ladder['machine']}; {ladder['date']}.",
+        *(
+            bar(mode_name(row["mode"]), row["peak_rss_bytes"], gigabytes(row["peak_rss_bytes"]), False)
+            for row in sorted(peers, key=lambda row: -row["peak_rss_bytes"])
+        ),
+        *(
+            bar("eitp" if row["budget"] == "none" else f"eitp --memory-budget {row['budget']}", row["peak_bytes"],
+                gigabytes(row["peak_bytes"]), True)
+            for row in ladder["rows"]
+        ),
+    ]
+
+
+def draw(lines):
+    program = ROOT / os.environ.get("BUILD", "build") / "figure"
+    done = subprocess.run([program], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def pictures():
+    step, ladder = (json.loads((REPORTS / name).read_text()) for name in (README_STEP, README_LADDER))
+    return ((FIGURES / "speed.svg", draw(speed_bars(step))), (FIGURES / "memory.svg", draw(memory_bars(step, ladder))))
+
+
 def main():
     stale = 0
-    for path, text in ((DOCUMENT, document()), (README, readme())):
+    for path, text in ((DOCUMENT, document()), (README, readme()), *pictures()):
         if path.exists() and path.read_text() == text:
             continue
         if "--check" in sys.argv[1:]:
             stale = 1
             name = path.relative_to(ROOT)
-            print(f"{name} is not what docs/measurements/ says: run python3 tools/measurements.py", file=sys.stderr)
+            print(f"{name} is not what docs/measurements/ says: run make figures", file=sys.stderr)
         else:
             path.write_text(text)
     return stale
