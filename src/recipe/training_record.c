@@ -110,6 +110,28 @@ static void eitp__write_examples_found(const eitp_sample_file_info *info, eitp__
     eitp__write_count(text, "ambiguous", info->ambiguous);
 }
 
+/* The share of tokens that stand for words which the tokenizer does not know, of the first ones. A tokenizer without such
+   a token, or a file that cannot be read, has none. */
+static void eitp__write_unknown(const eitp_training *training, const eitp_sample_file *file, uint64_t count,
+                                eitp__buffer *text) {
+    enum { MOST = 65536, AT_ONCE = 1024 };
+    const int32_t unknown = eitp_tokenizer_special(training->tokenizer, EITP_UNKNOWN);
+    const uint64_t most = count < MOST ? count : MOST;
+    int32_t ids[AT_ONCE];
+    uint64_t found = 0;
+    if (unknown < 0 || unknown == eitp_tokenizer_special(training->tokenizer, EITP_END_OF_TEXT) || !count)
+        return;
+    for (uint64_t at = 0; at < most; at += AT_ONCE) {
+        const uint64_t size = most - at < AT_ONCE ? most - at : AT_ONCE;
+        if (eitp_sample_file_read_tokens(file, at, size, ids, NULL))
+            return;
+        for (uint64_t i = 0; i < size; i++)
+            found += ids[i] == unknown;
+    }
+    eitp__buffer_add_text(text, ", \"unknown_percent\": ");
+    eitp__json_write_number(text, 100.0 * (double)found / (double)most);
+}
+
 /* The data: its file, what packing has found, and how much each part has. */
 static void eitp__write_data(const eitp_training *training, eitp__buffer *text) {
     const eitp__data_part *data = &training->parts[EITP_TRAINING];
@@ -124,6 +146,7 @@ static void eitp__write_data(const eitp_training *training, eitp__buffer *text) 
         eitp__write_count(text, "training_tokens", data->range.count);
         eitp__write_count(text, "validation_tokens", training->parts[EITP_VALIDATION].range.count);
     }
+    eitp__write_unknown(training, data->file, info.token_count, text);
     eitp__write_count(text, "training_samples", training->task.samples[EITP_TRAINING]);
     eitp__write_count(text, "validation_samples", training->task.samples[EITP_VALIDATION]);
     eitp__buffer_add_text(text, "}");
@@ -132,9 +155,10 @@ static void eitp__write_data(const eitp_training *training, eitp__buffer *text) 
 static void eitp__write_model(const eitp_training *training, eitp__buffer *text) {
     eitp__buffer_add_text(text, "{");
     eitp__write_member(text, "type", eitp_architecture_name(training->shape.architecture));
-    eitp__buffer_format(text, ", \"parameters\": %lld, \"vocabulary\": %lld, \"sample_tokens\": %lld}",
-                        (long long)eitp_model_parameter_count(training->model),
-                        (long long)eitp_model_vocabulary(training->model), (long long)training->task.rows);
+    eitp__buffer_format(
+        text, ", \"parameters\": %lld, \"vocabulary\": %lld, \"sample_tokens\": %lld, \"trained_parameters\": %lld}",
+        (long long)eitp_model_parameter_count(training->model), (long long)eitp_model_vocabulary(training->model),
+        (long long)training->task.rows, (long long)eitp_model_trained_parameter_count(training->model));
 }
 
 /* As it was completed. */

@@ -38,6 +38,9 @@ small="--init shape.json --tokenizer words --lr 2e-3 --lr-schedule constant --ma
 )
 check "a table that others may not read: its packed copy" test "$(ls -l private/data/*.labelled | cut -c 1-10)" = -rw-------
 exits 0 "train" train $small --data train.csv --val-data val.csv --epochs 20 --eval-steps 100 --keep-best macro_f1 --output-dir run --json
+check "run.json: all words are known" grep -q '"unknown_percent": 0, ' run/run.json
+check "run.json: all parameters are trained" sh -c \
+    'sed -n "s/.*\"parameters\": \([0-9]*\),.*\"trained_parameters\": \([0-9]*\)}.*/\1 \2/p" run/run.json | grep -q "^\([0-9]*\) \1$"'
 check "it learns" awk -F'"val_accuracy": ' '{ exit !($2 + 0 > 0.9) }' out
 check "the labels are logged" grep -q '; labels: cold 80, mild 80, warm 80$' err
 check "samples, not tokens" grep -q 'samples/s' err
