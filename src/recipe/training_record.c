@@ -110,8 +110,8 @@ static void eitp__write_examples_found(const eitp_sample_file_info *info, eitp__
     eitp__write_count(text, "ambiguous", info->ambiguous);
 }
 
-/* The share of tokens that stand for words which the tokenizer does not know, of the first ones. A tokenizer without such
-   a token, or a file that cannot be read, has none. */
+/* The share of tokens that stand for words which the tokenizer does not know, of the first ones. Without such a token,
+   or if the file cannot be read, it is left out. */
 static void eitp__write_unknown(const eitp_training *training, const eitp_sample_file *file, uint64_t count,
                                 eitp__buffer *text) {
     enum { MOST = 65536, AT_ONCE = 1024 };
