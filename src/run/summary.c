@@ -1,9 +1,11 @@
 #include "run/summary.h"
 
+#include "base/unicode.h"
 #include "run/record_line.h"
 
 #define EITP__SUMMARY_VERSION 1
-#define EITP__SUMMARY_PIECE ((size_t)1 << 20) /* bytes of a file that are read at once; a longer line is left out */
+#define EITP__SUMMARY_STEPS ((int64_t)1 << 52) /* no step is as large */
+#define EITP__SUMMARY_PIECE ((size_t)1 << 20)  /* bytes of a file that are read at once; a longer line is left out */
 
 EITP__PRIVATE eitp_status eitp__summary_init(eitp__summary *summary, const eitp_host *host, eitp_error *error) {
     const size_t bytes = EITP__SUMMARY_KEYS * sizeof *summary->keys;
@@ -74,7 +76,7 @@ static int eitp__summary_has_plain(const char *name, size_t size) {
         if (name[i] == '"' || name[i] == '\\' || (unsigned char)name[i] < ' ')
             return 0;
     }
-    return size > 0;
+    return size > 0 && eitp__utf8_valid_prefix((const unsigned char *)name, size) == size;
 }
 
 /* The key of a name; NULL: it is left out. */
@@ -128,7 +130,7 @@ EITP__PRIVATE const eitp__summary_key *eitp__summary_look_up(const eitp__summary
 
 EITP__PRIVATE void eitp__summary_add(eitp__summary *summary, int64_t step, const char *name, size_t size,
                                      double value) {
-    eitp__summary_key *key = step > 0 && isfinite(value) ? eitp__summary_find(summary, name, size) : NULL;
+    eitp__summary_key *key = step > 0 && isfinite((float)value) ? eitp__summary_find(summary, name, size) : NULL;
     eitp__summary_point *point, added = EITP__ZERO;
     while (step > 0 && (step - 1) / summary->width >= EITP__SUMMARY_POINTS)
         eitp__summary_widen(summary);
@@ -155,7 +157,12 @@ static void eitp__summary_drop_lines(eitp__summary *summary) {
 
 EITP__PRIVATE void eitp__summary_add_line(eitp__summary *summary, const char *line, size_t size) {
     eitp__buffer *lines = &summary->lines;
+    eitp__record_member first = EITP__ZERO;
+    const char *at = line;
     if (size >= EITP__SUMMARY_LINES / 4)
+        return;
+    /* In the file, such a line is that of a number. */
+    if (!eitp__record_next_member(&at, line + size, &first) || eitp__record_is_named(&first, "key"))
         return;
     if (lines->size + size >= EITP__SUMMARY_LINES)
         eitp__summary_drop_lines(summary);
@@ -179,7 +186,7 @@ EITP__PRIVATE int eitp__summary_add_record(eitp__summary *summary, const char *l
     const int64_t step = record.step;
     eitp__record_member member;
     double value;
-    if (!record.is_whole || step < 0)
+    if (!record.is_whole || step < 0 || step >= EITP__SUMMARY_STEPS)
         return 0;
     summary->step = step > summary->step ? step : summary->step;
     if (record.is_event || record.is_evaluation) {
@@ -262,6 +269,10 @@ static int eitp__summary_add_point(eitp__summary *summary, eitp__summary_key *ke
     if (!(step >= 1 && step <= (double)summary->step && count >= 1 && count <= UINT32_MAX) ||
         ((int64_t)step - 1) / summary->width >= EITP__SUMMARY_POINTS)
         return 0;
+    for (int i = EITP__SUMMARY_MEAN; i < EITP__SUMMARY_ARRAYS; i++) {
+        if (!isfinite((float)values[i]))
+            return 0;
+    }
     point = eitp__summary_point_of(summary, key, (int64_t)step);
     if (!point)
         return 1; /* no memory: a point that is left out */
@@ -327,8 +338,9 @@ static int eitp__summary_parse_head(eitp__summary *summary, const char *line, co
         else if (eitp__record_is_named(&member, "left_out"))
             summary->left_out = value;
     }
-    return version == EITP__SUMMARY_VERSION && summary->step >= 0 && summary->width >= 1 &&
-           summary->width <= summary->step + 1 && summary->left_out >= 0;
+    return version == EITP__SUMMARY_VERSION && summary->step >= 0 && summary->step < EITP__SUMMARY_STEPS &&
+           summary->width >= 1 && summary->width <= summary->step + 1 && summary->left_out >= 0 &&
+           summary->left_out < EITP__SUMMARY_STEPS;
 }
 
 /* Adds a line after the first one. Returns 0 if it is damaged. */
