@@ -1,6 +1,6 @@
 /*
- * Fuzzes what is read of a run's records: metrics.jsonl if the first byte is even, otherwise summary.jsonl. A summary of
- * whatever is read can be written, and what was written is read and written as the same text.
+ * Fuzzes what is read of a run's records: metrics.jsonl if the first byte is even, otherwise summary.jsonl. A summary
+ * of whatever is read can be written, and what was written is read and written as the same text.
  */
 #include "tests/support/everything.h"
 
