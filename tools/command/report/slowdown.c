@@ -1,0 +1,513 @@
+#include "report/slowdown.h"
+
+#include "report/numbers.h"
+
+/* ---- Jumps ---- */
+
+#define JUMP_P 0.001
+
+enum { JUMP_LEAST = 5 /* points on each side */, JUMP_DEPTH = 2 };
+
+typedef struct ranked_value {
+    double value;
+    size_t at;
+} ranked_value;
+
+static int compare_ranked(const void *a, const void *b) {
+    const double left = ((const ranked_value *)a)->value, right = ((const ranked_value *)b)->value;
+    return (left > right) - (left < right);
+}
+
+/* Replaces values by their ranks, from 1; equal ones have the mean of theirs. */
+static void rank_values(const double *values, size_t count, double *ranks) {
+    ranked_value *sorted = (ranked_value *)command_allocate(count * sizeof *sorted);
+    for (size_t i = 0; i < count; i++) {
+        sorted[i].value = values[i];
+        sorted[i].at = i;
+    }
+    qsort(sorted, count, sizeof *sorted, compare_ranked);
+    for (size_t i = 0, end; i < count; i = end) {
+        end = i + 1;
+        while (end < count && !(sorted[end].value > sorted[i].value))
+            end++;
+        for (size_t k = i; k < end; k++)
+            ranks[sorted[k].at] = 0.5 * (double)(i + 1 + end);
+    }
+    free(sorted);
+}
+
+/* Neighbouring points of about the same level: two or three parts of a series, divided at jumps. */
+typedef struct level_parts {
+    size_t count;
+    size_t bounds[4]; /* part i has the points from bounds[i] to bounds[i + 1] */
+    double levels[3]; /* their medians */
+    double p;
+} level_parts;
+
+/*
+ * Divides count points where the sums of their ranks, less what they would be without a change, are farthest from 0
+ * (Pettitt, "A Non-Parametric Approach to the Change-Point Problem", 1979); in three parts, where they are lowest and
+ * highest, as for a change that does not last (Kuiper, "Tests concerning random points on a circle", 1960). Returns the
+ * statistic divided by its scale, of which both know the distribution for many points.
+ */
+static double divide(const double *values, size_t count, level_parts *parts) {
+    const double n = (double)count;
+    double *ranks = (double *)command_allocate(count * sizeof *ranks), sum = 0, low = 0, high = 0;
+    size_t lowest = 0, highest = 0;
+    rank_values(values, count, ranks);
+    for (size_t i = 0; i < count; i++) {
+        sum += 2 * ranks[i] - (n + 1);
+        if (sum < low) {
+            low = sum;
+            lowest = i + 1;
+        }
+        if (sum > high) {
+            high = sum;
+            highest = i + 1;
+        }
+    }
+    free(ranks);
+    parts->bounds[0] = 0;
+    parts->bounds[parts->count] = count;
+    if (parts->count == 2) {
+        parts->bounds[1] = high > -low ? highest : lowest;
+    } else {
+        parts->bounds[1] = highest < lowest ? highest : lowest;
+        parts->bounds[2] = highest < lowest ? lowest : highest;
+    }
+    return (parts->count == 2 ? (high > -low ? high : -low) : high - low) * sqrt(3 / (n * n * n + n * n));
+}
+
+/* The sum of distances from the levels. *correlation is the autocorrelation of what they leave. */
+static double distance_from_levels(const double *values, const level_parts *parts, double *correlation) {
+    const size_t count = parts->bounds[parts->count];
+    double *left = (double *)command_allocate(count * sizeof *left), sum = 0;
+    for (size_t part = 0; part < parts->count; part++) {
+        for (size_t i = parts->bounds[part]; i < parts->bounds[part + 1]; i++) {
+            left[i] = values[i] - parts->levels[part];
+            sum += fabs(left[i]);
+        }
+    }
+    *correlation = numbers_autocorrelation(left, count);
+    free(left);
+    return sum;
+}
+
+static double distance_from_line(const double *x, const double *values, size_t count) {
+    eitp_trend trend;
+    double sum = 0;
+    if (eitp_trend_fit(x, values, count, &trend, NULL))
+        return HUGE_VAL;
+    for (size_t i = 0; i < count; i++)
+        sum += fabs(values[i] - trend.intercept - trend.slope * x[i]);
+    return sum;
+}
+
+static double change_of(const level_parts *parts, size_t jump) {
+    return parts->levels[jump] > 0 ? 100 * (parts->levels[jump + 1] / parts->levels[jump] - 1) : 0;
+}
+
+static void find_levels(const double *values, level_parts *parts) {
+    for (size_t part = 0; part < parts->count; part++)
+        parts->levels[part] =
+            numbers_quantile(values + parts->bounds[part], parts->bounds[part + 1] - parts->bounds[part], 0.5);
+}
+
+/* Moves each bound to where the points are nearest to the levels before and after it: sums of ranks, which all points
+   of a part add to, are a few points off. */
+static void refine_bounds(const double *values, level_parts *parts) {
+    for (size_t at = 1; at < parts->count; at++) {
+        double sum = 0, least = 0;
+        size_t best = parts->bounds[at - 1];
+        for (size_t i = parts->bounds[at - 1]; i < parts->bounds[at + 1]; i++) {
+            sum += fabs(values[i] - parts->levels[at - 1]) - fabs(values[i] - parts->levels[at]);
+            if (sum < least) {
+                least = sum;
+                best = i + 1;
+            }
+        }
+        parts->bounds[at] = best;
+    }
+    find_levels(values, parts);
+}
+
+static int has_long_parts(const level_parts *parts) {
+    for (size_t part = 0; part < parts->count; part++) {
+        if (parts->bounds[part + 1] - parts->bounds[part] < JUMP_LEAST)
+            return 0;
+    }
+    return 1;
+}
+
+/* Finds the levels of the parts, and p. False if a part has too few points, or a change is too small. */
+static int measure_parts(const double *values, double scaled, level_parts *parts, double *distance) {
+    double correlation, squared;
+    if (!has_long_parts(parts))
+        return 0;
+    find_levels(values, parts);
+    refine_bounds(values, parts);
+    if (!has_long_parts(parts))
+        return 0;
+    for (size_t jump = 0; jump + 1 < parts->count; jump++) {
+        if (fabs(change_of(parts, jump)) < SLOWDOWN_CHANGE)
+            return 0;
+    }
+    *distance = distance_from_levels(values, parts, &correlation);
+    squared = scaled * scaled * (1 - correlation) / (1 + correlation);
+    parts->p = 2 * (parts->count == 2 ? 1 : fabs(4 * squared - 1)) * exp(-2 * squared);
+    parts->p = parts->p < 1 ? parts->p : 1;
+    return 1;
+}
+
+/* Divides count points at one jump, or two. Returns 0 if there is none: a straight line that is as near to the points
+   is a trend instead. */
+static int find_parts(const double *x, const double *values, size_t count, level_parts *parts) {
+    for (parts->count = 2; parts->count <= 3; parts->count++) {
+        double distance;
+        const double scaled = divide(values, count, parts);
+        if (measure_parts(values, scaled, parts, &distance) && parts->p <= JUMP_P &&
+            distance < distance_from_line(x, values, count))
+            return 1;
+    }
+    return 0;
+}
+
+static void add_jump(slowdown_series *s, const double *x, const level_parts *parts, size_t at) {
+    slowdown_jump *jump;
+    if (s->jump_count == SLOWDOWN_JUMPS)
+        return;
+    jump = &s->jumps[s->jump_count++];
+    jump->step = (int64_t)x[parts->bounds[at + 1]];
+    jump->before = parts->levels[at];
+    jump->after = parts->levels[at + 1];
+    jump->percent = change_of(parts, at);
+    jump->p = parts->p;
+}
+
+/* Adds the jumps of count points in the order of steps: those between their parts, and those within. */
+static void find_jumps(slowdown_series *s, const double *x, const double *values, size_t count, int depth) {
+    level_parts parts;
+    memset(&parts, 0, sizeof parts);
+    if (count < (size_t)2 * JUMP_LEAST || !find_parts(x, values, count, &parts))
+        return;
+    for (size_t part = 0; part < parts.count; part++) {
+        const size_t begin = parts.bounds[part];
+        if (part)
+            add_jump(s, x, &parts, part - 1);
+        if (depth < JUMP_DEPTH)
+            find_jumps(s, x + begin, values + begin, parts.bounds[part + 1] - begin, depth + 1);
+    }
+}
+
+/* How likely an event is why steps became slower or faster: the lower, the likelier; -1: it is not. */
+static int cause_of(const recorded_event *event) {
+    static const char *const causes[] = {"temperature",  "set",         "interrupted", "started",
+                                         "memory_short", "memory_high", "load",        "pressure",
+                                         "save_failed",  "disk",        "saved"};
+    for (size_t i = 0; i < COMMAND_COUNT(causes); i++) {
+        if (!strcmp(event->kind, causes[i]))
+            return (int)i;
+    }
+    return -1;
+}
+
+static const recorded_event *find_event(const recorded_run *r, int64_t step, int64_t reach) {
+    const recorded_event *found = NULL;
+    for (size_t i = 0; i < r->event_count; i++) {
+        const recorded_event *event = &r->events[i];
+        const int64_t distance = event->step > step ? event->step - step : step - event->step;
+        const int cause = cause_of(event);
+        if (event->step < 1 || distance > reach || cause < 0)
+            continue;
+        if (!found || cause < cause_of(found))
+            found = event;
+    }
+    return found;
+}
+
+/* ---- A series ---- */
+
+static double mean_of(const double *values, size_t count) {
+    return numbers_average(values, count).mean;
+}
+
+static void find_trend(slowdown_series *s, const double *x, const double *y) {
+    const double steps = x[s->count - 1] - x[0];
+    double unit;
+    if (s->count < SLOWDOWN_LEAST || eitp_trend_fit(x, y, s->count, &s->trend, NULL))
+        return;
+    unit = s->level > 0 ? 100 / s->level : (double)NAN;
+    s->percent = 1000 * unit * s->trend.slope;
+    s->percent_low = 1000 * unit * s->trend.slope_low;
+    s->percent_high = 1000 * unit * s->trend.slope_high;
+    s->percent_of_run = unit * s->trend.slope * steps;
+    s->verdict = SLOWDOWN_NONE;
+    if (s->trend.p < 0.05 && s->trend.slope != 0)
+        s->verdict = s->trend.slope > 0 ? SLOWDOWN_RISES : SLOWDOWN_FALLS;
+}
+
+/* What jumps explain better than a trend is not called one. */
+static void judge_jumps(const recorded_run *r, slowdown_series *s, int64_t reach) {
+    double before;
+    if (!s->jump_count)
+        return;
+    for (size_t i = 0; i < s->jump_count; i++)
+        s->jumps[i].event = find_event(r, s->jumps[i].step, reach);
+    before = s->jumps[0].before;
+    s->jump_percent = 100 * (s->jumps[s->jump_count - 1].after / before - 1);
+    s->verdict = s->jump_percent >= SLOWDOWN_CHANGE    ? SLOWDOWN_JUMPED_UP
+                 : s->jump_percent <= -SLOWDOWN_CHANGE ? SLOWDOWN_JUMPED_DOWN
+                                                       : SLOWDOWN_JUMPED_BACK;
+}
+
+static void find_series(const recorded_run *r, const char *name, slowdown_series *s) {
+    size_t count, tenth;
+    eitp_history_point *points = recorded_points(r, name, &count);
+    double *x = (double *)command_allocate((2 * count + 1) * sizeof *x), *y = x + count;
+    snprintf(s->name, sizeof s->name, "%s", name);
+    s->level = s->first = s->last = (double)NAN;
+    for (size_t i = 0; i < count; i++) {
+        x[s->count] = (double)points[i].step;
+        y[s->count] = (double)points[i].mean;
+        s->count += !s->count || x[s->count] > x[s->count - 1];
+    }
+    free(points);
+    if (s->count) {
+        tenth = (s->count + 9) / 10;
+        s->level = numbers_quantile(y, s->count, 0.5);
+        s->first = mean_of(y, tenth);
+        s->last = mean_of(y + s->count - tenth, tenth);
+        find_trend(s, x, y);
+        find_jumps(s, x, y, s->count, 0);
+        judge_jumps(r, s, 2 + (int64_t)(2 * (x[s->count - 1] - x[0]) / (double)s->count));
+    }
+    free(x);
+}
+
+void slowdown_make(const recorded_run *r, slowdown *s) {
+    size_t count;
+    eitp_history_point *points = recorded_points(r, "step_time_s", &count);
+    char rate[64];
+    memset(s, 0, sizeof *s);
+    s->run = r;
+    if (count) {
+        const int64_t begin = points[0].step - (int64_t)points[0].count + 1;
+        s->first_step = begin > 1 ? begin : 1;
+        s->last_step = points[count - 1].step;
+    }
+    free(points);
+    snprintf(rate, sizeof rate, "%s_per_s", recorded_unit(r));
+    find_series(r, "step_time_s", &s->series[SLOWDOWN_TIME]);
+    find_series(r, rate, &s->series[SLOWDOWN_RATE]);
+    find_series(r, "rss_bytes", &s->series[SLOWDOWN_MEMORY]);
+}
+
+/* ---- Text ---- */
+
+static void add_p(text_buffer *t, double p) {
+    if (p < 0.001)
+        text_format(t, "p < 0.001");
+    else
+        text_format(t, "p = %.2g", p);
+}
+
+static void add_percent(text_buffer *t, double value) {
+    text_format(t, "%.*f", fabs(value) < 0.995 ? 2 : 1, value == 0 ? 0.0 : value);
+}
+
+/* "3.1 % longer per 1000 steps [2.0, 4.2], p < 0.001; 5.2 % from step 1 to 1700", with the sign of `sign`. */
+static void add_slope(const slowdown *s, const slowdown_series *series, double sign, const char *word, text_buffer *t) {
+    const double low = sign * series->percent_low, high = sign * series->percent_high;
+    add_percent(t, sign * series->percent);
+    text_format(t, " %%%s per 1000 steps [", word);
+    add_percent(t, low < high ? low : high);
+    text_format(t, ", ");
+    add_percent(t, low < high ? high : low);
+    text_format(t, "], ");
+    add_p(t, series->trend.p);
+    text_format(t, "; ");
+    add_percent(t, sign * series->percent_of_run);
+    text_format(t, " %% from step %lld to %lld", (long long)s->first_step, (long long)s->last_step);
+}
+
+/* What the verdicts begin with, and what follows the percentage. */
+static const struct {
+    const char *none, *rises, *more, *falls, *less, *back;
+} wordings[SLOWDOWN_KINDS] = {
+    {"no slowdown: the trend is ", "steps take ", " longer", "no slowdown: steps take ", " less",
+     "no lasting slowdown: step times have changed and changed back"},
+    {"no trend: ", "items per second rise by ", "", "items per second fall by ", "",
+     "no lasting change: items per second have changed and changed back"},
+    {"no growth: the trend is ", "memory grows by ", "", "no growth: memory falls by ", "",
+     "no lasting growth: memory has changed and changed back"},
+};
+
+static void add_jumps(const slowdown_series *series, slowdown_kind kind, text_buffer *t) {
+    const int is_up = series->verdict == SLOWDOWN_JUMPED_UP;
+    if (series->verdict == SLOWDOWN_JUMPED_BACK) {
+        text_format(t, "%s", wordings[kind].back);
+    } else {
+        text_format(t, "%s", is_up ? wordings[kind].rises : wordings[kind].falls);
+        add_percent(t, fabs(series->jump_percent));
+        text_format(t, " %%%s", is_up ? wordings[kind].more : wordings[kind].less);
+    }
+    if (series->jump_count > 1)
+        text_format(t, ", in %zu jumps from step %lld on, not in a drift", series->jump_count,
+                    (long long)series->jumps[0].step);
+    else
+        text_format(t, " from step %lld on: a jump, not a drift", (long long)series->jumps[0].step);
+}
+
+void slowdown_add_verdict(const slowdown *s, slowdown_kind kind, text_buffer *t) {
+    const slowdown_series *series = &s->series[kind];
+    switch (series->verdict) {
+    case SLOWDOWN_TOO_FEW:
+        text_format(t, "too few steps to tell: %zu records of %s, and at least %d are needed", series->count,
+                    series->name, SLOWDOWN_LEAST);
+        break;
+    case SLOWDOWN_NONE:
+        text_format(t, "%s", wordings[kind].none);
+        add_slope(s, series, 1, "", t);
+        break;
+    case SLOWDOWN_RISES:
+        text_format(t, "%s", wordings[kind].rises);
+        add_slope(s, series, 1, wordings[kind].more, t);
+        break;
+    case SLOWDOWN_FALLS:
+        text_format(t, "%s", wordings[kind].falls);
+        add_slope(s, series, -1, wordings[kind].less, t);
+        break;
+    default:
+        add_jumps(series, kind, t);
+    }
+}
+
+static void add_value(slowdown_kind kind, double value, text_buffer *t) {
+    if (kind == SLOWDOWN_TIME)
+        text_format(t, "%.4g s", value);
+    else if (kind == SLOWDOWN_MEMORY)
+        text_format(t, "%.2f MB", 1e-6 * value);
+    else
+        numbers_add_amount(t, value);
+}
+
+static void print_jumps(slowdown_kind kind, const slowdown_series *series, text_buffer *t) {
+    for (size_t i = 0; i < series->jump_count; i++) {
+        const slowdown_jump *jump = &series->jumps[i];
+        text_format(t, "  jump at step %lld: %+.1f %%, from ", (long long)jump->step, jump->percent);
+        add_value(kind, jump->before, t);
+        text_format(t, " to ");
+        add_value(kind, jump->after, t);
+        text_format(t, ", ");
+        add_p(t, jump->p);
+        if (jump->event) {
+            text_format(t, "; near it, at step %lld: ", (long long)jump->event->step);
+            numbers_add_text(t, jump->event->kind, 40);
+            text_format(t, *jump->event->message ? ", " : "");
+            numbers_add_text(t, jump->event->message, 160);
+        }
+        text_format(t, "\n");
+    }
+}
+
+static void print_series(const slowdown *s, slowdown_kind kind, text_buffer *t) {
+    static const char *const labels[SLOWDOWN_KINDS] = {"step time", "rate", "memory"};
+    const slowdown_series *series = &s->series[kind];
+    text_format(t, "%s: ", labels[kind]);
+    slowdown_add_verdict(s, kind, t);
+    text_format(t, "\n");
+    if (!series->count)
+        return;
+    text_format(t, "  median ");
+    add_value(kind, series->level, t);
+    text_format(t, "; first tenth ");
+    add_value(kind, series->first, t);
+    text_format(t, ", last tenth ");
+    add_value(kind, series->last, t);
+    if (series->first > 0)
+        text_format(t, " (%+.1f %%)", 100 * (series->last / series->first - 1));
+    if (kind == SLOWDOWN_MEMORY && series->verdict != SLOWDOWN_TOO_FEW)
+        text_format(t, "; %.4g bytes per step [%.4g, %.4g]", series->trend.slope, series->trend.slope_low,
+                    series->trend.slope_high);
+    if (series->verdict != SLOWDOWN_TOO_FEW)
+        text_format(t, "; autocorrelation %.2f, as many as %.0f independent points of %lld",
+                    series->trend.autocorrelation, series->trend.effective_count, (long long)series->trend.points);
+    text_format(t, "\n");
+    print_jumps(kind, series, t);
+}
+
+void slowdown_print(const slowdown *s, text_buffer *t) {
+    numbers_add_text(t, s->run->name, 200);
+    text_format(t, ", ");
+    for (int kind = 0; kind < SLOWDOWN_KINDS; kind++)
+        print_series(s, (slowdown_kind)kind, t);
+}
+
+/* ---- JSON ---- */
+
+static void print_jumps_json(const slowdown_series *series, text_buffer *t) {
+    text_json_name(t, "jumps");
+    text_format(t, "[");
+    for (size_t i = 0; i < series->jump_count; i++) {
+        const slowdown_jump *jump = &series->jumps[i];
+        text_format(t, i ? ", {" : "{");
+        text_json_member_integer(t, "step", jump->step);
+        text_json_member_number(t, "before", jump->before);
+        text_json_member_number(t, "after", jump->after);
+        text_json_member_number(t, "percent", jump->percent);
+        text_json_member_number(t, "p", jump->p);
+        if (jump->event) {
+            text_json_member_string(t, "event", jump->event->kind);
+            text_json_member_integer(t, "event_step", jump->event->step);
+            text_json_member_string(t, "message", jump->event->message);
+        }
+        text_format(t, "}");
+    }
+    text_format(t, "]");
+}
+
+static void print_series_json(const slowdown *s, slowdown_kind kind, text_buffer *t) {
+    static const char *const verdicts[] = {"too few",   "none",        "rises",      "falls",
+                                           "jumped up", "jumped down", "jumped back"};
+    const slowdown_series *series = &s->series[kind];
+    text_buffer sentence;
+    memset(&sentence, 0, sizeof sentence);
+    slowdown_add_verdict(s, kind, &sentence);
+    text_format(t, "{");
+    text_json_member_string(t, "verdict", verdicts[series->verdict]);
+    text_json_member_string(t, "sentence", sentence.data);
+    text_release(&sentence);
+    text_json_member_integer(t, "points", (int64_t)series->count);
+    text_json_member_number(t, "median", series->level);
+    text_json_member_number(t, "first_tenth", series->first);
+    text_json_member_number(t, "last_tenth", series->last);
+    if (series->verdict != SLOWDOWN_TOO_FEW) {
+        text_json_member_number(t, "slope", series->trend.slope);
+        text_json_member_number(t, "slope_low", series->trend.slope_low);
+        text_json_member_number(t, "slope_high", series->trend.slope_high);
+        text_json_member_number(t, "intercept", series->trend.intercept);
+        text_json_member_number(t, "percent_per_1000_steps", series->percent);
+        text_json_member_number(t, "percent_low", series->percent_low);
+        text_json_member_number(t, "percent_high", series->percent_high);
+        text_json_member_number(t, "percent_of_run", series->percent_of_run);
+        text_json_member_number(t, "p", series->trend.p);
+        text_json_member_number(t, "tau", series->trend.tau);
+        text_json_member_number(t, "autocorrelation", series->trend.autocorrelation);
+        text_json_member_number(t, "effective_points", series->trend.effective_count);
+    }
+    print_jumps_json(series, t);
+    text_format(t, "}");
+}
+
+void slowdown_print_json(const slowdown *s, text_buffer *t) {
+    text_format(t, "{");
+    text_json_member_string(t, "run", s->run->name);
+    text_json_member_string(t, "directory", s->run->directory);
+    text_json_member_integer(t, "first_step", s->first_step);
+    text_json_member_integer(t, "last_step", s->last_step);
+    for (int kind = 0; kind < SLOWDOWN_KINDS; kind++) {
+        text_json_name(t, s->series[kind].name);
+        print_series_json(s, (slowdown_kind)kind, t);
+    }
+    text_format(t, "}");
+}
