@@ -2,11 +2,7 @@
 # The command: the analyses of eitp report. Records are made up where figures are compared with those of awk.
 . tests/command/command.sh
 
-# number NAME FILE: the first number, or null, of this name in JSON.
-number() {
-    sed -n "s/.*\"$1\": \([^,}]*\)[,}].*/\1/p" "$2" | head -n 1
-}
-# first NAME: the same after the last member that is named in $after, in the file out.
+# first NAME: its first value in the JSON of the file out, after the members that are named in $after.
 after=
 first() {
     tr '\n' ' ' <out | awk -v after="$after" -v name="\"$1\": " '{
@@ -46,8 +42,8 @@ steps() {
         printf "{\"step\": %d, \"val_loss\": %.9g, \"val_loss_error\": %.9g, \"val_tokens\": 1000, \"val_time_s\": %.9g}\n",
             s, loss, error, seconds
     }
-    function noise() { return rand() - 0.5 }
-    BEGIN { srand(7);'"$2"'}' >"$1/metrics.jsonl"
+    function noise() { state = state * 16807 % 2147483647; return state / 2147483647 - 0.5 }
+    BEGIN { state = 7;'"$2"'}' >"$1/metrics.jsonl"
 }
 
 # ---- trend ----
@@ -109,7 +105,7 @@ says '^few, step time: too few steps to tell: 9 records of step_time_s, and at l
 
 # ---- bottleneck ----
 
-# times STEP DATA FORWARD BACKWARD UPDATE TRANSFER OTHER: a record with its parts, in awk.
+# parts STEP DATA FORWARD BACKWARD UPDATE TRANSFER OTHER: a record with its parts, in awk.
 parts='function parts(s, d, f, b, u, t, o) {
     step(s, d + f + b + u + t + o, sprintf(", \"data_s\": %g, \"forward_s\": %g, \"backward_s\": %g, \"update_s\": %g, \"transfer_s\": %g, \"other_s\": %g", d, f, b, u, t, o))
 }'
@@ -180,5 +176,184 @@ says '^  evaluation .* 2.000 s '
 mkdir off && echo '{"step": 3, "event": "started", "level": "info", "message": ""}' >off/metrics.jsonl
 exits 0 "bottleneck" report off --bottleneck
 says '^limit: unknown; no times of steps are recorded; train with --monitor light'
+
+# ---- compare ----
+
+# info DIR LR EXTRA: a run.json.
+info() {
+    cat >"$1/run.json" <<END
+{"run": {"version": "0.1.0", "last_step": 100, "machine": {"host": "h", "processor": "P", "usable_processors": 2},
+ "model": {"type": "gpt2", "parameters": 1000, "vocabulary": 257},
+ "data": {"token_file": "$1/x", "validation_samples": 10, "validation_tokens": ${4:-1000}, "tokens_per_byte": 1}},
+ "configuration": {"task": "auto", "data": ["text"], "output-dir": "$1", "lr": $2, "seed": 0, "list": [1, 2.0]$3}}
+END
+}
+# Evaluations take 2 s, saves 1 s for each 50 steps.
+curve='loss = BASE + SLOPE / (10 + s) + 0.1 * noise(); step(s, SECONDS + 0.1 * noise()); if (s % EVERY == 0) evaluation(s, BASE + SLOPE / (10 + s), ERROR, 2);
+    if (s % 50 == 0) printf "{\"step\": %d, \"perf/steps\": 50, \"perf/checkpoint_time\": 1, \"mem/peak_bytes\": PEAK}\n", s'
+learn() { # DIR STEPS BASE SLOPE SECONDS EVERY ERROR PEAK
+    steps "$1" "$(printf "%s\n" "evaluation(0, BASE + SLOPE / 10, ERROR, 2); for (s = 1; s <= $2; s++) { $curve }" |
+        sed -e "s/BASE/$3/g" -e "s/SLOPE/$4/g" -e "s/SECONDS/$5/g" -e "s/EVERY/$6/g" -e "s/ERROR/$7/g" -e "s/PEAK/$8/g")"
+}
+learn a 100 2 10 1 20 0.006 1e8
+learn b 90 1.969 10 0.5 15 0.008 2e8
+info a 0.001 ', "x": 1e-3'
+info b 3e-3 ', "x": 0.001, "y": "\u001b[31m"'
+exits 0 "compare" report --compare a b
+cat >expected <<'END'
+settings that differ, baseline first
+  lr                      0.001               3e-3
+  y                       -                   ?[31m
+END
+sed -n '/^settings/,/^  y/p' out >found
+check "the settings that differ" same found expected
+says '^baseline  a: unknown, step 100/100, 10.0 k tokens in '
+says '^run 1     b: unknown, step 90/100, 9000 tokens in '
+says '^b against a$'
+says '^  validation loss at equal tokens: b is better by 0.032 +- 0.010 '
+says '^  validation loss at equal time: b is better by '
+says '^  training loss at equal tokens: b is better by '
+says '^  memory: 2 times the baseline'
+says 'note: both were evaluated on the same samples: .* is an upper bound$'
+check "no control characters" test "$(tr -d '\n -~' <out | wc -c)" -eq 0
+exits 0 "compare" report a --compare b --json
+
+# The same by awk: step times, evaluations before, and saves; losses between evaluations.
+cat >exact.awk <<'END'
+function value(key) { return match($0, "\"" key "\": [-0-9.e+]*") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : "" }
+/step_time_s/ { s = value("step") + 0; time += value("step_time_s"); losses[s] = value("loss"); done[s] = time; last = s; rates[s] = value("tokens_per_s") }
+/val_loss/ { n++; at[n] = value("step") + 0; loss[n] = value("val_loss"); error[n] = value("val_loss_error") }
+function seconds(step, i, sum) {
+    for (i = 1; i <= n; i++) sum += at[i] < step ? 2 : 0
+    return sum + done[step] + (step < int(last / 50) * 50 ? step / 50 : int(last / 50))
+}
+function place(step) { return by == "items" ? 100 * step : step ? seconds(step) : 0 }
+END
+sum() { awk -f exact.awk -v by="$2" -f /dev/stdin "$1/metrics.jsonl"; }
+seconds_of() { printf "%s\n" "END { print seconds(last) + (last % $2 ? 0 : 2) }" | sum "$1"; }
+near "items" "$(first items)" 10000
+near "seconds" "$(first seconds)" "$(seconds_of a 20)"
+interpolate() { # DIR BY X: loss, error
+    printf "%s\n" "END { for (i = 1; place(at[i]) < $3 - 1e-6; i++); w = i > 1 ? ($3 - place(at[i - 1])) / (place(at[i]) - place(at[i - 1])) : 1
+        printf \"%.12g %.12g\n\", loss[i - 1] + w * (loss[i] - loss[i - 1]), error[i - 1] + w * (error[i] - error[i - 1]) }" | sum "$1" "$2"
+}
+# differs AXIS X: the difference of validation losses, and its error.
+differs() {
+    set -- "$1" "$2" $(interpolate a "$1" "$2") $(interpolate b "$1" "$2")
+    after=validation_at_$1
+    near "validation at $1: x" "$(first to)" "$2"
+    near "validation at $1: baseline" "$(first baseline)" "$3"
+    near "validation at $1: value" "$(first value)" "$5"
+    near "validation at $1: difference" "$(first difference)" "$(awk -v a="$3" -v b="$5" 'BEGIN { printf "%.12g", b - a }')" 1e-4
+    near "validation at $1: error" "$(first error)" "$(awk -v a="$4" -v b="$6" 'BEGIN { printf "%.12g", sqrt(a * a + b * b) }')" 1e-4
+    near "validation at $1: z" "$(first z)" "$(awk -v a="$3" -v b="$5" -v c="$4" -v d="$6" 'BEGIN { printf "%.12g", (b - a) / sqrt(c * c + d * d) }')" 1e-4
+}
+differs items 9000
+end_a=$(printf "%s\n" 'END { printf "%.12g\n", seconds(100) }' | sum a)
+end_b=$(printf "%s\n" 'END { printf "%.12g\n", seconds(90) }' | sum b)
+differs seconds "$(awk -v a="$end_a" -v b="$end_b" 'BEGIN { print a < b ? a : b }')"
+
+# The training loss: means over 0.2 of the range, as a tenth has 9 points, and their error.
+average() { # DIR FROM TO
+    printf "%s\n" "END { for (s = $2; s <= $3; s++) { v[++k] = losses[s]; m += losses[s] } m /= k
+        for (i = 1; i <= k; i++) { xy += (i - (k + 1) / 2) * (v[i] - m); xx += (i - (k + 1) / 2) ^ 2 }
+        for (i = 1; i <= k; i++) { e[i] = v[i] - m - xy / xx * (i - (k + 1) / 2); ss += e[i] ^ 2; if (i > 1) sp += e[i] * e[i - 1] }
+        r = sp > 0 ? sp / ss : 0; r = (k * r + 2) / (k - 4); printf \"%.12g %.12g\n\", m, sqrt(ss / (k - 2) / k * (1 + r) / (1 - r)) }" | sum "$1"
+}
+set -- $(average a 73 90) $(average b 73 90)
+after=training_at_items
+near "training: from" "$(first from)" 7200
+near "training: baseline" "$(first baseline)" "$1"
+near "training: value" "$(first value)" "$3"
+near "training: error" "$(first error)" "$(awk -v a="$2" -v b="$4" 'BEGIN { printf "%.12g", sqrt(a * a + b * b) }')" 1e-3
+after=
+near "speed" "$(first speed)" "$(for run in a b; do
+    printf "%s\n" 'END { for (s in rates) print rates[s] }' | sum $run | sort -g |
+        awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'
+done | awk '{ v[NR] = $1 } END { print v[2] / v[1] }')"
+near "memory" "$(first memory)" 2
+# b's lowest loss, 2.069 after step 90, is below that of a, 2.0909 after step 100: b reaches it between 60 and 75.
+near "the loss that both reach" "$(first common_loss)" "$(awk 'BEGIN { print 2 + 10 / 110 }')"
+near "items to it" "$(first items_to_loss)" "$(awk 'BEGIN { l = 2 + 10 / 110; p = 1.969 + 10 / 70; q = 1.969 + 10 / 85
+    print 6000 + 1500 * (p - l) / (p - q) }')" 1e-4
+near "items to it, of the baseline" "$(first baseline_items_to_loss)" 10000
+near "seconds to it, of the baseline" "$(first baseline_seconds_to_loss)" "$end_a"
+
+# Verdicts.
+learn c 100 2.004 10 1 20 0.006 1e8
+info c 0.001 ', "x": 0.001'
+exits 0 "compare" report --compare a c
+says '^no settings differ$'
+says '^  validation loss at equal tokens: no difference to be seen: +0.0040 +- 0.0085 '
+exits 0 "compare" report --compare b a c
+says '^a against b$'
+says '^c against b$'
+says '^  validation loss at equal tokens: b is better by '
+info c 0.001 '' 2000
+exits 0 "compare" report --compare a c
+says 'validation loss at equal tokens: the difference is +0.0040 +- 0.0085, which is no verdict'
+says '^  note: the validation data differ: validation losses cannot be compared$'
+info c 0.001 ', "val-data": ["other"]'
+exits 0 "compare" report --compare a c
+says '^  note: the validation samples may be others'
+sed 's/"val_loss_error": [0-9.]*, //' b/metrics.jsonl >lines
+mkdir noerror && mv lines noerror/metrics.jsonl
+exits 0 "compare" report --compare a noerror
+says 'validation loss at equal tokens: the difference is -0.0320, which is no verdict: its error is not known'
+says '^settings: fewer than two runs have a run.json$'
+says '^  note: whether the validation data are the same is not recorded$'
+sed 's/tokens/samples/g' b/metrics.jsonl >lines
+mkdir samples && mv lines samples/metrics.jsonl
+exits 0 "compare" report --compare a samples
+says '^  note: one counts tokens, the other samples: nothing is compared at equal amounts of them$'
+says '^  validation loss at equal time: the difference is '
+check "nothing at equal items" test "$(grep -c 'equal tokens' out)" -eq 0
+awk '!/"step_time_s"/ || ++n > 50' a/metrics.jsonl >lines
+mkdir -p one/late && cp lines one/late/metrics.jsonl && mkdir -p two/late && cp lines two/late/metrics.jsonl
+exits 0 "compare" report --compare one/late two/late
+says '^  note: one/late: the records begin after step 50, and so do its tokens and its time$'
+says '^two/late against one/late$'
+says ', 5000 tokens in '
+exits 0 "compare" report --compare a off
+says '^  note: off: no steps are recorded'
+says '^  training loss at equal time: unknown: the runs have none in a common range$'
+
+refuses 1 "needs the directories of two runs or more (got 1)" report --compare a
+refuses 1 "'missing' is not a directory" report --compare a missing
+refuses 1 "'temporary' has no run" report --compare a temporary
+refuses 1 "is not a directory" report missing --trend
+
+# Damaged files: shown as far as they go.
+mkdir damaged
+printf '{"run": {"model": 3, "machine": [], "data": {"validation_tokens": "x"}, "plan": {"batch_size": -1}}, "configuration": [1]}' >damaged/run.json
+awk '{ print } NR % 7 == 0 { print "{\"step\": " NR ", \"tokens\": -5, \"step_time_s\": -1, \"val_loss\": \"x\"" }
+    NR == 30 { print "{\"step\": 30, \"step_time_s\": 1e300, \"tokens\": 1e38, \"tokens_per_s\": null, \"forward_s\": 1e38, \"perf/steps\": 1e38}"
+        print "{\"step\": 30, \"val_loss\": -1e308, \"val_loss_error\": -1}"; print "{\"step\": 30, \"event\": 7, \"message\": []}"
+        print "{\"step\": 9223372036854775807, \"val_loss\": 1e999}"; print "\377\000" }
+    END { printf "{\"step\": 101, \"loss\": 2" }' a/metrics.jsonl >damaged/metrics.jsonl
+mkdir cut && head -c 3000 a/metrics.jsonl >cut/metrics.jsonl && head -c 100 a/run.json >cut/run.json
+for analysis in --trend --bottleneck "--compare a" "--compare damaged"; do
+    for run in damaged cut; do
+        exits 0 "$analysis of damaged files" report $run $analysis
+        exits 0 "$analysis of damaged files as JSON" report $run $analysis --json
+    done
+done
+exits 0 "compare" report --compare a cut
+says '^  missing: .*run.json'
+
+# Two runs that differ in their rate.
+for lr in 3e-3 3e-4; do
+    exits 0 "train" $train --steps 30 --eval-steps 10 --save-steps 0 --lr $lr --output-dir lr$lr
+done
+exits 0 "compare" report --compare lr3e-3 lr3e-4
+check "one setting differs" test "$(sed -n '/^settings/,/^lr3e-4 against/p' out | tr -s ' ' | tr '\n' ';')" = \
+    "settings that differ, baseline first; lr 0.003 0.0003;lr3e-4 against lr3e-3;"
+says '^  validation loss at equal tokens: lr3e-3 is better by '
+says 'is an upper bound$'
+check "the same amount" test "$(grep -c 'finished, step 30/30, ' out)" -eq 2
+exits 0 "trend" report lr3e-3 --trend
+exits 0 "bottleneck" report lr3e-3 --bottleneck
+says 'times of records of performance$'
+says '^limit: '
 
 finish

@@ -64,7 +64,8 @@ numbers_mean numbers_average(const double *values, size_t count) {
     remove_line(left, count, result.mean);
     for (size_t i = 0; i < count; i++)
         squares += left[i] * left[i];
-    r = numbers_autocorrelation(left, count);
+    r = ((double)count * numbers_autocorrelation(left, count) + 2) / ((double)count - 4);
+    r = r < 0.98 ? r : 0.98;
     result.error = sqrt(squares / ((double)count - 2) / (double)count * (1 + r) / (1 - r));
     free(left);
     return result;

@@ -13,7 +13,8 @@ double numbers_total(const eitp_history_point *points, size_t count);
 double numbers_quantile(const double *values, size_t count, double q);
 
 /* The mean of values in order of time, and its standard error. What a straight line through them leaves counts as
-   noise, whose autocorrelation r at lag 1 multiplies the variance of the mean by (1 + r) / (1 - r). */
+   noise, whose autocorrelation r at lag 1 multiplies the variance of the mean by (1 + r) / (1 - r). The line makes r
+   too small: (n r + 2) / (n - 4) corrects that, as in eitp_trend_fit. */
 typedef struct numbers_mean {
     size_t count;
     double mean;  /* NaN: there are no values */
