@@ -331,9 +331,12 @@ awk '{ print } NR % 7 == 0 { print "{\"step\": " NR ", \"tokens\": -5, \"step_ti
         print "{\"step\": 30, \"val_loss\": -1e308, \"val_loss_error\": -1}"; print "{\"step\": 30, \"event\": 7, \"message\": []}"
         print "{\"step\": 9223372036854775807, \"val_loss\": 1e999}"; print "\377\000" }
     END { printf "{\"step\": 101, \"loss\": 2" }' a/metrics.jsonl >damaged/metrics.jsonl
+mkdir far && cp a/metrics.jsonl far && for step in 9000000000000000000 9223372036854775807; do
+    echo "{\"step\": $step, \"tokens\": 1, \"step_time_s\": 1, \"loss\": 1, \"forward_s\": 1}" >>far/metrics.jsonl
+done
 mkdir cut && head -c 3000 a/metrics.jsonl >cut/metrics.jsonl && head -c 100 a/run.json >cut/run.json
 for analysis in --trend --bottleneck "--compare a" "--compare damaged"; do
-    for run in damaged cut; do
+    for run in damaged far cut; do
         exits 0 "$analysis of damaged files" report $run $analysis
         exits 0 "$analysis of damaged files as JSON" report $run $analysis --json
     done

@@ -11,25 +11,38 @@ static int digits_of(double error) {
     return digits < 0 ? 0 : digits > 9 ? 9 : (int)digits;
 }
 
+/* Adds a difference, and its error if it is known, with the digits that this leaves it. */
+static void add_difference(const comparison_difference *d, int is_signed, text_buffer *t) {
+    const int digits = digits_of(d->error), is_large = fabs(d->difference) > 1e6;
+    if (is_large)
+        text_format(t, "%.3g", is_signed ? d->difference : fabs(d->difference));
+    else
+        text_format(t, is_signed ? "%+.*f" : "%.*f", digits, is_signed ? d->difference : fabs(d->difference));
+    if (d->error > 0 && d->error < 1e6)
+        text_format(t, " +- %.*f", digits, d->error);
+    else if (d->error > 0)
+        text_format(t, " +- %.3g", d->error);
+}
+
 void comparison_add_verdict(const comparison *c, size_t pair, const comparison_difference *d, text_buffer *t) {
-    const int digits = digits_of(d->error);
     if (!d->is_known) {
         text_format(t, "unknown: the runs have none in a common range");
         return;
     }
     switch (d->verdict) {
     case COMPARISON_EQUAL:
-        text_format(t, "no difference to be seen: %+.*f +- %.*f", digits, d->difference, digits, d->error);
+        text_format(t, "no difference to be seen: ");
+        add_difference(d, 1, t);
         return;
     case COMPARISON_BETTER:
     case COMPARISON_WORSE:
         numbers_add_text(t, c->runs[d->verdict == COMPARISON_BETTER ? pair + 1 : 0].label, LABEL);
-        text_format(t, " is better by %.*f +- %.*f", digits, fabs(d->difference), digits, d->error);
+        text_format(t, " is better by ");
+        add_difference(d, 0, t);
         return;
     default:
-        text_format(t, "the difference is %+.*f", digits, d->difference);
-        if (d->error > 0)
-            text_format(t, " +- %.*f", digits, d->error);
+        text_format(t, "the difference is ");
+        add_difference(d, 1, t);
         text_format(t, ", which is no verdict%s", d->error > 0 ? "" : ": its error is not known");
     }
 }
@@ -49,7 +62,7 @@ static void print_difference(const comparison *c, size_t pair, comparison_loss l
                 axis == COMPARISON_ITEMS ? c->runs[0].unit : "time");
     comparison_add_verdict(c, pair, d, t);
     if (d->is_known) {
-        text_format(t, " (%.4f against %.4f, ", d->value, d->baseline);
+        text_format(t, " (%.5g against %.5g, ", d->value, d->baseline);
         if (isfinite(d->z))
             text_format(t, "z = %.1f, ", d->z);
         if (loss == COMPARISON_TRAINING) {
@@ -92,9 +105,9 @@ static void print_run(const comparison *c, size_t at, text_buffer *t) {
     numbers_add_seconds(t, r->seconds);
     text_format(t, "\n          ");
     if (last)
-        text_format(t, "validation loss %.4f", last->loss);
+        text_format(t, "validation loss %.5g", last->loss);
     if (best && best != last)
-        text_format(t, ", best %.4f at step %lld", best->loss, (long long)best->step);
+        text_format(t, ", best %.5g at step %lld", best->loss, (long long)best->step);
     text_format(t, "%s", last ? "; " : "");
     numbers_add_amount(t, r->rate);
     text_format(t, " %s/s, quartiles ", r->unit);
@@ -151,7 +164,7 @@ static void print_pair(const comparison *c, size_t at, text_buffer *t) {
             print_difference(c, at, (comparison_loss)loss, (comparison_axis)axis, t);
     }
     if (isfinite(pair->seconds) && isfinite(pair->baseline_seconds)) {
-        text_format(t, "  to validation loss %.4f: ", pair->loss);
+        text_format(t, "  to validation loss %.5g: ", pair->loss);
         numbers_add_seconds(t, pair->seconds);
         text_format(t, " against ");
         numbers_add_seconds(t, pair->baseline_seconds);

@@ -83,7 +83,7 @@ void numbers_add_amount(text_buffer *t, double value) {
         return;
     }
     for (size_t i = 0; i < COMMAND_COUNT(units); i++) {
-        if (fabs(value) >= units[i].unit) {
+        if (fabs(value) >= units[i].unit && fabs(value) < 1e15) {
             const double unit = i + 1 == COMMAND_COUNT(units) ? 1e3 : units[i].unit;
             text_format(t, "%.*f%s", fabs(value) / unit < 9.995 ? 2 : 1, value / unit, units[i].name);
             return;

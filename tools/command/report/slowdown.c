@@ -246,8 +246,9 @@ static void find_trend(slowdown_series *s, const double *x, const double *y) {
         s->verdict = s->trend.slope > 0 ? SLOWDOWN_RISES : SLOWDOWN_FALLS;
 }
 
-/* What jumps explain better than a trend is not called one. */
-static void judge_jumps(const recorded_run *r, slowdown_series *s, int64_t reach) {
+/* What jumps explain better than a trend is not called one. Events are near them within two points of `width` steps. */
+static void judge_jumps(const recorded_run *r, slowdown_series *s, double width) {
+    const int64_t reach = width < 1e15 ? 2 + (int64_t)(2 * width) : INT64_MAX;
     double before;
     if (!s->jump_count)
         return;
@@ -279,7 +280,7 @@ static void find_series(const recorded_run *r, const char *name, slowdown_series
         s->last = mean_of(y + s->count - tenth, tenth);
         find_trend(s, x, y);
         find_jumps(s, x, y, s->count, 0);
-        judge_jumps(r, s, 2 + (int64_t)(2 * (x[s->count - 1] - x[0]) / (double)s->count));
+        judge_jumps(r, s, (x[s->count - 1] - x[0]) / (double)s->count);
     }
     free(x);
 }
