@@ -86,6 +86,17 @@ check "verdict" test "$(first verdict)" = '"rises"'
 after=tokens_per_s
 check "verdict of the rate" test "$(first verdict)" = '"falls"'
 
+# A drift in noise is nearer to a line than to levels.
+steps noisy 'for (s = 1; s <= 600; s++) step(s, 2 + s * 0.001 + noise())'
+exits 0 "trend" report noisy --trend
+says '^noisy, step time: steps take [0-9.]* % longer per 1000 steps '
+check "no jump in a noisy drift" test "$(grep -c jump out)" -eq 0
+
+# Step times that wander: neighbours are alike, and a level that seems to change is chance.
+steps wander 'for (s = 1; s <= 300; s++) { level = 0.9 * level + 0.2 * noise(); step(s, 2 + level) }'
+exits 0 "trend" report wander --trend
+check "no jump in step times that wander" test "$(grep -c jump out)" -eq 0
+
 # Jumps, up and back, with what happened near them.
 steps jump 'for (s = 1; s <= 200; s++) {
     if (s == 120) event(s, "temperature", "the processor has 97 C \\u001b[2J")
@@ -135,6 +146,9 @@ limited update '0, 0.2, 0.3, 0.26, 0.24, 0'
 exits 0 "bottleneck" report update --bottleneck
 says '^limit: update, 26.0 % of the steps (above 25 %); .*--batch-size'
 says '^also: transfer, 24.0 % of the steps'
+echo '{"step": 20, "val_loss": 3, "val_time_s": 5}' >>transfer/metrics.jsonl
+exits 0 "bottleneck" report transfer --bottleneck
+says '^also: evaluation, 20.0 % of training (above 10 %)'
 limited other '0, 0.2, 0.3, 0.2, 0, 0.3'
 exits 0 "bottleneck" report other --bottleneck
 says '^limit: other, 30.0 % of the steps (above 20 %)'
@@ -189,7 +203,7 @@ info() {
 END
 }
 # Evaluations take 2 s, saves 1 s for each 50 steps.
-curve='loss = BASE + SLOPE / (10 + s) + 0.1 * noise(); step(s, SECONDS + 0.1 * noise()); if (s % EVERY == 0) evaluation(s, BASE + SLOPE / (10 + s), ERROR, 2);
+curve='loss = BASE + SLOPE / (10 + s) + 0.1 * noise(); step(s, SECONDS + 0.1 * noise()); if (s % EVERY == 0) evaluation(s, BASE + SLOPE / (10 + s), ERROR + s / 1e5, 2);
     if (s % 50 == 0) printf "{\"step\": %d, \"perf/steps\": 50, \"perf/checkpoint_time\": 1, \"mem/peak_bytes\": PEAK}\n", s'
 learn() { # DIR STEPS BASE SLOPE SECONDS EVERY ERROR PEAK
     steps "$1" "$(printf "%s\n" "evaluation(0, BASE + SLOPE / 10, ERROR, 2); for (s = 1; s <= $2; s++) { $curve }" |
@@ -210,7 +224,7 @@ check "the settings that differ" same found expected
 says '^baseline  a: unknown, step 100/100, 10.0 k tokens in '
 says '^run 1     b: unknown, step 90/100, 9000 tokens in '
 says '^b against a$'
-says '^  validation loss at equal tokens: b is better by 0.032 +- 0.010 '
+says '^  validation loss at equal tokens: b is better by 0.032 +- 0.011 '
 says '^  validation loss at equal time: b is better by '
 says '^  training loss at equal tokens: b is better by '
 says '^  memory: 2 times the baseline'
@@ -284,14 +298,14 @@ learn c 100 2.004 10 1 20 0.006 1e8
 info c 0.001 ', "x": 0.001'
 exits 0 "compare" report --compare a c
 says '^no settings differ$'
-says '^  validation loss at equal tokens: no difference to be seen: +0.0040 +- 0.0085 '
+says '^  validation loss at equal tokens: no difference to be seen: +0.0040 +- 0.0099 '
 exits 0 "compare" report --compare b a c
 says '^a against b$'
 says '^c against b$'
 says '^  validation loss at equal tokens: b is better by '
 info c 0.001 '' 2000
 exits 0 "compare" report --compare a c
-says 'validation loss at equal tokens: the difference is +0.0040 +- 0.0085, which is no verdict'
+says 'validation loss at equal tokens: the difference is +0.0040 +- 0.0099, which is no verdict'
 says '^  note: the validation data differ: validation losses cannot be compared$'
 info c 0.001 ', "val-data": ["other"]'
 exits 0 "compare" report --compare a c
