@@ -109,6 +109,11 @@ steps back 'for (s = 1; s <= 300; s++) step(s, (s > 100 && s <= 180 ? 1.5 : 1) +
 exits 0 "trend" report back --trend
 says '^back, step time: no lasting slowdown: step times have changed and changed back, in 2 jumps from step 101 on'
 says '^  jump at step 181: -'
+# Twice slower, the second time until the end: the trend sees nothing, for half of the steps are as ever.
+steps twice 'for (s = 1; s <= 400; s++) step(s, (s > 100 && s <= 160 || s > 300 ? 1.4 : 1) + 0.05 * noise())'
+exits 0 "trend" report twice --trend
+says '^twice, step time: steps take \(39\|40\|41\).[0-9] % longer, in 3 jumps from step 101 on, not in a drift$'
+says '^  jump at step 301: +.*, p < 0.001$'
 
 steps few 'for (s = 1; s <= 9; s++) step(s, s)'
 exits 0 "trend" report few --trend
@@ -193,11 +198,11 @@ says '^limit: unknown; no times of steps are recorded; train with --monitor ligh
 
 # ---- compare ----
 
-# info DIR LR EXTRA: a run.json.
+# info DIR LR SETTINGS [TOKENS [TYPE]]: a run.json.
 info() {
     cat >"$1/run.json" <<END
 {"run": {"version": "0.1.0", "last_step": 100, "machine": {"host": "h", "processor": "P", "usable_processors": 2},
- "model": {"type": "gpt2", "parameters": 1000, "vocabulary": 257},
+ "model": {"type": "${5:-gpt2}", "parameters": 1000, "vocabulary": 257},
  "data": {"token_file": "$1/x", "validation_samples": 10, "validation_tokens": ${4:-1000}, "tokens_per_byte": 1}},
  "configuration": {"task": "auto", "data": ["text"], "output-dir": "$1", "lr": $2, "seed": 0, "list": [1, 2.0]$3}}
 END
@@ -307,6 +312,9 @@ info c 0.001 '' 2000
 exits 0 "compare" report --compare a c
 says 'validation loss at equal tokens: the difference is +0.0040 +- 0.0099, which is no verdict'
 says '^  note: the validation data differ: validation losses cannot be compared$'
+info c 0.001 '' 1000 bert
+exits 0 "compare" report --compare a c
+says '^  note: the tasks differ: losses cannot be compared$'
 info c 0.001 ', "val-data": ["other"]'
 exits 0 "compare" report --compare a c
 says '^  note: the validation samples may be others'

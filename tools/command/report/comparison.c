@@ -38,8 +38,8 @@ static loss_at *list_evaluations(const comparison_run *r, comparison_axis axis, 
     return list;
 }
 
-/* The loss at x. Returns 0 if it is not between two evaluations, 2 if it is interpolated, otherwise 1. As both losses
-   are of the same samples, so are their errors. */
+/* The loss at x. Returns 0 if it is not between two evaluations, 2 if it is interpolated, otherwise 1. Errors of a run
+   are interpolated like its losses: all are of the same samples, so they do not average out. */
 static int loss_between(const loss_at *list, size_t count, double x, loss_at *found) {
     for (size_t i = 0; i < count; i++) {
         double part;
@@ -198,6 +198,12 @@ static double evaluated(const recorded_run *r) {
     return last ? recorded_number(last->record, name) : (double)NAN;
 }
 
+/* Whether the task that "auto" stands for may be another one: models of some types predict the next token. */
+static int predict_alike(const recorded_run *a, const recorded_run *b) {
+    const char *left = recorded_text(a->run, "model.type", ""), *right = recorded_text(b->run, "model.type", "");
+    return !strcmp(left, "gpt2") == !strcmp(right, "gpt2");
+}
+
 static comparison_validation compare_validation(const recorded_run *a, const recorded_run *b, text_buffer *notes) {
     static const char *const tokenizers[] = {"run.model.vocabulary", "run.data.tokens_per_byte"};
     static const char *const amounts[] = {"run.data.validation_samples", "run.data.validation_tokens"};
@@ -205,7 +211,8 @@ static comparison_validation compare_validation(const recorded_run *a, const rec
         "configuration.data", "configuration.val-data",     "configuration.val-fraction", "configuration.block-size",
         "configuration.seed", "configuration.eval-windows", "configuration.eval-frac"};
     const int is_recorded = recorded_at(a->run, "data") && recorded_at(b->run, "data");
-    if (strcmp(recorded_unit(a), recorded_unit(b)) != 0 || (is_recorded && !are_alike(a, b, "configuration.task"))) {
+    if (strcmp(recorded_unit(a), recorded_unit(b)) != 0 ||
+        (is_recorded && !(are_alike(a, b, "configuration.task") && predict_alike(a, b)))) {
         text_format(notes, "the tasks differ: losses cannot be compared\n");
         return COMPARISON_VALIDATION_DIFFERENT;
     }

@@ -6,7 +6,7 @@
 
 #define JUMP_P 0.001
 
-enum { JUMP_LEAST = 5 /* points on each side */, JUMP_DEPTH = 2 };
+enum { JUMP_LEAST = 5 /* points of a level */, LEVELS = SLOWDOWN_JUMPS + 1 };
 
 typedef struct ranked_value {
     double value;
@@ -36,75 +36,34 @@ static void rank_values(const double *values, size_t count, double *ranks) {
     free(sorted);
 }
 
-/* Neighbouring points of about the same level: two or three parts of a series, divided at jumps. */
+/* A series as levels: neighbouring points that differ by noise alone. */
 typedef struct level_parts {
     size_t count;
-    size_t bounds[4]; /* part i has the points from bounds[i] to bounds[i + 1] */
-    double levels[3]; /* their medians */
-    double p;
+    size_t bounds[LEVELS + 1]; /* part i has the points from bounds[i] to bounds[i + 1] */
+    double levels[LEVELS];     /* their medians */
+    double distance;           /* sum of the distances of all points from their level */
 } level_parts;
 
-/*
- * Divides count points where the sums of their ranks, less what they would be without a change, are farthest from 0
- * (Pettitt, "A Non-Parametric Approach to the Change-Point Problem", 1979); in three parts, where they are lowest and
- * highest, as for a change that does not last (Kuiper, "Tests concerning random points on a circle", 1960). Returns the
- * statistic divided by its scale, of which both know the distribution for many points.
- */
-static double divide(const double *values, size_t count, level_parts *parts) {
-    const double n = (double)count;
-    double *ranks = (double *)command_allocate(count * sizeof *ranks), sum = 0, low = 0, high = 0;
-    size_t lowest = 0, highest = 0;
+/* Where the sums of ranks, less what they would be without a change, are lowest and highest: *low and *high points from
+   the beginning (Pettitt, "A Non-Parametric Approach to the Change-Point Problem", 1979). Returns which of both is
+   farther from 0. */
+static size_t find_extremes(const double *values, size_t count, size_t *low, size_t *high) {
+    double *ranks = (double *)command_allocate(count * sizeof *ranks), sum = 0, lowest = 0, highest = 0;
     rank_values(values, count, ranks);
+    *low = *high = 0;
     for (size_t i = 0; i < count; i++) {
-        sum += 2 * ranks[i] - (n + 1);
-        if (sum < low) {
-            low = sum;
-            lowest = i + 1;
+        sum += 2 * ranks[i] - ((double)count + 1);
+        if (sum < lowest) {
+            lowest = sum;
+            *low = i + 1;
         }
-        if (sum > high) {
-            high = sum;
-            highest = i + 1;
+        if (sum > highest) {
+            highest = sum;
+            *high = i + 1;
         }
     }
     free(ranks);
-    parts->bounds[0] = 0;
-    parts->bounds[parts->count] = count;
-    if (parts->count == 2) {
-        parts->bounds[1] = high > -low ? highest : lowest;
-    } else {
-        parts->bounds[1] = highest < lowest ? highest : lowest;
-        parts->bounds[2] = highest < lowest ? lowest : highest;
-    }
-    return (parts->count == 2 ? (high > -low ? high : -low) : high - low) * sqrt(3 / (n * n * n + n * n));
-}
-
-/* The sum of distances from the levels. *correlation is the autocorrelation of what they leave. */
-static double distance_from_levels(const double *values, const level_parts *parts, double *correlation) {
-    const size_t count = parts->bounds[parts->count];
-    double *left = (double *)command_allocate(count * sizeof *left), sum = 0;
-    for (size_t part = 0; part < parts->count; part++) {
-        for (size_t i = parts->bounds[part]; i < parts->bounds[part + 1]; i++) {
-            left[i] = values[i] - parts->levels[part];
-            sum += fabs(left[i]);
-        }
-    }
-    *correlation = numbers_autocorrelation(left, count);
-    free(left);
-    return sum;
-}
-
-static double distance_from_line(const double *x, const double *values, size_t count) {
-    eitp_trend trend;
-    double sum = 0;
-    if (eitp_trend_fit(x, values, count, &trend, NULL))
-        return HUGE_VAL;
-    for (size_t i = 0; i < count; i++)
-        sum += fabs(values[i] - trend.intercept - trend.slope * x[i]);
-    return sum;
-}
-
-static double change_of(const level_parts *parts, size_t jump) {
-    return parts->levels[jump] > 0 ? 100 * (parts->levels[jump + 1] / parts->levels[jump] - 1) : 0;
+    return highest > -lowest ? *high : *low;
 }
 
 static void find_levels(const double *values, level_parts *parts) {
@@ -133,69 +92,150 @@ static void refine_bounds(const double *values, level_parts *parts) {
 
 static int has_long_parts(const level_parts *parts) {
     for (size_t part = 0; part < parts->count; part++) {
-        if (parts->bounds[part + 1] - parts->bounds[part] < JUMP_LEAST)
+        if (parts->bounds[part + 1] < parts->bounds[part] + JUMP_LEAST)
             return 0;
     }
     return 1;
 }
 
-/* Finds the levels of the parts, and p. False if a part has too few points, or a change is too small. */
-static int measure_parts(const double *values, double scaled, level_parts *parts, double *distance) {
-    double correlation, squared;
+/* Finds levels and distance. False if a part has too few points. `left` is what the levels leave of each point. */
+static int measure_parts(const double *values, level_parts *parts, double *left) {
     if (!has_long_parts(parts))
         return 0;
     find_levels(values, parts);
     refine_bounds(values, parts);
     if (!has_long_parts(parts))
         return 0;
-    for (size_t jump = 0; jump + 1 < parts->count; jump++) {
-        if (fabs(change_of(parts, jump)) < SLOWDOWN_CHANGE)
-            return 0;
+    parts->distance = 0;
+    for (size_t part = 0; part < parts->count; part++) {
+        for (size_t i = parts->bounds[part]; i < parts->bounds[part + 1]; i++) {
+            left[i] = values[i] - parts->levels[part];
+            parts->distance += fabs(left[i]);
+        }
     }
-    *distance = distance_from_levels(values, parts, &correlation);
-    squared = scaled * scaled * (1 - correlation) / (1 + correlation);
-    parts->p = 2 * (parts->count == 2 ? 1 : fabs(4 * squared - 1)) * exp(-2 * squared);
-    parts->p = parts->p < 1 ? parts->p : 1;
     return 1;
 }
 
-/* Divides count points at one jump, or two. Returns 0 if there is none: a straight line that is as near to the points
-   is a trend instead. */
-static int find_parts(const double *x, const double *values, size_t count, level_parts *parts) {
-    for (parts->count = 2; parts->count <= 3; parts->count++) {
-        double distance;
-        const double scaled = divide(values, count, parts);
-        if (measure_parts(values, scaled, parts, &distance) && parts->p <= JUMP_P &&
-            distance < distance_from_line(x, values, count))
-            return 1;
+/* Divides a part at one bound, or at two: a change that does not last has one at each end. */
+static int divide_part(const double *values, const level_parts *parts, size_t part, size_t added, level_parts *divided,
+                       double *left) {
+    const size_t begin = parts->bounds[part];
+    size_t low, high;
+    const size_t single = find_extremes(values + begin, parts->bounds[part + 1] - begin, &low, &high);
+    *divided = *parts;
+    divided->count += added;
+    memcpy(divided->bounds + part + 1 + added, parts->bounds + part + 1, (parts->count - part) * sizeof *parts->bounds);
+    divided->bounds[part + 1] = begin + (added == 1 ? single : low < high ? low : high);
+    if (added == 2)
+        divided->bounds[part + 2] = begin + (low < high ? high : low);
+    return measure_parts(values, divided, left);
+}
+
+/* Divides that part which gains most for each bound. False if none can be divided. */
+static int divide_best(const double *values, const level_parts *parts, level_parts *best, double *left) {
+    double most = 0;
+    for (size_t part = 0; part < parts->count; part++) {
+        for (size_t added = 1; added <= 2 && parts->count + added <= LEVELS; added++) {
+            level_parts divided;
+            double gained;
+            if (!divide_part(values, parts, part, added, &divided, left))
+                continue;
+            gained = (parts->distance - divided.distance) / (double)added;
+            if (gained > most) {
+                most = gained;
+                *best = divided;
+            }
+        }
     }
-    return 0;
+    return most > 0;
 }
 
-static void add_jump(slowdown_series *s, const double *x, const level_parts *parts, size_t at) {
-    slowdown_jump *jump;
-    if (s->jump_count == SLOWDOWN_JUMPS)
-        return;
-    jump = &s->jumps[s->jump_count++];
-    jump->step = (int64_t)x[parts->bounds[at + 1]];
-    jump->before = parts->levels[at];
-    jump->after = parts->levels[at + 1];
-    jump->percent = change_of(parts, at);
-    jump->p = parts->p;
+static double distance_from_line(const double *x, const double *values, size_t count) {
+    eitp_trend trend;
+    double sum = 0;
+    if (eitp_trend_fit(x, values, count, &trend, NULL))
+        return HUGE_VAL;
+    for (size_t i = 0; i < count; i++)
+        sum += fabs(values[i] - trend.intercept - trend.slope * x[i]);
+    return sum;
 }
 
-/* Adds the jumps of count points in the order of steps: those between their parts, and those within. */
-static void find_jumps(slowdown_series *s, const double *x, const double *values, size_t count, int depth) {
+static double change_of(const level_parts *parts, size_t jump) {
+    return parts->levels[jump] > 0 ? 100 * (parts->levels[jump + 1] / parts->levels[jump] - 1) : 0;
+}
+
+/* p of Pettitt's test for a bound, in the points of the levels before and after it; `part` of them are independent. */
+static double p_of(const double *values, const level_parts *parts, size_t jump, double part) {
+    const size_t begin = parts->bounds[jump], count = parts->bounds[jump + 2] - begin;
+    const double n = (double)count;
+    double *ranks = (double *)command_allocate(count * sizeof *ranks), sum = 0, p;
+    rank_values(values + begin, count, ranks);
+    for (size_t i = 0; i < parts->bounds[jump + 1] - begin; i++)
+        sum += 2 * ranks[i] - (n + 1);
+    free(ranks);
+    p = 2 * exp(-6 * sum * sum / (n * n * n + n * n) * part);
+    return p < 1 ? p : 1;
+}
+
+static int are_jumps_clear(const double *values, const level_parts *parts, double part) {
+    for (size_t jump = 0; jump + 1 < parts->count; jump++) {
+        if (fabs(change_of(parts, jump)) < SLOWDOWN_CHANGE || p_of(values, parts, jump, part) > JUMP_P)
+            return 0;
+    }
+    return 1;
+}
+
+/* A criterion by which few parameters are weighed against small distances, of which the lowest is chosen (Schwarz,
+   "Estimating the Dimension of a Model", 1978), for noise with a Laplace distribution. */
+static double score_of(double distance, double least, double parameters, double n, double part) {
+    return 2 * part * n * log(distance > least ? distance : least) + parameters * log(n);
+}
+
+/*
+ * Finds the levels of count points: one, unless several are a better description than one and than a straight line.
+ * The noise, and so the autocorrelation that weakens the evidence, is what the most levels leave. *part is the share of
+ * points that are as good as independent.
+ */
+static void choose_levels(const double *x, const double *values, size_t count, level_parts *chosen, double *part) {
+    const double n = (double)count;
+    level_parts models[LEVELS];
+    double *left = (double *)command_allocate(count * sizeof *left), r, lowest, least;
+    size_t model_count = 1;
+    memset(models, 0, sizeof models);
+    models[0].count = 1;
+    models[0].bounds[1] = count;
+    measure_parts(values, &models[0], left);
+    while (model_count < LEVELS && divide_best(values, &models[model_count - 1], &models[model_count], left))
+        model_count++;
+    measure_parts(values, &models[model_count - 1], left);
+    r = (n * numbers_autocorrelation(left, count) + 2) / (n - 4);
+    *part = r < 0.98 ? (1 - r) / (1 + r) : 0.01;
+    free(left);
+    *chosen = models[0];
+    least = 1e-9 * models[0].distance;
+    lowest = score_of(distance_from_line(x, values, count), least, 2, n, *part);
+    for (size_t i = 1; i < model_count && models[0].distance > 0; i++) {
+        const double score = score_of(models[i].distance, least, 2 * (double)models[i].count - 1, n, *part);
+        if (score < lowest && are_jumps_clear(values, &models[i], *part)) {
+            lowest = score;
+            *chosen = models[i];
+        }
+    }
+}
+
+static void find_jumps(slowdown_series *s, const double *x, const double *values) {
     level_parts parts;
-    memset(&parts, 0, sizeof parts);
-    if (count < (size_t)2 * JUMP_LEAST || !find_parts(x, values, count, &parts))
+    double part;
+    if (s->count < (size_t)2 * JUMP_LEAST)
         return;
-    for (size_t part = 0; part < parts.count; part++) {
-        const size_t begin = parts.bounds[part];
-        if (part)
-            add_jump(s, x, &parts, part - 1);
-        if (depth < JUMP_DEPTH)
-            find_jumps(s, x + begin, values + begin, parts.bounds[part + 1] - begin, depth + 1);
+    choose_levels(x, values, s->count, &parts, &part);
+    for (size_t i = 0; i + 1 < parts.count; i++) {
+        slowdown_jump *jump = &s->jumps[s->jump_count++];
+        jump->step = (int64_t)x[parts.bounds[i + 1]];
+        jump->before = parts.levels[i];
+        jump->after = parts.levels[i + 1];
+        jump->percent = change_of(&parts, i);
+        jump->p = p_of(values, &parts, i, part);
     }
 }
 
@@ -279,7 +319,7 @@ static void find_series(const recorded_run *r, const char *name, slowdown_series
         s->first = mean_of(y, tenth);
         s->last = mean_of(y + s->count - tenth, tenth);
         find_trend(s, x, y);
-        find_jumps(s, x, y, s->count, 0);
+        find_jumps(s, x, y);
         judge_jumps(r, s, (x[s->count - 1] - x[0]) / (double)s->count);
     }
     free(x);
@@ -313,7 +353,7 @@ static void add_p(text_buffer *t, double p) {
 }
 
 static void add_percent(text_buffer *t, double value) {
-    text_format(t, "%.*f", fabs(value) < 0.995 ? 2 : 1, value == 0 ? 0.0 : value);
+    text_format(t, "%.*f", fabs(value) < 0.995 ? 2 : 1, fabs(value) < 0.005 ? 0.0 : value);
 }
 
 /* "3.1 % longer per 1000 steps [2.0, 4.2], p < 0.001; 5.2 % from step 1 to 1700", with the sign of `sign`. */
