@@ -109,6 +109,10 @@ steps back 'for (s = 1; s <= 300; s++) step(s, (s > 100 && s <= 180 ? 1.5 : 1) +
 exits 0 "trend" report back --trend
 says '^back, step time: no lasting slowdown: step times have changed and changed back, in 2 jumps from step 101 on'
 says '^  jump at step 181: -'
+# Without noise, one bound alone would gain nothing.
+steps exact 'for (s = 1; s <= 300; s++) step(s, s > 100 && s <= 180 ? 1.5 : 1)'
+exits 0 "trend" report exact --trend
+says '^exact, step time: no lasting slowdown: step times have changed and changed back, in 2 jumps from step 101 on'
 # Twice slower, the second time until the end: the trend sees nothing, for half of the steps are as ever.
 steps twice 'for (s = 1; s <= 400; s++) step(s, (s > 100 && s <= 160 || s > 300 ? 1.4 : 1) + 0.05 * noise())'
 exits 0 "trend" report twice --trend
