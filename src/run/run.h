@@ -155,6 +155,15 @@ typedef enum eitp_run_end {
 /* The name of an end: "finished", "stopped", "not_finite", ...; NULL if it is unknown. */
 EITP_API const char *eitp_run_end_name(eitp_run_end end);
 
+/* What a run does. */
+typedef enum eitp_run_work {
+    EITP_RUN_BEGINS = 0, /* it prepares the first step, or resumes */
+    EITP_RUN_STEPS = 1,
+    EITP_RUN_EVALUATES = 2,
+    EITP_RUN_SAVES = 3,
+    EITP_RUN_PAUSES = 4 /* no step may begin yet: see temp_max */
+} eitp_run_work;
+
 /* The state of a run. Steps count from the start of training, in a resumed run too. */
 typedef struct eitp_run_report {
     eitp_run_end end;
@@ -173,6 +182,7 @@ typedef struct eitp_run_report {
     double seconds;          /* that those steps took */
     eitp_memory_info memory; /* when memory was last found short */
     int64_t lost_records;    /* number of records that sinks could not store */
+    eitp_run_work work;      /* what it does now, or has done last */
 } eitp_run_report;
 
 typedef enum eitp_run_event_kind {
@@ -219,9 +229,10 @@ EITP_API const char *eitp_run_event_name(eitp_run_event_kind kind);
 typedef struct eitp_run_event {
     eitp_run_event_kind kind;
     eitp_log_level level;
-    const char *message; /* one line of text */
-    const eitp_run_report *report;
-    double seconds;           /* duration of a step, an evaluation, a save or a pause */
+    const char *message;           /* one line of text */
+    const eitp_run_report *report; /* the same one until the run ends: the thread that trains may read it later, as in
+                                      a function of the host, to show how far the run is */
+    double seconds;                /* duration of a step, an evaluation, a save or a pause */
     const eitp_value *values; /* what the event's record has besides; such as the sensor of EITP_EVENT_TEMPERATURE */
     size_t value_count;
 } eitp_run_event;

@@ -48,8 +48,9 @@ static eitp_status eitp__run_describe(eitp_run *run, eitp_error *error) {
 
 EITP__PRIVATE eitp_status eitp__run_make_evaluation(eitp_run *run, eitp_error *error) {
     const double began = eitp__clock();
-    eitp_status status =
-        eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
+    eitp_status status;
+    run->report.work = EITP_RUN_EVALUATES;
+    status = eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
     if (!status)
         status = eitp__run_describe(run, error);
     if (status)

@@ -53,6 +53,7 @@ static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int
     const double began = eitp__clock();
     double waited = 0;
     eitp_status status;
+    run->report.work = EITP_RUN_SAVES;
     eitp__async_save_finish(run);
     run->save = 0;
     checkpoint.run = run;

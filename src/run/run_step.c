@@ -32,6 +32,7 @@ static void eitp__run_rest(const eitp_run *run) {
 EITP__PRIVATE eitp_status eitp__run_before_step(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__run_tell_before_step(run, error);
     while (!status && !run->stop && eitp__run_is_held(run)) {
+        run->report.work = EITP_RUN_PAUSES;
         eitp__run_rest(run);
         status = eitp__run_tell_before_step(run, error);
     }
@@ -52,7 +53,9 @@ EITP__PRIVATE eitp_status eitp__run_repeat(eitp_run *run, eitp_status (*work)(ei
 EITP__PRIVATE eitp_status eitp__run_make_step(eitp_run *run, eitp_error *error) {
     const double began = eitp__clock();
     eitp_run_report *report = &run->report;
-    const eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
+    eitp_status status;
+    report->work = EITP_RUN_STEPS;
+    status = eitp_trainer_step(run->trainer, &report->step, error);
     if (status)
         return status;
     run->saves.is_early = 0;

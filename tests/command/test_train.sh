@@ -99,6 +99,9 @@ check "no room for a copy: saves wait" sh -c '! grep -q "training paused\|copy o
 on_terminal() { # options: what a terminal shows, in the file screen, of a run that is refused after reading its data
     script -qec "'$eitp' $train --block-size 65 --output-dir gone $*" /dev/null >screen 2>&1 </dev/null
 }
+show_lines() { # the lines of the file screen, one after the other, in the file lines
+    tr '\r' '\n' <screen | sed -e "s/$(printf '\033')\[[JK]//g" -e '/^$/d' >lines
+}
 if script -qec true /dev/null >/dev/null 2>&1; then
     on_terminal
     check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: --block-size must be from 1" screen
@@ -107,7 +110,7 @@ if script -qec true /dev/null >/dev/null 2>&1; then
     rm -rf gone
     for columns in 50 60 80; do
         script -qec "stty cols $columns; '$eitp' $train --steps 3 --output-dir shown" /dev/null >screen 2>&1 </dev/null
-        tr '\r' '\n' <screen | sed "s/$(printf '\033')\[K//g" >lines
+        show_lines
         check "$columns columns: the line of a step fits, and ends with the time left" sh -c \
             "grep -q '^step 3/3  loss .* left\$' lines && ! grep '^step ' lines | awk 'length >= $columns' | grep -q ."
         check "$columns columns: a stage is shown once" test "$(grep -c '^creating the model' lines)" -le 1
@@ -116,9 +119,73 @@ if script -qec true /dev/null >/dev/null 2>&1; then
             "grep -q '^      *also: --train-data --train-file' lines && ! grep -v -e '|' lines | awk 'length >= $columns' | grep -q ."
         rm -rf shown
     done
+    script -qec "stty cols 120; '$eitp' $train --steps 3 --eval-steps 2 --memory-budget 1G --output-dir shown" /dev/null \
+        >screen 2>&1 </dev/null
+    show_lines
+    check "the line of a step has the memory and the budget" grep -q '^step 2/3  loss .* [0-9.]* MB of 1\.0 GB  ' lines
+    check "an event is above the line, which is shown again" sh -c \
+        "grep -A 1 '^validation after step 2' lines | tail -n 1 | grep -q '^step 2/3  '"
+    check "at the end the line is gone" sh -c "sed '1,/^finished: /d' lines | grep -c '^step' | grep -q '^0$'"
+    rm -rf shown
+    for plain in TERM=dumb NO_COLOR=1; do
+        script -qec "env $plain '$eitp' $train --steps 3 --output-dir shown" /dev/null >screen 2>&1 </dev/null
+        tr -d '\r' <screen >lines
+        check "$plain: plain lines" sh -c "! grep -q '$(printf '\033')' lines && grep -q '^step 3/3  loss .* [0-9.]* MB  .* left\$' lines"
+        rm -rf shown
+    done
+    # A step, and an evaluation, that would take hours.
+    awk 'BEGIN { for (i = 0; i < 40000; i++) print "Line", i, "of many that are only there to pass the time." }' >long.txt
+    takes_long() { # words of the line, options
+        words=$1
+        shift
+        rm -f screen
+        script -qefc "echo \$\$ >pid; exec '$eitp' $(echo $large) --micro-batches-per-pass 1 --steps 9 --output-dir shown $*" screen \
+            >/dev/null 2>&1 </dev/null &
+        shown=$!
+        until grep -q "$words for" screen 2>/dev/null || ! kill -0 $shown 2>/dev/null; do sleep 0.1; done
+        kill "$(cat pid)"
+        wait $shown
+        show_lines
+        check "what takes long is alive: $words" grep -q "^step 0/9  $words for 0m0[2-9]s  " lines
+        rm -rf shown
+    }
+    takes_long "step 1 under way" --grad-accum 100000
+    takes_long "evaluating" --val-data long.txt --eval-windows 0 --eval-steps 3
 else
     echo "SKIPPED the lines on a terminal: script (util-linux) is missing"
 fi
+
+# ---- what a run says at its end ----
+
+says() { # name, labels: those of the lines on standard error after the first lines of the run
+    check "$1" test "$(sed -n -e '1,/^configuration: /d' -e 's/^\(model\|time\|records\|next\|to continue\): .*/\1/p' err | tr '\n' ' ')" = "$2"
+}
+exits 0 "the end" $train --steps 4 --eval-steps 2 --save-steps 2 --keep-best loss --lr 3e-3 --output-dir "the end"
+says "the end: four lines" "model time records next "
+check "the end: standard output has the first line" sh -c 'test "$(wc -l <out)" -eq 1 && grep -q "^finished: step 4 of 4, loss .*; the end/checkpoint-4$" out'
+check "the end: the model" grep -q "^model: 'the end/checkpoint-4', the best (loss [0-9.]*)$" err
+check "the end: the time" grep -q '^time: [0-9.]* s: training [0-9.]* s, evaluating [0-9.]* s, saving [0-9.]* s.*; [0-9]* tokens/s; peak memory [0-9.]* MB of [0-9.]* MB planned$' err
+check "the end: the records" grep -q "^records: 'the end/metrics.jsonl'; .*eitp report 'the end'$" err
+check "the end: the command that uses the model" sh -c "$(sed -n 's/^next: //p' err) --tokens 3 --threads 1 >out 2>&1"
+exits 0 "the end: another best" train --resume auto --output-dir "the end" --steps 6 --eval-steps 100 --lr 0 --threads 1
+check "the end: another best" grep -q "^model: 'the end/checkpoint-6'; the best: 'the end/checkpoint-[46]' (loss \|^model: .*-6', the best (loss" err
+exits 0 "the end: quiet" $train --steps 2 --output-dir quiet -q
+says "the end: quiet" ""
+exits 0 "the end: JSON" $train --steps 2 --output-dir object --json
+says "the end: JSON" ""
+exits 0 "the end: no validation" $train --steps 2 --eval no --report-to none --output-dir no_records
+says "the end: no records" "model time next "
+check "the end: no evaluation" sh -c '! grep -q "^time: .*evaluating" err'
+exits 0 "the end: CSV" $train --steps 2 --report-to csv --output-dir table
+check "the end: CSV" grep -q '^records: table/metrics.csv$' err
+exits 0 "the end: a warning" $train --steps 12 --spike-threshold 0.001 --eval no --output-dir warned
+exits 4 "the end: not finite" $train --steps 40 --lr 1000 --max-grad-norm 0 --weight-decay 1000 --eval no --max-nonfinite 3 --output-dir ruined
+says "the end: not finite" "time records next "
+check "the end: the records of trouble" grep -q '^records: ruined/metrics.jsonl; [0-9]* warnings; .*eitp doctor ruined$' err
+check "the end: the doctor" grep -q '^next: .*eitp doctor ruined$' err
+printf 'text,label\ngood day,1\nbad day,0\n%.0s' 1 2 3 4 5 6 7 8 9 >rows.csv
+exits 0 "the end: a classifier" train --data rows.csv --init tiny.json --task classify --steps 2 --eval no --threads 1 --output-dir labels
+check "the end: a classifier" sh -c "$(sed -n 's/^next: //p' err) --threads 1 >predicted 2>&1 && test -s predicted"
 
 # ---- the best checkpoint, and early stopping ----
 

@@ -13,8 +13,43 @@ static const char *system_root(void) {
     return root && *root ? root : NULL;
 }
 
+/* What a thread calls before it uses a file. */
+static __thread struct {
+    void (*call)(void *user);
+    void *user;
+} watcher;
+
+void files_watch(void (*call)(void *user), void *user) {
+    watcher.call = call;
+    watcher.user = user;
+}
+
+static void tell_watcher(void) {
+    if (watcher.call)
+        watcher.call(watcher.user);
+}
+
+static int open_watched(void *user, const char *path, eitp_file_mode mode, void **file) {
+    const eitp_host host = eitp_host_default();
+    tell_watcher();
+    return host.files.open(user, path, mode, file);
+}
+
+static int write_watched(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    tell_watcher();
+    return host.files.write(user, file, offset, data, size, done);
+}
+
+static void wait_watched(void *user, double seconds) {
+    const eitp_host host = eitp_host_default();
+    tell_watcher();
+    host.files.wait(user, seconds);
+}
+
 static int read_unless_cancelled(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
+    tell_watcher();
     *done = 0;
     return process_is_cancelled(PROCESS_CANCEL_READING) ? ECANCELED
                                                         : host.files.read(user, file, offset, data, size, done);
@@ -29,7 +64,10 @@ eitp_host command_host(void) {
     eitp_host host = eitp_host_default();
     host.log = output_log_sink();
     host.system_root = system_root();
+    host.files.open = open_watched;
     host.files.read = read_unless_cancelled;
+    host.files.write = write_watched;
+    host.files.wait = wait_watched;
     host.allocator.allocate = allocate_unless_cancelled;
     return host;
 }

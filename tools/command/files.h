@@ -9,6 +9,11 @@ EITP_BEGIN_DECLARATIONS
 /* The host of the command: files and memory of the system, and a log on standard error. */
 eitp_host command_host(void);
 
+/* From now on, this thread calls `call` each time before it opens, reads or writes a file, or waits, through a host of
+   command_host: a run does so many times a second, whatever it does, if only to see how much memory is left. NULL:
+   nothing is called. */
+void files_watch(void (*call)(void *user), void *user);
+
 /* Where a file or directory of the system is, such as /proc/cpuinfo, as a new text: below the environment's
    EITP_SYSTEM_ROOT if it exists there. See eitp_host.system_root. */
 char *files_of_system(const char *path);

@@ -12,10 +12,11 @@ static struct {
     output_detail detail;
     int started;
     int progress; /* a progress line is shown */
+    int is_live;  /* it is to stay below what else is printed */
     int failed;   /* errno of writing the result; 0: none */
     text_buffer held;
     char shown[500]; /* that line, as it was passed */
-} output = {OUTPUT_NORMAL, 0, 0, 0, {NULL, 0, 0}, ""};
+} output = {OUTPUT_NORMAL, 0, 0, 0, 0, {NULL, 0, 0}, ""};
 
 void output_set_detail(output_detail detail) {
     output.detail = detail;
@@ -23,10 +24,33 @@ void output_set_detail(output_detail detail) {
         output_start();
 }
 
+/* Bytes of a line that leave the last column free: a terminal may start another line when that is filled. */
+static size_t output_fitting_size(const char *line, int columns) {
+    const size_t size = strlen(line);
+    size_t end = 0;
+    for (int used = 1; end < size && (!columns || used < columns); used++) {
+        const int length = text_utf8_length(line + end, size - end);
+        end += length > 1 ? (size_t)length : 1;
+    }
+    return end;
+}
+
 static void output_clear_progress(void) {
     if (output.progress)
-        fputs("\r\033[K", stderr);
+        fputs(output.is_live ? "\r\033[J" : "\r\033[K", stderr);
     output.progress = 0;
+}
+
+/*
+ * Shows output.shown, in one write. The cursor stays in the first column: where a terminal that becomes narrower wraps
+ * the line, it is still where the line begins, and all of it is erased when it is shown again.
+ */
+static void output_draw_live(void) {
+    char text[sizeof output.shown + 16];
+    const int length = snprintf(text, sizeof text, "\r\033[J%.*s\r",
+                                (int)output_fitting_size(output.shown, output_columns(stderr)), output.shown);
+    fwrite(text, 1, (size_t)length, stderr);
+    output.progress = 1;
 }
 
 void output_start(void) {
@@ -95,6 +119,8 @@ static void output_line(eitp_log_level level, const char *prefix, const char *me
     }
     output_clear_progress();
     fputs(line, stderr);
+    if (output.is_live && level < EITP_LOG_ERROR) /* an error ends the command */
+        output_draw_live();
 }
 
 static void output_log(void *user, eitp_log_level level, const char *message) {
@@ -147,23 +173,13 @@ int output_fail(const eitp_error *error) {
 }
 
 int output_is_terminal(void) {
-    return isatty(STDERR_FILENO);
+    const char *kind = getenv("TERM"), *plain = getenv("NO_COLOR");
+    return isatty(STDERR_FILENO) && !(kind && !strcmp(kind, "dumb")) && !(plain && *plain);
 }
 
 int output_columns(FILE *stream) {
     struct winsize size;
     return isatty(fileno(stream)) && !ioctl(fileno(stream), TIOCGWINSZ, &size) ? size.ws_col : 0;
-}
-
-/* Bytes of a line that leave the last column free: a terminal may start another line when that is filled. */
-static size_t fitting_size(const char *line, int columns) {
-    const size_t size = strlen(line);
-    size_t end = 0;
-    for (int used = 1; end < size && (!columns || used < columns); used++) {
-        const int length = text_utf8_length(line + end, size - end);
-        end += length > 1 ? (size_t)length : 1;
-    }
-    return end;
 }
 
 void output_progress(const char *line) {
@@ -172,9 +188,23 @@ void output_progress(const char *line) {
     if (output.progress && !strcmp(line, output.shown)) /* stages are reported many times a second */
         return;
     snprintf(output.shown, sizeof output.shown, "%s", line);
-    fprintf(stderr, "\r%.*s\033[K", (int)fitting_size(line, output_columns(stderr)), line);
+    output.is_live = 0;
+    fprintf(stderr, "\r%.*s\033[K", (int)output_fitting_size(line, output_columns(stderr)), line);
     fflush(stderr);
     output.progress = 1;
+}
+
+void output_live(const char *line) {
+    if (!output_is_terminal() || output.detail < OUTPUT_NORMAL)
+        return;
+    if (!line)
+        output_clear_progress();
+    output.is_live = line != NULL;
+    if (!line)
+        return;
+    snprintf(output.shown, sizeof output.shown, "%s", line);
+    output_make_printable(output.shown, strlen(output.shown));
+    output_draw_live();
 }
 
 const char *output_bytes(double bytes) {

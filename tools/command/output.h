@@ -36,7 +36,8 @@ int output_fail(const eitp_error *error);
 /* A log for the library that prints in the same way. */
 eitp_log_sink output_log_sink(void);
 
-/* True if standard error is a terminal. */
+/* True if standard error is a terminal that lines can be replaced on: not with TERM=dumb, or with NO_COLOR in the
+   environment. */
 int output_is_terminal(void);
 
 /* The width of the stream's terminal in columns; 0 if the stream is not a terminal or the width is unknown. */
@@ -44,6 +45,9 @@ int output_columns(FILE *stream);
 
 /* On a terminal, shows a line that the next line of any kind replaces; what does not fit is cut off. */
 void output_progress(const char *line);
+
+/* The same for a line that stays below all others that are printed, until it is replaced or `line` is NULL. */
+void output_live(const char *line);
 
 /* "12.3 MB", in decimal units. The text is valid until the eighth next call. */
 const char *output_bytes(double bytes);

@@ -6,8 +6,7 @@
 
 /* ---- Words of a shell ---- */
 
-/* Adds a word, in quotes if it has characters that mean something to a shell. */
-static void add_word(text_buffer *t, const char *word) {
+void suggest_add(text_buffer *t, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:@%,";
     if (t->size)
         text_add(t, " ", 1);
@@ -21,9 +20,9 @@ static void add_word(text_buffer *t, const char *word) {
     text_add(t, "'", 1);
 }
 
-static void add_option(text_buffer *t, const char *option, const char *value) {
-    add_word(t, option);
-    add_word(t, value);
+void suggest_add_option(text_buffer *t, const char *option, const char *value) {
+    suggest_add(t, option);
+    suggest_add(t, value);
 }
 
 /* True if a shell that is given "eitp" finds the program at this path. */
@@ -142,9 +141,9 @@ static run_text choose_text(const option_set *o, const system_model *model) {
 static void add_data(const option_set *o, const run_text *text, system_report *report, text_buffer *t) {
     const option_value *given = &o->values[OPTION_DATA];
     for (size_t i = 0; i < given->count; i++)
-        add_option(t, "--data", given->texts[i]);
+        suggest_add_option(t, "--data", given->texts[i]);
     if (!given->count)
-        add_option(t, "--data", text->found ? text->found : "sample.txt");
+        suggest_add_option(t, "--data", text->found ? text->found : "sample.txt");
     if (text->found)
         report->note = command_format("it trains on '%s' for one epoch; name your own text with --data", text->found);
     else if (!given->count)
@@ -155,7 +154,7 @@ static void add_data(const option_set *o, const run_text *text, system_report *r
 static void add_integer(text_buffer *t, const char *option, int64_t value) {
     char digits[32];
     snprintf(digits, sizeof digits, "%lld", (long long)value);
-    add_option(t, option, digits);
+    suggest_add_option(t, option, digits);
 }
 
 /* Shortens the sequences where the text is too small for those of the profile. Returns their length. */
@@ -213,7 +212,7 @@ static void add_directory(const option_set *o, const system_report *report, text
         path = command_format("%s-%d", base, i);
     }
     if (options_is_explicit(o, OPTION_OUTPUT_DIR) || strcmp(path, wanted) != 0)
-        add_option(t, "--output-dir", path);
+        suggest_add_option(t, "--output-dir", path);
     free(path);
     free(base);
 }
@@ -222,9 +221,9 @@ static void add_directory(const option_set *o, const system_report *report, text
 
 static void add_limits(const option_set *o, const system_report *report, text_buffer *t) {
     if (options_is_explicit(o, OPTION_MEMORY_BUDGET))
-        add_option(t, "--memory-budget", options_text(o, OPTION_MEMORY_BUDGET));
+        suggest_add_option(t, "--memory-budget", options_text(o, OPTION_MEMORY_BUDGET));
     if (options_is_explicit(o, OPTION_THREADS))
-        add_option(t, "--threads", options_text(o, OPTION_THREADS));
+        suggest_add_option(t, "--threads", options_text(o, OPTION_THREADS));
     else if (report->processors.usable < report->processors.allowed)
         add_integer(t, "--threads", report->processors.usable);
 }
@@ -233,14 +232,14 @@ static void add_training(const option_set *o, system_report *report, const char 
     const system_model *model = report->model;
     const run_text text = choose_text(o, model);
     if (!options_has(o, OPTION_DATA) && !text.found) {
-        add_word(t, program);
+        suggest_add(t, program);
         text_format(t, " help train >sample.txt &&");
     }
-    add_word(t, program);
-    add_word(t, "train");
-    add_option(t, model->is_directory ? "--model" : "--init", model->name);
+    suggest_add(t, program);
+    suggest_add(t, "train");
+    suggest_add_option(t, model->is_directory ? "--model" : "--init", model->name);
     add_data(o, &text, report, t);
-    add_option(t, "--profile", model->advice.profile);
+    suggest_add_option(t, "--profile", model->advice.profile);
     add_saves(report, add_length(&text, model, t), t);
     add_limits(o, report, t);
     add_directory(o, report, t);
@@ -257,10 +256,10 @@ void suggest_command(const option_set *o, system_report *report) {
     if (model->is_trained) {
         add_training(o, report, program, &t);
     } else {
-        add_word(&t, program);
-        add_word(&t, "plan");
-        add_option(&t, model->is_directory ? "--model" : "--init", model->name);
-        add_option(&t, "--profile", model->advice.profile);
+        suggest_add(&t, program);
+        suggest_add(&t, "plan");
+        suggest_add_option(&t, model->is_directory ? "--model" : "--init", model->name);
+        suggest_add_option(&t, "--profile", model->advice.profile);
         add_limits(o, report, &t);
         report->note = command_format(
             "it shows the plan of %s, which eitp train trains with a tokenizer or with labelled texts", model->name);
@@ -269,13 +268,17 @@ void suggest_command(const option_set *o, system_report *report) {
     free(program);
 }
 
+void suggest_begin(text_buffer *t, const char *command) {
+    char *program = find_program();
+    suggest_add(t, program);
+    suggest_add(t, command);
+    free(program);
+}
+
 char *suggest_resume(const char *directory) {
     text_buffer t = {NULL, 0, 0};
-    char *program = find_program();
-    add_word(&t, program);
-    add_word(&t, "train");
-    add_option(&t, "--resume", "auto");
-    add_option(&t, "--output-dir", directory);
-    free(program);
+    suggest_begin(&t, "train");
+    suggest_add_option(&t, "--resume", "auto");
+    suggest_add_option(&t, "--output-dir", directory);
     return t.data;
 }

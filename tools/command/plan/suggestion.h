@@ -12,6 +12,13 @@ void suggest_command(const option_set *o, system_report *report);
 /* The command that resumes the run in an output directory, in a new text. */
 char *suggest_resume(const char *directory);
 
+/* Begins any command of this program: "eitp", or its path where a shell would not find it. */
+void suggest_begin(text_buffer *t, const char *command);
+
+/* Adds a word after a space, in quotes if it has characters that mean something to a shell; and an option. */
+void suggest_add(text_buffer *t, const char *word);
+void suggest_add_option(text_buffer *t, const char *option, const char *value);
+
 EITP_END_DECLARATIONS
 
 #endif

@@ -1,9 +1,10 @@
 /* The lines of a run while it trains. */
+#include "files.h"
 #include "output.h"
 #include "process.h"
 #include "run/training.h"
 
-static void format_time(double seconds, char *text, size_t size) {
+void training_format_time(double seconds, char *text, size_t size) {
     long total = (long)(seconds + 0.5);
     if (!(seconds < 1e8))
         snprintf(text, size, "?");
@@ -43,7 +44,7 @@ int training_has_perplexity(const training *t) {
 /* A part of a line. If the line is too long, parts with the highest rank are left out first. */
 typedef struct line_part {
     int rank;
-    char text[60];
+    char text[80];
 } line_part;
 
 /* Joins as many parts as fit in `columns`; 0: all of them. */
@@ -53,30 +54,116 @@ static void join_parts(const line_part *parts, int count, int columns, char *lin
     do {
         length = 0;
         for (int i = 0; i < count; i++) {
-            if (parts[i].rank <= most && length < size)
+            if (parts[i].rank <= most && *parts[i].text && length < size)
                 length += (size_t)snprintf(line + length, size - length, "%s%s", length ? "  " : "", parts[i].text);
         }
     } while (columns && length >= (size_t)columns && most-- > 1);
 }
 
-/* Formats the line of a step for a terminal of so many columns, or for a file. */
-static void format_step(const training *t, const eitp_run_report *report, int columns, char *line, size_t size) {
-    const eitp_step_report *step = &report->step;
-    line_part parts[] = {{1, ""}, {2, ""}, {6, ""}, {5, ""}, {4, ""}, {7, ""}, {3, ""}};
-    char loss[32], norm[32], left[32];
-    training_format_loss(step->loss, loss, sizeof loss);
-    format_norm(step->grad_norm, norm, sizeof norm);
-    format_time(report->seconds / (double)(step->step - report->start_step) * (double)(report->steps - step->step),
-                left, sizeof left);
-    snprintf(parts[0].text, sizeof parts[0].text, "step %lld/%lld", (long long)step->step, (long long)report->steps);
-    snprintf(parts[1].text, sizeof parts[1].text, "loss %s", loss);
-    snprintf(parts[2].text, sizeof parts[2].text, "lr %.3g", step->learning_rate);
-    snprintf(parts[3].text, sizeof parts[3].text, "norm %s", norm);
-    snprintf(parts[4].text, sizeof parts[4].text, "%.0f %.30s/s",
-             t->logged_seconds > 0 ? (double)t->logged_items / t->logged_seconds : 0, training_unit(t));
-    snprintf(parts[5].text, sizeof parts[5].text, "%s", output_bytes((double)process_memory()));
-    snprintf(parts[6].text, sizeof parts[6].text, "%s left", left);
+/* "67.1 MB", or what the process has of the budget: "1.2 of 1.6 GB". */
+static void format_memory(const training *t, int with_budget, char *text, size_t size) {
+    const char *has = output_bytes((double)process_memory());
+    const char *budget = output_bytes((double)eitp_training_get_fit(t->r->training)->budget);
+    const char *unit = strchr(has, ' '), *budget_unit = strchr(budget, ' ');
+    if (!with_budget)
+        snprintf(text, size, "%s", has);
+    else if (unit && budget_unit && !strcmp(unit, budget_unit))
+        snprintf(text, size, "%.*s of %s", (int)(unit - has), has, budget);
+    else
+        snprintf(text, size, "%s of %s", has, budget);
+}
+
+/* What has taken long: "evaluating for 0m12s"; nothing if nothing has. */
+static void format_work(const training *t, double seconds, char *text, size_t size) {
+    enum { LONG = 2 }; /* seconds */
+    static const char *const words[] = {"starting", "", "evaluating", "saving", "paused"};
+    char spent[32];
+    *text = 0;
+    if (seconds < LONG || (unsigned)t->work >= COMMAND_COUNT(words))
+        return;
+    training_format_time(seconds, spent, sizeof spent);
+    if (t->work == EITP_RUN_STEPS)
+        snprintf(text, size, "step %lld under way for %s", (long long)t->now->steps_done + 1, spent);
+    else
+        snprintf(text, size, "%s for %s", words[t->work], spent);
+}
+
+/* What a line says of the last step. */
+static void format_numbers(const training *t, line_part *loss, line_part *rate, line_part *norm, line_part *items) {
+    char text[32];
+    training_format_loss(t->step.loss, text, sizeof text);
+    snprintf(loss->text, sizeof loss->text, "loss %s", text);
+    format_norm(t->step.grad_norm, text, sizeof text);
+    snprintf(norm->text, sizeof norm->text, "norm %s", text);
+    snprintf(rate->text, sizeof rate->text, "lr %.3g", t->step.learning_rate);
+    snprintf(items->text, sizeof items->text, "%.0f %.30s/s", t->rate, training_unit(t));
+}
+
+/* Formats the line of a run, `seconds` after the last thing that it has done; for a terminal of so many columns, or, if
+   it is not live, for a file. */
+static void format_line(const training *t, int is_live, double seconds, int columns, char *line, size_t size) {
+    enum { STEP, WORK, LOSS, RATE, NORM, ITEMS, MEMORY, LEFT };
+    line_part parts[] = {{1, ""}, {4, ""}, {2, ""}, {8, ""}, {7, ""}, {5, ""}, {6, ""}, {3, ""}};
+    char left[32];
+    if (t->now->steps > 0)
+        snprintf(parts[STEP].text, sizeof parts[STEP].text, "step %lld/%lld", (long long)t->now->steps_done,
+                 (long long)t->now->steps);
+    else
+        snprintf(parts[STEP].text, sizeof parts[STEP].text, "step %lld", (long long)t->now->steps_done);
+    format_memory(t, is_live, parts[MEMORY].text, sizeof parts[MEMORY].text);
+    if (is_live)
+        format_work(t, seconds, parts[WORK].text, sizeof parts[WORK].text);
+    if (t->step.step) {
+        format_numbers(t, &parts[LOSS], &parts[RATE], &parts[NORM], &parts[ITEMS]);
+        training_format_time(t->left > seconds ? t->left - seconds : 0, left, sizeof left);
+        if (t->now->steps > 0)
+            snprintf(parts[LEFT].text, sizeof parts[LEFT].text, "%s left", left);
+    }
     join_parts(parts, COMMAND_COUNT(parts), columns, line, size);
+}
+
+/* ---- The line of a terminal ---- */
+
+static void draw(training *t, double now) {
+    char line[500];
+    format_line(t, 1, now - t->since, output_columns(stderr), line, sizeof line);
+    output_live(line);
+    t->shown = now;
+}
+
+/* Called before each use of a file. */
+static void keep_current(void *user) {
+    training *t = (training *)user;
+    const double now = process_time();
+    if (now - t->shown < 0.5)
+        return;
+    if (t->work != t->now->work)
+        t->since = now;
+    t->work = t->now->work;
+    draw(t, now);
+}
+
+void training_watch(training *t, int is_on) {
+    if (is_on && t->now && output_is_terminal())
+        files_watch(keep_current, t);
+    if (is_on)
+        return;
+    files_watch(NULL, NULL);
+    output_live(NULL);
+    t->now = NULL;
+}
+
+/* ---- Events ---- */
+
+/* Takes what lines show of a step. */
+static void take_step(training *t, const eitp_run_event *event) {
+    const eitp_run_report *report = event->report;
+    const double done = (double)(report->step.step - report->start_step);
+    t->step = report->step;
+    t->logged_items += report->step.items;
+    t->logged_seconds += event->seconds;
+    t->rate = t->logged_seconds > 0 ? (double)t->logged_items / t->logged_seconds : 0;
+    t->left = (report->seconds + t->between) / done * (double)(report->steps - report->step.step);
 }
 
 static void show_step(training *t, const eitp_run_event *event) {
@@ -86,16 +173,16 @@ static void show_step(training *t, const eitp_run_event *event) {
     int terminal = output_is_terminal(), last = step->step == report->steps;
     double now = process_time();
     char line[500];
-    t->logged_items += step->items;
-    t->logged_seconds += event->seconds;
+    take_step(t, event);
     if (terminal ? now - t->shown < 0.1 && !last : step->step % every && step->step != report->start_step + 1 && !last)
         return;
-    format_step(t, report, output_columns(stderr), line, sizeof line);
-    if (terminal)
-        output_progress(line);
-    else
+    if (terminal) {
+        draw(t, now);
+    } else {
+        format_line(t, 0, 0, 0, line, sizeof line);
         output_info("%s", line);
-    t->shown = now;
+        t->shown = now;
+    }
     if (!terminal || t->logged_seconds > 1) {
         t->logged_items = 0;
         t->logged_seconds = 0;
@@ -125,13 +212,32 @@ static void follow_setting(training *t, const eitp_run_event *event) {
         t->log_every = strtoll(is, NULL, 10);
 }
 
+/* Counts what the lines at the end say. */
+static void count_event(training *t, const eitp_run_event *event) {
+    const int is_evaluation = event->kind == EITP_EVENT_EVALUATION;
+    t->since = process_time();
+    t->warnings += event->level >= EITP_LOG_WARNING || (is_evaluation && !isfinite(event->report->evaluation.loss));
+    if (is_evaluation)
+        t->evaluation_seconds += event->seconds;
+    if (is_evaluation && t->step.step)
+        t->between += event->seconds;
+    if (event->kind == EITP_EVENT_SAVED)
+        t->save_seconds += event->seconds;
+}
+
 /* Prints an event of the library, and adds options where they help. */
 void training_notice(void *user, const eitp_run_event *event) {
     training *t = (training *)user;
     /* A run that is refused has no events, and one line. */
     output_start();
-    if (event->kind == EITP_EVENT_STARTED)
+    count_event(t, event);
+    t->now = event->report;
+    if (event->kind == EITP_EVENT_STARTED) {
+        training_watch(t, 1);
         return;
+    }
+    if (event->kind != EITP_EVENT_STEP && output_is_terminal())
+        draw(t, process_time()); /* steps may have passed since it was shown, and it is shown again below the event */
     if (event->kind == EITP_EVENT_SAVED)
         post_save_saved(&t->post_save, event->report->saved_step);
     else

@@ -1,4 +1,6 @@
 /* The end of a run: its result, what ended it, and how to go on. */
+#include "files.h"
+#include "model/adapt.h"
 #include "output.h"
 #include "plan/suggestion.h"
 #include "process.h"
@@ -148,6 +150,155 @@ void training_print_summary(const training *t) {
     output_result(line.data, line.size);
     free(checkpoint);
     text_release(&line);
+}
+
+/* ---- What came out, where it is, and what to do next ---- */
+
+/* A label, and what follows it. */
+static void print_line(const char *label, text_buffer *line) {
+    if (line->size)
+        output_info("%s: %s", label, line->data);
+    text_release(line);
+}
+
+/* The newest checkpoint, and the best one if the run keeps it. */
+static void print_model(const training *t) {
+    const eitp_run_report *report = &t->report;
+    const char *metric = options_text(&t->r->options, OPTION_KEEP_BEST);
+    char *checkpoint = last_checkpoint(t), *best;
+    text_buffer line = {NULL, 0, 0};
+    if (!checkpoint)
+        return;
+    suggest_add(&line, checkpoint);
+    best = command_format("%s/checkpoint-%lld", t->r->directory, (long long)report->best_step);
+    if (metric && report->best_step >= 0 && files_info(best).kind == EITP_PATH_DIRECTORY) {
+        text_format(&line, report->best_step == report->saved_step ? ", the best" : "; the best:");
+        if (report->best_step != report->saved_step)
+            suggest_add(&line, best);
+        text_format(&line, " (%s %.4f)", metric, report->best_value);
+    }
+    print_line("model", &line);
+    free(checkpoint);
+    free(best);
+}
+
+static void add_seconds(text_buffer *line, const char *what, double seconds) {
+    char text[32];
+    if (seconds >= 60)
+        training_format_time(seconds, text, sizeof text);
+    else
+        snprintf(text, sizeof text, "%.1f s", seconds);
+    text_format(line, "%s%s", what, text);
+}
+
+static void print_time(const training *t) {
+    const eitp_run_report *report = &t->report;
+    text_buffer line = {NULL, 0, 0};
+    if (!report->items)
+        return;
+    add_seconds(&line, "", process_time() - t->began);
+    add_seconds(&line, ": training ", report->seconds);
+    if (t->evaluation_seconds > 0)
+        add_seconds(&line, ", evaluating ", t->evaluation_seconds);
+    if (t->save_seconds > 0)
+        add_seconds(&line, ", saving ", t->save_seconds);
+    if (t->save_seconds > 0 && run_copy_bytes(t->r))
+        text_format(&line, " (mostly beside the steps)");
+    text_format(&line, "; %.0f %s/s; peak memory %s of %s planned", (double)report->items / report->seconds,
+                training_unit(t), output_bytes((double)process_peak_memory()),
+                output_bytes((double)(t->r->choice.total + run_copy_bytes(t->r))));
+    print_line("time", &line);
+}
+
+/* Where records are, and the command that looks at them: what went wrong comes first. */
+static void print_records(const training *t) {
+    static const char *const names[] = {"metrics.jsonl", "metrics.csv", "tensorboard"};
+    const char *given = options_text(&t->r->options, OPTION_LOG_DIR);
+    const char *directory = given ? given : t->r->directory;
+    text_buffer line = {NULL, 0, 0}, command = {NULL, 0, 0};
+    for (size_t i = 0; i < COMMAND_COUNT(names) && !line.size; i++) {
+        char *path = files_join(directory, names[i]);
+        if (files_info(path).kind != EITP_PATH_MISSING)
+            suggest_add(&line, path);
+        /* The commands read the first of them alone. */
+        if (line.size && !i) {
+            suggest_begin(&command, t->warnings ? "doctor" : "report");
+            suggest_add(&command, t->r->directory);
+            if (t->warnings)
+                text_format(&line, "; %lld warning%s", (long long)t->warnings, t->warnings == 1 ? "" : "s");
+            text_format(&line, "; %s", command.data);
+        }
+        free(path);
+    }
+    print_line("records", &line);
+    text_release(&command);
+}
+
+/* Adds the model, or the adapters that were trained and the model that they belong to. */
+static void add_model(const training *t, text_buffer *line) {
+    const char *base = options_text(&t->r->options, OPTION_MODEL);
+    const int is_adapted = base && adapt_is_requested(&t->r->options);
+    suggest_add_option(line, "--model", is_adapted ? base : t->r->directory);
+    if (is_adapted)
+        suggest_add_option(line, "--adapter", t->r->directory);
+}
+
+/* Adds the data of the run, and how they are read. */
+static void add_data(const training *t, text_buffer *line) {
+    static const option_id names[] = {OPTION_DATA_FORMAT, OPTION_ENCODING, OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN,
+                                      OPTION_LABEL_COLUMN};
+    const option_set *o = &t->r->options;
+    const option_id data = options_has(o, OPTION_VAL_DATA) ? OPTION_VAL_DATA : OPTION_DATA;
+    for (size_t i = 0; i < o->values[data].count; i++)
+        suggest_add_option(line, "--data", o->values[data].texts[i]);
+    for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
+        char *option = command_format("--%s", options_name(names[i]));
+        if (options_is_explicit(o, names[i]))
+            suggest_add_option(line, option, options_text(o, names[i]));
+        free(option);
+    }
+}
+
+/* The command that uses the model. */
+static void add_use(const training *t, text_buffer *line) {
+    static const char text[] = "Once upon a time";
+    const int has_labels = t->r->kind >= EITP_TASK_CLASSIFICATION, is_masked = t->r->kind == EITP_TASK_MASKED;
+    suggest_begin(line, has_labels ? "predict" : is_masked ? "embed" : "generate");
+    add_model(t, line);
+    if (has_labels)
+        add_data(t, line);
+    else
+        suggest_add_option(line, is_masked ? "--text" : "--prompt", text);
+}
+
+static void print_next(const training *t) {
+    text_buffer line = {NULL, 0, 0};
+    char *resume;
+    switch (t->report.end) {
+    case EITP_RUN_STOPPED: /* training_suggest_resume says it */
+        break;
+    case EITP_RUN_MEMORY_PRESSURE:
+        resume = suggest_resume(t->r->directory);
+        text_format(&line, "%s", resume);
+        free(resume);
+        break;
+    case EITP_RUN_NOT_FINITE:
+    case EITP_RUN_DIVERGED:
+        suggest_begin(&line, "doctor");
+        suggest_add(&line, t->r->directory);
+        break;
+    default:
+        if (t->report.saved_step >= 0)
+            add_use(t, &line);
+    }
+    print_line("next", &line);
+}
+
+void training_print_outcome(const training *t) {
+    print_model(t);
+    print_time(t);
+    print_records(t);
+    print_next(t);
 }
 
 /* How to continue a run that a signal stopped. */

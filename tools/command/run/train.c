@@ -15,7 +15,9 @@ static int run_training(training *t, eitp_error *error) {
                     eitp_trainer_steps_done(eitp_training_get_trainer(r->training)), r->run);
     on_event_begin(&t->on_event, &r->options, r->directory);
     t->log_every = options_integer(&r->options, OPTION_LOG_EVERY);
+    t->began = t->since = process_time();
     status = eitp_training_run(r->training, &t->report, error);
+    training_watch(t, 0);
     process_attach_run(NULL);
     on_event_ended(&t->on_event, &t->report, status ? error->message : NULL);
     post_save_end(&t->post_save);
@@ -35,6 +37,8 @@ static int run_training(training *t, eitp_error *error) {
         training_print_json(t);
     else if (!options_integer(&r->options, OPTION_QUIET))
         training_print_summary(t);
+    if (!options_integer(&r->options, OPTION_JSON))
+        training_print_outcome(t);
     training_suggest_resume(t);
     return code;
 }

@@ -17,12 +17,31 @@ typedef struct training {
     int64_t logged_items; /* since the last line */
     double logged_seconds;
     double shown; /* time of the last line */
+
+    /* ---- The line of a terminal ---- */
+    const eitp_run_report *now; /* how far the run is; NULL: it does not train yet, or no more */
+    eitp_step_report step;      /* the last one */
+    double rate, left;          /* items a second, and seconds to the last step, when that was done */
+    eitp_run_work work;         /* what the run did when it was looked at last, and since when */
+    double since;
+
+    /* ---- For the end ---- */
+    double began, evaluation_seconds, save_seconds;
+    double between; /* seconds of evaluations since the first step of this process */
+    int64_t warnings;
 } training;
 
 /* ---- Lines ---- */
 
 /* The listener of the run, whose user is the training: prints an event, and adds options where they help. */
 void training_notice(void *user, const eitp_run_event *event);
+
+/* From now on, and until it is called with 0, the line of a terminal is kept current, also within long steps,
+   evaluations and saves: by the thread that trains, when the run uses a file. */
+void training_watch(training *t, int is_on);
+
+/* "2m05s", "3h07m" or "1d02h". */
+void training_format_time(double seconds, char *text, size_t size);
 
 /* "1.2345", or "not finite". */
 void training_format_loss(double loss, char *text, size_t size);
@@ -33,9 +52,13 @@ int training_has_perplexity(const training *t);
 
 /* ---- The end ---- */
 
-/* The result, as one JSON object or as a line. */
+/* The result on standard output, as one JSON object or as a line. */
 void training_print_json(const training *t);
 void training_print_summary(const training *t);
+
+/* Then on standard error, as far as there is something to say: the model, the time, the records, and what to do next.
+ */
+void training_print_outcome(const training *t);
 
 /* Says how to continue a run that a signal stopped. */
 void training_suggest_resume(const training *t);
