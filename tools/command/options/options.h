@@ -181,6 +181,7 @@ typedef enum option_id {
     OPTION_SIZES,
     OPTION_COLUMNS,
     OPTION_SORT,
+    OPTION_SIDE_BY_SIDE,
     OPTION_CSV,
     OPTION_FILTER,
     OPTION_SECONDS,

@@ -317,6 +317,8 @@ static const option_row rows[] = {
     {"sizes", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0, "list the files of a run with their sizes"},
     {"columns", "", KIND_TEXT, 0, 0, NULL, "A,B,...", OPTIONS_LOGS, 0, "columns of the table, by name"},
     {"sort", "", KIND_TEXT, 0, 0, NULL, "COLUMN", OPTIONS_LOGS, 0, "sort several runs by a column; -COLUMN: downwards"},
+    {"side-by-side", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_LOGS, 0,
+     "two runs step by step: loss and val_loss, or --columns"},
     {"csv", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT | OPTIONS_LOGS, 0, "print what is shown as CSV"},
     {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS | OPTIONS_LOGS, 0,
      "only kernels, or lines, with WORD in them"},

@@ -73,19 +73,19 @@ static void format_memory(const training *t, int with_budget, char *text, size_t
         snprintf(text, size, "%s of %s", has, budget);
 }
 
-/* What has taken long: "evaluating for 0m12s"; nothing if nothing has. */
+/* What has taken long, since the last event: "evaluating for 0m12s"; nothing if nothing has. */
 static void format_work(const training *t, double seconds, char *text, size_t size) {
     enum { LONG = 2 }; /* seconds */
     static const char *const words[] = {"starting", "", "evaluating", "saving", "paused"};
     char spent[32];
     *text = 0;
-    if (seconds < LONG || (unsigned)t->work >= COMMAND_COUNT(words))
+    if (seconds < LONG || (unsigned)t->now->work >= COMMAND_COUNT(words))
         return;
     training_format_time(seconds, spent, sizeof spent);
-    if (t->work == EITP_RUN_STEPS)
+    if (t->now->work == EITP_RUN_STEPS)
         snprintf(text, size, "step %lld under way for %s", (long long)t->now->steps_done + 1, spent);
     else
-        snprintf(text, size, "%s for %s", words[t->work], spent);
+        snprintf(text, size, "%s for %s", words[t->now->work], spent);
 }
 
 /* What a line says of the last step. */
@@ -137,9 +137,6 @@ static void keep_current(void *user) {
     const double now = process_time();
     if (now - t->shown < 0.5)
         return;
-    if (t->work != t->now->work)
-        t->since = now;
-    t->work = t->now->work;
     draw(t, now);
 }
 

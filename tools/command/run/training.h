@@ -22,8 +22,7 @@ typedef struct training {
     const eitp_run_report *now; /* how far the run is; NULL: it does not train yet, or no more */
     eitp_step_report step;      /* the last one */
     double rate, left;          /* items a second, and seconds to the last step, when that was done */
-    eitp_run_work work;         /* what the run did when it was looked at last, and since when */
-    double since;
+    double since;               /* time of the last event: what the run does now began then */
 
     /* ---- For the end ---- */
     double began, evaluation_seconds, save_seconds;

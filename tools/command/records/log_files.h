@@ -1,0 +1,22 @@
+/* The files of a run: their sizes, and the logs of safe-train. */
+#ifndef COMMAND_RECORDS_LOG_FILES_H
+#define COMMAND_RECORDS_LOG_FILES_H
+
+#include "records/text_table.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* Adds the files of a directory and those below it, by path, and returns the sum of their sizes. Links are not
+   followed. */
+double log_files_add_sizes(const char *directory, text_table *t);
+
+/* The newest logs/training_*.log of a directory, in a new text. EITP_ERROR_ARGUMENT if there is none. */
+eitp_status log_files_find_last(const char *directory, char **path, eitp_error *error);
+
+/* Prints a log from byte *at on, and moves *at: control characters but tabs and line feeds, and bytes that are not
+   UTF-8, are '?'. */
+eitp_status log_files_print(const char *path, uint64_t *at, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif

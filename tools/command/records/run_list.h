@@ -1,0 +1,26 @@
+/* Several runs: found in directories, one line each. */
+#ifndef COMMAND_RECORDS_RUN_LIST_H
+#define COMMAND_RECORDS_RUN_LIST_H
+
+#include "options/options.h"
+#include "records/text_table.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* Directories of runs, in new texts. */
+typedef struct run_list {
+    char **directories;
+    size_t count;
+} run_list;
+
+/* Finds the runs that arguments mean: each is the directory of a run, or one whose sub-directories are, by name. A
+   directory without any is EITP_ERROR_ARGUMENT. */
+eitp_status run_list_find(char *const *arguments, size_t count, run_list *list, eitp_error *error);
+void run_list_release(run_list *list);
+
+/* Adds a line for each run, sorted and chosen by --sort and --filter. */
+eitp_status run_list_add(const run_list *list, const option_set *o, text_table *t, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif
