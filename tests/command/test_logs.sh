@@ -70,7 +70,10 @@ check "damaged records: the others" sh -c "tail -n 1 out | grep -q '^1000  5\.00
 
 # ---- several runs ----
 
+cp -r straight/checkpoint-4 runs/model
 exits 0 "a directory of runs" logs runs
+check "a directory of runs: a checkpoint is none" test "$(lines out)" -eq 3
+rm -r runs/model
 check "a directory of runs: the columns" grep -q '^name  *state  *step  *steps  *best  *at  *loss  *items/s  *time  *started  *directory$' out
 check "a directory of runs: by name" grep -q '^Lauf 試運転  finished    12     12  [0-9.]*  12 ' out
 check "wide characters are aligned" grep -q '^straight     finished    12     12  [0-9.]*  12 ' out

@@ -190,27 +190,44 @@ static eitp_status follow_run(run_table *rt, eitp_error *error) {
     return status;
 }
 
+/* Waits until the columns of a run are known. */
+static eitp_status wait_for_records(recorded_run *r, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    while (!status && !eitp_history_name(r->history, 0) && !r->evaluation_count && !is_over(r)) {
+        int changed;
+        rest();
+        status = recorded_run_update(r, &changed, error);
+    }
+    return status;
+}
+
 static eitp_status print_run(const option_set *o, const char *directory, eitp_error *error) {
+    enum { WIDE = 8 }; /* columns whose values become wider later */
+    const int follows = (int)options_integer(o, OPTION_FOLLOW);
     run_table rt;
     eitp_status status;
     memset(&rt, 0, sizeof rt);
     rt.o = o;
     status = recorded_run_open(directory, &rt.run, error);
+    if (!status && follows)
+        status = wait_for_records(&rt.run, error);
     if (!status)
-        status = series_add(&rt.list, &rt.run, options_text(o, OPTION_COLUMNS), columns_of_run, error);
+        status = series_add(&rt.list, &rt.run, options_text(o, OPTION_COLUMNS), columns_of_run, follows, error);
     if (!status) {
         say_missing(&rt.run);
         rt.events.run = &rt.run;
         rt.events.after = -1;
         rt.events.least = options_has(o, OPTION_FILTER) ? EITP_LOG_DEBUG : EITP_LOG_WARNING;
         series_add_columns(&rt.list, &rt.table);
+        for (size_t i = 0; follows && i < rt.table.column_count; i++)
+            rt.table.columns[i].width = rt.table.columns[i].width > WIDE ? rt.table.columns[i].width : WIDE;
         add_new(&rt, most_rows(o));
         if (format_of(o) == TABLE_JSON)
             print_json(&rt.run, &rt.table);
         else
             print_new(&rt);
     }
-    if (!status && options_integer(o, OPTION_FOLLOW))
+    if (!status && follows)
         status = follow_run(&rt, error);
     text_table_release(&rt.table);
     series_release(&rt.list);
@@ -244,7 +261,7 @@ static eitp_status print_two(const option_set *o, const run_list *list, eitp_err
     for (size_t i = 0; i < COMMAND_COUNT(runs) && !status; i++)
         status = recorded_run_open(list->directories[i], &runs[i], error);
     for (size_t i = 0; i < COMMAND_COUNT(runs) && !status; i++)
-        status = series_add(&numbers, &runs[i], options_text(o, OPTION_COLUMNS), columns_of_two, error);
+        status = series_add(&numbers, &runs[i], options_text(o, OPTION_COLUMNS), columns_of_two, 0, error);
     if (!status) {
         series_read(&numbers);
         series_add_columns(&numbers, &t);

@@ -34,7 +34,7 @@ typedef struct directory_search {
 static int visit_directory(void *user, const char *name) {
     directory_search *search = (directory_search *)user;
     char *directory = files_join(search->parent, name);
-    if (strncmp(name, "checkpoint-", 11) && is_run(directory) && !files_is_file(directory, "trainer_state.json"))
+    if (is_run(directory) && !files_is_file(directory, "trainer_state.json"))
         add_directory(search->list, directory);
     else
         free(directory);

@@ -97,7 +97,7 @@ static void add_one(series_list *list, const recorded_run *run, char *key) {
     s->taken = -1;
 }
 
-eitp_status series_add(series_list *list, const recorded_run *run, const char *names, const char *standard,
+eitp_status series_add(series_list *list, const recorded_run *run, const char *names, const char *standard, int goes_on,
                        eitp_error *error) {
     const char *at = names ? names : standard;
     eitp_status status = EITP_OK;
@@ -105,6 +105,8 @@ eitp_status series_add(series_list *list, const recorded_run *run, const char *n
         const size_t size = strcspn(at, ",");
         char *name = command_format("%.*s", (int)size, at), *key;
         key = *name && strcmp(name, "step") ? find_key(run, name) : NULL;
+        if (!key && goes_on && !strncmp(name, "val_", 4))
+            key = command_copy(name);
         if (key)
             add_one(list, run, key);
         else if (names && *name && strcmp(name, "step"))

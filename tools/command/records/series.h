@@ -32,9 +32,9 @@ typedef struct series_events {
 /*
  * Adds numbers by name, separated by commas: keys of metrics.jsonl, or "items/s", "memory" and "time", the seconds of
  * training so far; "step" is always there. Unknown names are EITP_ERROR_ARGUMENT. NULL: `standard` ones, as far as the
- * run has them.
+ * run has them. With `goes_on`, those of evaluations may be still to come.
  */
-eitp_status series_add(series_list *list, const recorded_run *run, const char *names, const char *standard,
+eitp_status series_add(series_list *list, const recorded_run *run, const char *names, const char *standard, int goes_on,
                        eitp_error *error);
 void series_release(series_list *list);
 
