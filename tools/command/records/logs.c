@@ -190,10 +190,10 @@ static eitp_status follow_run(run_table *rt, eitp_error *error) {
     return status;
 }
 
-/* Waits until the columns of a run are known. */
+/* Waits until the columns of a run are known: after a step, or a second evaluation of one that records no steps. */
 static eitp_status wait_for_records(recorded_run *r, eitp_error *error) {
     eitp_status status = EITP_OK;
-    while (!status && !eitp_history_name(r->history, 0) && !r->evaluation_count && !is_over(r)) {
+    while (!status && !eitp_history_name(r->history, 0) && r->evaluation_count < 2 && !is_over(r)) {
         int changed;
         rest();
         status = recorded_run_update(r, &changed, error);
