@@ -22,16 +22,17 @@ int chart_text_width(const char *text) {
     int characters = 0;
     for (; *text; text++)
         characters += ((unsigned char)*text & 0xC0) != 0x80;
-    return CHART_CHARACTER * characters;
+    return CHART_CHARACTER * characters + 4; /* a short text may be of wide characters only */
 }
 
-static void add_root(text_buffer *t, const chart_frame *f, int width, int height) {
+/* What `left` and `right` leave free beside the plot is padding, so that all parts may be placed in percent of it. */
+static void add_root(text_buffer *t, const chart_frame *f, int width, int height, int left, int right) {
     const char *namespaces = f->is_file ? "xmlns=\"http://www.w3.org/2000/svg\" " : "";
     text_format(t, "<svg %sclass=\"chart\" role=\"img\" aria-labelledby=\"%s-t %s-d\" ", namespaces, f->id, f->id);
     if (width)
-        text_format(t, "width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">", width, height, width, height);
+        text_format(t, "width=\"%d\" height=\"%d\" viewBox=\"%d 0 %d %d\">", width, height, -left, width, height);
     else
-        text_format(t, "width=\"100%%\" height=\"%d\">", height);
+        text_format(t, "width=\"100%%\" height=\"%d\" style=\"padding:0 %dpx 0 %dpx\">", height, right, left);
     text_format(t, "<title id=\"%s-t\">", f->id);
     markup_text(t, f->title);
     text_format(t, "</title><desc id=\"%s-d\">", f->id);
@@ -39,28 +40,27 @@ static void add_root(text_buffer *t, const chart_frame *f, int width, int height
     text_format(t, "</desc>\n");
 }
 
-void chart_open(text_buffer *t, const chart_frame *f, int width, int body) {
+void chart_open(text_buffer *t, const chart_frame *f, int width, int body, int left, int right) {
     enum { TITLE = 34, MARGIN = 14 };
     if (!f->is_file) {
-        add_root(t, f, width, body);
+        add_root(t, f, width, body, left, right);
         return;
     }
-    add_root(t, f, width + 2 * MARGIN, body + TITLE + MARGIN);
+    add_root(t, f, width + 2 * MARGIN, body + TITLE + MARGIN, left + MARGIN, right);
     text_format(t, "<style>");
     chart_style(t);
-    text_format(
-        t, "</style><rect class=\"paper\" width=\"100%%\" height=\"100%%\"/><text class=\"name\" x=\"%d\" y=\"24\">",
-        MARGIN);
+    text_format(t, "</style><rect class=\"paper\" x=\"%d\" width=\"100%%\" height=\"100%%\"/>", -left - MARGIN);
+    text_format(t, "<text class=\"name\" x=\"%d\" y=\"24\">", -left);
     markup_text(t, f->title);
-    text_format(t, "</text><svg x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" overflow=\"visible\">\n", MARGIN, TITLE,
-                width, body);
+    text_format(t, "</text><svg y=\"%d\" width=\"%d\" height=\"%d\" overflow=\"visible\">\n", TITLE,
+                width - left - right, body);
 }
 
 void chart_close(text_buffer *t, const chart_frame *f) {
     text_format(t, f->is_file ? "</svg></svg>\n" : "</svg>\n");
 }
 
-int chart_add_legend(text_buffer *t, const chart_key *keys, size_t count, int y, int width) {
+int chart_add_legend(text_buffer *t, const chart_key *keys, size_t count, int left, int width) {
     enum { SQUARE = 16, GAP = 14 };
     int x = 0, height = count ? CHART_LINE_HEIGHT : 0;
     for (size_t i = 0; i < count; i++) {
@@ -70,11 +70,10 @@ int chart_add_legend(text_buffer *t, const chart_key *keys, size_t count, int y,
             height += CHART_LINE_HEIGHT;
         }
         if (t) {
-            const int line = y + height - CHART_LINE_HEIGHT;
-            text_format(
-                t,
-                "<rect class=\"c%d f\" x=\"%d\" y=\"%d\" width=\"11\" height=\"11\" rx=\"2\"/><text x=\"%d\" y=\"%d\">",
-                keys[i].colour, x, line + 2, x + SQUARE, line + 12);
+            const int line = height - CHART_LINE_HEIGHT, begin = left + x;
+            text_format(t, "<rect class=\"c%d f\" x=\"%d\" y=\"%d\" width=\"11\" height=\"11\" rx=\"2\"/>",
+                        keys[i].colour, begin, line + 2);
+            text_format(t, "<text x=\"%d\" y=\"%d\">", begin + SQUARE, line + 12);
             markup_text(t, keys[i].label);
             text_format(t, "</text>");
         }
@@ -91,25 +90,26 @@ void chart_style(text_buffer *t) {
     text_format(t, ":root{--paper:#fff;--ink:#1b1f24;--muted:#57606a;--rule:#d8dee4;--alarm:#b3261e;--hover:#1b1f2414");
     for (int i = 0; i < CHART_COLOURS; i++)
         text_format(t, ";--c%d:%s", i, light[i]);
-    text_format(t, "}\n@media (prefers-color-scheme:dark){:root{--paper:#14181d;--ink:#e6e9ee;--muted:#a3adb8;"
-                   "--rule:#343b44;--alarm:#ff8a80;--hover:#ffffff1c");
+    text_format(t,
+                "}\n@media screen and (prefers-color-scheme:dark){:root{--paper:#14181d;--ink:#e6e9ee;--muted:#a3adb8;"
+                "--rule:#343b44;--alarm:#ff8a80;--hover:#ffffff1c");
     for (int i = 0; i < CHART_COLOURS; i++)
         text_format(t, ";--c%d:%s", i, dark[i]);
     text_format(t, "}}\n");
     for (int i = 0; i < CHART_COLOURS; i++)
         text_format(t, ".chart .c%d{color:var(--c%d)}", i, i);
-    text_format(t, "\n.chart{display:block;overflow:visible;font:12px system-ui,sans-serif}"
+    text_format(t, "\n.chart{display:block;box-sizing:border-box;overflow:visible;font:12px system-ui,sans-serif}"
                    ".chart text{fill:var(--ink)}.chart text.m{fill:var(--muted)}.chart text.e{text-anchor:end}"
                    ".chart text.k{text-anchor:middle}.chart text.name{font-size:15px;font-weight:600}"
                    ".chart .paper{fill:var(--paper)}.chart path,.chart line{fill:none;vector-effect:non-scaling-stroke}"
                    ".chart .g{stroke:var(--rule);shape-rendering:crispEdges}"
-                   ".chart .s{stroke:currentColor;stroke-width:1.75;stroke-linejoin:round}"
+                   ".chart .s{stroke:currentColor;stroke-linecap:round;stroke-width:1.75;stroke-linejoin:round}"
                    ".chart .d{stroke-dasharray:6 4}.chart .t{stroke:currentColor;stroke-width:1;stroke-opacity:.45}"
                    ".chart .o{stroke:currentColor;stroke-width:6;stroke-linecap:round}"
                    ".chart .b{fill:currentColor;fill-opacity:.2;stroke:none}.chart .f{fill:currentColor}"
                    ".chart .e1{stroke:currentColor;stroke-width:1.25}.chart .z{fill:var(--rule);fill-opacity:.6}"
                    ".chart .x{fill:currentColor;stroke:var(--rule);stroke-width:1}.chart text.n{pointer-events:none}"
-                   ".chart .v{stroke:var(--muted);stroke-dasharray:2 3;stroke-opacity:.7}"
+                   ".chart .q{stroke:var(--muted);stroke-dasharray:2 3}"
                    ".chart .a{stroke:var(--alarm);stroke-width:1.5;stroke-dasharray:5 3}"
                    ".chart .h{fill:transparent;pointer-events:all}.chart .h:hover{fill:var(--hover)}\n");
 }
@@ -144,7 +144,7 @@ static void find_extents(const chart_curves *c, layout *l) {
 
 /* Where the extents are not given, the vertical axis ends at ticks. Returns how many there are then. */
 static size_t round_extents(const chart_axis *axis, chart_scale *s, double *ticks, size_t count) {
-    const double distance = count > 1 ? ticks[1] - ticks[0] : 0, room = 1e-9 * distance;
+    const double distance = count > 1 ? ticks[1] - ticks[0] : 0, room = 1e-3 * distance;
     if (axis->low < axis->high || s->is_logarithmic || count < 2)
         return count;
     if (s->low < ticks[0] - room) {
@@ -182,11 +182,11 @@ static layout find_layout(const chart_curves *c) {
 
 /* Opens the box of the plot: in units of ACROSS, or in pixels and percent. What is outside of it is cut off, or not. */
 static void open_plot(text_buffer *t, const layout *l, int is_scaled, int is_cut) {
-    text_format(t, "<svg x=\"%d\" y=\"%d\" height=\"%d\" ", l->left, l->top, l->height);
+    text_format(t, "<svg y=\"%d\" height=\"%d\" ", l->top, l->height);
     if (l->width)
         text_format(t, "width=\"%d\"", l->width);
     else
-        text_format(t, "width=\"100%%\" style=\"width:calc(100%% - %dpx)\"", l->left + LAYOUT_RIGHT);
+        text_format(t, "width=\"100%%\"");
     if (is_scaled)
         text_format(t, " viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\"", ACROSS, l->height);
     text_format(t, is_cut ? ">" : " overflow=\"visible\">");
@@ -295,7 +295,7 @@ static void add_series(text_buffer *t, const layout *l, const chart_series *s) {
 /* Lines and labels of both axes, and horizontal marks. */
 static void add_axes(text_buffer *t, const layout *l, const chart_curves *c) {
     double ticks[CHART_TICKS];
-    const size_t count = chart_ticks(&l->x, c->x.format, 4, ticks);
+    const size_t count = chart_ticks(&l->x, c->x.format, c->x.format == CHART_SECONDS ? 4 : 5, ticks);
     double last = l->height + 2 * TICK_SPACE;
     for (size_t i = 0; i < l->tick_count; i++) {
         const double y = down(l, l->ticks[i]);
@@ -318,7 +318,7 @@ static void add_axes(text_buffer *t, const layout *l, const chart_curves *c) {
     for (size_t i = 0; i < c->level_count; i++) {
         const double y = down(l, c->levels[i].at);
         text_format(t, "<line class=\"%s\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>",
-                    c->levels[i].is_alarming ? "a" : "v", y, y);
+                    c->levels[i].is_alarming ? "a" : "q", y, y);
         text_format(t, "<text class=\"m e\" x=\"100%%\" y=\"%.1f\">", y < 14 ? y + 13 : y - 4);
         markup_text(t, c->levels[i].label);
         text_format(t, "</text>");
@@ -330,14 +330,18 @@ static void add_axes(text_buffer *t, const layout *l, const chart_curves *c) {
     }
 }
 
+/* Of marks that are hardly apart, one line is drawn; all are on hover. */
 static void add_marks(text_buffer *t, const layout *l, const chart_curves *c) {
+    enum { LEAST = 5 };
+    double last = -ACROSS;
     for (size_t i = 0; i < c->mark_count; i++) {
         const double x = across(l, c->marks[i].at);
-        if (!isfinite(x) || x < 0 || x > ACROSS)
+        if (!isfinite(x) || x < 0 || x > ACROSS || fabs(x - last) < LEAST)
             continue;
-        text_format(t, "<path class=\"%s\" d=\"M", c->marks[i].is_alarming ? "a" : "v");
+        text_format(t, "<path class=\"%s\" d=\"M", c->marks[i].is_alarming ? "a" : "q");
         add_coordinate(t, x);
         text_format(t, " 0V%d\"/>", l->height);
+        last = x;
     }
 }
 
@@ -389,8 +393,10 @@ static void add_value(text_buffer *t, const chart_curves *c, const hover *h) {
                     chart_format_value(c->y.format, p->high, 4).text);
 }
 
-/* The last point of each series in a part of the width, and its marks. */
+/* The last point of each series in a part of the width, and its first marks. */
 static void add_hover_text(text_buffer *t, const chart_curves *c, const hover *part, size_t count) {
+    enum { MOST_NAMED = 3 };
+    size_t marks = 0;
     const hover *last = &part[count - 1];
     const double x =
         last->series == SIZE_MAX ? c->marks[last->index].at : c->series[last->series].points[last->index].x;
@@ -406,11 +412,13 @@ static void add_hover_text(text_buffer *t, const chart_curves *c, const hover *p
         }
     }
     for (size_t p = 0; p < count; p++) {
-        if (part[p].series == SIZE_MAX) {
+        if (part[p].series == SIZE_MAX && marks++ < MOST_NAMED) {
             text_format(t, "\n");
             markup_text(t, c->marks[part[p].index].label);
         }
     }
+    if (marks > MOST_NAMED)
+        text_format(t, "\nand %zu more", marks - MOST_NAMED);
     text_format(t, "</title>");
 }
 
@@ -455,19 +463,22 @@ static void describe(text_buffer *t, const chart_curves *c) {
     }
 }
 
-/* An entry for each series, unless there is only one. */
-static int add_keys(text_buffer *t, const chart_curves *c, int y) {
+/* An entry for each series, unless there is only one; dots have none of their own below a line of their colour. */
+static int add_keys(text_buffer *t, const chart_curves *c, int left) {
     const int width = c->frame.width ? c->frame.width : CHART_NARROW;
     chart_key *keys = (chart_key *)command_allocate(c->series_count * sizeof *keys);
     size_t count = 0;
     int height;
     for (size_t i = 0; i < c->series_count; i++) {
-        if (c->series[i].kind != CHART_FAINT) {
+        const chart_series *s = &c->series[i], *before = i ? s - 1 : NULL;
+        const int is_known =
+            before && s->kind == CHART_DOTS && before->kind != CHART_DOTS && before->colour == s->colour;
+        if (s->kind != CHART_FAINT && !is_known) {
             keys[count].label = c->series[i].label;
             keys[count++].colour = c->series[i].colour;
         }
     }
-    height = chart_add_legend(t, keys, count > 1 ? count : 0, y, width);
+    height = chart_add_legend(t, keys, count > 1 ? count : 0, left, width);
     free(keys);
     return height;
 }
@@ -481,10 +492,11 @@ void chart_add_curves(text_buffer *t, const chart_curves *c) {
     l.top = legend + title + 6;
     describe(&description, c);
     frame.description = description.data;
-    chart_open(t, &frame, c->frame.width, l.top + l.height + (c->x.title && *c->x.title ? 38 : 22));
-    add_keys(t, c, 0);
+    chart_open(t, &frame, c->frame.width, l.top + l.height + (c->x.title && *c->x.title ? 38 : 22), l.left,
+               LAYOUT_RIGHT);
+    add_keys(t, c, -l.left);
     if (title) {
-        text_format(t, "<text class=\"m\" y=\"%d\">", legend + 12);
+        text_format(t, "<text class=\"m\" x=\"%d\" y=\"%d\">", -l.left, legend + 12);
         markup_text(t, c->y.title);
         text_format(t, "</text>");
     }

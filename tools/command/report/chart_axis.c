@@ -2,10 +2,14 @@
 
 /* ---- Values as text ---- */
 
-/* A number in significant digits, without zeros at its end, and with a short exponent: "1e-5". */
+/* A number in significant digits, but with all digits before the point up to 99999, without zeros at its end, and with
+   a short exponent: "1e-5". */
 static chart_value format_number(double value, int digits) {
     chart_value v;
+    const double size = fabs(value) + 0.5;
+    const int whole = size >= 10 && size < 1e5 ? (int)log10(size) + 1 : 1;
     char *exponent;
+    digits = digits > whole ? digits : whole;
     snprintf(v.text, sizeof v.text, "%.*g", digits, value);
     exponent = strchr(v.text, 'e');
     if (exponent) {
@@ -126,7 +130,7 @@ chart_scale chart_scale_of(const chart_axis *axis, double low, double high) {
     } else if (!(s.low < s.high)) {
         const double room = fabs(s.low) > 0 ? 0.5 * fabs(s.low) : 1;
         s.high = s.low + room;
-        s.low -= s.low > 0 && axis->has_zero ? s.low : room;
+        s.low -= axis->has_zero ? (s.low > 0 ? s.low : 0) : room;
     }
     return s;
 }
@@ -139,20 +143,24 @@ double chart_place(const chart_scale *s, double value) {
     return (value / 2 - s->low / 2) / (s->high / 2 - s->low / 2);
 }
 
-/* The distance of ticks: 1, 2 or 5 times a power of ten, or of a time a usual one. */
-static double tick_distance(double least, chart_format format) {
-    static const double times[] = {60,    120,   300,   600,   900,    1800,   3600,  7200,
-                                   10800, 21600, 43200, 86400, 172800, 432000, 864000};
+/* 1, 2 or 5 times a power of ten, at least `least`. */
+static double round_up(double least) {
     const double power = pow(10, floor(log10(least)));
-    if (format == CHART_SECONDS && least > 20) {
-        for (size_t i = 0; i < COMMAND_COUNT(times); i++) {
-            if (times[i] >= least)
-                return times[i];
-        }
-    }
+    return power * (least <= power ? 1 : least <= 2 * power ? 2 : least <= 5 * power ? 5 : 10);
+}
+
+/* The distance of ticks: round, or of a time a usual one. */
+static double tick_distance(double least, chart_format format) {
+    static const double day = 86400, times[] = {60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
     if (format == CHART_STEPS && least < 1)
         return 1;
-    return power * (least <= power ? 1 : least <= 2 * power ? 2 : least <= 5 * power ? 5 : 10);
+    if (format != CHART_SECONDS || least <= 20)
+        return round_up(least);
+    for (size_t i = 0; i < COMMAND_COUNT(times); i++) {
+        if (times[i] >= least)
+            return times[i];
+    }
+    return day * round_up(least / day);
 }
 
 static size_t linear_ticks(const chart_scale *s, chart_format format, size_t about, double *ticks) {

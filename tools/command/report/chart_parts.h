@@ -9,7 +9,7 @@ EITP_BEGIN_DECLARATIONS
 
 enum {
     CHART_LINE_HEIGHT = 18, /* pixels of a line of text */
-    CHART_CHARACTER = 7,    /* pixels: a character is hardly ever wider on average */
+    CHART_CHARACTER = 7,    /* pixels that a character has on average, at most */
     CHART_NARROW = 330      /* pixels that the plot of a chart without a width has at least */
 };
 
@@ -36,17 +36,17 @@ chart_value chart_tick_text(chart_format format, const double *ticks, size_t cou
 int chart_text_width(const char *text);
 
 /* Opens <svg> with its name and description, and, of a file, its style and title: what follows has `body` pixels of
-   height. Close it. */
-void chart_open(text_buffer *t, const chart_frame *f, int width, int body);
+   height, and begins `left` pixels from the left edge. Close it. */
+void chart_open(text_buffer *t, const chart_frame *f, int width, int body, int left, int right);
 void chart_close(text_buffer *t, const chart_frame *f);
 
-/* Adds coloured squares with names, from y downwards, within `width` pixels. Returns the height. Without a buffer it is
-   only measured. */
+/* Adds coloured squares with names, in lines of `width` pixels from `left` on. Returns the height. Without a buffer it
+   is only measured. */
 typedef struct chart_key {
     const char *label;
     int colour;
 } chart_key;
-int chart_add_legend(text_buffer *t, const chart_key *keys, size_t count, int y, int width);
+int chart_add_legend(text_buffer *t, const chart_key *keys, size_t count, int left, int width);
 
 EITP_END_DECLARATIONS
 

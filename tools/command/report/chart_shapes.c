@@ -93,7 +93,7 @@ void chart_add_bars(text_buffer *t, const chart_bars *b) {
     text_buffer description = {0};
     describe_bars(&description, b);
     frame.description = description.data;
-    chart_open(t, &frame, b->frame.width, top + (int)b->bar_count * BAR_ROOM);
+    chart_open(t, &frame, b->frame.width, top + (int)b->bar_count * BAR_ROOM, 0, 0);
     add_segments(t, b);
     for (size_t i = 0; i < b->bar_count; i++)
         add_bar(t, b, i, top + (int)i * BAR_ROOM, most);
@@ -149,7 +149,7 @@ void chart_add_matrix(text_buffer *t, const chart_matrix *m) {
     const int cell = m->size <= 12 ? 46 : 18;
     const int names = widest_name(m) + 10, top = names + CHART_LINE_HEIGHT;
     const int side = (int)m->size * cell;
-    chart_open(t, &m->frame, names + side + 4, top + side + 2);
+    chart_open(t, &m->frame, names + side + 4, top + side + 2, 0, 0);
     text_format(t, "<text class=\"m e\" x=\"%d\" y=\"%d\">", names - 6, top - 6);
     markup_text(t, m->row_title);
     text_format(t, "</text><text class=\"m\" x=\"%d\" y=\"12\">", names);

@@ -1,0 +1,84 @@
+#include "report/details.h"
+
+#include "files.h"
+
+enum { MOST_BYTES = 4 << 20, MOST_EVALUATIONS = 64 };
+
+/* Reads the last `MOST_BYTES` of a file. */
+static int read_end(const char *path, text_buffer *content) {
+    const eitp_host host = command_host();
+    uint64_t size = 0, offset;
+    void *file = NULL;
+    size_t done = 0;
+    char *bytes;
+    int code = host.files.open(host.files.user, path, EITP_FILE_READ, &file);
+    if (code)
+        return code;
+    code = host.files.size(host.files.user, file, &size);
+    offset = size > MOST_BYTES ? size - MOST_BYTES : 0;
+    bytes = (char *)command_allocate((size_t)(size - offset) + 1);
+    if (!code)
+        code = host.files.read(host.files.user, file, offset, bytes, (size_t)(size - offset), &done);
+    host.files.close(host.files.user, file);
+    if (!code) {
+        const char *first = offset ? (const char *)memchr(bytes, '\n', done) : bytes;
+        if (first)
+            text_add(content, first, done - (size_t)(first - bytes));
+    }
+    free(bytes);
+    return code;
+}
+
+static void keep(run_details *d, eitp_json_document *line) {
+    if (d->count == MOST_EVALUATIONS) {
+        eitp_json_release(d->evaluations[0]);
+        memmove(d->evaluations, d->evaluations + 1, --d->count * sizeof *d->evaluations);
+    }
+    d->evaluations[d->count++] = line;
+}
+
+eitp_status run_details_read(const recorded_run *r, run_details *d, text_buffer *missing, eitp_error *error) {
+    const eitp_host host = command_host();
+    char *path = files_join(r->records, "evaluations.jsonl");
+    text_buffer content = {0};
+    const char *at, *end;
+    eitp_status status = EITP_OK;
+    int code = 0;
+    memset(d, 0, sizeof *d);
+    d->evaluations = (eitp_json_document **)command_allocate(MOST_EVALUATIONS * sizeof *d->evaluations);
+    if (files_is_file(r->records, "evaluations.jsonl"))
+        code = read_end(path, &content);
+    if (code)
+        text_format(missing, "cannot read '%s': %s\n", path, strerror(code));
+    at = content.data ? content.data : "";
+    end = at + content.size;
+    while (at < end && status != EITP_ERROR_MEMORY) {
+        const char *feed = (const char *)memchr(at, '\n', (size_t)(end - at));
+        eitp_json_document *line = NULL;
+        if (!feed)
+            break;
+        status = eitp_json_parse(&host, at, (size_t)(feed - at), &line, error);
+        if (!status)
+            keep(d, line);
+        at = feed + 1;
+    }
+    text_release(&content);
+    free(path);
+    return status == EITP_ERROR_MEMORY ? status : EITP_OK;
+}
+
+void run_details_release(run_details *d) {
+    for (size_t i = 0; i < d->count; i++)
+        eitp_json_release(d->evaluations[i]);
+    free(d->evaluations);
+    memset(d, 0, sizeof *d);
+}
+
+const eitp_json *run_details_last(const run_details *d, const char *name) {
+    for (size_t i = d->count; i > 0; i--) {
+        const eitp_json *value = eitp_json_member(eitp_json_root(d->evaluations[i - 1]), name);
+        if (value)
+            return eitp_json_root(d->evaluations[i - 1]);
+    }
+    return NULL;
+}
