@@ -102,7 +102,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test figures quick nightly torture soak parity test-bochs quickstart check check-all examples install uninstall clean help print-skipped FORCE
+.PHONY: all test figures quick nightly torture soak parity test-bochs quickstart check check-all report-check examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -120,6 +120,7 @@ help:
 	@echo 'make figures     tables and pictures of README.md and docs/ from docs/measurements/ (python3)'
 	@echo 'make check       is eitp.h up to date, and the rules of CONTRIBUTING.md (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
+	@echo 'make report-check  looks at pages of eitp report in Chromium, if it is installed (a minute); SCREENSHOTS=DIR'
 	@echo 'make examples    build/examples/*'
 	@echo 'make install     header, command and pkg-config file to DESTDIR and PREFIX ($(PREFIX))'
 	@echo 'make uninstall   removes the files that make install wrote (same DESTDIR and PREFIX)'
@@ -312,6 +313,10 @@ check: $(BUILD)/amalgamate $(BUILD)/figure
 check-all: check
 	@BUILD='$(BUILD)' sh tools/check.sh analysis
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' sh tools/compile_matrix.sh all
+
+# Pages of eitp report in a browser.
+report-check: all
+	@BUILD='$(BUILD)' SCREENSHOTS='$(SCREENSHOTS)' sh tools/check_report.sh
 
 # What tests skip on this machine, a line each.
 print-skipped:
