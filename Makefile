@@ -102,7 +102,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test figures quick nightly torture soak parity test-bochs quickstart check check-all report-check examples install uninstall clean help print-skipped FORCE
+.PHONY: all test figures quick nightly torture soak parity test-bochs quickstart check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -121,6 +121,7 @@ help:
 	@echo 'make check       is eitp.h up to date, and the rules of CONTRIBUTING.md (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
 	@echo 'make report-check  looks at pages of eitp report in Chromium, if it is installed (a minute); SCREENSHOTS=DIR'
+	@echo 'make screenshots  the pictures of monitor and report in README.md (tmux, Chromium, python3)'
 	@echo 'make examples    build/examples/*'
 	@echo 'make install     header, command and pkg-config file to DESTDIR and PREFIX ($(PREFIX))'
 	@echo 'make uninstall   removes the files that make install wrote (same DESTDIR and PREFIX)'
@@ -315,6 +316,9 @@ check-all: check
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' sh tools/compile_matrix.sh all
 
 # Pages of eitp report in a browser.
+screenshots: all
+	@BUILD='$(BUILD)' sh tools/screenshots.sh
+
 report-check: all
 	@BUILD='$(BUILD)' SCREENSHOTS='$(SCREENSHOTS)' sh tools/check_report.sh
 
