@@ -133,6 +133,13 @@ void process_sleep(double seconds) {
     pselect(0, NULL, NULL, NULL, &time, &mask_before);
 }
 
+void process_pause(double seconds) {
+    struct timespec time;
+    time.tv_sec = (time_t)seconds;
+    time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
+    nanosleep(&time, NULL);
+}
+
 void process_restore_signals(void) {
     sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }

@@ -30,6 +30,9 @@ int process_next_signal(void);
 /* Sleeps, or returns earlier when a signal is collected or a child ends. */
 void process_sleep(double seconds);
 
+/* Sleeps, whatever collects signals. */
+void process_pause(double seconds);
+
 /* After fork, in a child of a process that collects signals: blocks none of them. */
 void process_restore_signals(void);
 

@@ -434,6 +434,7 @@ static eitp_status read_option(line_option *l) {
         found = find_negated(l->name);
         l->is_negated = found.id != OPTION_CAPACITY;
     }
+    option_prefer(&found, l->o->command);
     if (found.id != OPTION_CAPACITY)
         return read_known(l, &found);
     entry = config_find_anywhere(l->name);

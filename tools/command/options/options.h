@@ -170,6 +170,8 @@ typedef enum option_id {
     OPTION_UPDATES,
     OPTION_LOG,
     OPTION_ASCII,
+    OPTION_MEMORY_WARN,
+    OPTION_PROCESSOR_WARN,
     OPTION_BOTTLENECK,
     OPTION_TREND,
     OPTION_PLOT_EVERY,
@@ -189,6 +191,7 @@ typedef enum option_id {
     OPTION_SWEEP,
     OPTION_MATRIX,
     OPTION_MONITOR,
+    OPTION_WITH_MONITOR, /* safe-train --monitor */
     OPTION_LOG_FULL_EVERY,
     OPTION_METRICS_EVERY,
     OPTION_METRICS,

@@ -304,6 +304,10 @@ static const option_row rows[] = {
     {"log", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_MONITOR, 0, "append the state to FILE at each update"},
     {"ascii", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_MONITOR, 0,
      "draw with ASCII characters, also where the terminal has Unicode"},
+    {"memory-warn", "mem-warn", KIND_NUMBER, 0, 100, "85", "P", OPTIONS_MONITOR, 0,
+     "warn when more than P percent of the machine's memory, or of the control group's, is in use; 0: never"},
+    {"processor-warn", "cpu-warn", KIND_NUMBER, 0, 100, "0", "P", OPTIONS_MONITOR, 0,
+     "warn when processors are busier than P percent, which is usual while a run trains; 0: never"},
     {"bottleneck", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "print what limits the speed of the run"},
     {"trend", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_REPORT, 0, "print whether steps became slower, with statistics"},
     {"plot-every", "", KIND_INTEGER, 1, LARGEST, NULL, "N", OPTIONS_REPORT, 0,
@@ -336,6 +340,8 @@ static const option_row rows[] = {
      "alternating with the baseline, whose tokens/s are shown beside each"},
     {"monitor", "lightweight-mode=light|full minimal-mode=light|", KIND_SETTING, 0, 0, NULL, "",
      OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
+    {"monitor", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_SAFE_TRAIN, 0,
+     "--background, and eitp monitor in the foreground, which may end without the command"},
     {"log-full-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
     {"metrics-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
     {"metrics", "fast-detection=fast|standard disable-metrics-monitoring=off|", KIND_CHOICE, 0, 0, NULL,
@@ -601,6 +607,18 @@ option_name option_find(const char *name) {
     }
     found.id = OPTION_CAPACITY;
     return found;
+}
+
+void option_prefer(option_name *found, unsigned command) {
+    if (found->id == OPTION_CAPACITY || (table[found->id].commands & command))
+        return;
+    for (size_t i = 0; i < option_count(); i++) {
+        if ((table[i].commands & command) && !strcmp(table[i].name, table[found->id].name)) {
+            memset(found, 0, sizeof *found);
+            found->id = (option_id)i;
+            return;
+        }
+    }
 }
 
 /* The index of the word that `value` is a spelling of, or -1. */

@@ -48,6 +48,9 @@ typedef struct option_name {
 
 option_name option_find(const char *name);
 
+/* Where two commands have different options of one name, chooses that of this command. */
+void option_prefer(option_name *found, unsigned command);
+
 /* The help of an option in a command. */
 const char *option_help(option_id id, unsigned command);
 

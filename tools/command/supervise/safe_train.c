@@ -322,9 +322,26 @@ static int go_to_background(supervisor *s, eitp_error *error) {
     return 0;
 }
 
+/* The process that returns to the shell becomes the monitor. It has no descriptor of the lock or the log, and the command
+   is in a session of its own: neither ends with it. */
+static int become_monitor(const supervisor *s) {
+    char name[] = "eitp", command[] = "monitor";
+    char *arguments[4];
+    arguments[0] = name;
+    arguments[1] = command;
+    arguments[2] = s->place.directory;
+    arguments[3] = NULL;
+    output_flush();
+    execv("/proc/self/exe", arguments);
+    output_error("cannot start the monitor: %s; the command goes on: eitp monitor %s shows it", strerror(errno),
+                 s->place.directory);
+    return COMMAND_IO;
+}
+
 /* Runs in the background or in this process; returns the exit code. */
 static int run(supervisor *s) {
     const int quiet = (int)options_integer(&s->options, OPTION_QUIET);
+    const int monitors = (int)options_integer(&s->options, OPTION_WITH_MONITOR);
     eitp_error error;
     eitp_status status;
     int code;
@@ -333,8 +350,8 @@ static int run(supervisor *s) {
     status = place_open(&s->place, s->command.directory, &error);
     if (status)
         return output_fail(&error);
-    if (options_integer(&s->options, OPTION_BACKGROUND) && go_to_background(s, &error))
-        return error.status ? output_fail(&error) : COMMAND_FINISHED;
+    if ((monitors || options_integer(&s->options, OPTION_BACKGROUND)) && go_to_background(s, &error))
+        return error.status ? output_fail(&error) : monitors ? become_monitor(s) : COMMAND_FINISHED;
     output_forget();
     output_start();
     s->given = supervised_line(&s->command, 0);

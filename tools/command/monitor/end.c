@@ -1,0 +1,95 @@
+#include "monitor/end.h"
+
+#include "files.h"
+
+/* True while safe-train, which has written its state, is there. */
+static int is_supervised(const recorded_run *r) {
+    const eitp_json *root = eitp_json_root(r->supervisor);
+    const double process = recorded_number(root, "process");
+    char *name, *path;
+    int is_there;
+    if (!(process > 0) || !strcmp(recorded_text(root, "state", ""), "ended"))
+        return 0;
+    name = command_format("/proc/%.0f/stat", process);
+    path = files_of_system(name);
+    is_there = files_info(path).kind == EITP_PATH_FILE;
+    free(path);
+    free(name);
+    return is_there;
+}
+
+static int waits_for_restart(const recorded_run *r) {
+    return is_supervised(r) && !strcmp(recorded_text(eitp_json_root(r->supervisor), "state", ""), "waiting");
+}
+
+static int has_failed_to_begin(const recorded_run *r) {
+    return r->supervisor && !is_supervised(r);
+}
+
+const char *end_state(const recorded_run *r, int has_begun) {
+    if (has_begun)
+        return recorded_state(r);
+    return has_failed_to_begin(r) ? "ended before training" : "starting";
+}
+
+int end_is_final(const recorded_run *r, int has_begun) {
+    if (is_supervised(r))
+        return 0;
+    return has_begun ? r->process.state != EITP_RUN_PROCESS_ALIVE && r->process.state != EITP_RUN_PROCESS_ELSEWHERE
+                     : has_failed_to_begin(r);
+}
+
+/* The reason of the last start that safe-train has seen ending. */
+static const char *supervised_reason(const recorded_run *r) {
+    const eitp_json *start = recorded_at(eitp_json_root(r->supervisor), "starts");
+    const char *reason = "";
+    for (start = start ? start->first_child : NULL; start; start = start->next)
+        reason = recorded_text(start, "reason", reason);
+    return reason;
+}
+
+int end_describe(const recorded_run *r, int has_begun, text_buffer *t) {
+    const char *reason = supervised_reason(r);
+    if (has_begun && r->process.state == EITP_RUN_PROCESS_ALIVE)
+        return 0;
+    if (has_begun && r->process.state == EITP_RUN_PROCESS_ELSEWHERE)
+        text_format(t, "whether it trains there is not known here");
+    else if (has_begun && *r->process.message)
+        text_format(t, "%s", r->process.message);
+    else if (has_begun && r->process.state == EITP_RUN_PROCESS_RESTARTED)
+        text_format(t, "the process is gone, and the machine was started again since");
+    else if (has_begun && r->process.state == EITP_RUN_PROCESS_VANISHED)
+        text_format(t, "the process is gone without a word%s%s", *reason ? "; safe-train: " : "", reason);
+    else if (!has_begun && *reason)
+        text_format(t, "%s; see %s", reason, recorded_text(eitp_json_root(r->supervisor), "log", "its log"));
+    if (waits_for_restart(r))
+        text_format(t, "%ssafe-train is going to start it again", t->size ? "; " : "");
+    return t->size > 0;
+}
+
+/* A word of a command line, quoted for a shell where it needs it. */
+static void add_word(text_buffer *t, const char *word) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+,:@%";
+    if (*word && !word[strspn(word, safe)]) {
+        text_format(t, "%s", word);
+        return;
+    }
+    text_format(t, "'");
+    for (; *word; word++)
+        text_add(t, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    text_format(t, "'");
+}
+
+int end_next(const recorded_run *r, int has_begun, text_buffer *t) {
+    const eitp_json *command = recorded_at(r->run, "command");
+    const int is_over = !strcmp(recorded_state(r), "finished") || !strcmp(recorded_state(r), "early_stop");
+    if (!has_begun || !end_is_final(r, has_begun) || r->process.state == EITP_RUN_PROCESS_UNKNOWN)
+        return 0;
+    if (!command || !command->first_child) {
+        text_format(t, "the program that began it");
+        return 1;
+    }
+    text_format(t, is_over ? "eitp eval --model " : "eitp train --resume auto --output-dir ");
+    add_word(t, r->directory);
+    return 1;
+}

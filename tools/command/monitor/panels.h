@@ -1,0 +1,26 @@
+/* What the screen shows of runs. */
+#ifndef COMMAND_MONITOR_PANELS_H
+#define COMMAND_MONITOR_PANELS_H
+
+#include "monitor/runs.h"
+#include "monitor/screen.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* The least size of a screen that has room for a run. */
+enum { PANELS_COLUMNS = 50, PANELS_ROWS = 16 };
+
+/* What a person has chosen and is told. */
+typedef struct panels_state {
+    size_t selected;
+    size_t top; /* the first run in the table */
+    int shows_help;
+    char message[400]; /* in the last line, instead of the keys; "": none */
+} panels_state;
+
+/* Draws everything. */
+void panels_draw(screen *s, const run_list *l, panels_state *state);
+
+EITP_END_DECLARATIONS
+
+#endif

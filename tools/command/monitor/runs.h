@@ -1,0 +1,52 @@
+/* The runs that are watched: those that were named, and those in directories that were. */
+#ifndef COMMAND_MONITOR_RUNS_H
+#define COMMAND_MONITOR_RUNS_H
+
+#include "monitor/facts.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* A run. Before its directory has anything of a run, it is open only as far as safe-train's file. */
+typedef struct watched_run {
+    recorded_run run;
+    int has_begun;
+    facts facts;       /* of the last update */
+    facts before;      /* of the one before it, for what has changed */
+    char problem[600]; /* of reading it; "": none */
+} watched_run;
+
+enum { RUNS_MOST = 100 }; /* that are watched at once */
+
+/* Zero-initialized it is empty. */
+typedef struct run_list {
+    char **places; /* directories of runs, or of directories of runs; owned */
+    size_t place_count;
+    watched_run **runs;
+    size_t count;
+    size_t left_out; /* runs beyond RUNS_MOST */
+    machine machine;
+    facts_limits limits;
+} run_list;
+
+/* Adds a directory. */
+void runs_add_place(run_list *l, const char *directory);
+
+/* Adds the directory in which a process trains. EITP_ERROR_ARGUMENT if it is no run's. */
+eitp_status runs_add_process(run_list *l, int64_t process, eitp_error *error);
+
+/*
+ * Reads the machine and all runs, and finds new ones. EITP_ERROR_ARGUMENT, with the reason, if a directory that was
+ * named has no run and no runs; later, what cannot be read is the run's `problem`.
+ */
+eitp_status runs_update(run_list *l, eitp_error *error);
+void runs_release(run_list *l);
+
+/* The run to show first: one that trains, or the one that trained last. */
+size_t runs_first(const run_list *l);
+
+/* True if all runs have ended for good. */
+int runs_are_over(const run_list *l);
+
+EITP_END_DECLARATIONS
+
+#endif
