@@ -49,8 +49,8 @@ static int compare_numbers(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The range of the columns, without the highest fiftieth of them: the first steps and single spikes would leave the rest
-   without height. */
+/* The range of the columns, without the highest fiftieth of them: the first steps and single spikes would leave no
+   height for the rest. */
 static void find_range(curve *c) {
     double *sorted = (double *)command_allocate((size_t)c->columns * sizeof *sorted);
     int count = 0;

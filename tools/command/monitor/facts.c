@@ -169,13 +169,13 @@ static void add_memory(facts *f, const recorded_run *r, const machine *m, int is
     if (isfinite(resident))
         add_bytes(f, "resident_bytes", "memory", resident, "");
     else
-        add_bytes(f, "resident_bytes", "memory", recorded_last(r, "rss_bytes"), lives ? "" : " (recorded)");
+        add_bytes(f, "resident_bytes", "memory", recorded_last(r, "rss_bytes"), lives ? "" : " (last)");
     add_bytes(f, "planned_bytes", "planned", planned_bytes(r), "");
     add_bytes(f, "limit_bytes", "limit", limit_bytes(r), "");
     if (is_here)
         add_bytes(f, "left_bytes", "memory left", (double)m->memory.left, "");
     else
-        add_bytes(f, "left_bytes", "memory left", recorded_last(r, "mem/left_bytes"), " (recorded)");
+        add_bytes(f, "left_bytes", "memory left", recorded_last(r, "mem/left_bytes"), " (last)");
 }
 
 static void add_machine(facts *f, const recorded_run *r, const machine *m, const facts_limits *limits) {

@@ -6,8 +6,8 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Adds the facts of a run, its newest warnings, and what is missing. `only_changes`: facts that differ from those of the
-   update before, and nothing if there are none. */
+/* Adds the facts of a run, its newest warnings, and what is missing. `only_changes`: only facts that differ from those
+   of the update before. */
 void lines_add_run(text_buffer *t, const watched_run *w, int only_changes);
 
 /* The same for all runs, with the time in front. */

@@ -181,8 +181,8 @@ static int take_key(monitor *m, const terminal_key *key) {
     return 0;
 }
 
-/* Shows updates until a key or a signal ends it. */
-static eitp_status show_updates(monitor *m, eitp_error *error) {
+/* Shows updates until a key or a signal ends it. *is_gone is 1 if the terminal is gone. */
+static eitp_status show_updates(monitor *m, int *is_gone, eitp_error *error) {
     double next = process_time() + interval(m);
     eitp_status status = EITP_OK;
     int code = draw(m);
@@ -190,7 +190,8 @@ static eitp_status show_updates(monitor *m, eitp_error *error) {
         terminal_key key;
         const terminal_event event = terminal_wait(next - process_time(), &key);
         const int done = event == TERMINAL_KEY ? take_key(m, &key) : 0;
-        if (event == TERMINAL_SIGNAL || event == TERMINAL_CLOSED || done < 0)
+        *is_gone = event == TERMINAL_CLOSED;
+        if (event == TERMINAL_SIGNAL || *is_gone || done < 0)
             break;
         if (event == TERMINAL_CHANGED)
             resize(m);
@@ -205,6 +206,7 @@ static eitp_status show_updates(monitor *m, eitp_error *error) {
         if (!status)
             code = draw(m);
     }
+    *is_gone |= code == EIO;
     if (code && code != EINTR && code != EIO)
         status = command_fail(error, EITP_ERROR_IO, "cannot write to the terminal: %s", strerror(code));
     return status;
@@ -224,8 +226,9 @@ static void print_summary(monitor *m) {
     }
 }
 
-/* Returns the exit code. */
+/* *code is that of a signal, or of SIGHUP if the terminal is gone. */
 static eitp_status show(monitor *m, int *code, eitp_error *error) {
+    int is_gone = 0;
     eitp_status status = update(m, error);
     if (status)
         return status;
@@ -235,12 +238,13 @@ static eitp_status show(monitor *m, int *code, eitp_error *error) {
     status = terminal_open(error);
     if (!status) {
         resize(m);
-        status = show_updates(m, error);
+        status = show_updates(m, &is_gone, error);
     }
     terminal_close();
-    if (terminal_signal())
-        *code = 128 + terminal_signal();
-    if (!status && terminal_signal() != SIGHUP)
+    is_gone |= terminal_signal() == SIGHUP;
+    if (terminal_signal() || is_gone)
+        *code = 128 + (is_gone ? SIGHUP : terminal_signal());
+    if (!status && !is_gone)
         print_summary(m);
     return status;
 }

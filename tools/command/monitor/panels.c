@@ -92,8 +92,8 @@ static void draw_progress(screen *s, int row, const watched_run *w) {
         draw_bar(s, row, column, end - 1, step / steps, STYLE_GREEN);
 }
 
-/* The checkpoint, and what a crash would cost; of a run that has ended why, and in another line how to go on. Returns the
-   row after them. */
+/* The checkpoint, and what a crash would cost; of a run that has ended why, and in another line how to go on. Returns
+   the row after them. */
 static int draw_safety(screen *s, int row, const watched_run *w) {
     const fact *unsaved = facts_find(&w->facts, "unsaved_s"), *reason = facts_find(&w->facts, "reason");
     const fact *next = facts_find(&w->facts, "continue");
@@ -360,8 +360,7 @@ static void draw_keys(screen *s, const panels_state *state, size_t count) {
         screen_put(s, s->rows - 1, 1, s->columns - 1, STYLE_BOLD | STYLE_YELLOW, state->message);
     else
         screen_put(s, s->rows - 1, 1, s->columns - 1, STYLE_FAINT,
-                   count > 1 ? "s save now   x stop   j k select   ? help   q quit"
-                             : "s save now   x stop   ? help   q quit");
+                   count > 1 ? "s save now  x stop  j k select  ? help  q quit" : "s save now  x stop  ? help  q quit");
 }
 
 void panels_draw(screen *s, const run_list *l, panels_state *state) {

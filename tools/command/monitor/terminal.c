@@ -85,15 +85,14 @@ static void restore(void) {
     tcsetattr(terminal.file, TCSADRAIN, &terminal.before);
 }
 
-/* Returns to the instruction that failed, or to abort, with the action of the time before. */
+/* Then the signal has the effect that it had before. */
 static void handle_crash(int number) {
-    const int code = errno;
     restore();
     for (size_t i = 0; i < COMMAND_COUNT(crash_signals); i++) {
         if (crash_signals[i] == number)
             sigaction(number, &crash_actions[i], NULL);
     }
-    errno = code;
+    raise(number);
 }
 
 static void set_handler(int number, void (*handle)(int number), struct sigaction *before) {
