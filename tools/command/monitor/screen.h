@@ -42,8 +42,8 @@ void screen_clear(screen *s);
 
 /*
  * Draws a text from a column to before the column `end`, and returns the column after it. What does not fit is cut,
- * with a sign for it. Control characters and bytes that are not UTF-8 become '?', and so do characters whose width differs
- * from terminal to terminal, such as emoji, combining ones, and those written from right to left.
+ * with a sign for it. Control characters and bytes that are not UTF-8 become '?', and so do characters whose width
+ * differs from terminal to terminal, such as emoji, combining ones, and those written from right to left.
  */
 int screen_put(screen *s, int row, int column, int end, int style, const char *text);
 

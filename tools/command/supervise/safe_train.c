@@ -322,8 +322,8 @@ static int go_to_background(supervisor *s, eitp_error *error) {
     return 0;
 }
 
-/* The process that returns to the shell becomes the monitor, which has no descriptor of the lock or the log. The command
-   is in a session of its own, and does not end with it. */
+/* The process that returns to the shell becomes the monitor, which has no descriptor of the lock or the log. The
+   command is in a session of its own, and does not end with it. */
 static int become_monitor(const supervisor *s) {
     char name[] = "eitp", command[] = "monitor";
     char *arguments[4];
