@@ -1,8 +1,8 @@
 /*
  * A terminal, for tests/command/test_monitor.sh: pseudo_terminal COLUMNSxROWS PROGRAM ARGUMENTS...
  *
- * Runs a program in a pseudo terminal, interprets what it writes as a screen of cells, and follows the lines of standard
- * input:
+ * Runs a program in a pseudo terminal, interprets what it writes as a screen of cells, and follows the lines of
+ * standard input:
  *
  *   wait TEXT      until the screen has the text; `gone TEXT` until it has not
  *   key NAME       types a character, or up, down, escape, interrupt (Ctrl-C), suspend (Ctrl-Z); `type TEXT` all of it
@@ -15,8 +15,8 @@
  *   hang-up        takes the terminal away; then `end`
  *
  * At any time: nothing is written beyond the last column or row, and there are no control characters or sequences but
- * those that place, colour and clear. Fails with a line on standard error. EXPECT_ASCII, EXPECT_PLAIN in the environment:
- * no bytes above 127, no colours.
+ * those that place, colour and clear. Fails with a line on standard error. With EXPECT_ASCII in the environment no byte
+ * may be above 127, with EXPECT_PLAIN there may be no colours.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
