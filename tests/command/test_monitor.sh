@@ -316,14 +316,21 @@ done
 exits 0 "names" monitor --once names
 check "names: no control characters" sh -c '! tr -d "\n" <out | grep -q "[[:cntrl:]]"'
 
-# ---- a machine with little memory ----
+# ---- a machine with little memory, and one that is hot ----
 
-mkdir -p machine/proc
+zone=machine/sys/class/thermal/thermal_zone0
+mkdir -p machine/proc machine/sys/class/hwmon $zone
+for value in type:x86_pkg_temp temp:97000 trip_point_0_type:critical trip_point_0_temp:100000; do
+    echo "${value#*:}" >"$zone/${value%:*}"
+done
 printf 'MemTotal: 1000000 kB\nMemFree: 50000 kB\nMemAvailable: 100000 kB\n' >machine/proc/meminfo
 EITP_SYSTEM_ROOT=machine "$eitp" monitor --once runs/first >out 2>err
 check "memory: a warning" grep -q '^warning: memory of the machine is used to 90 % (warning above 85 %)$' out
+check "heat: shown" grep -q '^temperature: 97 C$' out
+check "heat: a warning" grep -q '^warning: the processor has 97 C, and its critical point is 100 C$' out
+echo 60000 >$zone/temp
 EITP_SYSTEM_ROOT=machine "$eitp" monitor --once --memory-warn 95 runs/first >out 2>err
-check "memory: none" sh -c '! grep -q "^warning" out'
+check "memory and heat: no warning" sh -c '! grep -q "^warning" out'
 
 # ---- safe-train --monitor ----
 

@@ -244,7 +244,7 @@ static eitp_status show(monitor *m, int *code, eitp_error *error) {
     is_gone |= terminal_signal() == SIGHUP;
     if (terminal_signal() || is_gone)
         *code = 128 + (is_gone ? SIGHUP : terminal_signal());
-    if (!status && !is_gone)
+    if (!status && !is_gone && !options_integer(&m->options, OPTION_QUIET))
         print_summary(m);
     return status;
 }

@@ -306,16 +306,30 @@ static void draw_run(screen *s, int row, int end, const run_list *l, const watch
 
 /* ---- The table of runs ---- */
 
+/* The column at which the names of runs end. */
+static int name_end_of(const screen *s) {
+    return s->columns < 100 ? s->columns - 36 : (s->columns < 120 ? s->columns : 120) - 74;
+}
+
+static void draw_table_heads(screen *s) {
+    const int name_end = name_end_of(s);
+    screen_put(s, 0, name_end - 1, s->columns, STYLE_FAINT, " state ");
+    screen_put_right(s, 0, name_end + 18, name_end + 35, STYLE_FAINT, " step ");
+    if (s->columns < 100)
+        return;
+    screen_put_right(s, 0, name_end + 36, name_end + 45, STYLE_FAINT, " loss ");
+    screen_put(s, 0, name_end + 45, s->columns, STYLE_FAINT, " time left ");
+}
+
 static void draw_table_row(screen *s, int row, const watched_run *w, int is_selected) {
-    const int style = is_selected ? STYLE_REVERSE : STYLE_PLAIN, wide = s->columns >= 100;
-    const int name_end = wide ? (s->columns < 120 ? s->columns : 120) - 74 : s->columns - 36;
+    const int style = is_selected ? STYLE_REVERSE : STYLE_PLAIN, name_end = name_end_of(s);
     for (int i = 0; i < s->columns; i++)
         screen_put(s, row, i, i + 1, style, " ");
     screen_put(s, row, 0, 1, style | STYLE_BOLD, is_selected ? ">" : " ");
     screen_put(s, row, 2, name_end - 1, style, facts_text(&w->facts, "name"));
     screen_put(s, row, name_end, name_end + 17, style | state_style(w), facts_text(&w->facts, "state"));
     screen_put_right(s, row, name_end + 18, name_end + 34, style, facts_text(&w->facts, "step"));
-    if (!wide)
+    if (s->columns < 100)
         return;
     screen_put_right(s, row, name_end + 36, name_end + 44, style, facts_text(&w->facts, "loss"));
     screen_put(s, row, name_end + 46, s->columns - 1, style, facts_text(&w->facts, "left_s"));
@@ -331,10 +345,10 @@ static int draw_table(screen *s, int most, const run_list *l, panels_state *stat
         state->top = state->selected + 1 - rows;
     if (state->top + rows > l->count)
         state->top = l->count - rows;
-    draw_rule(s, 0, 0, s->columns, "Runs");
-    snprintf(text, sizeof text, " %zu of %zu%s ", state->selected + 1, l->count,
+    snprintf(text, sizeof text, "Run %zu of %zu%s", state->selected + 1, l->count,
              l->left_out ? ", others left out" : "");
-    screen_put_right(s, 0, 10, s->columns - 1, STYLE_PLAIN, text);
+    draw_rule(s, 0, 0, s->columns, text);
+    draw_table_heads(s);
     for (size_t i = 0; i < rows; i++)
         draw_table_row(s, 1 + (int)i, l->runs[state->top + i], state->top + i == state->selected);
     return 1 + (int)rows;
@@ -345,12 +359,12 @@ static int draw_table(screen *s, int most, const run_list *l, panels_state *stat
 static void draw_help(screen *s) {
     static const char *const lines[] = {"Keys",
                                         "",
-                                        "s             save a checkpoint now (SIGUSR1)",
-                                        "x             stop with a checkpoint (SIGTERM), after x again",
+                                        "s               save a checkpoint now (SIGUSR1)",
+                                        "x               stop with a checkpoint (SIGTERM), after x again",
                                         "up, down, k, j  select a run",
-                                        "q, Ctrl-C     quit; runs go on",
-                                        "Ctrl-Z        suspend",
-                                        "?             this text; any key closes it"};
+                                        "q, Ctrl-C       quit; runs go on",
+                                        "Ctrl-Z          suspend",
+                                        "?               this text; any key closes it"};
     for (int i = 0; i < (int)COMMAND_COUNT(lines); i++)
         screen_put(s, 2 + i, 3, s->columns - 1, i ? STYLE_PLAIN : STYLE_BOLD, lines[i]);
 }

@@ -12,7 +12,7 @@
 static const char enter_sequence[] = "\033[?1049h\033[?25l\033[?7l\033[0m\033[2J";
 static const char leave_sequence[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
-enum { KEY_BYTES = 64, FLUSH_TRIES = 10 };
+enum { KEY_BYTES = 64, FLUSH_TRIES = 10, MOST_COLUMNS = 1000, MOST_ROWS = 500 };
 
 static struct {
     int file; /* an open file of its own, so that not waiting for it is nobody else's matter; -1: closed */
@@ -177,8 +177,8 @@ void terminal_size(int *columns, int *rows) {
     memset(&size, 0, sizeof size);
     if (ioctl(terminal.file, TIOCGWINSZ, &size))
         size.ws_col = size.ws_row = 0;
-    *columns = size.ws_col ? size.ws_col : 80;
-    *rows = size.ws_row ? size.ws_row : 24;
+    *columns = !size.ws_col ? 80 : size.ws_col < MOST_COLUMNS ? size.ws_col : MOST_COLUMNS;
+    *rows = !size.ws_row ? 24 : size.ws_row < MOST_ROWS ? size.ws_row : MOST_ROWS;
 }
 
 /* ---- Waiting, writing and reading ---- */
