@@ -138,15 +138,16 @@ static void follow(char last) {
 static void take_byte(unsigned char byte) {
     if (getenv("EXPECT_ASCII") && byte > 127)
         give_up("a byte above 127", byte);
-    if (screen.size) {
+    if (byte == 27) { /* also within a sequence or character that a signal has cut off */
+        screen.size = 1;
+        screen.following = 0;
+    } else if (screen.size) {
         if (screen.size >= sizeof screen.sequence - 1 || (screen.size == 1 && byte != '['))
             give_up("a sequence that cannot be read", byte);
         screen.sequence[screen.size - 1] = (char)byte;
         screen.size++;
         if (screen.size > 2 && byte >= '@')
             follow((char)byte);
-    } else if (byte == 27) {
-        screen.size = 1;
     } else if (screen.following) {
         screen.character = screen.character << 6 | (byte & 0x3f);
         if (!--screen.following)

@@ -6,6 +6,8 @@ check "build tests/command/pseudo_terminal.c" "${CC:-cc}" -o pseudo_terminal "$r
 TERM=xterm
 export TERM
 unset NO_COLOR
+ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0 # a crash ends the sanitized command as any other
+export ASAN_OPTIONS
 
 # shows NAME COLUMNSxROWS ARGUMENTS...: monitors in a terminal, which does what standard input says.
 shows() {

@@ -71,9 +71,21 @@ static void draw_title(screen *s, int row, const run_list *l, const watched_run 
         screen_put(s, row, column + 2, end - 2, STYLE_REVERSE, w->run.directory);
 }
 
-static void draw_progress(screen *s, int row, const watched_run *w) {
-    const double step = facts_number(&w->facts, "step"), steps = facts_number(&w->facts, "steps");
+/* "1 h 9 min (59 min to 1 h 14 min) left", or without its spread, or the state of a run that has ended. */
+static void describe_left(const watched_run *w, int is_short, char *text, size_t size) {
     const fact *left = facts_find(&w->facts, "left_s");
+    const int whole = left ? (int)strlen(left->text) : 0;
+    const int cut = left && is_short ? (int)strcspn(left->text, "(") - 1 : whole;
+    if (left)
+        snprintf(text, size, "%.*s left", cut < 0 ? whole : cut, left->text);
+    else
+        snprintf(text, size, "%s", facts_text(&w->facts, "state"));
+}
+
+static void draw_progress(screen *s, int row, const watched_run *w) {
+    enum { BAR = 10, PERCENT = 7 }; /* columns: the least for a bar, with space around it, and of "100 %" */
+    const double step = facts_number(&w->facts, "step"), steps = facts_number(&w->facts, "steps");
+    const int lives = facts_find(&w->facts, "left_s") != NULL;
     char text[200];
     int column, end;
     if (!w->has_begun) {
@@ -82,8 +94,10 @@ static void draw_progress(screen *s, int row, const watched_run *w) {
     }
     snprintf(text, sizeof text, "step %s", facts_text(&w->facts, "step"));
     column = screen_put(s, row, 1, s->columns - 1, STYLE_BOLD, text) + 2;
-    snprintf(text, sizeof text, "%s%s", left ? left->text : facts_text(&w->facts, "state"), left ? " left" : "");
-    end = screen_put_right(s, row, column, s->columns - 1, left ? STYLE_PLAIN : state_style(w) | STYLE_BOLD, text);
+    describe_left(w, 0, text, sizeof text);
+    if (column + BAR + PERCENT + screen_columns(s, text) > s->columns)
+        describe_left(w, 1, text, sizeof text);
+    end = screen_put_right(s, row, column, s->columns - 1, lives ? STYLE_PLAIN : state_style(w) | STYLE_BOLD, text);
     if (!(steps > 0))
         return;
     snprintf(text, sizeof text, "%.0f %%", 100 * step / steps);
