@@ -9,7 +9,7 @@
  *   size CxR       changes the size
  *   signal N       sends a signal to the program
  *   show FILE      writes the screen to a file
- *   row N TEXT     the row must have the text (rows count from 1)
+ *   row N TEXT     until this row has the text (rows count from 1)
  *   stopped        waits until the program is stopped, when the terminal must be as before
  *   end CODE       waits for its end with this exit code, when the terminal must be as before
  *   hang-up        takes the terminal away; then `end`
@@ -272,6 +272,11 @@ static int listen_for(int milliseconds) {
     return 1;
 }
 
+static void listen_until_quiet(int milliseconds) {
+    while (listen_for(milliseconds))
+        ;
+}
+
 /* ---- The lines ---- */
 
 static size_t encode(uint32_t character, char *bytes) {
@@ -303,14 +308,6 @@ static const char *text_of(int row) {
     return text;
 }
 
-static int has_text(const char *text) {
-    for (int row = 0; row < screen.rows; row++) {
-        if (strstr(text_of(row), text))
-            return 1;
-    }
-    return 0;
-}
-
 static void write_screen(FILE *file) {
     for (int row = 0; row < screen.rows; row++)
         fprintf(file, "%s\n", text_of(row));
@@ -330,23 +327,23 @@ static long now_ms(void) {
     return time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-static void wait_for(const char *text, int is_wanted) {
+/* True if a row, counted from 1, has the text; 0: any row. */
+static int has_text_in(int wanted, const char *text) {
+    for (int row = 0; row < screen.rows; row++) {
+        if ((!wanted || row + 1 == wanted) && strstr(text_of(row), text))
+            return 1;
+    }
+    return 0;
+}
+
+static void wait_for(int row, const char *text, int is_wanted) {
     const long until = now_ms() + PATIENCE_MS;
-    while (has_text(text) != is_wanted) {
+    while (has_text_in(row, text) != is_wanted) {
         listen_for(50);
         if (child.has_ended || now_ms() > until) {
             write_screen(stderr);
             give_up(child.has_ended ? "the program has ended" : "it did not happen", child.code);
         }
-    }
-}
-
-static void check_row(const char *text) {
-    const int row = atoi(text) - 1;
-    const char *wanted = strchr(text, ' ');
-    if (row < 0 || row >= screen.rows || !wanted || !strstr(text_of(row), wanted + 1)) {
-        write_screen(stderr);
-        give_up("another text is there", row + 1);
     }
 }
 
@@ -367,8 +364,7 @@ static void check_restored(void) {
     struct termios now;
     if (child.master < 0)
         return;
-    while (listen_for(100))
-        ;
+    listen_until_quiet(100);
     tcgetattr(child.master, &now);
     if (now.c_iflag != child.before.c_iflag || now.c_oflag != child.before.c_oflag ||
         now.c_lflag != child.before.c_lflag || memcmp(now.c_cc, child.before.c_cc, sizeof now.c_cc))
@@ -393,6 +389,18 @@ static void wait_for_end(int code) {
         give_up("another exit code", child.code);
 }
 
+/* Until all of the screen has been drawn again. */
+static void resize(const char *size) {
+    const long until = now_ms() + PATIENCE_MS;
+    listen_until_quiet(30);
+    set_size(size);
+    while (screen.is_settling && now_ms() < until)
+        listen_for(50);
+    if (screen.is_settling)
+        give_up("the screen was not drawn again", screen.columns);
+    listen_until_quiet(30);
+}
+
 static void obey(const char *line) {
     const char *space = strchr(line, ' '), *rest = space ? space + 1 : "";
     const size_t size = space ? (size_t)(space - line) : strlen(line);
@@ -400,19 +408,19 @@ static void obey(const char *line) {
     snprintf(word, sizeof word, "%.*s", (int)size, line);
     doing = line;
     if (!strcmp(word, "wait"))
-        wait_for(rest, 1);
+        wait_for(0, rest, 1);
     else if (!strcmp(word, "gone"))
-        wait_for(rest, 0);
+        wait_for(0, rest, 0);
     else if (!strcmp(word, "key") || !strcmp(word, "type"))
         type_key(rest);
     else if (!strcmp(word, "size"))
-        set_size(rest);
+        resize(rest);
     else if (!strcmp(word, "signal"))
         kill(child.program, atoi(rest));
     else if (!strcmp(word, "show"))
         show(rest);
     else if (!strcmp(word, "row"))
-        check_row(rest);
+        wait_for(atoi(rest), strchr(rest, ' ') ? strchr(rest, ' ') + 1 : "", 1);
     else if (!strcmp(word, "stopped"))
         wait_until(&child.is_stopped);
     else if (!strcmp(word, "end"))
