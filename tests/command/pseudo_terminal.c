@@ -438,6 +438,7 @@ int main(int count, char **arguments) {
         give_up("pseudo_terminal COLUMNSxROWS PROGRAM ARGUMENTS...", count);
     clear();
     start(arguments[1], arguments + 2);
+    take_report(); /* its number */
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         obey(line);
