@@ -2,20 +2,28 @@
 
 #include "files.h"
 
-/* True while safe-train, which has written its state, is there. */
+/* True if a process with this number is a safe-train. */
+static int is_safe_train(double process) {
+    static const char wanted[] = "safe-train";
+    char line[512], *name = command_format("/proc/%.0f/cmdline", process), *path = files_of_system(name);
+    FILE *file = fopen(path, "r");
+    const size_t size = file ? fread(line, 1, sizeof line - 1, file) : 0;
+    size_t at = 0;
+    if (file)
+        fclose(file);
+    free(path);
+    free(name);
+    line[size] = 0;
+    while (at < size && strcmp(line + at, wanted))
+        at += strlen(line + at) + 1;
+    return at < size;
+}
+
+/* True while the safe-train that has written its state is there. */
 static int is_supervised(const recorded_run *r) {
     const eitp_json *root = eitp_json_root(r->supervisor);
     const double process = recorded_number(root, "process");
-    char *name, *path;
-    int is_there;
-    if (!(process > 0) || !strcmp(recorded_text(root, "state", ""), "ended"))
-        return 0;
-    name = command_format("/proc/%.0f/stat", process);
-    path = files_of_system(name);
-    is_there = files_info(path).kind == EITP_PATH_FILE;
-    free(path);
-    free(name);
-    return is_there;
+    return process > 0 && strcmp(recorded_text(root, "state", ""), "ended") && is_safe_train(process);
 }
 
 static int waits_for_restart(const recorded_run *r) {

@@ -15,13 +15,14 @@ static const char leave_sequence[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 enum { KEY_BYTES = 64, FLUSH_TRIES = 10, MOST_COLUMNS = 1000, MOST_ROWS = 500 };
 
 static struct {
-    int file; /* an open file of its own, so that not waiting for it is nobody else's matter; -1: closed */
+    int is_open;
     volatile sig_atomic_t is_shown;
+    int file; /* an open file of its own, which does not wait: the shell's goes on to do so */
     struct termios before;
     sigset_t mask;        /* of the time before, with which it waits */
-    char keys[KEY_BYTES]; /* that were read and not handed out */
+    char keys[KEY_BYTES]; /* `size` bytes that were read, `used` of which were handed out */
     size_t used, size;
-} terminal = {-1, 0, {0}, {{0}}, "", 0, 0};
+} terminal;
 
 /* ---- What the environment says ---- */
 
@@ -153,7 +154,8 @@ static int open_file(void) {
 eitp_status terminal_open(eitp_error *error) {
     int code;
     terminal.file = open_file();
-    if (terminal.file < 0 || tcgetattr(terminal.file, &terminal.before))
+    terminal.is_open = terminal.file >= 0;
+    if (!terminal.is_open || tcgetattr(terminal.file, &terminal.before))
         return command_fail(error, EITP_ERROR_IO, "cannot use the terminal: %s; --once prints the state as lines",
                             strerror(errno));
     atexit(terminal_close);
@@ -165,11 +167,11 @@ eitp_status terminal_open(eitp_error *error) {
 }
 
 void terminal_close(void) {
-    if (terminal.file < 0)
+    if (!terminal.is_open)
         return;
     restore();
     close(terminal.file);
-    terminal.file = -1;
+    terminal.is_open = 0;
 }
 
 void terminal_size(int *columns, int *rows) {
