@@ -12,7 +12,7 @@
 static const char enter_sequence[] = "\033[?1049h\033[?25l\033[?7l\033[0m\033[2J";
 static const char leave_sequence[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
-enum { KEY_BYTES = 64, FLUSH_TRIES = 10, MOST_COLUMNS = 1000, MOST_ROWS = 500 };
+enum { KEY_BYTES = 64, FLUSH_TRIES = 10 };
 
 static struct {
     int is_open;
@@ -174,13 +174,18 @@ void terminal_close(void) {
     terminal.is_open = 0;
 }
 
+/* A size that the terminal knows, within bounds, or the usual one. */
+static int size_within(int known, int usual, int most) {
+    return known < 1 ? usual : known < most ? known : most;
+}
+
 void terminal_size(int *columns, int *rows) {
     struct winsize size;
     memset(&size, 0, sizeof size);
     if (ioctl(terminal.file, TIOCGWINSZ, &size))
         size.ws_col = size.ws_row = 0;
-    *columns = !size.ws_col ? 80 : size.ws_col < MOST_COLUMNS ? size.ws_col : MOST_COLUMNS;
-    *rows = !size.ws_row ? 24 : size.ws_row < MOST_ROWS ? size.ws_row : MOST_ROWS;
+    *columns = size_within(size.ws_col, 80, 1000);
+    *rows = size_within(size.ws_row, 24, 500);
 }
 
 /* ---- Waiting, writing and reading ---- */
