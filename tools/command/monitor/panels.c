@@ -136,29 +136,29 @@ enum { LABEL = 14 /* columns of the names of facts, with the sign of a warning *
 
 typedef struct fact_row {
     const char *label, *keys[3]; /* the first key that there is */
+    const char *more; /* the key of another row, which follows in this one where there are too few; NULL: none */
 } fact_row;
 
 static const fact_row training_rows[] = {
-    {"loss", {"loss", NULL, NULL}},
-    {"validation", {"validation_loss", NULL, NULL}},
-    {"best", {"best_validation_loss", NULL, NULL}},
-    {"gradient norm", {"grad_norm", NULL, NULL}},
-    {"learning rate", {"lr", NULL, NULL}},
-    {NULL, {"tokens_per_s", "words_per_s", "samples_per_s"}},
-    {"step time", {"step_time_s", NULL, NULL}},
-    {"mfu", {"mfu", NULL, NULL}},
+    {"loss", {"loss", NULL, NULL}, NULL},
+    {"validation", {"validation_loss", NULL, NULL}, NULL},
+    {"best", {"best_validation_loss", NULL, NULL}, NULL},
+    {"gradient norm", {"grad_norm", NULL, NULL}, NULL},
+    {"learning rate", {"lr", NULL, NULL}, NULL},
+    {NULL, {"tokens_per_s", "words_per_s", "samples_per_s"}, "mfu"},
+    {"step time", {"step_time_s", NULL, NULL}, NULL},
+    {"mfu", {"mfu", NULL, NULL}, NULL},
 };
 
 static const fact_row machine_rows[] = {
-    {"memory", {"resident_bytes", NULL, NULL}},
-    {"planned", {"planned_bytes", NULL, NULL}},
-    {"memory left", {"left_bytes", NULL, NULL}},
-    {"pressure", {"memory_pressure_percent", NULL, NULL}},
-    {"temperature", {"temperature_celsius", NULL, NULL}},
-    {"disk free", {"disk_free_bytes", NULL, NULL}},
-    {"load", {"load", NULL, NULL}},
-    {"memory used", {"memory_used_percent", NULL, NULL}},
-    {"processors", {"processor_percent", NULL, NULL}},
+    {"memory", {"resident_bytes", NULL, NULL}, NULL},
+    {"planned", {"planned_bytes", NULL, NULL}, NULL},
+    {"memory left", {"left_bytes", NULL, NULL}, NULL},
+    {"pressure", {"memory_pressure_percent", NULL, NULL}, "load"},
+    {"temperature", {"temperature_celsius", NULL, NULL}, NULL},
+    {"disk free", {"disk_free_bytes", NULL, NULL}, NULL},
+    {"load", {"load", NULL, NULL}, NULL},
+    {"memory used", {"memory_used_percent", NULL, NULL}, NULL},
 };
 
 static const fact *first_fact(const facts *f, const fact_row *row) {
@@ -168,26 +168,37 @@ static const fact *first_fact(const facts *f, const fact_row *row) {
     return found;
 }
 
-/* "2.9003 at step 60", or where that has no room "2.9003 at 60". */
-static void draw_value(screen *s, int row, int column, int end, int style, const char *text) {
+/* "2.9003 at step 60", or where that has no room "2.9003 at 60". Returns the column after it. */
+static int draw_value(screen *s, int row, int column, int end, int style, const char *text) {
     const char *step = strstr(text, " step ");
     char *shorter;
-    if (screen_columns(s, text) <= end - column || !step) {
-        screen_put(s, row, column, end, style, text);
-        return;
-    }
+    if (screen_columns(s, text) <= end - column || !step)
+        return screen_put(s, row, column, end, style, text);
     shorter = command_format("%.*s%s", (int)(step - text), text, step + 5);
-    screen_put(s, row, column, end, style, shorter);
+    column = screen_put(s, row, column, end, style, shorter);
     free(shorter);
+    return column;
+}
+
+/* Another fact after one, if there is room for it. */
+static void draw_more(screen *s, int row, int column, int end, const fact *more) {
+    char *text = command_format(", %s %s", more->label, more->text);
+    if (screen_columns(s, text) <= end - column)
+        screen_put(s, row, column, end, STYLE_PLAIN, text);
+    free(text);
 }
 
 static void draw_facts(screen *s, area at, const facts *f, const fact_row *rows, size_t count) {
+    const int end = at.column + at.columns;
     for (int i = 0; i < at.rows && i < (int)count; i++) {
-        const fact *found = first_fact(f, &rows[i]);
+        const fact *found = first_fact(f, &rows[i]), *more = rows[i].more ? facts_find(f, rows[i].more) : NULL;
         const char *label = rows[i].label ? rows[i].label : found ? found->label : "rate";
         const int style = found && found->is_warning ? STYLE_BOLD | STYLE_RED : STYLE_PLAIN, row = at.row + i;
+        int column;
         screen_put(s, row, at.column, at.column + LABEL - 1, STYLE_FAINT, label);
-        draw_value(s, row, at.column + LABEL, at.column + at.columns, style, found ? found->text : "-");
+        column = draw_value(s, row, at.column + LABEL, end, style, found ? found->text : "-");
+        if (found && more && at.rows < (int)count)
+            draw_more(s, row, column, end, more);
         if (found && found->is_warning)
             screen_put(s, row, at.column + LABEL - 1, at.column + LABEL, style, "!");
     }
