@@ -152,6 +152,7 @@ refuses 1 "'temporary' has no run, and no directory in it has one" monitor --onc
 refuses 1 "there is no process 999999999" monitor --pid 999999999
 refuses 1 "process $$ is no run that can be found" monitor --pid $$
 refuses 1 "cannot write 'no/log'" monitor --once --log no/log runs
+[ ! -e /dev/full ] || refuses 5 "cannot write '/dev/full'" monitor --once --log /dev/full runs
 
 # ---- runs that train ----
 
