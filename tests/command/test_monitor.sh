@@ -17,6 +17,7 @@ shows() {
     if LC_ALL=${locale:-C.UTF-8} ./pseudo_terminal "$size" "$eitp" "$@" 2>err; then pass; else
         fail "$what"
         sed 's/^/    /' err
+        return 1
     fi
 }
 
@@ -197,7 +198,7 @@ check "a run: its time" grep -q '^time left: .* (.* to .*)$' out
 check "a run: one checkpoint" test "$(ls -d runs/second/checkpoint-* | wc -l)" -eq 1
 ls runs/second | grep -v '^checkpoint-\|^latest\|^summary' >files_after
 check "a run: no other files" same files files_after
-shows "a run that is stopped" 80x24 monitor --interval 0.2 runs/second <<END
+shows "a run that is stopped" 80x24 monitor --interval 0.2 runs/second <<END || kill -9 $process
 wait running
 key x
 wait stop second
