@@ -74,7 +74,7 @@ void lines_add_run(text_buffer *t, const watched_run *w, int only_changes) {
     add_lines(t, "missing", w->facts.missing.data);
 }
 
-void lines_add(text_buffer *t, const run_list *l, int only_changes) {
+void lines_add(text_buffer *t, const watched_runs *l, int only_changes) {
     const time_t now = (time_t)l->machine.time;
     const size_t before = t->size;
     size_t named;
@@ -146,7 +146,7 @@ static void add_json_run(text_buffer *t, const watched_run *w) {
     text_format(t, "}");
 }
 
-void lines_add_json(text_buffer *t, const run_list *l) {
+void lines_add_json(text_buffer *t, const watched_runs *l) {
     text_format(t, "{");
     text_json_member_number(t, "time", l->machine.time);
     text_json_name(t, "runs");

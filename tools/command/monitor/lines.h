@@ -11,10 +11,10 @@ EITP_BEGIN_DECLARATIONS
 void lines_add_run(text_buffer *t, const watched_run *w, int only_changes);
 
 /* The same for all runs, with the time in front. */
-void lines_add(text_buffer *t, const run_list *l, int only_changes);
+void lines_add(text_buffer *t, const watched_runs *l, int only_changes);
 
 /* Adds an object, in a line: "time" and "runs". */
-void lines_add_json(text_buffer *t, const run_list *l);
+void lines_add_json(text_buffer *t, const watched_runs *l);
 
 EITP_END_DECLARATIONS
 

@@ -14,7 +14,7 @@ enum { SOON_S = 1 /* to the next update, after a request to a run and before one
 
 typedef struct monitor {
     option_set options;
-    run_list runs;
+    watched_runs runs;
     screen screen;
     panels_state panels;
     text_buffer output;

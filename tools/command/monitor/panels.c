@@ -55,7 +55,7 @@ static int state_style(const watched_run *w) {
 
 /* ---- A run ---- */
 
-static void draw_title(screen *s, int row, const run_list *l, const watched_run *w) {
+static void draw_title(screen *s, int row, const watched_runs *l, const watched_run *w) {
     const time_t now = (time_t)l->machine.time;
     struct tm local;
     char clock[32], right[200];
@@ -316,7 +316,7 @@ static void draw_columns(screen *s, area at, const watched_run *w) {
 }
 
 /* Rows are shared out: the columns of facts have up to 8, events as many as a sixth, the curves the rest. */
-static void draw_run(screen *s, int row, int end, const run_list *l, const watched_run *w) {
+static void draw_run(screen *s, int row, int end, const watched_runs *l, const watched_run *w) {
     const int rows = end - row;
     const int facts_rows = rows >= 26 ? 9 : rows >= 18 ? 7 : 6, event_rows = rows >= 18 ? rows / 6 : 1;
     const int at = draw_safety(s, row + 2, w), curve_end = end - facts_rows - event_rows - 1;
@@ -361,7 +361,7 @@ static void draw_table_row(screen *s, int row, const watched_run *w, int is_sele
 }
 
 /* Draws at most `most` rows, with the selected run among them; returns how many. */
-static int draw_table(screen *s, int most, const run_list *l, panels_state *state) {
+static int draw_table(screen *s, int most, const watched_runs *l, panels_state *state) {
     const size_t rows = l->count < (size_t)most ? l->count : (size_t)most;
     char text[100];
     if (state->selected < state->top)
@@ -402,7 +402,7 @@ static void draw_keys(screen *s, const panels_state *state, size_t count) {
                    count > 1 ? "s save now  x stop  j k select  ? help  q quit" : "s save now  x stop  ? help  q quit");
 }
 
-void panels_draw(screen *s, const run_list *l, panels_state *state) {
+void panels_draw(screen *s, const watched_runs *l, panels_state *state) {
     char text[100];
     int row = 0;
     screen_clear(s);

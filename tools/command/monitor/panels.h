@@ -19,7 +19,7 @@ typedef struct panels_state {
 } panels_state;
 
 /* Draws everything. */
-void panels_draw(screen *s, const run_list *l, panels_state *state);
+void panels_draw(screen *s, const watched_runs *l, panels_state *state);
 
 EITP_END_DECLARATIONS
 

@@ -31,13 +31,13 @@ static int is_run(const char *directory) {
     return found;
 }
 
-void runs_add_place(run_list *l, const char *directory) {
+void runs_add_place(watched_runs *l, const char *directory) {
     l->places = (char **)command_resize(l->places, (l->place_count + 1) * sizeof *l->places);
     l->places[l->place_count++] = command_copy(directory);
 }
 
 /* True if a run is watched, perhaps by another path. */
-static int is_watched(const run_list *l, const char *directory) {
+static int is_watched(const watched_runs *l, const char *directory) {
     eitp_path_info found;
     for (size_t i = 0; i < l->count; i++) {
         if (!strcmp(l->runs[i]->run.directory, directory))
@@ -60,7 +60,7 @@ static eitp_status open_run(watched_run *w, const char *directory, eitp_error *e
     return status;
 }
 
-static eitp_status add_run(run_list *l, const char *directory, eitp_error *error) {
+static eitp_status add_run(watched_runs *l, const char *directory, eitp_error *error) {
     watched_run *w;
     eitp_status status;
     if (is_watched(l, directory))
@@ -110,7 +110,7 @@ static int compare_paths(const void *a, const void *b) {
 }
 
 /* Adds the runs in a directory. The number of those found is stored; a run that cannot be read is not added. */
-static eitp_status add_runs_in(run_list *l, const char *directory, size_t *found, eitp_error *error) {
+static eitp_status add_runs_in(watched_runs *l, const char *directory, size_t *found, eitp_error *error) {
     const eitp_host host = command_host();
     name_list list = {directory, NULL, 0};
     eitp_status status = EITP_OK;
@@ -131,7 +131,7 @@ static eitp_status add_runs_in(run_list *l, const char *directory, size_t *found
 }
 
 /* The runs of a place that are not watched yet. */
-static eitp_status find_runs(run_list *l, const char *place, eitp_error *error) {
+static eitp_status find_runs(watched_runs *l, const char *place, eitp_error *error) {
     size_t found;
     eitp_status status;
     if (is_run(place) || is_watched(l, place))
@@ -226,7 +226,7 @@ static char *find_by_arguments(int64_t process) {
     return found ? found : trains_in(process, current) ? command_copy(current) : NULL;
 }
 
-eitp_status runs_add_process(run_list *l, int64_t process, eitp_error *error) {
+eitp_status runs_add_process(watched_runs *l, int64_t process, eitp_error *error) {
     char folder[64], *directory;
     snprintf(folder, sizeof folder, "/proc/%lld", (long long)process);
     if (!is_directory(folder))
@@ -261,7 +261,7 @@ static eitp_status update_run(watched_run *w, eitp_error *error) {
     return status;
 }
 
-static void collect(run_list *l, watched_run *w) {
+static void collect(watched_runs *l, watched_run *w) {
     facts_release(&w->before);
     w->before = w->facts;
     facts_collect(&w->facts, &w->run, w->has_begun, &l->machine, &l->limits);
@@ -269,7 +269,7 @@ static void collect(run_list *l, watched_run *w) {
         text_format(&w->facts.warnings, "%s\n", w->problem);
 }
 
-eitp_status runs_update(run_list *l, eitp_error *error) {
+eitp_status runs_update(watched_runs *l, eitp_error *error) {
     const int is_first = !l->count;
     eitp_status status = EITP_OK;
     machine_read(&l->machine);
@@ -288,7 +288,7 @@ eitp_status runs_update(run_list *l, eitp_error *error) {
     return status == EITP_ERROR_MEMORY ? status : EITP_OK;
 }
 
-void runs_release(run_list *l) {
+void runs_release(watched_runs *l) {
     for (size_t i = 0; i < l->count; i++) {
         recorded_run_close(&l->runs[i]->run);
         facts_release(&l->runs[i]->facts);
@@ -302,7 +302,7 @@ void runs_release(run_list *l) {
     memset(l, 0, sizeof *l);
 }
 
-size_t runs_first(const run_list *l) {
+size_t runs_first(const watched_runs *l) {
     size_t best = 0;
     for (size_t i = 1; i < l->count; i++) {
         const eitp_run_process *p = &l->runs[i]->run.process, *q = &l->runs[best]->run.process;
@@ -313,7 +313,7 @@ size_t runs_first(const run_list *l) {
     return best;
 }
 
-int runs_are_over(const run_list *l) {
+int runs_are_over(const watched_runs *l) {
     for (size_t i = 0; i < l->count; i++) {
         if (!end_is_final(&l->runs[i]->run, l->runs[i]->has_begun))
             return 0;

@@ -18,7 +18,7 @@ typedef struct watched_run {
 enum { RUNS_MOST = 100 }; /* that are watched at once */
 
 /* Zero-initialized it is empty. */
-typedef struct run_list {
+typedef struct watched_runs {
     char **places; /* directories of runs, or of directories of runs; owned */
     size_t place_count;
     watched_run **runs;
@@ -26,26 +26,26 @@ typedef struct run_list {
     size_t left_out; /* runs beyond RUNS_MOST */
     machine machine;
     facts_limits limits;
-} run_list;
+} watched_runs;
 
 /* Adds a directory. */
-void runs_add_place(run_list *l, const char *directory);
+void runs_add_place(watched_runs *l, const char *directory);
 
 /* Adds the directory in which a process trains. EITP_ERROR_ARGUMENT if it is no run's. */
-eitp_status runs_add_process(run_list *l, int64_t process, eitp_error *error);
+eitp_status runs_add_process(watched_runs *l, int64_t process, eitp_error *error);
 
 /*
  * Reads the machine and all runs, and finds new ones. EITP_ERROR_ARGUMENT, with the reason, if a directory that was
  * named has no run and no runs; later, what cannot be read is the run's `problem`.
  */
-eitp_status runs_update(run_list *l, eitp_error *error);
-void runs_release(run_list *l);
+eitp_status runs_update(watched_runs *l, eitp_error *error);
+void runs_release(watched_runs *l);
 
 /* The run to show first: one that trains, or the one that trained last. */
-size_t runs_first(const run_list *l);
+size_t runs_first(const watched_runs *l);
 
 /* True if all runs have ended for good. */
-int runs_are_over(const run_list *l);
+int runs_are_over(const watched_runs *l);
 
 EITP_END_DECLARATIONS
 
