@@ -17,7 +17,7 @@ trap 'tmux -S "$work/tmux" kill-server 2>/dev/null; kill $run 2>/dev/null; rm -r
     --steps 400 --eval-steps 50 --save-steps 100 --perf-every 50 --keep-best loss --sample-prompt 'A kernel' --run-name demo \
     --notes 'A small GPT-2 on these documents.' --output-dir demo -q >/dev/null 2>&1 &
 run=$!
-until [ "$(grep -c '"val_loss"' demo/metrics.jsonl 2>/dev/null || echo 0)" -ge 6 ]; do
+until [ "$(cat demo/metrics.jsonl 2>/dev/null | grep -c '"val_loss"')" -ge 6 ]; do
     kill -0 $run || exit 1
     sleep 0.2
 done

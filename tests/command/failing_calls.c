@@ -1,10 +1,12 @@
 /*
- * Loaded into the command by tests/command/test_torture.sh and test_trouble.sh (LD_PRELOAD): counts its calls of the
- * system's files, and makes one of them fail, or kills the process at it, or makes reading slow.
- *   CALLS_COUNT   a file to which the number of calls is written at the end
- *   CALLS_AT      the number of the call, from 1
- *   CALLS_CODE    its errno value; 0: the process is killed
- *   CALLS_SLOW    the milliseconds that each pread takes longer
+ * Loaded into the command by tests/command/test_torture.sh, test_trouble.sh and test_doctor.sh (LD_PRELOAD): counts its
+ * calls of the system's files, and makes one of them fail, or kills the process at it, or makes reading or syncing
+ * slow.
+ *   CALLS_COUNT       a file to which the number of calls is written at the end
+ *   CALLS_AT          the number of the call, from 1
+ *   CALLS_CODE        its errno value; 0: the process is killed
+ *   CALLS_SLOW        the milliseconds that each pread takes longer
+ *   CALLS_SLOW_SYNC   the same of each fsync
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -59,12 +61,18 @@ __attribute__((destructor)) static void write_count(void) {
 
 CALL(ssize_t, read, (int file, void *data, size_t size), (file, data, size))
 
-ssize_t pread(int file, void *data, size_t size, off_t at) {
-    ssize_t (*real)(int, void *, size_t, off_t) = (ssize_t(*)(int, void *, size_t, off_t))next("pread");
-    const char *slow = getenv("CALLS_SLOW");
-    const struct timespec delay = {0, (slow ? atol(slow) : 0) * 1000000};
+/* Waits for the milliseconds of a variable, if it is set. */
+static void wait_for(const char *variable) {
+    const char *slow = getenv(variable);
+    const long milliseconds = slow ? atol(slow) : 0;
+    const struct timespec delay = {milliseconds / 1000, milliseconds % 1000 * 1000000};
     if (slow)
         nanosleep(&delay, NULL);
+}
+
+ssize_t pread(int file, void *data, size_t size, off_t at) {
+    ssize_t (*real)(int, void *, size_t, off_t) = (ssize_t(*)(int, void *, size_t, off_t))next("pread");
+    wait_for("CALLS_SLOW");
     return fails() ? -1 : real(file, data, size, at);
 }
 
@@ -84,6 +92,7 @@ CALL(int, mkstemp, (char *path), (path))
 /* A kill loses nothing that is not synced, and syncing takes most of the time. */
 int fsync(int file) {
     (void)file;
+    wait_for("CALLS_SLOW_SYNC");
     return fails() ? -1 : 0;
 }
 

@@ -453,7 +453,6 @@ void options_print_help(const char *name, unsigned command) {
     text_format(&t, "usage: eitp %s [options]%s\n\n", name,
                 command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]"
                 : command == OPTIONS_SET            ? " DIR NAME=VALUE ..."
-                : command == OPTIONS_DOCTOR         ? " DIR"
                 : command == OPTIONS_MONITOR        ? " [DIR ...]"
                 : command & OPTIONS_LOOKS           ? " DIR ..."
                 : command == OPTIONS_SAFE_TRAIN     ? " -- train [options] | PROGRAM ..."

@@ -298,7 +298,7 @@ static eitp_status read_everything(recorded_run *r, eitp_error *error) {
 
 /* A directory without any of these is not a run's. */
 static int is_empty(const recorded_run *r) {
-    return !r->info && !r->checkpoint_count && !r->line_count && !eitp_history_name(r->history, 0);
+    return !r->info && !r->supervisor && !r->checkpoint_count && !r->line_count && !eitp_history_name(r->history, 0);
 }
 
 eitp_status recorded_run_open(const char *directory, recorded_run *r, eitp_error *error) {

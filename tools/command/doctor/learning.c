@@ -1,0 +1,343 @@
+/* Why a run does not learn. */
+#include "doctor/case.h"
+#include "doctor/thresholds.h"
+
+/* True if there are enough steps to judge. */
+static int has_steps(const doctor_case *c) {
+    return c->loss.points >= DOCTOR_LEAST_STEPS && isfinite(c->loss.first) && isfinite(c->loss.last);
+}
+
+/* True if the ruin of the run is said already by why it ended. */
+static int is_ruined(const doctor_case *c) {
+    return c->end == DOCTOR_END_DIVERGED || c->end == DOCTOR_END_NOT_FINITE;
+}
+
+static void measure_loss(const doctor_case *c, doctor_finding *f) {
+    finding_measure(f, "loss %.4g in the first step, %.4g in the last ones (loss)", c->loss.first, c->loss.last);
+    if (isfinite(c->base))
+        finding_measure(f, "%.4g is the loss of knowing frequencies alone (run.json)", c->base);
+}
+
+static void measure_moved(const doctor_case *c, doctor_finding *f) {
+    finding_measure(f,
+                    "the updates of %lld steps have moved the weights by %.2g times their size, at a rate of %.3g "
+                    "(update_norm, parameter_norm, lr)",
+                    (long long)c->loss.points, c->moved, case_number(c, "lr"));
+}
+
+static void advise_again(const doctor_case *c, doctor_finding *f, const char *options) {
+    char *command = case_again(c, options);
+    finding_advise(f, "%s", command);
+    free(command);
+}
+
+static void advise_rate(const doctor_case *c, doctor_finding *f, double factor) {
+    const double lr = case_number(c, "lr") * factor;
+    char *option = command_format("--lr %.2g", lr);
+    if (lr > 0)
+        advise_again(c, f, option);
+    free(option);
+}
+
+static int measure_alarm(const doctor_case *c, doctor_finding *f, const char *name) {
+    const recorded_event *alarm = case_alarm(c, name);
+    if (alarm)
+        finding_measure(f, "after step %lld: %s (alarm)", (long long)alarm->step, alarm->message);
+    return alarm != NULL;
+}
+
+/* ---- The learning rate ---- */
+
+/* Why the rate is too high, in the order of how sure that is; NULL: it is not. */
+static const char *find_excess(const doctor_case *c) {
+    const recorded_event *diverging = recorded_last_event(c->run, "diverging");
+    const double spikes = (double)case_events(c, "spike");
+    if (diverging && c->loss.last > DOCTOR_BASE * c->loss.first)
+        return "the loss has diverged";
+    if (has_steps(c) && c->loss.first > 0 && c->loss.last > DOCTOR_RISEN * c->loss.first && c->moved > DOCTOR_FALL)
+        return "the loss has risen";
+    if (has_steps(c) && c->grown > DOCTOR_GROWN && c->loss.last > DOCTOR_BASE * c->base)
+        return "the weights have grown far beyond what they were, and the loss is no better than frequencies alone";
+    if (diverging)
+        return "the loss diverged on its way";
+    if (case_alarm(c, "exploding_gradient"))
+        return "the gradient explodes";
+    if (c->run->step >= 10 * DOCTOR_LEAST_STEPS && spikes > DOCTOR_SPIKE_SHARE * (double)c->run->step)
+        return "the loss jumps again and again";
+    return NULL;
+}
+
+static int look_at_high_rate(const doctor_case *c, doctor_finding *f) {
+    const recorded_event *diverging = recorded_last_event(c->run, "diverging");
+    const char *why = is_ruined(c) ? NULL : find_excess(c);
+    if (!why)
+        return 0;
+    finding_say(f, "The learning rate is too high: %s.", why);
+    measure_loss(c, f);
+    measure_moved(c, f);
+    if (diverging)
+        finding_measure(f, "%s (metrics.jsonl)", diverging->message);
+    measure_alarm(c, f, "exploding_gradient");
+    if (case_events(c, "spike"))
+        finding_measure(f, "%zu events \"spike\" (metrics.jsonl)", case_events(c, "spike"));
+    advise_rate(c, f, c->grown > DOCTOR_GROWN ? 0.03 : 0.1);
+    if (!(case_number(c, "max-grad-norm") > 0))
+        finding_advise(f, "--max-grad-norm 1 clips gradients; a warm-up of some percent of the steps helps as well");
+    return DOCTOR_FAILS;
+}
+
+/* True if the loss is about what it was. */
+static int is_flat(const doctor_case *c) {
+    return fabs(c->loss.first - c->loss.last) < DOCTOR_FALL * fabs(c->loss.first);
+}
+
+static int look_at_low_rate(const doctor_case *c, doctor_finding *f) {
+    const double lr = case_number(c, "lr");
+    if (!has_steps(c) || is_ruined(c) || !is_flat(c) || !(c->moved > 0) || !(c->moved < DOCTOR_MOVED_LITTLE))
+        return 0;
+    finding_say(f, "The learning rate is too low: the weights have hardly moved, and the loss has not fallen.");
+    measure_loss(c, f);
+    measure_moved(c, f);
+    /* The power of ten that would move the weights by half their size. */
+    advise_rate(c, f, fmin(pow(10, floor(log10(0.5 / c->moved))), lr > 0 ? fmax(1e-3 / lr, 10) : 10));
+    return DOCTOR_FAILS;
+}
+
+static int look_at_frozen(const doctor_case *c, doctor_finding *f) {
+    const char *freeze = case_option(c, "freeze");
+    if (!has_steps(c) || c->moved > 0 || !isfinite(c->moved) || is_ruined(c))
+        return 0;
+    /* Of one label the gradient is 0, which is another matter. */
+    if (c->labels > 0 && c->labels < 2)
+        return 0;
+    finding_say(f, "Nothing is trained: no update has changed a weight.");
+    measure_loss(c, f);
+    finding_measure(f, "the updates of %lld steps add up to 0 (update_norm); lr %.3g, freeze \"%s\" (run.json)",
+                    (long long)c->loss.points, case_number(c, "lr"), freeze);
+    if (case_number(c, "lr") > 0)
+        advise_again(c, f, "--freeze embeddings");
+    else
+        advise_again(c, f, "--lr 3e-4");
+    return DOCTOR_FAILS;
+}
+
+static int look_at_warmup(const doctor_case *c, doctor_finding *f) {
+    const double steps = case_number(c, "warmup-steps"), ratio = case_number(c, "warmup-ratio");
+    const double planned = (double)c->run->last_step;
+    const double warmup = steps > 0 ? steps : ratio > 0 ? ratio * planned : 0;
+    char *option;
+    if (!(planned >= DOCTOR_LEAST_STEPS) || warmup < DOCTOR_WARMUP_SHARE * planned)
+        return 0;
+    finding_say(f, "The learning rate is still being warmed up for most of the run: %.0f of %.0f steps.", warmup,
+                planned);
+    finding_measure(f, "warmup-steps, warmup-ratio and steps (run.json)");
+    option = command_format("--warmup-steps %.0f", ceil(0.05 * planned));
+    advise_again(c, f, option);
+    free(option);
+    return DOCTOR_POOR;
+}
+
+static int look_at_skipped(const doctor_case *c, doctor_finding *f) {
+    const double skipped = case_mean(c, "perf/skipped_percent");
+    if (is_ruined(c) || !(skipped > DOCTOR_SKIPPED_PERCENT))
+        return 0;
+    finding_say(
+        f, "Many steps are not applied, because their numbers are not finite or their gradients are spikes: %.0f %%.",
+        skipped);
+    finding_measure(f, "%.3g %% of the steps (perf/skipped_percent)", skipped);
+    finding_advise(f,
+                   "--check-finite op names the op where such numbers begin; --precision bf16 or fp32 has no overflow");
+    advise_rate(c, f, 0.3);
+    return DOCTOR_POOR;
+}
+
+/* ---- The data ---- */
+
+static int look_at_single_label(const doctor_case *c, doctor_finding *f) {
+    if (!(c->labels < 2) && !(c->majority > DOCTOR_MAJORITY_SHARE))
+        return 0;
+    if (c->labels < 2)
+        finding_say(f, "All samples have the same label, so there is nothing to learn.");
+    else
+        finding_say(f, "Almost all samples have the same label: %.0f %%.", 100 * c->majority);
+    finding_measure(f, "%.0f labels occur, the most frequent in %.3g %% of the samples (data.labels in run.json)",
+                    c->labels, 100 * c->majority);
+    finding_advise(f, "is --label-column the right one? Sorted files need --val-data, or are cut where labels change");
+    if (c->labels >= 2)
+        advise_again(c, f, "--class-weights balanced --keep-best macro_f1");
+    return c->labels < 2 ? DOCTOR_FAILS : DOCTOR_POOR;
+}
+
+/* Samples of the packed file. */
+static double all_samples(const doctor_case *c) {
+    const double validation = recorded_number(c->run->run, "data.validation_samples");
+    return recorded_number(c->run->run, "data.training_samples") +
+           (*recorded_text(c->run->configuration, "val-data", "") || recorded_at(c->run->configuration, "val-data")
+                ? 0
+                : validation);
+}
+
+/* True if no evaluation is better than the most frequent label, beyond chance, and neither is its loss. */
+static int validation_fails(const doctor_case *c) {
+    const double error = isfinite(c->accuracy_error) ? c->accuracy_error : 0;
+    return c->best && isfinite(c->base) && c->majority <= DOCTOR_MAJORITY_SHARE &&
+           c->accuracy <= c->majority + 2 * error && c->best->loss > DOCTOR_BASE * c->base;
+}
+
+static void measure_validation(const doctor_case *c, doctor_finding *f) {
+    if (c->best)
+        finding_measure(f,
+                        "validation: at best accuracy %.3g (standard error %.2g), where the most frequent label has "
+                        "%.3g; loss %.4g (val_accuracy, val_loss)",
+                        c->accuracy, c->accuracy_error, c->majority, c->best->loss);
+}
+
+static int look_at_labels(const doctor_case *c, doctor_finding *f) {
+    const double ambiguous = recorded_number(c->run->run, "data.ambiguous") / all_samples(c);
+    const int contradicts = ambiguous > DOCTOR_AMBIGUOUS_SHARE;
+    const int fails = has_steps(c) && c->epochs >= DOCTOR_EPOCHS && c->moved > DOCTOR_MOVED_LITTLE &&
+                      !(c->grown > DOCTOR_GROWN) && c->labels >= 2 && validation_fails(c);
+    const int memorises = fails && c->loss.last < DOCTOR_MEMORISED * c->base;
+    if (!contradicts && !fails)
+        return 0;
+    if (contradicts)
+        finding_say(
+            f,
+            "The labels contradict each other, as if they were shuffled: %.0f %% of the samples have a text that "
+            "also occurs with another label.",
+            100 * ambiguous);
+    else if (memorises)
+        finding_say(f,
+                    "The labels do not follow from the texts, as if they were shuffled: the model learns its samples "
+                    "by heart and predicts new ones no better than the most frequent label.");
+    else
+        finding_say(f,
+                    "The labels do not follow from the texts, as if they were shuffled: in %.3g epochs nothing was "
+                    "found that predicts them.",
+                    c->epochs);
+    if (ambiguous > 0)
+        finding_measure(f, "%.0f of %.0f samples (data.ambiguous in run.json)",
+                        recorded_number(c->run->run, "data.ambiguous"), all_samples(c));
+    measure_validation(c, f);
+    measure_loss(c, f);
+    finding_advise(f, "look at some rows: does --label-column belong to --text-column? Were columns sorted apart?");
+    if (!contradicts)
+        advise_rate(c, f, 0.3);
+    return fails ? DOCTOR_FAILS + 1 : DOCTOR_POOR;
+}
+
+static int look_at_duplicates(const doctor_case *c, doctor_finding *f) {
+    const double repeated = recorded_number(c->run->run, "data.repeated"), share = repeated / all_samples(c);
+    if (!(share > DOCTOR_REPEATED_SHARE))
+        return 0;
+    finding_say(f,
+                "Many texts are duplicates: %.0f %% of the samples repeat another one, so the validation sees what was "
+                "trained on.",
+                100 * share);
+    finding_measure(f, "%.0f of %.0f samples (data.repeated in run.json)", repeated, all_samples(c));
+    advise_again(c, f, "--dedup");
+    return DOCTOR_POOR - 1;
+}
+
+static int look_at_tokenizer(const doctor_case *c, doctor_finding *f) {
+    const double tokens = recorded_number(c->run->run, "data.tokens_per_byte");
+    const double entropy = recorded_number(c->run->run, "data.unigram_entropy");
+    const double vocabulary = recorded_number(c->run->run, "model.vocabulary");
+    const int is_fine = tokens > DOCTOR_TOKENS_PER_BYTE && vocabulary > DOCTOR_BYTE_VOCABULARY;
+    if (!is_fine && !(entropy < DOCTOR_LEAST_ENTROPY))
+        return 0;
+    if (is_fine)
+        finding_say(f, "The tokenizer does not fit the text: it cuts it into single bytes, %.2g tokens for each.",
+                    tokens);
+    else
+        finding_say(f, "The tokenizer does not fit the text: most of its tokens are the same one.");
+    finding_measure(f,
+                    "%.3g tokens for each byte, a vocabulary of %.0f, %.3g nats for each token by frequency alone "
+                    "(data.tokens_per_byte, model.vocabulary, data.unigram_entropy in run.json)",
+                    tokens, vocabulary, entropy);
+    finding_advise(f, "eitp tokenizer train --data DATA --vocab-size %.0f --output tok", fmax(vocabulary, 1000));
+    advise_again(c, f, "--tokenizer tok");
+    return DOCTOR_POOR + 2;
+}
+
+/* ---- How far it came ---- */
+
+static int look_at_overfitting(const doctor_case *c, doctor_finding *f) {
+    const recorded_evaluation *best = recorded_best_evaluation(c->run), *last = recorded_last_evaluation(c->run);
+    char *directory;
+    if (!case_alarm(c, "overfitting") || !best || !last || !(last->loss > best->loss))
+        return 0;
+    finding_say(f, "The run overfits: its validation loss is lowest after step %lld, and rises since.",
+                (long long)best->step);
+    measure_alarm(c, f, "overfitting");
+    directory = case_quote(c->run->directory);
+    finding_advise(f, "eitp eval --model %s    # its best checkpoint, if --keep-best kept it", directory);
+    free(directory);
+    advise_again(c, f, "--keep-best loss --patience 3");
+    finding_advise(f, "more data, more --dropout or --weight-decay, or fewer epochs");
+    return DOCTOR_POOR;
+}
+
+static int look_at_layers(const doctor_case *c, doctor_finding *f) {
+    if (!case_alarm(c, "dead_layer"))
+        return 0;
+    finding_say(f, "A layer does not train: no gradient reaches it.");
+    measure_alarm(c, f, "dead_layer");
+    advise_rate(c, f, 0.3);
+    return DOCTOR_POOR;
+}
+
+static int look_at_gradient(const doctor_case *c, doctor_finding *f) {
+    if (!case_alarm(c, "vanishing_gradient") || is_ruined(c))
+        return 0;
+    finding_say(f, "The gradient has vanished: layers are saturated, or training has converged.");
+    measure_alarm(c, f, "vanishing_gradient");
+    measure_loss(c, f);
+    advise_rate(c, f, 0.3);
+    return DOCTOR_POOR - 1;
+}
+
+static int look_at_plateau(const doctor_case *c, doctor_finding *f) {
+    const recorded_event *alarm = case_alarm(c, "plateau");
+    if (!alarm || c->falls > 0 || c->loss.last < DOCTOR_BASE * recorded_number(alarm->record, "value"))
+        return 0;
+    finding_say(f, "The loss has stopped falling.");
+    measure_alarm(c, f, "plateau");
+    measure_loss(c, f);
+    advise_rate(c, f, 0.3);
+    finding_advise(f, "--lr-schedule cosine or plateau lowers the rate by itself; or this is what the model can do");
+    return DOCTOR_REMARK;
+}
+
+static int look_at_length(const doctor_case *c, doctor_finding *f) {
+    const int is_over = c->end == DOCTOR_END_FINISHED || c->end == DOCTOR_END_OF_DATA;
+    const int is_poor = c->loss.last > c->base;
+    char *option;
+    if (!is_over || !has_steps(c) || !(c->falls > DOCTOR_FALL * fabs(c->loss.last)) ||
+        !(c->moved >= DOCTOR_MOVED_LITTLE) || c->grown > DOCTOR_GROWN)
+        return 0;
+    if (is_poor)
+        finding_say(f, "The run has too few steps: it ended while its loss still fell, and before it was better than "
+                       "frequencies alone.");
+    else
+        finding_say(f, "The loss still fell when the run ended: more steps would give a better model.");
+    measure_loss(c, f);
+    finding_measure(f, "in the last third of the steps it fell by %.3g (trend of loss, p < %g); %.2g epochs", c->falls,
+                    DOCTOR_TREND_P, c->epochs);
+    option = command_format("--steps %lld", (long long)c->run->step * (is_poor ? 10 : 2));
+    advise_again(c, f, option);
+    free(option);
+    return is_poor ? DOCTOR_POOR + 1 : DOCTOR_REMARK;
+}
+
+const doctor_rule *doctor_learning(size_t *count) {
+    static const doctor_rule rules[] = {{"rate-too-high", look_at_high_rate}, {"rate-too-low", look_at_low_rate},
+                                        {"frozen", look_at_frozen},           {"warm-up", look_at_warmup},
+                                        {"skipped-steps", look_at_skipped},   {"one-label", look_at_single_label},
+                                        {"labels", look_at_labels},           {"duplicates", look_at_duplicates},
+                                        {"tokenizer", look_at_tokenizer},     {"overfitting", look_at_overfitting},
+                                        {"dead-layer", look_at_layers},       {"vanishing-gradient", look_at_gradient},
+                                        {"plateau", look_at_plateau},         {"too-few-steps", look_at_length}};
+    *count = COMMAND_COUNT(rules);
+    return rules;
+}

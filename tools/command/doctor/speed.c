@@ -1,0 +1,363 @@
+/* Why a run is slow. */
+#include "doctor/case.h"
+#include "doctor/thresholds.h"
+#include "output.h"
+
+/* A share of some seconds, if they are enough to matter; else 0. */
+static double share_of(double part, double all) {
+    return part >= DOCTOR_LEAST_SECONDS && all > 0 ? part / all : 0;
+}
+
+/* Trouble that takes this share of the time. */
+static int weigh(double share) {
+    return share > 0.5 ? DOCTOR_SLOW : DOCTOR_TROUBLE;
+}
+
+static void advise_set(const doctor_case *c, doctor_finding *f, const char *option, double value) {
+    char *directory = case_quote(c->run->directory), *more = command_format("--%s %.0f", option, value);
+    char *command = case_resume(c, more);
+    if (c->end == DOCTOR_END_RUNNING)
+        finding_advise(f, "eitp set %s %s=%.0f    # while it trains", directory, option, value);
+    finding_advise(f, "%s", command);
+    free(command);
+    free(more);
+    free(directory);
+}
+
+static void advise_resume(const doctor_case *c, doctor_finding *f, const char *more) {
+    char *command = case_resume(c, more);
+    finding_advise(f, "%s", command);
+    free(command);
+}
+
+static void advise_again(const doctor_case *c, doctor_finding *f, const char *options) {
+    char *command = case_again(c, options);
+    finding_advise(f, "%s", command);
+    free(command);
+}
+
+/* ---- Files ---- */
+
+static int look_at_data(const doctor_case *c, doctor_finding *f) {
+    const double share = share_of(c->data, c->training), workers = case_number(c, "data-workers");
+    const char *file =
+        recorded_text(c->run->run, "data.token_file", recorded_text(c->run->run, "data.labelled_file", ""));
+    char *more;
+    if (share <= DOCTOR_DATA_SHARE)
+        return 0;
+    finding_say(f, "The run is slow because it waits for its data: %.0f %% of the time of its steps.", 100 * share);
+    finding_measure(f, "%.3g s of %.3g s (perf/data_loading_time, perf/data_loading_ratio)", c->data, c->training);
+    if (*file)
+        finding_measure(f, "samples are read from %s by %.0f workers (run.json)", file, workers > 0 ? workers : 0);
+    more = command_format("--data-workers %.0f", workers > 0 ? 2 * workers : 2);
+    advise_resume(c, f, more);
+    free(more);
+    if (*file)
+        finding_advise(f, "keep the packed data on a local disk: eitp pack --output FILE, then --data FILE");
+    return weigh(share);
+}
+
+static int look_at_offload(const doctor_case *c, doctor_finding *f) {
+    const double share = share_of(c->transfer, c->training);
+    const char *offload = case_option(c, "offload");
+    if (share <= DOCTOR_TRANSFER_SHARE || !*offload || !strcmp(offload, "none"))
+        return 0;
+    finding_say(
+        f, "The run is slow because it keeps weights in a file (--offload %s): moving them takes %.0f %% of the time.",
+        offload, 100 * share);
+    finding_measure(f, "%.3g s of %.3g s (perf/transfer_time)", c->transfer, c->training);
+    advise_resume(c, f, "--offload none");
+    finding_advise(f, "if that does not fit: --optimizer adamw8 takes 5 bytes a weight instead of 12");
+    return weigh(share);
+}
+
+static int look_at_evaluations(const doctor_case *c, doctor_finding *f) {
+    const double share = share_of(c->evaluation, c->wall), every = case_number(c, "eval-steps");
+    if (share <= DOCTOR_EVALUATION_SHARE)
+        return 0;
+    finding_say(f, "The run is slow because it evaluates too often: %.0f %% of its time.", 100 * share);
+    finding_measure(f, "%.3g s of %.3g s, %zu evaluations (perf/evaluation_time, perf/wall_time)", c->evaluation,
+                    c->wall, c->run->evaluation_count);
+    if (every > 0)
+        advise_set(c, f, "eval-steps", ceil(every * 10 * share));
+    finding_advise(f, "or evaluate on a part of the validation data: --eval-frac 0.1");
+    return weigh(share);
+}
+
+static double checkpoint_bytes(const doctor_case *c) {
+    return recorded_number(c->run->run, "plan.parameter_bytes") + recorded_number(c->run->run, "plan.optimizer_bytes");
+}
+
+static int look_at_saves(const doctor_case *c, doctor_finding *f) {
+    const double share = share_of(c->checkpoint, c->wall), every = case_number(c, "save-steps");
+    const size_t saves = case_events(c, "saved");
+    if (share <= DOCTOR_SAVE_SHARE || saves < DOCTOR_MANY_SAVES)
+        return 0;
+    finding_say(f, "The run is slow because it saves too often: it waits %.0f %% of its time for checkpoints.",
+                100 * share);
+    finding_measure(f, "%.3g s of %.3g s, %zu saves of %s (perf/checkpoint_time, events \"saved\")", c->checkpoint,
+                    c->wall, saves, output_bytes(checkpoint_bytes(c)));
+    if (every > 0)
+        advise_set(c, f, "save-steps", ceil(every * 10 * share));
+    finding_advise(f, "--save-seconds 600 saves by the clock instead");
+    return weigh(share);
+}
+
+static int look_at_disk(const doctor_case *c, doctor_finding *f) {
+    const recorded_event *saved = recorded_last_event(c->run, "saved");
+    const double seconds = saved ? recorded_number(saved->record, "seconds") : 0, bytes = checkpoint_bytes(c);
+    char *directory;
+    if (!(seconds >= DOCTOR_LEAST_SECONDS) || !(bytes >= DOCTOR_DISK_BYTES) || bytes / seconds >= DOCTOR_DISK_RATE ||
+        share_of(c->checkpoint, c->wall) <= DOCTOR_SAVE_SHARE)
+        return 0;
+    finding_say(f, "The run is slow because its disk is: a checkpoint of %s takes %.3g s, which is %s a second.",
+                output_bytes(bytes), seconds, output_bytes(bytes / seconds));
+    finding_measure(f, "%s (metrics.jsonl); in all %.3g s of %.3g s (perf/checkpoint_time)", saved->message,
+                    c->checkpoint, c->wall);
+    directory = case_quote(c->run->directory);
+    finding_advise(f, "df %s    # which disk it is; another --output-dir, on a local one, is faster", directory);
+    free(directory);
+    return DOCTOR_TROUBLE;
+}
+
+/* ---- The machine ---- */
+
+/* Seconds of all pauses because of heat. */
+static double paused_seconds(const doctor_case *c) {
+    double sum = 0;
+    for (size_t i = 0; i < c->run->event_count; i++) {
+        const recorded_event *event = &c->run->events[i];
+        const double seconds =
+            !strcmp(event->kind, "temperature") ? recorded_number(event->record, "seconds") : (double)NAN;
+        sum += seconds > 0 ? seconds : 0;
+    }
+    return sum;
+}
+
+static int look_at_heat(const doctor_case *c, doctor_finding *f) {
+    const double paused = paused_seconds(c), share = share_of(paused, c->wall > paused ? c->wall : paused);
+    const recorded_event *event = recorded_last_event(c->run, "temperature");
+    if (share <= DOCTOR_PAUSE_SHARE || !event)
+        return 0;
+    finding_say(f, "The run is slow because of heat: it paused %.0f %% of its time.", 100 * share);
+    finding_measure(f, "%.3g s of pauses, %zu events \"temperature\"; the last one: %s (metrics.jsonl)", paused,
+                    case_events(c, "temperature"), event->message);
+    finding_advise(f, "clean the fans, and give the machine air; eitp check-system shows all sensors");
+    advise_resume(c, f, "--spare-core");
+    return weigh(share);
+}
+
+static double mean_of_points(const eitp_history_point *points, size_t from, size_t to) {
+    double sum = 0;
+    for (size_t i = from; i < to; i++)
+        sum += points[i].mean;
+    return sum / (double)(to - from);
+}
+
+static int look_at_frequency(const doctor_case *c, doctor_finding *f) {
+    size_t count;
+    eitp_history_point *points = recorded_points(c->run, "sys/frequency_mhz", &count);
+    double before, after = 0;
+    int fell = 0;
+    if (count >= DOCTOR_FREQUENCY_POINTS) {
+        before = mean_of_points(points, 0, count / 2);
+        after = mean_of_points(points, count / 2, count);
+        fell = after < DOCTOR_FREQUENCY_FALL * before && points[count - 1].mean < DOCTOR_FREQUENCY_FALL * before;
+    }
+    if (fell) {
+        finding_say(f, "The run is slow because the processor lowers its frequency: %.0f MHz, and %.0f before.", after,
+                    before);
+        finding_measure(f, "means of the later and the first half of %zu records (sys/frequency_mhz)", count);
+        finding_advise(f, "look at heat and power: eitp check-system; is it on battery, or in a power-saving mode?");
+        finding_advise(f, "sudo cpupower frequency-set -g performance");
+    }
+    free(points);
+    return fell ? DOCTOR_TROUBLE : 0;
+}
+
+static int look_at_swapping(const doctor_case *c, doctor_finding *f) {
+    const double faults = case_total(c, "sys/major_faults"), rate = c->wall > 0 ? faults / c->wall : 0;
+    const recorded_event *pressure = recorded_last_event(c->run, "pressure");
+    if (!pressure && (c->wall < DOCTOR_LONG_SECONDS || rate < DOCTOR_FAULT_RATE))
+        return 0;
+    finding_say(f, "The run is slow because the machine swaps: memory is short, and tasks wait for it.");
+    if (pressure)
+        finding_measure(f, "%s (metrics.jsonl)", pressure->message);
+    finding_measure(f, "%.0f page faults from disk, %.3g a second, %s read (sys/major_faults, sys/read_bytes)", faults,
+                    rate, output_bytes(case_total(c, "sys/read_bytes")));
+    finding_advise(f, "close other programs; then, or otherwise, a run that takes less memory:");
+    advise_resume(c, f, "--profile low-memory");
+    return DOCTOR_SLOW;
+}
+
+/* "cpu, 2 threads, ...": the number of threads, at least 1. */
+static double threads_of(const doctor_case *c) {
+    const char *device = recorded_text(c->run->run, "device", "");
+    const double threads = strncmp(device, "cpu, ", 5) ? 1 : strtod(device + 5, NULL);
+    return threads >= 1 ? threads : 1;
+}
+
+static int look_at_neighbours(const doctor_case *c, doctor_finding *f) {
+    const recorded_event *load = recorded_last_event(c->run, "load");
+    const double steal = case_mean(c, "sys/steal"), switches = case_total(c, "sys/involuntary_switches");
+    const double rate = c->wall > 0 ? switches / c->wall / threads_of(c) : 0;
+    const int is_long = c->wall >= DOCTOR_LONG_SECONDS;
+    if (!load && !(is_long && (steal > DOCTOR_STEAL_PERCENT || rate > DOCTOR_SWITCH_RATE)))
+        return 0;
+    if (!load && steal > DOCTOR_STEAL_PERCENT)
+        finding_say(
+            f,
+            "The run is slow because the host of this virtual machine gives its processors to others: %.0f %% of "
+            "their time.",
+            steal);
+    else
+        finding_say(f, "The run is slow because other programs take its processors.");
+    if (load)
+        finding_measure(f, "%s (metrics.jsonl)", load->message);
+    finding_measure(f, "%.0f involuntary switches, %.3g a second and thread (sys/involuntary_switches)", switches,
+                    rate);
+    if (isfinite(steal))
+        finding_measure(f, "%.2g %% of the processors' time given to other machines (sys/steal)", steal);
+    if (c->wall > 0)
+        finding_measure(f, "%.3g s of processor time in %.3g s, with %.0f threads (sys/processor_s, perf/wall_time)",
+                        case_total(c, "sys/processor_s"), c->wall, threads_of(c));
+    finding_advise(f, "top    # which programs; end them, or start them with nice -n 19");
+    finding_advise(f, "fewer --threads than processors, so that the run waits less for the slowest thread");
+    return DOCTOR_TROUBLE;
+}
+
+/* The alarm "slowdown" if there is one, else the trend of all steps. */
+static int look_at_rise(const doctor_case *c, doctor_finding *f) {
+    const recorded_event *alarm = case_alarm(c, "slowdown");
+    size_t count;
+    eitp_history_point *points = recorded_points(c->run, "step_time_s", &count);
+    double *seconds = (double *)command_allocate(count * sizeof *seconds);
+    double before = 0, now = 0;
+    eitp_trend trend;
+    int rises = 0;
+    for (size_t i = 0; i < count; i++)
+        seconds[i] = points[i].mean;
+    if (c->wall >= DOCTOR_LONG_SECONDS && !eitp_trend_fit(NULL, seconds, count, &trend, NULL)) {
+        before = trend.intercept;
+        now = before + trend.slope * (double)(trend.count - 1);
+        rises = trend.p < DOCTOR_TREND_P && now > DOCTOR_RISE * before;
+    }
+    free(seconds);
+    free(points);
+    if (!alarm && !rises)
+        return 0;
+    finding_say(f, "The run becomes slower: its steps take longer and longer.");
+    if (alarm)
+        finding_measure(f, "%s (alarm)", alarm->message);
+    if (rises)
+        finding_measure(f, "%.3g s at the start, %.3g s now, p = %.1g (trend of step_time_s)", before, now, trend.p);
+    finding_advise(f, "look for heat, other programs and swapping: top, vmstat 1, eitp check-system");
+    advise_resume(c, f, "");
+    return DOCTOR_TROUBLE;
+}
+
+static int look_at_leak(const doctor_case *c, doctor_finding *f) {
+    const recorded_event *alarm = case_alarm(c, "memory_drift");
+    if (!alarm)
+        return 0;
+    finding_say(f, "The memory of the run grows and would be used up.");
+    finding_measure(f, "%s (alarm)", alarm->message);
+    advise_resume(c, f, "");
+    return DOCTOR_TROUBLE;
+}
+
+static int look_at_full_memory(const doctor_case *c, doctor_finding *f) {
+    const recorded_event *event = recorded_last_event(c->run, "memory_high");
+    if (!event)
+        return 0;
+    finding_say(f, "Other programs fill the memory of the machine.");
+    finding_measure(f, "after step %lld: %s (metrics.jsonl)", (long long)event->step, event->message);
+    finding_advise(f, "close them before memory is short; --auto-shrink lets the run make room by itself");
+    return DOCTOR_REMARK;
+}
+
+/* ---- How it is divided and recorded ---- */
+
+/* Few rows are a pass that reads all weights for little arithmetic: the bandwidth of memory limits it. */
+static int look_at_rows(const doctor_case *c, doctor_finding *f) {
+    const double mfu = recorded_last(c->run, "perf/mfu");
+    const double accumulated =
+        recorded_number(c->run->run, "plan.grad_accum") / recorded_number(c->run->run, "plan.micro_batches_per_pass");
+    const double batch = recorded_number(c->run->run, "plan.batch_size");
+    const double factor = ceil(4 * DOCTOR_FEW_ROWS / c->rows);
+    char *more;
+    if (!(c->rows < DOCTOR_FEW_ROWS) || !(mfu < DOCTOR_LOW_MFU))
+        return 0;
+    if (accumulated > 1) {
+        finding_say(f,
+                    "The run is slow because its passes are small, so the bandwidth of memory limits it: %.0f tokens "
+                    "at a time.",
+                    c->rows);
+        more = command_format("--micro-batches-per-pass %.0f", recorded_number(c->run->run, "plan.grad_accum"));
+        advise_resume(c, f, more);
+    } else {
+        finding_say(f, "The run is slow because its batch is too small: %.0f tokens in a step.", c->rows);
+        more = command_format("--batch-size %.0f", batch * factor);
+        advise_again(c, f, more);
+        finding_advise(f, "eitp bench --sweep batch-size    # how much a larger batch gives on this machine");
+    }
+    free(more);
+    finding_measure(f, "%.2g %% of the peak of matrix products (perf/mfu)", mfu);
+    finding_measure(f, "batch size %.0f, %.0f passes a step, at most %.0f tokens in a pass (run.json)", batch,
+                    accumulated > 1 ? ceil(accumulated) : 1, c->rows);
+    return DOCTOR_TROUBLE;
+}
+
+static int look_at_records(const doctor_case *c, doctor_finding *f) {
+    const double profile = case_number(c, "profile-every");
+    const double full = !strcmp(case_option(c, "monitor"), "full") ? case_number(c, "log-full-every") : 0;
+    const int is_checked = !strcmp(case_option(c, "check-finite"), "op");
+    if (c->run->step < DOCTOR_LEAST_STEPS ||
+        (!is_checked && !(profile > 0 && profile < DOCTOR_FINE_STEPS) && !(full > 0 && full < DOCTOR_FINE_STEPS)))
+        return 0;
+    if (is_checked) {
+        finding_say(f,
+                    "The run is slow because each op is checked for numbers that are not finite (--check-finite op).");
+        advise_resume(c, f, "--check-finite step");
+    } else if (profile > 0 && profile < DOCTOR_FINE_STEPS) {
+        finding_say(f, "The run is slow because every %s step is profiled.", profile > 1 ? "few" : "single");
+        advise_set(c, f, "profile-every", 1000);
+    } else {
+        finding_say(f, "The run is slow because almost every step is recorded in full.");
+        advise_set(c, f, "log-full-every", 100);
+    }
+    finding_measure(f, "profile-every %.0f, log-full-every %.0f, check-finite %s (run.json)", profile > 0 ? profile : 0,
+                    full > 0 ? full : 0, *case_option(c, "check-finite") ? case_option(c, "check-finite") : "step");
+    return DOCTOR_TROUBLE;
+}
+
+static int look_at_recompute(const doctor_case *c, doctor_finding *f) {
+    const char *recompute = case_option(c, "recompute");
+    if (!*recompute || !strcmp(recompute, "none") || !strcmp(recompute, "auto"))
+        return 0;
+    finding_say(f, "Values are computed twice to save memory (--recompute %s): up to a third more arithmetic.",
+                recompute);
+    finding_measure(f, "recompute %s (run.json)", recompute);
+    advise_resume(c, f, "--recompute none");
+    return DOCTOR_REMARK;
+}
+
+const doctor_rule *doctor_speed(size_t *count) {
+    static const doctor_rule rules[] = {{"data", look_at_data},
+                                        {"offload", look_at_offload},
+                                        {"evaluations", look_at_evaluations},
+                                        {"saves", look_at_saves},
+                                        {"slow-disk", look_at_disk},
+                                        {"heat", look_at_heat},
+                                        {"throttling", look_at_frequency},
+                                        {"swapping", look_at_swapping},
+                                        {"other-programs", look_at_neighbours},
+                                        {"slowdown", look_at_rise},
+                                        {"memory-drift", look_at_leak},
+                                        {"memory-high", look_at_full_memory},
+                                        {"small-batch", look_at_rows},
+                                        {"fine-records", look_at_records},
+                                        {"recompute", look_at_recompute}};
+    *count = COMMAND_COUNT(rules);
+    return rules;
+}
