@@ -102,7 +102,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test figures quick nightly torture soak parity test-bochs quickstart check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
+.PHONY: all test figures quick nightly torture soak doctor-cases parity test-bochs quickstart check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -114,6 +114,7 @@ help:
 	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing'
 	@echo 'make torture     every fault, power loss and kill (an hour or two); STRIDE=1 KILLS=1000 SEEDS=8'
 	@echo 'make soak        trains for MINUTES=30: do memory and step time stay as they are? Needs a machine without other work'
+	@echo 'make doctor-cases  runs that are slow or ended by the kernel, and what eitp doctor says of them (five minutes)'
 	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity; gigabytes)'
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
@@ -297,6 +298,10 @@ MINUTES ?= 30
 soak: $(BUILD)/packed/tests/run/soak
 	@rm -rf '$(BUILD)/soak' && mkdir -p '$(BUILD)/soak'
 	@$< '$(BUILD)/soak' minutes=$(MINUTES) $(SOAK)
+
+# Ends and slownesses of runs that take minutes to make, and what eitp doctor says of them.
+doctor-cases: all
+	@BUILD='$(BUILD)' CC='$(CC)' sh tests/command/doctor_cases.sh
 
 parity: all
 	@BUILD='$(BUILD)' sh tools/peers/parity.sh

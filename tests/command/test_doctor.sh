@@ -297,9 +297,11 @@ diagnosed "nearly one label" nearly "Almost all samples have the same label: 9[0
     rows 0 120
     rows 0 120 | sed 1d
 } >twice.csv
-exits 0 "duplicate texts" $labelled --data twice.csv --val-data val.csv --epochs 12 --output-dir twice
-diagnosed "duplicate texts" twice "Many texts are duplicates: 50 % of the samples repeat another one.*"
+exits 0 "duplicate texts" $labelled --data twice.csv --epochs 12 --output-dir twice
+diagnosed "duplicate texts" twice "Many texts are duplicates: 50 % of the samples repeat another one, so the validation sees what was trained on\."
 shows "duplicate texts" "  do: eitp train .* --dedup --output-dir twice-again$"
+exits 0 "duplicates of the training data alone" $labelled --data twice.csv --val-data val.csv --epochs 12 --output-dir apart
+diagnosed "duplicates of the training data alone" apart "$well"
 
 # Letters of another alphabet, which are two bytes each, with a tokenizer of English.
 train_tokenizer
@@ -317,14 +319,17 @@ exits 0 "profiled" $good --lr 3e-3 --steps 30 --profile-every 1 --output-dir pro
 diagnosed "profiled" profiled "The run is slow because every single step is profiled\."
 exits 0 "recorded in full" $good --lr 3e-3 --steps 30 --monitor full --log-full-every 1 --output-dir full_records
 diagnosed "recorded in full" full_records "The run is slow because almost every step is recorded in full\."
-exits 0 "a small batch" train --data text.txt --init tiny.json --block-size 16 --batch-size 1 --grad-accum 1 --threads 1 --dropout 0 \
-    --precision $precision --lr 1e-3 --steps 200 --peak-tflops 1 --output-dir small_batch
+wide="train --data text.txt --init large.json --block-size 16 --batch-size 1 --threads 1 --dropout 0 --precision $precision --lr 1e-3 --eval no
+    --save-steps 0 --peak-tflops 10"
+exits 0 "a small batch" $wide --grad-accum 1 --steps 20 --output-dir small_batch
 diagnosed "a small batch" small_batch "The run is slow because its batch is too small: 16 tokens in a step\."
 shows "a small batch" "  do: eitp bench --sweep batch-size"
-exits 0 "small passes" train --data text.txt --init tiny.json --block-size 16 --batch-size 1 --grad-accum 16 --micro-batches-per-pass 1 \
-    --threads 1 --dropout 0 --precision $precision --lr 3e-3 --steps 60 --peak-tflops 1 --output-dir small_passes
+exits 0 "small passes" $wide --grad-accum 8 --micro-batches-per-pass 1 --steps 4 --output-dir small_passes
 diagnosed "small passes" small_passes "The run is slow because its passes are small, so the bandwidth of memory limits it: 16 tokens at a time\."
-shows "small passes" "  do: eitp train --resume auto --output-dir small_passes --micro-batches-per-pass 16$"
+shows "small passes" "  do: eitp train --resume auto --output-dir small_passes --micro-batches-per-pass 8$"
+exits 0 "a large batch" $wide --batch-size 4 --grad-accum 4 --steps 4 --output-dir large_batch
+diagnosed "a large batch" large_batch "$well"
+
 exits 0 "evaluates too often" $good --lr 3e-3 --steps 120 --eval-steps 1 --save-steps 0 --output-dir evaluating
 diagnosed "evaluates too often" evaluating "The run is slow because it evaluates too often: [5-9][0-9] % of its time\."
 shows "evaluates too often" "--eval-steps [0-9]*$"

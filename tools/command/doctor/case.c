@@ -1,6 +1,7 @@
 #include "doctor/case.h"
 
 #include "doctor/thresholds.h"
+#include "files.h"
 #include "options/table.h"
 
 #include <signal.h>
@@ -374,6 +375,16 @@ static void add_arguments(text_buffer *t, const eitp_json *first, const char *op
     }
 }
 
+/* True for a command that continues a run: its options are those of run.json. */
+static int resumes(const eitp_json *command) {
+    int has_value;
+    for (const eitp_json *argument = command ? command->first_child : NULL; argument; argument = argument->next) {
+        if (argument->kind == EITP_JSON_STRING && option_in(argument->text, &has_value) == OPTION_RESUME)
+            return 1;
+    }
+    return 0;
+}
+
 char *case_again(const doctor_case *c, const char *options) {
     const eitp_json *command = recorded_at(c->run->run, "command");
     char *directory = command_format("%s-again", c->run->directory);
@@ -381,8 +392,14 @@ char *case_again(const doctor_case *c, const char *options) {
     text_buffer t = {NULL, 0, 0};
     if (!command)
         command = recorded_at(eitp_json_root(c->run->supervisor), "command");
-    if (command)
+    if (resumes(command)) {
+        char *file = files_join(c->run->directory, "run.json"), *config = case_quote(file);
+        text_format(&t, "eitp train --config %s", config);
+        free(config);
+        free(file);
+    } else if (command) {
         add_arguments(&t, command->first_child, options);
+    }
     if (t.size)
         text_format(&t, "%s%s --output-dir %s", *options ? " " : "", options, quoted);
     else

@@ -2,14 +2,18 @@
 
 #include <stdarg.h>
 
+/* The longest line, in bytes: files of a run may have any texts. */
+#define LONGEST_LINE 4000
+
 static char *format_text(const char *format, va_list arguments) {
     va_list again;
     char *text;
     int length;
     va_copy(again, arguments);
     length = vsnprintf(NULL, 0, format, arguments);
-    text = (char *)command_allocate((size_t)(length < 0 ? 0 : length) + 1);
-    vsnprintf(text, (size_t)(length < 0 ? 0 : length) + 1, format, again);
+    length = length < 0 ? 0 : length > LONGEST_LINE ? LONGEST_LINE : length;
+    text = (char *)command_allocate((size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
 }

@@ -168,13 +168,22 @@ static int look_at_single_label(const doctor_case *c, doctor_finding *f) {
     return c->labels < 2 ? DOCTOR_FAILS : DOCTOR_POOR;
 }
 
-/* Samples of the packed file. */
+/* True if the validation samples are from a file of their own. */
+static int has_own_validation(const doctor_case *c) {
+    return recorded_at(c->run->configuration, "val-data") != NULL;
+}
+
+/* Samples of the packed file; those that are held out are not known with --eval no. */
 static double all_samples(const doctor_case *c) {
     const double validation = recorded_number(c->run->run, "data.validation_samples");
     return recorded_number(c->run->run, "data.training_samples") +
-           (*recorded_text(c->run->configuration, "val-data", "") || recorded_at(c->run->configuration, "val-data")
-                ? 0
-                : validation);
+           (has_own_validation(c) || !isfinite(validation) ? 0 : validation);
+}
+
+/* A count of the data, such as "data.repeated", as a share of all samples; 0: unknown. */
+static double share_of_samples(const doctor_case *c, const char *name) {
+    const double share = recorded_number(c->run->run, name) / all_samples(c);
+    return isfinite(share) ? fmin(share, 1) : 0;
 }
 
 /* True if no evaluation is better than the most frequent label, beyond chance, and neither is its loss. */
@@ -193,8 +202,10 @@ static void measure_validation(const doctor_case *c, doctor_finding *f) {
 }
 
 static int look_at_labels(const doctor_case *c, doctor_finding *f) {
-    const double ambiguous = recorded_number(c->run->run, "data.ambiguous") / all_samples(c);
-    const int contradicts = ambiguous > DOCTOR_AMBIGUOUS_SHARE;
+    const double ambiguous = share_of_samples(c, "data.ambiguous");
+    /* With --dedup such samples were left out. */
+    const int contradicts =
+        ambiguous > DOCTOR_AMBIGUOUS_SHARE && !(case_number(c, "dedup") > 0) && recorded_at(c->run->run, "data.labels");
     const int fails = has_steps(c) && c->epochs >= DOCTOR_EPOCHS && c->moved > DOCTOR_MOVED_LITTLE &&
                       !(c->grown > DOCTOR_GROWN) && c->labels >= 2 && validation_fails(c);
     const int memorises = fails && c->loss.last < DOCTOR_MEMORISED * c->base;
@@ -226,25 +237,26 @@ static int look_at_labels(const doctor_case *c, doctor_finding *f) {
     return fails ? DOCTOR_FAILS + 1 : DOCTOR_POOR;
 }
 
+/* Of a part that is held out, duplicates are in both parts: then the validation says nothing of new texts. */
 static int look_at_duplicates(const doctor_case *c, doctor_finding *f) {
-    const double repeated = recorded_number(c->run->run, "data.repeated"), share = repeated / all_samples(c);
-    if (!(share > DOCTOR_REPEATED_SHARE))
+    const double repeated = recorded_number(c->run->run, "data.repeated"), share = share_of_samples(c, "data.repeated");
+    if (!(share > DOCTOR_REPEATED_SHARE) || case_number(c, "dedup") > 0)
         return 0;
-    finding_say(f,
-                "Many texts are duplicates: %.0f %% of the samples repeat another one, so the validation sees what was "
-                "trained on.",
-                100 * share);
+    finding_say(f, "Many texts are duplicates: %.0f %% of the samples repeat another one%s.", 100 * share,
+                has_own_validation(c) ? "" : ", so the validation sees what was trained on");
     finding_measure(f, "%.0f of %.0f samples (data.repeated in run.json)", repeated, all_samples(c));
     advise_again(c, f, "--dedup");
-    return DOCTOR_POOR - 1;
+    return has_own_validation(c) ? DOCTOR_REMARK : DOCTOR_POOR - 1;
 }
 
 static int look_at_tokenizer(const doctor_case *c, doctor_finding *f) {
     const double tokens = recorded_number(c->run->run, "data.tokens_per_byte");
     const double entropy = recorded_number(c->run->run, "data.unigram_entropy");
     const double vocabulary = recorded_number(c->run->run, "model.vocabulary");
-    const int is_fine = tokens > DOCTOR_TOKENS_PER_BYTE && vocabulary > DOCTOR_BYTE_VOCABULARY;
-    if (!is_fine && !(entropy < DOCTOR_LEAST_ENTROPY))
+    /* Without a tokenizer the tokens are bytes, as somebody wanted. */
+    const int is_given = *case_option(c, "tokenizer") != 0;
+    const int is_fine = is_given && tokens > DOCTOR_TOKENS_PER_BYTE && vocabulary > DOCTOR_BYTE_VOCABULARY;
+    if (!is_fine && !(is_given && entropy < DOCTOR_LEAST_ENTROPY))
         return 0;
     if (is_fine)
         finding_say(f, "The tokenizer does not fit the text: it cuts it into single bytes, %.2g tokens for each.",
@@ -324,7 +336,7 @@ static int look_at_length(const doctor_case *c, doctor_finding *f) {
     measure_loss(c, f);
     finding_measure(f, "in the last third of the steps it fell by %.3g (trend of loss, p < %g); %.2g epochs", c->falls,
                     DOCTOR_TREND_P, c->epochs);
-    option = command_format("--steps %lld", (long long)c->run->step * (is_poor ? 10 : 2));
+    option = command_format("--steps %.0f", (double)c->run->step * (is_poor ? 10 : 2));
     advise_again(c, f, option);
     free(option);
     return is_poor ? DOCTOR_POOR + 1 : DOCTOR_REMARK;

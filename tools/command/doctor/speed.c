@@ -73,7 +73,7 @@ static int look_at_offload(const doctor_case *c, doctor_finding *f) {
 
 static int look_at_evaluations(const doctor_case *c, doctor_finding *f) {
     const double share = share_of(c->evaluation, c->wall), every = case_number(c, "eval-steps");
-    if (share <= DOCTOR_EVALUATION_SHARE)
+    if (share <= DOCTOR_EVALUATION_SHARE || c->run->evaluation_count < DOCTOR_OFTEN)
         return 0;
     finding_say(f, "The run is slow because it evaluates too often: %.0f %% of its time.", 100 * share);
     finding_measure(f, "%.3g s of %.3g s, %zu evaluations (perf/evaluation_time, perf/wall_time)", c->evaluation,
@@ -91,7 +91,7 @@ static double checkpoint_bytes(const doctor_case *c) {
 static int look_at_saves(const doctor_case *c, doctor_finding *f) {
     const double share = share_of(c->checkpoint, c->wall), every = case_number(c, "save-steps");
     const size_t saves = case_events(c, "saved");
-    if (share <= DOCTOR_SAVE_SHARE || saves < DOCTOR_MANY_SAVES)
+    if (share <= DOCTOR_SAVE_SHARE || saves < DOCTOR_OFTEN)
         return 0;
     finding_say(f, "The run is slow because it saves too often: it waits %.0f %% of its time for checkpoints.",
                 100 * share);
@@ -286,7 +286,8 @@ static int look_at_rows(const doctor_case *c, doctor_finding *f) {
     const double batch = recorded_number(c->run->run, "plan.batch_size");
     const double factor = ceil(4 * DOCTOR_FEW_ROWS / c->rows);
     char *more;
-    if (!(c->rows < DOCTOR_FEW_ROWS) || !(mfu < DOCTOR_LOW_MFU))
+    if (!(c->rows > 0 && c->rows < DOCTOR_FEW_ROWS) || !(mfu < DOCTOR_LOW_MFU) ||
+        !(recorded_number(c->run->run, "model.parameters") > DOCTOR_LARGE_MODEL))
         return 0;
     if (accumulated > 1) {
         finding_say(f,

@@ -24,10 +24,11 @@
 /* Share of all time for evaluations: more than training has. Short runs often evaluate a quarter of their time. */
 #define DOCTOR_EVALUATION_SHARE 0.5
 
-/* Share of all time for checkpoints that the training waited for, and how many make it a habit: a short run has one at
-   its end, however long the disk takes. */
+/* Share of all time for checkpoints that the training waited for. */
 #define DOCTOR_SAVE_SHARE 0.2
-#define DOCTOR_MANY_SAVES 10
+
+/* Evaluations or saves that are often: a short run has one or two of them, however long they take. */
+#define DOCTOR_OFTEN 10
 
 /* Bytes per second below which a disk is slow, where a hard disk writes a hundred million; and the bytes of a
    checkpoint from which this shows, since each save also waits for some syncs of a few milliseconds. */
@@ -60,9 +61,11 @@
 
 /* Rows of a pass below which products read more weights than they compute with: each weight of 4 bytes has 2 operations
    a row, and processors compute some 20 operations in the time of a byte. With so few rows the share of the peak
-   is below this, while passes of thousands of rows reach 50 to 80 %. */
+   is below this, while passes of thousands of rows reach 50 to 80 %. Smaller models stay in the processor's cache, and
+   their steps take no time that anyone waits for. */
 #define DOCTOR_FEW_ROWS 64.0
 #define DOCTOR_LOW_MFU 10.0
+#define DOCTOR_LARGE_MODEL 1e6
 
 /* Steps between two that are profiled, or recorded in full, below which this is most of what the run does. */
 #define DOCTOR_FINE_STEPS 5.0
