@@ -197,12 +197,20 @@ static double threads_of(const doctor_case *c) {
     return threads >= 1 ? threads : 1;
 }
 
+/* See DOCTOR_PROCESSOR_SHARE. */
+static int is_deprived(const doctor_case *c) {
+    const double computing =
+        case_total(c, "perf/forward_time") + case_total(c, "perf/backward_time") + case_total(c, "perf/optimizer_time");
+    return case_total(c, "sys/involuntary_switches") > case_total(c, "sys/voluntary_switches") &&
+           case_total(c, "sys/processor_s") < DOCTOR_PROCESSOR_SHARE * computing * threads_of(c);
+}
+
 static int look_at_neighbours(const doctor_case *c, doctor_finding *f) {
     const recorded_event *load = recorded_last_event(c->run, "load");
     const double steal = case_mean(c, "sys/steal"), switches = case_total(c, "sys/involuntary_switches");
     const double rate = c->wall > 0 ? switches / c->wall / threads_of(c) : 0;
     const int is_long = c->wall >= DOCTOR_LONG_SECONDS;
-    if (!load && !(is_long && (steal > DOCTOR_STEAL_PERCENT || rate > DOCTOR_SWITCH_RATE)))
+    if (!load && !(is_long && (steal > DOCTOR_STEAL_PERCENT || rate > DOCTOR_SWITCH_RATE || is_deprived(c))))
         return 0;
     if (!load && steal > DOCTOR_STEAL_PERCENT)
         finding_say(

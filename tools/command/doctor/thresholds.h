@@ -54,6 +54,11 @@
    shares it has one for each time slice of 3 to 10 ms. */
 #define DOCTOR_SWITCH_RATE 50.0
 
+/* Processor time that the threads got while the run computed, as a part of that time. Below it, if they were also
+   switched off more often than they waited, others had the processors; threads of a small model wait for each other
+   instead. */
+#define DOCTOR_PROCESSOR_SHARE 0.5
+
 /* How much longer a step takes at the end than at the beginning, with p below 0.001. As for the alarm, which looks at
    the latest half, but of all steps, so more. */
 #define DOCTOR_RISE 1.2
