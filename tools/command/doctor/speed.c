@@ -107,8 +107,8 @@ static int look_at_disk(const doctor_case *c, doctor_finding *f) {
     const recorded_event *saved = recorded_last_event(c->run, "saved");
     const double seconds = saved ? recorded_number(saved->record, "seconds") : 0, bytes = checkpoint_bytes(c);
     char *directory;
-    if (!(seconds >= DOCTOR_LEAST_SECONDS) || !(bytes >= DOCTOR_DISK_BYTES) || bytes / seconds >= DOCTOR_DISK_RATE ||
-        share_of(c->checkpoint, c->wall) <= DOCTOR_SAVE_SHARE)
+    if (c->wall < DOCTOR_LONG_SECONDS || !(seconds >= DOCTOR_LEAST_SECONDS) || !(bytes >= DOCTOR_DISK_BYTES) ||
+        bytes / seconds >= DOCTOR_DISK_RATE || share_of(c->checkpoint, c->wall) <= DOCTOR_SAVE_SHARE)
         return 0;
     finding_say(f, "The run is slow because its disk is: a checkpoint of %s takes %.3g s, which is %s a second.",
                 output_bytes(bytes), seconds, output_bytes(bytes / seconds));
