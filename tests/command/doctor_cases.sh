@@ -57,8 +57,8 @@ slow "neighbours" neighbours "The run is slow because other programs take its pr
 exits 0 "offloaded" $large --block-size 8 --batch-size 1 --grad-accum 4 --optimizer adamw --offload all --steps 100 --lr 1e-3 --output-dir offloaded
 diagnosed "offloaded" offloaded "The run is slow because it keeps weights in a file \(--offload all\): moving them takes [0-9]* % of the time\."
 if "${CC:-cc}" -shared -fPIC -o calls.so "$root/tests/command/failing_calls.c" -ldl 2>compiler; then
-    GOMP_SPINCOUNT=1000 CALLS_SLOW_SYNC=1500 LD_PRELOAD=$work/calls.so "$eitp" $large --save-steps 2 --grad-accum 4 --optimizer adamw \
-        --steps 16 --async-save no \
+    GOMP_SPINCOUNT=1000 CALLS_SLOW_SYNC=500 LD_PRELOAD=$work/calls.so "$eitp" $large --save-steps 2 --grad-accum 4 --optimizer adamw \
+        --steps 10 --async-save no \
         --lr 1e-3 --output-dir slow_disk >out 2>err </dev/null
     diagnosed "slow disk" slow_disk "The run is slow because its disk is: a checkpoint of .* takes .* s, which is .* a second\."
 else
