@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "docs" / "measurements"
 DOCUMENT = ROOT / "docs" / "measurements.md"
 README = ROOT / "README.md"
-FIGURES = ROOT / "docs" / "figures"
+FIGURES = ROOT / "figures"
 README_LADDER, README_STEP, README_PRODUCTS = "ladder_zen4.json", "step_zen4_4x64.json", "products_zen4.json"
 BEGIN, END = "<!-- measured: tools/measurements.py -->\n", "<!-- end -->\n"
 
@@ -248,9 +248,9 @@ def readme_figures():
         for row in ladder["rows"]
     ]
     return "\n".join([
-        "![Tokens per second beside PyTorch](docs/figures/speed.svg)",
+        "![Tokens per second beside PyTorch](figures/speed.svg)",
         "",
-        "![Peak memory beside PyTorch](docs/figures/memory.svg)",
+        "![Peak memory beside PyTorch](figures/memory.svg)",
         "",
         "Full fine-tuning of GPT-2 124M, each run in a control group limited to its budget:",
         "",
