@@ -5,7 +5,7 @@ import html
 import re
 import sys
 
-CELL, LINE, MARGIN = 8, 17, 12
+CELL, LINE, MARGIN = 8, 16, 12
 COLOURS = {31: "#f07178", 32: "#a5d27a", 33: "#f0c36a", 34: "#7aa7f0", 35: "#c792ea", 36: "#6fc7d8", 37: "#e8ecf2"}
 TEXT, FAINT, BACKGROUND = "#d6dbe4", "#9aa4b4", "#161b24"
 

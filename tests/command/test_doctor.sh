@@ -313,6 +313,10 @@ exits 0 "its own tokenizer" train --data text.txt --tokenizer tok --init tiny.js
     --grad-accum 1 --threads 1 --precision $precision --lr 3e-3 --dropout 0 --steps 60 --output-dir own
 diagnosed "its own tokenizer" own "$well"
 
+sed 's/^\([xyz]\) /\1 \xc3\xa9t\xc3\xa9 /' train.csv >accents.csv
+exits 0 "unknown words" $labelled --data accents.csv --val-data val.csv --epochs 12 --output-dir accents
+diagnosed "unknown words" accents "The tokenizer does not fit the text: it does not know 1[0-9] % of the words\."
+
 # ---- it is slow ----
 
 exits 0 "profiled" $good --lr 3e-3 --steps 30 --profile-every 1 --output-dir profiled

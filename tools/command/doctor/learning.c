@@ -253,20 +253,25 @@ static int look_at_tokenizer(const doctor_case *c, doctor_finding *f) {
     const double tokens = recorded_number(c->run->run, "data.tokens_per_byte");
     const double entropy = recorded_number(c->run->run, "data.unigram_entropy");
     const double vocabulary = recorded_number(c->run->run, "model.vocabulary");
+    const double unknown = recorded_number(c->run->run, "data.unknown_percent");
+    const int is_fine = tokens > DOCTOR_TOKENS_PER_BYTE && vocabulary > DOCTOR_BYTE_VOCABULARY;
     /* Without a tokenizer the tokens are bytes, as somebody wanted. */
-    const int is_given = *case_option(c, "tokenizer") != 0;
-    const int is_fine = is_given && tokens > DOCTOR_TOKENS_PER_BYTE && vocabulary > DOCTOR_BYTE_VOCABULARY;
-    if (!is_fine && !(is_given && entropy < DOCTOR_LEAST_ENTROPY))
-        return 0;
-    if (is_fine)
+    if (unknown > DOCTOR_UNKNOWN_PERCENT)
+        finding_say(f, "The tokenizer does not fit the text: it does not know %.0f %% of the words.", unknown);
+    else if (*case_option(c, "tokenizer") && is_fine)
         finding_say(f, "The tokenizer does not fit the text: it cuts it into single bytes, %.2g tokens for each.",
                     tokens);
-    else
+    else if (*case_option(c, "tokenizer") && entropy < DOCTOR_LEAST_ENTROPY)
         finding_say(f, "The tokenizer does not fit the text: most of its tokens are the same one.");
-    finding_measure(f,
-                    "%.3g tokens for each byte, a vocabulary of %.0f, %.3g nats for each token by frequency alone "
-                    "(data.tokens_per_byte, model.vocabulary, data.unigram_entropy in run.json)",
-                    tokens, vocabulary, entropy);
+    else
+        return 0;
+    if (isfinite(unknown))
+        finding_measure(f, "%.3g %% of the tokens are unknown words (data.unknown_percent in run.json)", unknown);
+    if (isfinite(tokens))
+        finding_measure(f,
+                        "%.3g tokens for each byte, a vocabulary of %.0f, %.3g nats for each token by frequency alone "
+                        "(data.tokens_per_byte, model.vocabulary, data.unigram_entropy in run.json)",
+                        tokens, vocabulary, entropy);
     finding_advise(f, "eitp tokenizer train --data DATA --vocab-size %.0f --output tok", fmax(vocabulary, 1000));
     advise_again(c, f, "--tokenizer tok");
     return DOCTOR_POOR + 2;

@@ -113,6 +113,9 @@
 #define DOCTOR_TOKENS_PER_BYTE 0.75
 #define DOCTOR_BYTE_VOCABULARY 300.0
 
+/* Percent of the tokens that are unknown words. WordPiece knows the letters of its language: usually less than 1 %. */
+#define DOCTOR_UNKNOWN_PERCENT 5.0
+
 /* Nats of single tokens below which most are the same one, such as [UNK]. Text has 5 to 8, and bytes have 3. */
 #define DOCTOR_LEAST_ENTROPY 1.0
 

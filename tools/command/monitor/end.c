@@ -34,17 +34,18 @@ static int has_failed_to_begin(const recorded_run *r) {
     return r->supervisor && !is_supervised(r);
 }
 
-const char *end_state(const recorded_run *r, int has_begun) {
-    if (has_begun)
+const char *end_state(const recorded_run *r) {
+    if (recorded_has_begun(r))
         return recorded_state(r);
     return has_failed_to_begin(r) ? "ended before training" : "starting";
 }
 
-int end_is_final(const recorded_run *r, int has_begun) {
+int end_is_final(const recorded_run *r) {
     if (is_supervised(r))
         return 0;
-    return has_begun ? r->process.state != EITP_RUN_PROCESS_ALIVE && r->process.state != EITP_RUN_PROCESS_ELSEWHERE
-                     : has_failed_to_begin(r);
+    return recorded_has_begun(r)
+               ? r->process.state != EITP_RUN_PROCESS_ALIVE && r->process.state != EITP_RUN_PROCESS_ELSEWHERE
+               : has_failed_to_begin(r);
 }
 
 /* The reason of the last start that safe-train has seen ending. */
@@ -56,8 +57,9 @@ static const char *supervised_reason(const recorded_run *r) {
     return reason;
 }
 
-int end_describe(const recorded_run *r, int has_begun, text_buffer *t) {
+int end_describe(const recorded_run *r, text_buffer *t) {
     const char *reason = supervised_reason(r);
+    const int has_begun = recorded_has_begun(r);
     if (has_begun && r->process.state == EITP_RUN_PROCESS_ALIVE)
         return 0;
     if (has_begun && r->process.state == EITP_RUN_PROCESS_ELSEWHERE)
@@ -88,10 +90,10 @@ static void add_word(text_buffer *t, const char *word) {
     text_format(t, "'");
 }
 
-int end_next(const recorded_run *r, int has_begun, text_buffer *t) {
+int end_next(const recorded_run *r, text_buffer *t) {
     const eitp_json *command = recorded_at(r->run, "command");
     const int is_over = !strcmp(recorded_state(r), "finished") || !strcmp(recorded_state(r), "early_stop");
-    if (!has_begun || !end_is_final(r, has_begun) || r->process.state == EITP_RUN_PROCESS_UNKNOWN)
+    if (!recorded_has_begun(r) || !end_is_final(r) || r->process.state == EITP_RUN_PROCESS_UNKNOWN)
         return 0;
     if (!command || !command->first_child) {
         text_format(t, "the program that began it");

@@ -83,17 +83,17 @@ const char *facts_duration(double seconds, char *text, size_t size) {
 
 /* ---- The facts ---- */
 
-static void add_state(facts *f, const recorded_run *r, int has_begun) {
+static void add_state(facts *f, const recorded_run *r) {
     text_buffer end = {NULL, 0, 0};
     add(f, "name", "run", NAN, "%s", r->name);
     add(f, "directory", "directory", NAN, "%s", r->directory);
-    add(f, "state", "state", NAN, "%s", end_state(r, has_begun));
+    add(f, "state", "state", NAN, "%s", end_state(r));
     if (r->process.pid > 0)
         add(f, "pid", "process", (double)r->process.pid, "%lld", (long long)r->process.pid);
-    if (end_describe(r, has_begun, &end))
+    if (end_describe(r, &end))
         add(f, "reason", "reason", NAN, "%s", end.data);
     text_release(&end);
-    if (end_next(r, has_begun, &end))
+    if (end_next(r, &end))
         add(f, "continue", "continue with", NAN, "%s", end.data);
     text_release(&end);
 }
@@ -222,20 +222,20 @@ static void add_missing(facts *f, const recorded_run *r) {
     }
 }
 
-void facts_collect(facts *f, const recorded_run *r, int has_begun, const machine *m, const facts_limits *limits) {
-    const int is_here = !has_begun || machine_has(m, r);
+void facts_collect(facts *f, const recorded_run *r, const machine *m, const facts_limits *limits) {
+    const int is_here = !recorded_has_begun(r) || machine_has(m, r);
     memset(f, 0, sizeof *f);
-    add_state(f, r, has_begun);
-    if (has_begun) {
+    add_state(f, r);
+    if (recorded_has_begun(r)) {
         add_progress(f, r);
         add_training(f, r);
         add_memory(f, r, m, is_here);
     }
     if (is_here)
         add_machine(f, r, m, limits);
-    if (has_begun)
+    if (recorded_has_begun(r))
         add_safety(f, r, m);
-    if (has_begun)
+    if (recorded_has_begun(r))
         add_missing(f, r);
 }
 

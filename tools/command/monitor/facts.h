@@ -26,8 +26,8 @@ typedef struct facts_limits {
     double memory, processor;
 } facts_limits;
 
-/* Collects the facts of a run; `has_begun` is 0 if it has recorded nothing yet. Release them in any case. */
-void facts_collect(facts *f, const recorded_run *r, int has_begun, const machine *m, const facts_limits *limits);
+/* Collects the facts of a run. Release them in any case. */
+void facts_collect(facts *f, const recorded_run *r, const machine *m, const facts_limits *limits);
 void facts_release(facts *f);
 
 /* A fact by its key, or NULL; its text, or "-"; its number, or NaN. */

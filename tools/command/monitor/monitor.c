@@ -78,7 +78,7 @@ static int has_had_enough(const monitor *m) {
 static double interval(const monitor *m) {
     const double given = options_number(&m->options, OPTION_INTERVAL);
     for (size_t i = 0; i < m->runs.count && given > SOON_S; i++) {
-        if (!m->runs.runs[i]->has_begun)
+        if (!recorded_has_begun(&m->runs.runs[i]->run))
             return SOON_S;
     }
     return given;

@@ -54,7 +54,6 @@ static int is_watched(const watched_runs *l, const char *directory) {
 /* Opens a run. One that has not begun is kept for safe-train's file and the next update. */
 static eitp_status open_run(watched_run *w, const char *directory, eitp_error *error) {
     eitp_status status = recorded_run_open(directory, &w->run, error);
-    w->has_begun = !status;
     if (status == EITP_ERROR_ARGUMENT && w->run.history && has_directory(directory, "logs"))
         status = EITP_OK;
     return status;
@@ -252,7 +251,7 @@ static eitp_status update_run(watched_run *w, eitp_error *error) {
     char *directory;
     eitp_status status;
     int changed;
-    if (w->has_begun)
+    if (recorded_has_begun(&w->run))
         return recorded_run_update(&w->run, &changed, error);
     directory = command_copy(w->run.directory);
     recorded_run_close(&w->run);
@@ -264,7 +263,7 @@ static eitp_status update_run(watched_run *w, eitp_error *error) {
 static void collect(watched_runs *l, watched_run *w) {
     facts_release(&w->before);
     w->before = w->facts;
-    facts_collect(&w->facts, &w->run, w->has_begun, &l->machine, &l->limits);
+    facts_collect(&w->facts, &w->run, &l->machine, &l->limits);
     if (*w->problem)
         text_format(&w->facts.warnings, "%s\n", w->problem);
 }
@@ -315,7 +314,7 @@ size_t runs_first(const watched_runs *l) {
 
 int runs_are_over(const watched_runs *l) {
     for (size_t i = 0; i < l->count; i++) {
-        if (!end_is_final(&l->runs[i]->run, l->runs[i]->has_begun))
+        if (!end_is_final(&l->runs[i]->run))
             return 0;
     }
     return 1;

@@ -9,7 +9,6 @@ EITP_BEGIN_DECLARATIONS
 /* A run. Before its directory has anything of a run, it is open only as far as safe-train's file. */
 typedef struct watched_run {
     recorded_run run;
-    int has_begun;
     facts facts;       /* of the last update */
     facts before;      /* of the one before it, for what has changed */
     char problem[600]; /* of reading it; "": none */

@@ -296,9 +296,8 @@ static eitp_status read_everything(recorded_run *r, eitp_error *error) {
     return status;
 }
 
-/* A directory without any of these is not a run's. */
-static int is_empty(const recorded_run *r) {
-    return !r->info && !r->supervisor && !r->checkpoint_count && !r->line_count && !eitp_history_name(r->history, 0);
+int recorded_has_begun(const recorded_run *r) {
+    return r->info || r->checkpoint_count || r->line_count || eitp_history_name(r->history, 0);
 }
 
 eitp_status recorded_run_open(const char *directory, recorded_run *r, eitp_error *error) {
@@ -312,7 +311,7 @@ eitp_status recorded_run_open(const char *directory, recorded_run *r, eitp_error
         return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is not a directory; pass the output directory of a run",
                             directory);
     status = read_everything(r, error);
-    if (!status && is_empty(r))
+    if (!status && !r->supervisor && !recorded_has_begun(r))
         status = command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no run: no run.json, metrics.jsonl or checkpoints",
                               directory);
     return status;

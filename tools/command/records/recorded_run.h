@@ -91,6 +91,9 @@ const recorded_checkpoint *recorded_last_checkpoint(const recorded_run *r);
 
 /* ---- Its state ---- */
 
+/* False if there is nothing but what safe-train has written: it was refused, or has not begun yet. */
+int recorded_has_begun(const recorded_run *r);
+
 /* "running", "paused", "finished", ..., "killed or crashed", "machine restarted", "unknown". */
 const char *recorded_state(const recorded_run *r);
 
