@@ -80,11 +80,8 @@ sed 's/.*"samples": \[{"text": \("[^}]*"\), "tokens": 30.*/\1/' out >generated
 tail -1 told/evaluations.jsonl | sed 's/.*"samples": \[{"prompt": "Line 1", "text": \("[^}]*"\), "tokens": 30.*/\1/' >recorded
 check "generate writes the same text" same generated recorded
 check "which is more than spaces" grep -q '[^ "]' generated
-cat >prompts.yaml <<'EOF'
-sample_prompt: ["Line 1", "a"]
-sample_tokens: 5
-EOF
-exits 0 "prompts of a file" $train --config prompts.yaml --steps 2 --output-dir file
+echo '{"sample_prompt": ["Line 1", "a"], "sample_tokens": 5}' >prompts.json
+exits 0 "prompts of a file" $train --config prompts.json --steps 2 --output-dir file
 check "prompts of a file" grep -q '"prompt": "a", "text": "[^}]*", "tokens": 5,' file/evaluations.jsonl
 refuses 1 "--sample-prompt requires validation data" $train --sample-prompt a --val-fraction 0 --steps 2 --output-dir gone
 refuses 1 "--sample-prompt: 9 texts are given; at most 8" $train $(for i in 1 2 3 4 5 6 7 8 9; do printf ' --sample-prompt %s' $i; done) --steps 2 --output-dir gone

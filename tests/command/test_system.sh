@@ -168,6 +168,7 @@ check "an unknown EITP_ISA: nothing on standard output" test ! -s out
 cat >devices.sh <<'END'
 set -e
 mount -t tmpfs none /proc/driver
+[ ! -d /sys/bus/pci/devices ] || mount -t tmpfs none /sys/bus/pci/devices # a GPU that the machine has
 mkdir -p /proc/driver/nvidia/gpus/0000:17:00.0
 echo "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build" >/proc/driver/nvidia/version
 printf 'Model: \t\t NVIDIA H200\nIRQ:   \t\t 12\n' >/proc/driver/nvidia/gpus/0000:17:00.0/information
