@@ -3,6 +3,7 @@
 #include "files.h"
 #include "monitor/end.h"
 #include "output.h"
+#include "records/log_files.h"
 
 #include <stdarg.h>
 
@@ -146,20 +147,22 @@ static void add_training(facts *f, const recorded_run *r) {
     add_number(f, "mfu", "mfu", recorded_last(r, "perf/mfu"), "%.1f", " %");
 }
 
+/* Of the whole process, or of a program without that the parts that are known. */
 static double planned_bytes(const recorded_run *r) {
     static const char *const parts[] = {"plan.parameter_bytes", "plan.gradient_bytes", "plan.optimizer_bytes",
                                         "plan.arena_bytes", "plan.checkpoint_copy_bytes"};
+    const double all = recorded_number(r->run, "memory.planned_bytes");
     double sum = 0;
     for (size_t i = 0; i < COMMAND_COUNT(parts); i++) {
         const double bytes = recorded_number(r->run, parts[i]);
         sum += isfinite(bytes) ? bytes : 0;
     }
-    return sum;
+    return isfinite(all) ? all : sum;
 }
 
-/* What the run may use: the budget that it was given, or what the machine had for it. */
+/* What the run may use: its budget, or what the machine had for it. */
 static double limit_bytes(const recorded_run *r) {
-    const double budget = recorded_number(r->configuration, "memory-budget");
+    const double budget = recorded_number(r->run, "memory.budget_bytes");
     return budget > 0 ? budget : recorded_number(r->run, "machine.usable_bytes");
 }
 
@@ -191,6 +194,7 @@ static void add_machine(facts *f, const recorded_run *r, const machine *m, const
     add_number(f, "temperature_celsius", "temperature", m->temperature, "%.0f", " C");
     if (m->temperature >= m->temperature_limit - 5)
         warn(f, "the processor has %.0f C, and its critical point is %.0f C", m->temperature, m->temperature_limit);
+    add_number(f, "power_watts", "power", m->power, "%.0f", " W");
     add_bytes(f, "disk_free_bytes", "disk free", machine_disk(r->directory), "");
 }
 
@@ -206,6 +210,7 @@ static void add_safety(facts *f, const recorded_run *r, const machine *m) {
     } else {
         add(f, "checkpoint", "checkpoint", NAN, "none yet");
     }
+    add_bytes(f, "directory_bytes", "files", log_files_size(r->directory), "");
     if (r->process.state == EITP_RUN_PROCESS_ALIVE && isfinite(unsaved))
         add(f, "unsaved_s", "a crash now would cost", unsaved, "%s", facts_duration(unsaved, text, sizeof text));
 }

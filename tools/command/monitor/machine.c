@@ -69,6 +69,8 @@ static int is_processor(const char *name) {
 }
 
 static void take_sensor(machine *m, const eitp_sensor *sensor) {
+    if (sensor->kind == EITP_SENSOR_POWER && !(sensor->value <= m->power))
+        m->power = sensor->value;
     if (sensor->kind == EITP_SENSOR_LOAD)
         m->load = sensor->value;
     if (sensor->kind == EITP_SENSOR_PRESSURE && !strcmp(sensor->name, "memory"))
@@ -84,7 +86,7 @@ static void read_sensors(machine *m) {
     eitp_sensor *sensors = (eitp_sensor *)command_allocate(MOST_SENSORS * sizeof *sensors);
     eitp_error ignored;
     size_t count = 0;
-    m->load = m->pressure = m->temperature = m->temperature_limit = (double)NAN;
+    m->load = m->pressure = m->power = m->temperature = m->temperature_limit = (double)NAN;
     if (eitp_sensors_read(&host, sensors, MOST_SENSORS, &count, &ignored))
         count = 0;
     for (size_t i = 0; i < count && i < MOST_SENSORS; i++)

@@ -17,6 +17,7 @@ typedef struct machine {
     int processors;
     double processor_percent;              /* busy since the reading before */
     double temperature, temperature_limit; /* the hottest processor, in degrees Celsius */
+    double power;                          /* the largest that a sensor shows, in watts */
     double busy, all;                      /* ticks of all processors */
 } machine;
 

@@ -159,6 +159,8 @@ static const fact_row machine_rows[] = {
     {"disk free", {"disk_free_bytes", NULL, NULL}, NULL},
     {"load", {"load", NULL, NULL}, NULL},
     {"memory used", {"memory_used_percent", NULL, NULL}, NULL},
+    {"files", {"directory_bytes", NULL, NULL}, NULL},
+    {"power", {"power_watts", NULL, NULL}, NULL},
 };
 
 static const fact *first_fact(const facts *f, const fact_row *row) {

@@ -45,6 +45,24 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Lists the files of a directory and those below it, by path. */
+static void list_files(file_list *list, const char *directory) {
+    const eitp_host host = command_host();
+    memset(list, 0, sizeof *list);
+    list->root = directory;
+    list->at = command_copy("");
+    host.files.list(host.files.user, directory, visit_file, list);
+    if (list->count)
+        qsort(list->names, list->count, sizeof *list->names, compare_texts);
+    free(list->at);
+}
+
+static void forget_files(file_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        free(list->names[i]);
+    free(list->names);
+}
+
 static void format_time(time_t time, char *text, size_t size) {
     struct tm parts;
     if (!gmtime_r(&time, &parts) || !strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &parts))
@@ -52,16 +70,12 @@ static void format_time(time_t time, char *text, size_t size) {
 }
 
 double log_files_add_sizes(const char *directory, text_table *t) {
-    const eitp_host host = command_host();
-    file_list list = {directory, NULL, 0, NULL, 0};
+    file_list list;
     double total = 0;
-    list.at = command_copy("");
     text_table_add_column(t, "size", "bytes", 0, 0);
     text_table_add_column(t, "changed", "changed", 1, 1);
     text_table_add_column(t, "file", "file", 1, 0);
-    host.files.list(host.files.user, directory, visit_file, &list);
-    if (list.count)
-        qsort(list.names, list.count, sizeof *list.names, compare_texts);
+    list_files(&list, directory);
     for (size_t i = 0; i < list.count; i++) {
         char *path = files_join(directory, list.names[i]), changed[40];
         struct stat info;
@@ -75,10 +89,23 @@ double log_files_add_sizes(const char *directory, text_table *t) {
             total += size;
         }
         free(path);
-        free(list.names[i]);
     }
-    free(list.names);
-    free(list.at);
+    forget_files(&list);
+    return total;
+}
+
+double log_files_size(const char *directory) {
+    file_list list;
+    double total = 0;
+    list_files(&list, directory);
+    for (size_t i = 0; i < list.count; i++) {
+        char *path = files_join(directory, list.names[i]);
+        struct stat info;
+        if (!lstat(path, &info))
+            total += (double)info.st_size;
+        free(path);
+    }
+    forget_files(&list);
     return total;
 }
 

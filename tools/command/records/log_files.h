@@ -10,6 +10,9 @@ EITP_BEGIN_DECLARATIONS
    followed. */
 double log_files_add_sizes(const char *directory, text_table *t);
 
+/* The sum alone, in bytes. */
+double log_files_size(const char *directory);
+
 /* The newest logs/training_*.log of a directory, in a new text. EITP_ERROR_ARGUMENT if there is none. */
 eitp_status log_files_find_last(const char *directory, char **path, eitp_error *error);
 

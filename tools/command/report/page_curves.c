@@ -373,8 +373,11 @@ static void add_memory_table(page *p, const page_run *r) {
         page_add_json(p, part, 100);
         text_format(&p->text, "</td></tr>\n");
     }
+    page_begin_row(p, "planned, of the whole process");
+    page_add_number(p, CHART_BYTES, recorded_number(r->run->run, "memory.planned_bytes"), 4);
+    page_end_row(p);
     page_begin_row(p, "budget");
-    page_add_number(p, CHART_BYTES, recorded_number(r->run->configuration, "memory-budget"), 4);
+    page_add_number(p, CHART_BYTES, recorded_number(r->run->run, "memory.budget_bytes"), 4);
     page_end_row(p);
     page_begin_row(p, "usable by programs");
     page_add_number(p, CHART_BYTES, recorded_number(r->run->run, "machine.usable_bytes"), 4);
@@ -390,8 +393,8 @@ static size_t find_levels(const recorded_run *r, chart_mark *levels) {
     static const struct {
         const char *path, *label;
         int is_limit;
-    } lines[] = {{"run.plan.arena_bytes", "plan: arena", 0},
-                 {"configuration.memory-budget", "budget", 1},
+    } lines[] = {{"run.memory.planned_bytes", "planned", 0},
+                 {"run.memory.budget_bytes", "budget", 1},
                  {"run.machine.usable_bytes", "usable", 1}};
     const eitp_json *root = eitp_json_root(r->info);
     size_t count = 0;

@@ -107,7 +107,18 @@ static eitp_status add_command_info(const training_run *r, eitp_error *error) {
     return status;
 }
 
+/* What the whole process may take, and will, as it was planned. */
+static eitp_status add_memory_info(const training_run *r, eitp_error *error) {
+    const eitp_fit *fit = eitp_training_get_fit(r->training);
+    char text[120];
+    snprintf(text, sizeof text, "{\"budget_bytes\": %llu, \"planned_bytes\": %llu}", (unsigned long long)fit->budget,
+             (unsigned long long)(r->choice.total + run_copy_bytes(r)));
+    return eitp_run_add_info(r->run, "memory", text, error);
+}
+
 eitp_status run_add_info(training_run *r, eitp_error *error) {
-    const eitp_status status = add_options_info(r, error);
-    return status ? status : add_command_info(r, error);
+    eitp_status status = add_options_info(r, error);
+    if (!status)
+        status = add_command_info(r, error);
+    return status ? status : add_memory_info(r, error);
 }
