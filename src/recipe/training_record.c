@@ -114,15 +114,15 @@ static void eitp__write_examples_found(const eitp_sample_file_info *info, eitp__
    or if the file cannot be read, it is left out. */
 static void eitp__write_unknown(const eitp_training *training, const eitp_sample_file *file, uint64_t count,
                                 eitp__buffer *text) {
-    enum { MOST = 65536, AT_ONCE = 1024 };
+    enum { AT_ONCE = 1024 };
+    const uint64_t looked_at = 65536, at_once = AT_ONCE, most = count < looked_at ? count : looked_at;
     const int32_t unknown = eitp_tokenizer_special(training->tokenizer, EITP_UNKNOWN);
-    const uint64_t most = count < MOST ? count : MOST;
     int32_t ids[AT_ONCE];
     uint64_t found = 0;
     if (unknown < 0 || unknown == eitp_tokenizer_special(training->tokenizer, EITP_END_OF_TEXT) || !count)
         return;
-    for (uint64_t at = 0; at < most; at += AT_ONCE) {
-        const uint64_t size = most - at < AT_ONCE ? most - at : AT_ONCE;
+    for (uint64_t at = 0; at < most; at += at_once) {
+        const uint64_t size = most - at < at_once ? most - at : at_once;
         if (eitp_sample_file_read_tokens(file, at, size, ids, NULL))
             return;
         for (uint64_t i = 0; i < size; i++)
