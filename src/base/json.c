@@ -295,13 +295,37 @@ static void eitp__decimal_read(eitp__decimal *decimal, const char *at, const cha
         decimal->exponent += eitp__decimal_exponent(at + 1, end);
 }
 
+/* Stores the value of a short number and returns 1. Up to 15 digits and powers of ten up to 10^22 are exact as doubles,
+   so their product or quotient is rounded once (Clinger, "How to Read Floating Point Numbers Accurately", 1990). */
+static int eitp__decimal_short(const eitp__decimal *decimal, double *value) {
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD == 0
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    int64_t digits = 0;
+    if (decimal->count > 15 || decimal->exponent < -22 || decimal->exponent > 22)
+        return 0;
+    for (size_t i = 0; i < decimal->count; i++)
+        digits = digits * 10 + (decimal->digits[i] - '0');
+    *value = decimal->exponent < 0 ? (double)digits / powers[-decimal->exponent]
+                                   : (double)digits * powers[decimal->exponent];
+    return 1;
+#else
+    (void)decimal;
+    (void)value;
+    return 0;
+#endif
+}
+
 /* The double nearest to the well-formed, unsigned number at [at, end). */
 static double eitp__decimal_value(const char *at, const char *end) {
     eitp__decimal decimal;
     long exponent;
+    double value;
     eitp__decimal_read(&decimal, at, end);
     if (!decimal.count)
         return 0.0;
+    if (eitp__decimal_short(&decimal, &value))
+        return value;
     if (decimal.exponent > 100000)
         exponent = 100000;
     else if (decimal.exponent < -100000)

@@ -256,6 +256,9 @@ static void numbers_are_the_nearest_doubles(void) {
         snprintf(text, sizeof text, "%.*g", 1 + (int)(i % 20), value);
         if (isfinite(strtod(text, NULL)))
             CHECK_THAT(number_of(text) == strtod(text, NULL), "%s", text);
+        /* Few digits with small exponents, as records have. */
+        snprintf(text, sizeof text, "%lluE%d", (unsigned long long)(bits >> (64 - 1 - i % 60)), (int)(i % 61) - 30);
+        CHECK_THAT(number_of(text) == strtod(text, NULL), "%s", text);
     }
 }
 
