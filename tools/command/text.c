@@ -74,6 +74,15 @@ static void text_json_character(text_buffer *t, const char *data, int length) {
         text_add(t, data, (size_t)length);
 }
 
+void text_add_shell_word(text_buffer *t, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+,:@%";
+    const int is_plain = *word && !word[strspn(word, plain)];
+    text_add(t, "'", is_plain ? 0 : 1);
+    for (; *word; word++)
+        text_add(t, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    text_add(t, "'", is_plain ? 0 : 1);
+}
+
 void text_json_string(text_buffer *t, const char *value, size_t size) {
     text_add(t, "\"", 1);
     for (size_t i = 0; i < size;) {

@@ -16,6 +16,9 @@ void text_release(text_buffer *t);
 void text_add(text_buffer *t, const void *data, size_t size);
 void text_format(text_buffer *t, const char *format, ...) COMMAND_PRINTF(2, 3);
 
+/* A word of a command line, in quotes for a shell where it needs them. */
+void text_add_shell_word(text_buffer *t, const char *word);
+
 /* A quoted JSON string. A byte that is not UTF-8, as names of files may have, becomes a lone surrogate, U+DC00 plus the
    byte, which options/json.h reads back: Python calls this surrogateescape. */
 void text_json_string(text_buffer *t, const char *value, size_t size);

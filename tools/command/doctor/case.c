@@ -311,14 +311,8 @@ void case_close(doctor_case *c) {
 /* ---- Commands ---- */
 
 char *case_quote(const char *text) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=+@%-";
     text_buffer t = {NULL, 0, 0};
-    if (*text && strspn(text, plain) == strlen(text))
-        return command_copy(text);
-    text_format(&t, "'");
-    for (const char *at = text; *at; at++)
-        text_format(&t, *at == '\'' ? "'\\''" : "%c", *at);
-    text_format(&t, "'");
+    text_add_shell_word(&t, text);
     return t.data;
 }
 

@@ -77,19 +77,6 @@ int end_describe(const recorded_run *r, text_buffer *t) {
     return t->size > 0;
 }
 
-/* A word of a command line, quoted for a shell where it needs it. */
-static void add_word(text_buffer *t, const char *word) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+,:@%";
-    if (*word && !word[strspn(word, safe)]) {
-        text_format(t, "%s", word);
-        return;
-    }
-    text_format(t, "'");
-    for (; *word; word++)
-        text_add(t, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
-    text_format(t, "'");
-}
-
 int end_next(const recorded_run *r, text_buffer *t) {
     const eitp_json *command = recorded_at(r->run, "command");
     const int is_over = !strcmp(recorded_state(r), "finished") || !strcmp(recorded_state(r), "early_stop");
@@ -100,6 +87,6 @@ int end_next(const recorded_run *r, text_buffer *t) {
         return 1;
     }
     text_format(t, is_over ? "eitp eval --model " : "eitp train --resume auto --output-dir ");
-    add_word(t, r->directory);
+    text_add_shell_word(t, r->directory);
     return 1;
 }
