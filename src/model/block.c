@@ -36,6 +36,7 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     attention.bidirectional = config->bidirectional != 0;
     if (!qkv)
         return NULL;
+    eitp__graph_tap(qkv, config, EITP_TAP_QKV, layer);
     if (inputs->position) {
         eitp_tensor *keys = eitp__block_cache(graph, config, layer, "keys", inputs);
         eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs);

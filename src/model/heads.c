@@ -110,6 +110,12 @@ static eitp_tensor *eitp__label_scores(const eitp_model *model, eitp_tensor *x) 
     return bias ? eitp_add(x, bias) : x;
 }
 
+static eitp_tensor *eitp__tapped_scores(const eitp_model *model, eitp_tensor *x) {
+    eitp_tensor *scores = eitp__label_scores(model, x);
+    eitp__graph_tap(scores, &model->config, EITP_TAP_SCORES, 0);
+    return scores;
+}
+
 /* Fails the graph unless the model has this head, a classifier; `what` names it. */
 static int eitp__require_head(const eitp_model *model, eitp_graph *graph, eitp_head head, const char *what) {
     if (model->config.head == head)
@@ -134,12 +140,12 @@ eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, con
         x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
     if (eitp__has_slot(config, EITP__CLASSIFIER_TRANSFORM, EITP__WEIGHT))
         x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, NULL, rule->activation);
-    return eitp__label_scores(model, eitp__dropout_with(x, inputs->sample_key, eitp__head_dropout(config)));
+    return eitp__tapped_scores(model, eitp__dropout_with(x, inputs->sample_key, eitp__head_dropout(config)));
 }
 
 eitp_tensor *eitp_model_token_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
     if (!model || !hidden || !inputs ||
         !eitp__require_head(model, eitp_tensor_graph(hidden), EITP_HEAD_TOKEN_CLASSIFIER, "token classifier"))
         return NULL;
-    return eitp__label_scores(model, eitp__dropout_with(hidden, inputs->key, eitp__head_dropout(&model->config)));
+    return eitp__tapped_scores(model, eitp__dropout_with(hidden, inputs->key, eitp__head_dropout(&model->config)));
 }

@@ -317,6 +317,22 @@ EITP_API void eitp_model_fill_positions(const eitp_model *model, const int32_t *
 EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length);
 
+/* Values inside a model. */
+typedef enum eitp_tap {
+    EITP_TAP_HIDDEN =
+        0, /* [n, width]: for layer 0 what the first block reads, for layer l what the l-th block returns */
+    EITP_TAP_FINAL = 1, /* [n, width]: what the head reads, after the last norm */
+    EITP_TAP_QKV = 2,   /* [n, 3 width]: queries, keys and values of the attention of block `layer`, from 0 */
+    EITP_TAP_SCORES = 3 /* what eitp_model_scores or eitp_model_token_scores returned */
+} eitp_tap;
+
+/*
+ * The value that the model has in a graph, for terms and metrics that need it: of the first eitp_model_hidden, or
+ * scores, in it. `layer` is ignored where the tap has none. NULL if the graph has no such value, or an argument is
+ * NULL. A plan keeps it only if something reads it.
+ */
+EITP_API eitp_tensor *eitp_model_tap(const eitp_model *model, const eitp_graph *graph, eitp_tap tap, int64_t layer);
+
 /* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. An adapter of its
    transform has no dropout here. */
 EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
@@ -372,6 +388,11 @@ EITP_API eitp_block_inputs eitp_block_inputs_default(void);
  */
 EITP_API eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
                                  const eitp_block_inputs *inputs);
+
+/* x [n, width] through `count` blocks of a model from block `first` on, with its adapters (inputs->lora is ignored).
+   Without a key there is no dropout. NULL, and the graph's error, if the model does not have these blocks. */
+EITP_API eitp_tensor *eitp_model_blocks(const eitp_model *model, eitp_tensor *x, int64_t first, int64_t count,
+                                        const eitp_block_inputs *inputs);
 
 /* Initializes the parameters of a block, adapters excluded, as eitp_model_initialize does; declares missing ones. */
 EITP_API eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_config *config,

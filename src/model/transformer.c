@@ -1,6 +1,7 @@
 #include "model/transformer.h"
 #include "model/layers.h"
 #include "model/transformer_config.h"
+#include "tensor/graph.h"
 
 /* ---- The model object ---- */
 
@@ -193,18 +194,50 @@ void eitp_model_fill_positions(const eitp_model *model, const int32_t *tokens, i
         positions[i] = skips && tokens[i] == model->config.first_position - 1 ? -1 : next++;
 }
 
+static eitp_tensor *eitp__model_block(const eitp_model *model, eitp_tensor *x, int64_t layer,
+                                      const eitp_block_inputs *attention) {
+    char block[EITP__BLOCK_NAME_SIZE];
+    eitp__block_name(&model->config, layer, block, sizeof block);
+    return eitp_block(x, &model->config, block, layer, attention);
+}
+
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs,
                                                    const eitp_block_inputs *attention) {
     const eitp_transformer_config *config = &model->config;
     eitp_tensor *x = eitp__slot_norm(eitp__model_embedded(model, graph, inputs), config, NULL, EITP__EMBEDDING_NORM);
-    char block[EITP__BLOCK_NAME_SIZE];
     x = eitp__dropout_with(x, attention->key, config->embedding_dropout);
+    eitp__graph_tap(x, config, EITP_TAP_HIDDEN, 0);
     for (int64_t layer = 0; layer < config->layers; layer++) {
-        eitp__block_name(config, layer, block, sizeof block);
-        x = eitp_block(x, config, block, layer, attention);
+        x = eitp__model_block(model, x, layer, attention);
+        eitp__graph_tap(x, config, EITP_TAP_HIDDEN, layer + 1);
     }
-    return eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
+    x = eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
+    eitp__graph_tap(x, config, EITP_TAP_FINAL, 0);
+    return x;
+}
+
+eitp_tensor *eitp_model_blocks(const eitp_model *model, eitp_tensor *x, int64_t first, int64_t count,
+                               const eitp_block_inputs *inputs) {
+    eitp_block_inputs attention;
+    if (!model || !x || !inputs)
+        return NULL;
+    if (first < 0 || count < 0 || first > model->config.layers || count > model->config.layers - first) {
+        eitp__graph_fail(eitp_tensor_graph(x), EITP_ERROR_ARGUMENT,
+                         "the model has %lld blocks, not %lld from block %lld on", (long long)model->config.layers,
+                         (long long)count, (long long)first);
+        return NULL;
+    }
+    attention = *inputs;
+    attention.lora = &model->lora;
+    for (int64_t layer = first; layer < first + count; layer++)
+        x = eitp__model_block(model, x, layer, &attention);
+    return x;
+}
+
+eitp_tensor *eitp_model_tap(const eitp_model *model, const eitp_graph *graph, eitp_tap tap, int64_t layer) {
+    const int has_layer = tap == EITP_TAP_HIDDEN || tap == EITP_TAP_QKV;
+    return model && graph ? eitp__graph_tapped(graph, &model->config, tap, has_layer ? layer : 0) : NULL;
 }
 
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length, int with_key) {

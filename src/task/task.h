@@ -14,7 +14,7 @@
 EITP_BEGIN_DECLARATIONS
 
 #define EITP_MAX_PASS_INPUTS 16     /* row and sample inputs of a pass */
-#define EITP_MAX_PASS_QUANTITIES 8  /* loss terms and metrics of a pass */
+#define EITP_MAX_PASS_QUANTITIES 48 /* loss terms, measures and metrics of a pass */
 #define EITP_MAX_PASS_OUTPUTS 4     /* outputs of a pass for `observe` */
 #define EITP_MAX_TASK_METRICS 16    /* metrics that a task computes from whole evaluations */
 #define EITP_QUANTITY_NAME_SIZE 32  /* bytes of their names, with the terminating zero */
@@ -100,6 +100,58 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
+/*
+ * ---- Regularizers ----
+ *
+ * A loss term is one of three kinds: a sum over samples (eitp_pass_term), a statistic of a group of samples, and a
+ * penalty on parameters. None depends on how a step is divided into passes. In evaluations statistics are metrics, so
+ * that the loss of an evaluation is the task's; penalties are left out.
+ */
+
+/* When a term is in the loss, and how much. Start from eitp_term_schedule_default(). */
+typedef struct eitp_term_schedule {
+    double weight;  /* 0 or more; the term itself may contain a factor that is a tensor */
+    int64_t every;  /* the term is computed in every N-th step from `start` on, and has N times its weight there */
+    int64_t start;  /* the first step with the term, from 1 */
+    int64_t warmup; /* steps, from `start` on, in which the weight rises linearly to its value; 0: none */
+} eitp_term_schedule;
+
+/* Weight 1 in every step, from the first on. */
+EITP_API eitp_term_schedule eitp_term_schedule_default(void);
+
+/* What a statistic is computed of: see eitp_trainer_config.group. */
+typedef enum eitp_group {
+    EITP_GROUP_SAMPLE = 0,     /* of each sample */
+    EITP_GROUP_MICRO_BATCH = 1 /* of each micro-batch, which must have two samples or more */
+} eitp_group;
+
+/* The capacity of groups of a pass, and the maximum number of rows of a group. */
+EITP_API int64_t eitp_pass_groups(const eitp_pass *pass);
+EITP_API int64_t eitp_pass_group_rows(const eitp_pass *pass);
+
+/* The rows of x [n, c] by group: [groups, rows, c]. Rows after the last of a group, and groups that are not in use, are
+   0. */
+EITP_API eitp_tensor *eitp_pass_by_group(eitp_pass *pass, eitp_tensor *x);
+
+/* 1 in the rows of a group, 0 after its last: F32 [groups, rows]. */
+EITP_API eitp_tensor *eitp_pass_group_mask(eitp_pass *pass);
+
+/*
+ * Adds a loss term that is the mean over groups of `values` [groups], which must be 0 for groups without rows. It is
+ * called as a term; schedule NULL: the default. Add it after the terms of the task, in `extend` (eitp_task).
+ */
+EITP_API void eitp_pass_statistic(eitp_pass *pass, const char *name, eitp_tensor *values,
+                                  const eitp_term_schedule *schedule);
+
+/*
+ * Adds a loss term on parameters, which is computed once a step. `build` returns it, F32 [1], in the graph that it is
+ * given, from the context's variables (eitp_variable_tensor), not from inputs. It is called for each graph that needs
+ * it, while `user` is valid: as long as the trainer. In 16-bit precision it sees the weights as products do, rounded to
+ * 16 bits.
+ */
+EITP_API void eitp_pass_penalty(eitp_pass *pass, const char *name, eitp_tensor *(*build)(void *user, eitp_graph *graph),
+                                void *user, const eitp_term_schedule *schedule);
+
 /* Which values of a metric are better. */
 typedef enum eitp_metric_direction {
     EITP_LOWER_IS_BETTER = -1,
@@ -110,6 +162,11 @@ typedef enum eitp_metric_direction {
 /* Adds a metric: values as of a loss term that evaluation reports and training ignores. Add metrics after all terms.
    The name "loss" is reserved for the weighted sum of the terms. Of losses lower is better. */
 EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction);
+
+/* Adds a measure: a value that training reports in its steps, under metrics/<name>, and that has no gradient. As for
+   eitp_pass_metric; values [groups] are of groups, as those of a statistic. Evaluations have it as a metric. */
+EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values,
+                                eitp_metric_direction direction);
 
 /*
  * Adds an output that evaluation hands to eitp_task.observe, and training ignores: for each row, [n, shape...], or for
@@ -220,6 +277,12 @@ typedef struct eitp_task {
        at most EITP_MAX_DESCRIPTION bytes and without the members "step", "time" and "elapsed". It belongs to the task,
        until its next evaluation. NULL: nothing. */
     const char *(*describe)(void *user);
+    /*
+     * Adds regularizers, measures and metrics after those of build, for a program that wants them with a task of the
+     * library. `extension` is its first argument, and must outlive the trainer. NULL: none.
+     */
+    eitp_status (*extend)(void *extension, eitp_pass *pass, eitp_error *error);
+    void *extension;
 } eitp_task;
 
 /* Calls release, if any, and clears the struct. NULL is harmless. */

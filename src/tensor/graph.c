@@ -21,6 +21,29 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
     va_end(arguments);
 }
 
+EITP__PRIVATE eitp_tensor *eitp__graph_tapped(const eitp_graph *graph, const void *owner, int kind, int64_t number) {
+    for (const eitp__tap_entry *tap = graph->taps; tap; tap = tap->next) {
+        if (tap->owner == owner && tap->kind == kind && tap->number == number)
+            return tap->tensor;
+    }
+    return NULL;
+}
+
+EITP__PRIVATE void eitp__graph_tap(eitp_tensor *tensor, const void *owner, int kind, int64_t number) {
+    eitp__tap_entry *tap;
+    if (!tensor || eitp__graph_tapped(tensor->graph, owner, kind, number))
+        return;
+    tap = (eitp__tap_entry *)eitp__graph_allocate(tensor->graph, sizeof *tap);
+    if (!tap)
+        return;
+    tap->owner = owner;
+    tap->kind = kind;
+    tap->number = number;
+    tap->tensor = tensor;
+    tap->next = tensor->graph->taps;
+    tensor->graph->taps = tap;
+}
+
 EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size) {
     enum { BLOCK = 64 * 1024 };
     size_t header = (sizeof(eitp__graph_block) + 63) / 64 * 64;

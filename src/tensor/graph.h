@@ -87,6 +87,15 @@ typedef struct eitp__graph_block {
     size_t size, used;
 } eitp__graph_block;
 
+/* A tensor that a model has named for others to read: see eitp__graph_tap. */
+typedef struct eitp__tap_entry {
+    const void *owner;
+    int kind;
+    int64_t number;
+    eitp_tensor *tensor;
+    struct eitp__tap_entry *next;
+} eitp__tap_entry;
+
 struct eitp_graph {
     eitp_context *context;
     eitp__graph_block *blocks;
@@ -98,7 +107,8 @@ struct eitp_graph {
     size_t node_count, node_capacity;
     int64_t capacity;     /* of the leading dimension of tensors with `rows`; -1: no such tensor */
     uint32_t rng_streams; /* random number streams in use */
-    eitp__phase phase;    /* of nodes created now: forward until gradients are built, then backward, then update */
+    eitp__tap_entry *taps;
+    eitp__phase phase; /* of nodes created now: forward until gradients are built, then backward, then update */
     eitp_error error;
 };
 
@@ -185,6 +195,13 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
 
 /* Allocates zeroed memory that lives as long as the graph. Returns NULL and sets the graph's error on failure. */
 EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size);
+
+/*
+ * Notes a tensor under owner, kind and number, unless one is noted there already. It costs nothing: a plan computes and
+ * keeps only what its outputs need. eitp__graph_tapped finds it; NULL if there is none.
+ */
+EITP__PRIVATE void eitp__graph_tap(eitp_tensor *tensor, const void *owner, int kind, int64_t number);
+EITP__PRIVATE eitp_tensor *eitp__graph_tapped(const eitp_graph *graph, const void *owner, int kind, int64_t number);
 
 /* Adds a node, and returns its first output. */
 EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inputs, int input_count,

@@ -8,7 +8,7 @@
 #ifndef EITP_TRAIN_H
 #define EITP_TRAIN_H
 
-#include "task/task.h"
+#include "objective/objective.h"
 
 EITP_BEGIN_DECLARATIONS
 
@@ -178,6 +178,7 @@ typedef struct eitp_trainer_config {
     eitp_shuffle shuffle;
     /* Training ends after this many samples, within a step if necessary; 0: never. */
     uint64_t last_sample;
+    eitp_objective_config objective; /* regularizers that are added to the task */
     /* Learning rate of a step, from 1, instead of `schedule`; may be NULL. */
     double (*rate)(void *user, int64_t step);
     /* Called after each successful step; may be NULL. */

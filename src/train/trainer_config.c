@@ -81,6 +81,7 @@ eitp_plateau_config eitp_plateau_config_default(void) {
 eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config = EITP__ZERO;
     config.optimizer_config = eitp_optimizer_config_default();
+    config.objective = eitp_objective_config_default();
     eitp__settings_reset(eitp__trainer_settings, EITP__COUNT(eitp__trainer_settings), &config);
     return config;
 }

@@ -1,0 +1,116 @@
+/*
+ * The objective: regularizers of the library that a trainer adds to any task, each a measure or a term of the loss. See
+ * docs/objective.md for formulas, prices and what they have been measured to do.
+ */
+#ifndef EITP_OBJECTIVE_H
+#define EITP_OBJECTIVE_H
+
+#include "task/task.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* The regularizers. */
+typedef enum eitp_regularizer {
+    EITP_PATH_NORM = 0,           /* penalty: the logarithm of the path norm, by block */
+    EITP_OUTPUT_ENTROPY = 1,      /* statistic: entropy of the predictions, kept in a band */
+    EITP_CODING_RATE = 2,         /* statistic: bits that the hidden states of a group take */
+    EITP_CHAOS = 3,               /* statistic, with passes of its own: sensitivity to the input, kept near a target */
+    EITP_JACOBIAN_NORM = 4,       /* statistic, with passes of its own: squared Frobenius norm of the Jacobian */
+    EITP_COHERENCE = 5,           /* statistic: contrastive prediction of later hidden states */
+    EITP_BRIER = 6,               /* statistic: Brier score of the predictions */
+    EITP_VARIANCE = 7,            /* statistic: variance and covariance of the hidden states' channels */
+    EITP_PARTICIPATION_RATIO = 8, /* statistic: effective dimension of the hidden states */
+    EITP_BALANCE = 9,             /* statistic: scale of the hidden states, kept near a target */
+    EITP_ATTENTION_ENTROPY = 10,  /* statistic: entropy of attention, kept above a floor */
+    EITP_SELF_REPAIR = 11,        /* statistic, with a pass of its own: predictions from corrupted tokens */
+    EITP_ENERGY = 12,             /* measure only: joules of processor and memory */
+    EITP_REGULARIZERS = 13
+} eitp_regularizer;
+
+/* How a regularizer is used. */
+typedef enum eitp_term_mode {
+    EITP_TERM_PRESET = 0, /* as the preset says */
+    EITP_TERM_OFF = 1,
+    EITP_TERM_METRIC = 2, /* measured, without a gradient */
+    EITP_TERM_LOSS = 3    /* a term of the loss, and measured */
+} eitp_term_mode;
+
+/* What sets the regularizers whose mode is EITP_TERM_PRESET. */
+typedef enum eitp_objective_preset {
+    EITP_OBJECTIVE_OFF = 0,  /* none */
+    EITP_OBJECTIVE_SAFE = 1, /* path norm 1e-3; entropy, coding rate and chaos 1e-2; coherence measured */
+    EITP_OBJECTIVE_PAPER = 2 /* the relative weights of EIT-P: path norm, entropy and chaos 1, coherence and balance
+                                0.1 */
+} eitp_objective_preset;
+
+/* What sets the factor of a regularizer's weight from step to step. */
+typedef enum eitp_controller {
+    EITP_CONTROLLER_CONST = 0, /* 1 */
+    EITP_CONTROLLER_DUAL = 1,  /* gradient ascent on the Lagrangian of "term <= target" (Rezende and Viola, 2018) */
+    EITP_CONTROLLER_PI = 2     /* proportional-integral control of the term around its target */
+} eitp_controller;
+
+/* A regularizer in a configuration. */
+typedef struct eitp_regularizer_config {
+    eitp_term_mode mode;
+    double weight; /* negative: the preset's, or the regularizer's own default */
+    int64_t every; /* see eitp_term_schedule; 0: every step, or every 50th for a measure with passes of its own */
+    int64_t start; /* from 1 */
+    int64_t warmup;
+    double target; /* of the controllers dual and pi; 0: none, the weight is constant */
+} eitp_regularizer_config;
+
+/* Which path norm. */
+typedef enum eitp_path_norm_form {
+    EITP_PATH_NORM_1 = 0,  /* of absolute values */
+    EITP_PATH_NORM_2 = 1,  /* of squares */
+    EITP_PATH_NORM_L1 = 2, /* not a path norm: the mean absolute value of the weights */
+    EITP_PATH_NORM_L2 = 3  /* not a path norm: the mean square */
+} eitp_path_norm_form;
+
+/* Which positions are perturbed for chaos and the Jacobian's norm. */
+typedef enum eitp_chaos_positions {
+    EITP_CHAOS_ALL = 0, /* all of a sequence, read at all of them */
+    EITP_CHAOS_LAST = 1 /* the last, read there and, in bidirectional models, at all others */
+} eitp_chaos_positions;
+
+typedef enum eitp_self_repair_form {
+    EITP_SELF_REPAIR_KL = 0,     /* divergence of the predictions from those without corruption */
+    EITP_SELF_REPAIR_DENOISE = 1 /* cross-entropy of the true tokens */
+} eitp_self_repair_form;
+
+/* Start from eitp_objective_config_default(). */
+typedef struct eitp_objective_config {
+    eitp_objective_preset preset;
+    eitp_regularizer_config terms[EITP_REGULARIZERS];
+    eitp_group group;
+    double grad_cap; /* the regularizers' gradient has at most this part of the norm of the task's; 0: no cap */
+    int64_t term_norms_every; /* measures the gradient norm of each term every N steps; 0: never */
+    eitp_path_norm_form path_norm_form;
+    double entropy_low, entropy_high; /* the band, as parts of the largest entropy */
+    double coding_rate_epsilon;       /* the distortion, squared: epsilon^2 of MCR^2 */
+    double chaos_target, chaos_tolerance;
+    int chaos_one_sided; /* 1: only exponents above the target are penalized */
+    eitp_chaos_positions chaos_positions;
+    int64_t chaos_samples; /* samples of a step that passes of regularizers' own take, at most a micro-batch */
+    double coherence_temperature;
+    double variance_target; /* gamma of VICReg */
+    double balance_target;  /* of half the logarithm of the mean variance */
+    double attention_entropy_floor;
+    eitp_self_repair_form self_repair_form;
+    double self_repair_rate; /* the part of tokens that is replaced */
+    eitp_controller controller;
+    double controller_rate;                /* eta of dual, k_i of pi */
+    double controller_proportional;        /* k_p of pi */
+    double controller_min, controller_max; /* bounds of the factor */
+} eitp_objective_config;
+
+/* No regularizers. */
+EITP_API eitp_objective_config eitp_objective_config_default(void);
+
+/* The name of a regularizer in settings and records, such as "path_norm"; NULL if there is none of this number. */
+EITP_API const char *eitp_regularizer_name(eitp_regularizer regularizer);
+
+EITP_END_DECLARATIONS
+
+#endif
