@@ -2,6 +2,7 @@
 #include "optim/optim_settings.h"
 #include "optim/optimizers.h"
 #include "base/sort.h"
+#include "tensor/autograd.h"
 #include "tensor/context.h"
 
 eitp_optimizer_config eitp_optimizer_config_default(void) {
@@ -29,8 +30,36 @@ typedef struct eitp__update_pieces {
     size_t count, capacity;
 } eitp__update_pieces;
 
+/* A parameter and its gradient. */
+typedef struct eitp__gradient_of {
+    eitp_tensor *parameter, *gradient;
+    eitp_tensor *regularizer; /* the accumulated gradient of the regularizers whose norm is capped; NULL: none */
+    eitp_tensor *penalty;     /* the gradient of config.penalty; NULL: none */
+} eitp__gradient_of;
+
+/* a + b, in the memory of a if it is a variable. */
+static eitp_tensor *eitp__gradient_plus(eitp_tensor *a, eitp_tensor *b) {
+    if (!a || !b)
+        return a ? a : b;
+    return a->storage->leaf == EITP__VARIABLE ? eitp_accumulate(a, b, NULL) : eitp__add_unfused(a, b);
+}
+
+/* Sets the gradient of a piece. The penalty belongs to what is capped, if there is a cap. */
+static void eitp__set_piece_gradient(eitp__update_piece *piece, const eitp__gradient_of *of, int64_t rows,
+                                     int is_capped) {
+    const int is_whole = piece->begin == 0 && piece->end == rows;
+    eitp_tensor *penalty = is_whole ? of->penalty : eitp__rows(of->penalty, piece->begin, piece->end);
+    eitp_tensor *regularizer = is_whole ? of->regularizer : eitp__rows(of->regularizer, piece->begin, piece->end);
+    piece->gradient = is_whole ? of->gradient : eitp__rows(of->gradient, piece->begin, piece->end);
+    if (is_capped)
+        piece->regularizer = eitp__gradient_plus(regularizer, penalty);
+    else
+        piece->gradient = eitp__gradient_plus(piece->gradient, penalty);
+}
+
 static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimizer_config *config,
-                                    eitp_tensor *parameter, eitp_tensor *gradient, eitp_error *error) {
+                                    const eitp__gradient_of *of, eitp_error *error) {
+    eitp_tensor *parameter = of->parameter;
     int64_t rows = parameter->rank ? parameter->shape[0] : 1;
     int64_t piece_rows = eitp__rows_in_piece(parameter, config->piece_bytes);
     for (int64_t begin = 0; begin < rows; begin += piece_rows) {
@@ -43,7 +72,7 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimi
         piece->parameter = parameter;
         piece->begin = begin;
         piece->end = begin + piece_rows < rows ? begin + piece_rows : rows;
-        piece->gradient = piece_rows < rows ? eitp__rows(gradient, piece->begin, piece->end) : gradient;
+        eitp__set_piece_gradient(piece, of, rows, config->regularizer_cap > 0);
     }
     return EITP_OK;
 }
@@ -65,6 +94,44 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
         eitp__add_gradient(&sum, piece->sum);
     }
     return sum;
+}
+
+/* ---- The cap of the regularizers' gradient ---- */
+
+/* The norm of the task's gradient, or of the regularizers', F64 [1]; NULL if there is none. */
+static eitp_tensor *eitp__part_norm(const eitp__update_pieces *list, int is_regularizer) {
+    eitp_tensor *sum = NULL, *blocks = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const eitp__update_piece *piece = &list->pieces[i];
+        eitp_tensor *part = is_regularizer ? piece->regularizer : piece->gradient;
+        if (part)
+            blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &part, 1, NULL));
+        if (!eitp__is_last_piece(list, i) || !blocks)
+            continue;
+        eitp__add_gradient(&sum, eitp_sum(blocks, EITP_ALL_DIMENSIONS, 0));
+        blocks = NULL;
+    }
+    return eitp_sqrt(sum);
+}
+
+/* Scales the regularizers' gradient down to the cap, and adds it to that of the task. */
+static void eitp__cap_regularizers(const eitp_optimizer_config *config, eitp__update_pieces *list,
+                                   eitp_update *update) {
+    eitp_tensor *parts[3], *scale, *least;
+    parts[0] = eitp__part_norm(list, 0);
+    parts[1] = eitp__part_norm(list, 1);
+    if (!parts[0] || !parts[1])
+        return;
+    least = eitp__scalar_like(parts[1], 1e-300); /* a norm of 0 gives a factor of 1 or 0, not 0 / 0 */
+    parts[2] = eitp_divide(eitp_affine(parts[0], config->regularizer_cap, 0), eitp_maximum(parts[1], least));
+    parts[2] = eitp_minimum(parts[2], eitp__scalar_like(parts[2], 1));
+    scale = eitp_cast(parts[2], EITP_F32);
+    for (size_t i = 0; i < list->count; i++) {
+        eitp__update_piece *piece = &list->pieces[i];
+        if (piece->regularizer)
+            piece->gradient = eitp__gradient_plus(piece->gradient, eitp_multiply(piece->regularizer, scale));
+    }
+    update->regularizers = eitp_output(eitp_concat(parts, 3, 0));
 }
 
 /* Calls `prepare` for each parameter. */
@@ -194,8 +261,8 @@ static void eitp__add_check(eitp_tensor *input,
 }
 
 /* Adds the whole step for pieces of parameters and their gradients. */
-static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config,
-                                      const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
+static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config, eitp__update_pieces *list,
+                                      eitp_update *update, eitp_error *error) {
     eitp_tensor *inputs[4];
     eitp__node *commit;
     eitp_status status;
@@ -215,6 +282,8 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
         update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
         eitp__add_check(update->skip_norm, eitp__check_limit_value);
     }
+    if (config->regularizer_cap > 0)
+        eitp__cap_regularizers(config, list, update);
     inputs[0] = eitp__gradient_squares(list);
     inputs[1] = update->max_norm;
     inputs[2] = config->loss_scale;
@@ -231,8 +300,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
 
 /* Adds the whole step for `count` parameters and their gradients. */
 static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_config *config, size_t count,
-                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
-                                     eitp_error *error) {
+                                     const eitp__gradient_of *gradients, eitp_update *update, eitp_error *error) {
     eitp__update_pieces list = EITP__ZERO;
     eitp_status status = eitp__check_optimizer_config(config, error);
     if (!status && !count)
@@ -241,34 +309,54 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_con
     graph->phase = EITP__PHASE_UPDATE;
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < count && !status; i++)
-        status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
+        status = eitp__add_pieces(&list, config, &gradients[i], error);
     if (!status)
         status = eitp__update_nodes(graph, config, &list, update, error);
     eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
     return status;
 }
 
-/* Parameters and their gradients. */
-typedef struct eitp__pairs {
+/* Parameters and their gradients; `parameters` and `found` are as eitp_gradients has them. */
+typedef struct eitp__gradient_list {
     const eitp_host *host;
-    eitp_tensor **parameters, **gradients;
-    size_t count, bytes;
-} eitp__pairs;
+    eitp__gradient_of *of;
+    eitp_tensor **parameters, **found;
+    size_t count, capacity;
+} eitp__gradient_list;
 
-static eitp_status eitp__pairs_init(eitp__pairs *pairs, const eitp_host *host, size_t capacity, eitp_error *error) {
-    memset(pairs, 0, sizeof *pairs);
-    pairs->host = host;
-    pairs->bytes = capacity * sizeof *pairs->parameters;
-    pairs->parameters = (eitp_tensor **)eitp__allocate(host, pairs->bytes);
-    pairs->gradients = (eitp_tensor **)eitp__allocate(host, pairs->bytes);
-    if (capacity && (!pairs->parameters || !pairs->gradients))
-        return eitp__fail_memory(error, 2 * pairs->bytes, "the list of parameters");
+static eitp_status eitp__gradient_list_init(eitp__gradient_list *list, const eitp_host *host, size_t capacity,
+                                            eitp_error *error) {
+    memset(list, 0, sizeof *list);
+    list->host = host;
+    list->capacity = capacity;
+    list->of = (eitp__gradient_of *)eitp__allocate(host, capacity * sizeof *list->of);
+    list->parameters = (eitp_tensor **)eitp__allocate(host, capacity * sizeof *list->parameters);
+    list->found = (eitp_tensor **)eitp__allocate(host, capacity * sizeof *list->found);
+    if (capacity && (!list->of || !list->parameters || !list->found))
+        return eitp__fail_memory(error, capacity * (sizeof *list->of + 2 * sizeof *list->found),
+                                 "the list of parameters");
     return EITP_OK;
 }
 
-static void eitp__pairs_release(eitp__pairs *pairs) {
-    eitp__release(pairs->host, pairs->parameters, pairs->bytes);
-    eitp__release(pairs->host, pairs->gradients, pairs->bytes);
+static void eitp__gradient_list_release(eitp__gradient_list *list) {
+    eitp__release(list->host, list->of, list->capacity * sizeof *list->of);
+    eitp__release(list->host, list->parameters, list->capacity * sizeof *list->parameters);
+    eitp__release(list->host, list->found, list->capacity * sizeof *list->found);
+}
+
+/* Sets the gradients of a penalty with respect to all parameters of the list. */
+static eitp_status eitp__find_penalty_gradients(eitp__gradient_list *list, eitp_tensor *penalty, eitp_error *error) {
+    eitp_status status;
+    if (!penalty || !list->count)
+        return EITP_OK;
+    for (size_t i = 0; i < list->count; i++)
+        list->parameters[i] = list->of[i].parameter;
+    status = eitp__check_loss(penalty, error);
+    if (!status)
+        status = eitp__gradients_or_null(penalty, NULL, (int)list->count, list->parameters, list->found, error);
+    for (size_t i = 0; i < list->count && !status; i++)
+        list->of[i].penalty = list->found[i];
+    return status;
 }
 
 static int eitp__compare_variables(const void *left, const void *right) {
@@ -278,46 +366,55 @@ static int eitp__compare_variables(const void *left, const void *right) {
 
 eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config, eitp_update *update,
                           eitp_error *error) {
-    eitp__pairs pairs;
+    eitp__gradient_list list;
     eitp_graph *graph;
     eitp_status status;
     if (!update || !config)
         return eitp__fail_null(error, "eitp_minimize", "config and update");
     memset(update, 0, sizeof *update);
     status = eitp__check_loss(loss, error);
+    if (!status && config->regularizer_cap > 0)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "optimizer: regularizer_cap needs accumulated gradients: see eitp_apply_gradients");
     if (status)
         return status;
     graph = loss->graph;
-    status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
+    status = eitp__gradient_list_init(&list, eitp__graph_host(graph), graph->tensor_count, error);
     for (size_t i = 0; i < graph->tensor_count && !status; i++) {
         if (eitp__is_trained(graph->tensors[i]))
-            pairs.parameters[pairs.count++] = graph->tensors[i];
+            list.parameters[list.count++] = graph->tensors[i];
     }
     /* The norm is summed in the order of the variables, as in eitp_apply_gradients. */
     if (!status)
-        eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
+        eitp__sort(list.parameters, list.count, sizeof *list.parameters, eitp__compare_variables);
     if (!status)
-        status = eitp_gradients(loss, NULL, (int)pairs.count, pairs.parameters, pairs.gradients, error);
+        status = eitp_gradients(loss, NULL, (int)list.count, list.parameters, list.found, error);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        list.of[i].parameter = list.parameters[i];
+        list.of[i].gradient = list.found[i];
+    }
     if (!status)
-        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
-    eitp__pairs_release(&pairs);
+        status = eitp__find_penalty_gradients(&list, config->penalty, error);
+    if (!status)
+        status = eitp__update_step(graph, config, list.count, list.of, update, error);
+    eitp__gradient_list_release(&list);
     return status;
 }
 
 /* True if rows of the parameter's gradient were accumulated separately, for any number of ids. */
-static int eitp__has_gradient_rows(const eitp_tensor *parameter) {
+static int eitp__has_gradient_rows(const eitp_tensor *parameter, eitp__gradient_set set) {
     const eitp__variable *variables = parameter->graph->context->variables;
     int64_t child = variables[parameter->variable].first_child;
-    while (child >= 0 && strcmp(variables[child].info.kind, EITP__KIND_GRADIENT_ROWS) != 0)
+    while (child >= 0 && strcmp(variables[child].info.kind, eitp__gradient_kind(set, EITP__GRADIENT_LOOKUPS)) != 0)
         child = variables[child].next_sibling;
     return child >= 0;
 }
 
 /* Sums the terms of a parameter's gradient into the variable of the first. */
-static eitp_tensor *eitp__sum_accumulated_terms(const eitp_tensor *parameter) {
+static eitp_tensor *eitp__sum_accumulated_terms(const eitp_tensor *parameter, eitp__gradient_set set) {
     eitp_tensor *sum = NULL;
     for (int term = 0; term < EITP__GRADIENT_TERMS; term++) {
-        eitp_tensor *variable = eitp__accumulated_term(parameter, term);
+        eitp_tensor *variable = eitp__accumulated_term(parameter, set, term);
         if (!variable)
             break;
         sum = sum ? eitp_accumulate(sum, variable, NULL) : variable;
@@ -325,12 +422,15 @@ static eitp_tensor *eitp__sum_accumulated_terms(const eitp_tensor *parameter) {
     return sum;
 }
 
-/* The accumulated gradient of a parameter, including rows that were accumulated separately; NULL after an error. */
-static eitp_tensor *eitp__accumulated_gradient(const eitp_tensor *parameter, eitp_tensor *unique) {
-    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter), *rows;
-    if (!sum || !eitp__has_gradient_rows(parameter))
+/* The accumulated gradient of a parameter, including rows that were accumulated separately; NULL if there is none, and
+   after an error. */
+static eitp_tensor *eitp__accumulated_gradient(const eitp_tensor *parameter, eitp__gradient_set set,
+                                               eitp_tensor *unique) {
+    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter, set), *rows;
+    const char *kind = eitp__gradient_kind(set, EITP__GRADIENT_LOOKUPS);
+    if (!sum || !eitp__has_gradient_rows(parameter, set))
         return sum;
-    rows = unique ? eitp__found_child_tensor(parameter, EITP__KIND_GRADIENT_ROWS, unique->shape[0]) : NULL;
+    rows = unique ? eitp__found_child_tensor(parameter, kind, unique->shape[0]) : NULL;
     if (rows)
         return eitp_accumulate(sum, eitp__scatter_rows(unique, rows, parameter), NULL);
     eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
@@ -340,31 +440,41 @@ static eitp_tensor *eitp__accumulated_gradient(const eitp_tensor *parameter, eit
     return NULL;
 }
 
+/* Adds a parameter of the context, if it is trained and has an accumulated gradient. */
+static eitp_status eitp__gradient_list_add(eitp__gradient_list *list, eitp_graph *graph, size_t index,
+                                           const eitp_optimizer_config *config, eitp_error *error) {
+    const eitp_variable parameter = eitp_variable_at(graph->context, index);
+    eitp__gradient_of *of = &list->of[list->count];
+    if (parameter.role != EITP_PARAMETER || !parameter.trained ||
+        eitp__child_find(graph->context, (int64_t)index, EITP__KIND_GRADIENT, 0) < 0)
+        return EITP_OK;
+    list->count++;
+    of->parameter =
+        eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype, parameter.rank, parameter.shape);
+    if (of->parameter)
+        of->gradient = eitp__accumulated_gradient(of->parameter, EITP__TASK_GRADIENT, config->unique);
+    if (of->parameter && config->regularizer_cap > 0)
+        of->regularizer = eitp__accumulated_gradient(of->parameter, EITP__REGULARIZER_GRADIENT, config->unique);
+    return eitp_graph_status(graph, error);
+}
+
 eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
                                  eitp_error *error) {
     eitp_context *context = graph ? graph->context : NULL;
     size_t variables = eitp_variable_count(context);
-    eitp__pairs pairs;
+    eitp__gradient_list list;
     eitp_status status;
     if (!graph || !config || !update)
         return eitp__fail_null(error, "eitp_apply_gradients", "graph, config and update");
-    graph->phase = EITP__PHASE_UPDATE;
-    status = eitp__pairs_init(&pairs, &context->host, variables, error);
+    status = eitp__gradient_list_init(&list, &context->host, variables, error);
     memset(update, 0, sizeof *update);
-    for (size_t i = 0; i < variables && !status; i++) {
-        eitp_variable parameter = eitp_variable_at(context, i);
-        if (parameter.role != EITP_PARAMETER || !parameter.trained ||
-            eitp__child_find(context, (int64_t)i, EITP__KIND_GRADIENT, 0) < 0)
-            continue;
-        pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
-                                                             parameter.rank, parameter.shape);
-        if (pairs.parameters[pairs.count])
-            pairs.gradients[pairs.count] = eitp__accumulated_gradient(pairs.parameters[pairs.count], config->unique);
-        pairs.count++;
-        status = eitp_graph_status(graph, error);
-    }
+    graph->phase = EITP__PHASE_UPDATE;
+    for (size_t i = 0; i < variables && !status; i++)
+        status = eitp__gradient_list_add(&list, graph, i, config, error);
     if (!status)
-        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
-    eitp__pairs_release(&pairs);
+        status = eitp__find_penalty_gradients(&list, config->penalty, error);
+    if (!status)
+        status = eitp__update_step(graph, config, list.count, list.of, update, error);
+    eitp__gradient_list_release(&list);
     return status;
 }

@@ -81,6 +81,12 @@ typedef struct eitp_optimizer_config {
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
+    /* A loss on parameters, F32 [1] of the same graph, whose gradient is added to that of each parameter last, so that
+       it is the same for accumulated gradients. NULL: none. */
+    eitp_tensor *penalty;
+    /* For eitp_apply_gradients, above 0: the gradients that regularizers have accumulated apart, and that of the
+       penalty, are scaled down together, so that their norm is at most this factor times that of the other gradients. */
+    double regularizer_cap;
 } eitp_optimizer_config;
 
 /* EITP_ADAMW, betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, EITP_PIECE_BYTES, no loss scale, the same rate for
@@ -95,7 +101,10 @@ typedef struct eitp_update {
     eitp_tensor *skip_norm; /* input F32 [1]: steps with a larger norm are not applied; 0: any are. NULL: no `skips` */
     eitp_tensor *commit;    /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
     eitp_tensor *norm;      /* output F32 [1]: norm of the whole gradient before clipping */
-    eitp_tensor *norms;     /* output F64 [2]: norms of the whole update, and of all parameters after it */
+    /* With regularizer_cap, output F64 [3]: norms of the task's gradient and of the regularizers', times the loss scale,
+       and the factor of the latter. NULL: no regularizer has a gradient, or there is no cap. */
+    eitp_tensor *regularizers;
+    eitp_tensor *norms; /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;
 
 /*

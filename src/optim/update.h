@@ -39,6 +39,7 @@ typedef struct eitp__update_method {
 struct eitp__update_piece {
     const eitp__update_method *method;
     eitp_tensor *parameter, *gradient;
+    eitp_tensor *regularizer; /* the gradient of regularizers, which is capped before it is added; NULL: none */
     int64_t begin, end;
     double rate_factor;
     eitp_tensor *rate_and_step; /* those of the step, the rate times rate_factor */

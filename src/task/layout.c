@@ -6,6 +6,7 @@ EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t samples, int64_t rows) {
     layout.rows = rows;
     layout.group = 1;
     layout.rows_vary = 0;
+    layout.joined = 1;
     return layout;
 }
 
@@ -33,6 +34,10 @@ EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sam
 
 EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout) {
     return eitp__layout_place(layout, layout->samples - 1) + 1;
+}
+
+EITP__PRIVATE int64_t eitp__layout_groups(const eitp__layout *layout) {
+    return (layout->samples + layout->joined - 1) / layout->joined;
 }
 
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout) {

@@ -15,6 +15,7 @@ typedef struct eitp__layout {
     int64_t micro_batch; /* samples of a micro-batch */
     int64_t group;       /* 1: no gaps between micro-batches */
     int rows_vary;       /* samples may have fewer rows */
+    int64_t joined;      /* samples of a group of statistics: 1, or those of a micro-batch */
 } eitp__layout;
 
 /* The layout of a single micro-batch. */
@@ -37,6 +38,9 @@ EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sam
 
 /* The number of per-sample values, unused ones included. */
 EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout);
+
+/* The number of groups of statistics, each `joined` samples. */
+EITP__PRIVATE int64_t eitp__layout_groups(const eitp__layout *layout);
 
 /* Maximum number of samples and gaps. */
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout);

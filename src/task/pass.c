@@ -113,16 +113,25 @@ eitp_tensor *eitp_pass_bounds(eitp_pass *pass) {
     return pass->bounds;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__pass_group_bounds(eitp_pass *pass) {
+    int64_t shape[2];
+    shape[0] = eitp__layout_groups(&pass->layout);
+    shape[1] = 2;
+    if (!pass->group_bounds)
+        pass->group_bounds = eitp_input(pass->graph, "bounds of groups", EITP_I32, 2, shape);
+    return pass->group_bounds;
+}
+
 eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     const int64_t key = 3;
-    if (pass && pass->trains && !pass->key)
+    if (pass && pass->trains && !pass->probe && !pass->key)
         pass->key = eitp_input(pass->graph, "random key", EITP_I64, 1, &key);
     return pass ? pass->key : NULL;
 }
 
 eitp_tensor *eitp_pass_sample_key(eitp_pass *pass) {
     const int64_t key = 3;
-    if (pass && pass->trains && !pass->sample_key)
+    if (pass && pass->trains && !pass->probe && !pass->sample_key)
         pass->sample_key = eitp_input(pass->graph, "random key of samples", EITP_I64, 1, &key);
     return pass ? pass->sample_key : NULL;
 }
@@ -227,7 +236,7 @@ static int eitp__quantity_check_name(const eitp_pass *pass, const char *name, in
         return 0;
     }
     for (int q = 0; q < pass->quantity_count; q++) {
-        if (strcmp(pass->quantities[q].name, name))
+        if (strcmp(pass->quantities[q].name, name) || pass->quantities[q].is_term != is_term)
             continue;
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "duplicate loss term or metric '%s'", name);
         return 0;
@@ -235,40 +244,55 @@ static int eitp__quantity_check_name(const eitp_pass *pass, const char *name, in
     return 1;
 }
 
-/* Adds a quantity; NULL after an error. */
-static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
+EITP__PRIVATE eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, int is_term) {
     eitp__quantity *quantity;
-    if (!pass || !values || !eitp__quantity_check_name(pass, name, is_term))
+    if (!pass || !eitp__quantity_check_name(pass, name, is_term))
         return NULL;
     if (pass->quantity_count == EITP_MAX_PASS_QUANTITIES) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d loss terms and metrics", name,
                          EITP_MAX_PASS_QUANTITIES);
         return NULL;
     }
-    quantity = &pass->quantities[pass->quantity_count];
-    if (is_term && pass->quantity_count && !quantity[-1].is_term) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before metrics", name);
-        return NULL;
-    }
-    quantity->kind = eitp__quantity_kind_of(pass, values);
-    if (quantity->kind == EITP__TOTAL && eitp__elements(values) != 1) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "'%s': expected one value per row, one per sample, or a single value", name);
-        return NULL;
-    }
+    quantity = &pass->quantities[pass->quantity_count++];
+    memset(quantity, 0, sizeof *quantity);
     snprintf(quantity->name, sizeof quantity->name, "%s", name);
+    quantity->is_term = is_term;
+    quantity->direction = EITP_LOWER_IS_BETTER;
+    return quantity;
+}
+
+EITP__PRIVATE int eitp__quantity_set_values(eitp_pass *pass, eitp__quantity *quantity, eitp_tensor *values,
+                                            eitp__quantity_kind kind) {
+    quantity->kind = kind;
     quantity->values = values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32);
     if (!pass->trains)
         eitp_output(quantity->values);
-    quantity->is_term = is_term;
-    quantity->direction = EITP_LOWER_IS_BETTER;
-    pass->quantity_count += quantity->values != NULL;
-    return quantity->values ? quantity : NULL;
+    return quantity->values != NULL;
+}
+
+/* A quantity of the task. */
+static eitp__quantity *eitp__task_quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
+    eitp__quantity_kind kind;
+    eitp__quantity *quantity;
+    if (!pass || !values)
+        return NULL;
+    kind = eitp__quantity_kind_of(pass, values);
+    if (is_term && pass->quantity_count && !pass->quantities[pass->quantity_count - 1].is_term) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before metrics", name ? name : "");
+        return NULL;
+    }
+    if (kind == EITP__TOTAL && eitp__elements(values) != 1) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "'%s': expected one value per row, one per sample, or a single value", name ? name : "");
+        return NULL;
+    }
+    quantity = eitp__quantity_add(pass, name, is_term);
+    return quantity && eitp__quantity_set_values(pass, quantity, values, kind) ? quantity : NULL;
 }
 
 void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight) {
     const int64_t one = 1;
-    eitp__quantity *term = eitp__quantity_add(pass, name, values, 1);
+    eitp__quantity *term = eitp__task_quantity_add(pass, name, values, 1);
     eitp_tensor *sum;
     if (!term)
         return;
@@ -282,13 +306,13 @@ void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, cons
     pass->loss = pass->loss ? eitp_add(pass->loss, sum) : sum;
 }
 
-static int eitp__is_direction(eitp_metric_direction direction) {
+EITP__PRIVATE int eitp__is_direction(eitp_metric_direction direction) {
     return direction == EITP_LOWER_IS_BETTER || direction == EITP_DIRECTION_UNKNOWN ||
            direction == EITP_HIGHER_IS_BETTER;
 }
 
 void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction) {
-    eitp__quantity *metric = eitp_pass_is_training(pass) ? NULL : eitp__quantity_add(pass, name, values, 0);
+    eitp__quantity *metric = eitp_pass_is_training(pass) ? NULL : eitp__task_quantity_add(pass, name, values, 0);
     if (!metric)
         return;
     metric->direction = direction;
@@ -325,18 +349,38 @@ EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph) {
     return eitp_variable_tensor(graph, "step.totals", EITP_CACHE, EITP_F64, 1, &most);
 }
 
-EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, eitp_tensor *carry) {
+EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, int first, eitp_tensor *carry) {
     eitp_tensor *totals = eitp__pass_totals(pass->graph);
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
-        eitp_tensor *bounds = quantity->kind == EITP__TOTAL ? NULL : eitp_pass_bounds(pass);
-        totals = eitp__add_total(quantity->values, totals, q, bounds, quantity->kind == EITP__PER_SAMPLE, carry);
+        eitp_tensor *bounds = NULL;
+        if (quantity->kind == EITP__PER_GROUP)
+            bounds = eitp__pass_group_bounds(pass);
+        else if (quantity->kind == EITP__PER_ROW || quantity->kind == EITP__PER_SAMPLE)
+            bounds = eitp_pass_bounds(pass);
+        const int is_by_item = quantity->kind == EITP__PER_SAMPLE || quantity->kind == EITP__PER_GROUP;
+        if (quantity->kind != EITP__PENALTY)
+            totals = eitp__add_total(quantity->values, totals, first + q, bounds, is_by_item, carry);
     }
     return totals;
 }
 
+EITP__PRIVATE int eitp__term_is_due(const eitp_term_schedule *timing, int64_t step) {
+    return step >= timing->start && (step - timing->start) % timing->every == 0;
+}
+
+static double eitp__regularizer_weight(const eitp_term_schedule *timing, int64_t step) {
+    const double weight = timing->weight * (double)timing->every;
+    const int64_t made = step - timing->start + 1;
+    if (!eitp__term_is_due(timing, step))
+        return 0;
+    return made < timing->warmup ? weight * (double)made / (double)timing->warmup : weight;
+}
+
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
-    return eitp_schedule_rate(&term->schedule, step > 1 ? step : 1);
+    const int64_t counted = step > 1 ? step : 1;
+    return term->is_regularizer ? eitp__regularizer_weight(&term->timing, counted)
+                                : eitp_schedule_rate(&term->schedule, counted);
 }
 
 /* ---- A whole pass ---- */
@@ -372,18 +416,24 @@ EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
-                                           int trains, int64_t step_rows, eitp_error *error) {
+                                           int trains, int probe, int64_t step_rows, eitp_error *error) {
     eitp_status status;
     memset(pass, 0, sizeof *pass);
     pass->task = task;
     pass->layout = *layout;
     pass->trains = trains;
+    pass->probe = probe;
     pass->step_rows = step_rows;
     status = eitp_graph_create(task->context, &pass->graph, error);
     eitp__error_clear(status ? NULL : error);
     if (!status)
         status = eitp__error_complete(error, task->build(task->user, pass, error),
                                       "the task's build failed without a message");
+    if (!status)
+        status = eitp_graph_status(pass->graph, error);
+    if (!status && task->extend)
+        status = eitp__error_complete(error, task->extend(task->extension, pass, error),
+                                      "the task's extend failed without a message");
     if (!status)
         status = eitp_graph_status(pass->graph, error);
     if (!status && trains && !pass->loss)

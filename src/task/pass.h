@@ -21,17 +21,30 @@ typedef struct eitp__pass_input {
     double empty;      /* value of unused rows and places of samples */
 } eitp__pass_input;
 
-typedef enum eitp__quantity_kind { EITP__PER_ROW, EITP__PER_SAMPLE, EITP__TOTAL } eitp__quantity_kind;
+typedef enum eitp__quantity_kind {
+    EITP__PER_ROW,
+    EITP__PER_SAMPLE,
+    EITP__PER_GROUP,
+    EITP__TOTAL,  /* one value */
+    EITP__PENALTY /* a value of parameters, which `build` computes once a step */
+} eitp__quantity_kind;
 
-/* A loss term or a metric. */
+/* Returns a value of parameters, F32 [1], in a graph. */
+typedef eitp_tensor *eitp__parameter_function(void *user, eitp_graph *graph);
+
+/* A loss term, a measure or a metric. */
 typedef struct eitp__quantity {
     char name[EITP_QUANTITY_NAME_SIZE];
     eitp__quantity_kind kind;
     int is_term;
+    int is_regularizer; /* a statistic, a penalty or a measure: `read` of the task knows nothing of it */
     eitp_metric_direction direction;
-    eitp_schedule schedule; /* of a term's weight */
-    eitp_tensor *values;    /* F32 [n], [places], or a single value; an output of an evaluation */
-    eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */
+    eitp_schedule schedule;          /* of the weight of a task's term */
+    eitp_term_schedule timing;       /* of a regularizer */
+    eitp_tensor *values;             /* F32 [n], [places], [groups], or a single value; an output of an evaluation */
+    eitp_tensor *weight;             /* input F32 [1] of a term in training: the factor of its sum */
+    eitp__parameter_function *build; /* of a penalty */
+    void *user;
 } eitp__quantity;
 
 /* An output of an evaluation. */
@@ -46,6 +59,7 @@ struct eitp_pass {
     eitp_graph *graph;
     eitp__layout layout;
     int trains;
+    int probe;         /* 0: the pass is the task's; else for a regularizer that `extend` knows by this number: no dropout */
     int64_t step_rows; /* rows of all samples of a step */
     eitp__pass_input inputs[EITP_MAX_PASS_INPUTS];
     int input_count;
@@ -59,15 +73,21 @@ struct eitp_pass {
     int64_t vocabulary;                                           /* its ids are below; 0 without a lookup */
     const eitp_model *positions_of; /* the model whose positions they are: see eitp_model_fill_positions; may be NULL */
     int positions_from;             /* index of the input that has its tokens */
-    eitp_tensor *loss;              /* in training: the weighted sum of the terms */
+    eitp_tensor *loss;              /* in training: the weighted sum of the task's terms */
+    eitp_tensor *regularizers;      /* in training: the weighted sum of the statistics; NULL: none */
+    eitp_tensor *probe_key;         /* input I64 [3] of a probe: as a dropout key; NULL: not used */
+    eitp_tensor *corrupted;         /* row input of a probe: tokens of which some are replaced; NULL: not used */
+    double corruption_rate;
+    eitp_tensor *group_bounds;      /* input I32 [groups, 2]: first row of each, and the row after its last; or -1 */
+    eitp_tensor *group_ids, *group_mask; /* I32 [groups * rows]: the row, or -1; F32 [groups, rows] */
 };
 
 /* Checks the required members of a task. */
 EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error);
 
-/* Builds a pass of a task in a graph of its own. Release it even after a failure. */
+/* Builds a pass of a task in a graph of its own. `probe` is eitp_pass.probe. Release it even after a failure. */
 EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
-                                           int trains, int64_t step_rows, eitp_error *error);
+                                           int trains, int probe, int64_t step_rows, eitp_error *error);
 EITP__PRIVATE void eitp__pass_release(eitp_pass *pass);
 
 /* Maximum number of distinct ids in a step. */
@@ -76,16 +96,29 @@ EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass);
 /* The unique ids of the step, as an input of another graph; NULL if the pass has none. */
 EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph);
 
+/* The bounds of groups, for the trainer to fill in. */
+EITP__PRIVATE eitp_tensor *eitp__pass_group_bounds(eitp_pass *pass);
+
 /*
- * Adds the sums of all quantities to the pass, in a variable F64 [EITP_MAX_PASS_QUANTITIES], and returns its new value.
- * The sums continue those of the pass before if `carry`, F32 [1], is 1. In another graph the variable is
- * eitp__pass_totals.
+ * Adds the sums of all quantities but penalties to the pass, from element `first` on of a variable F64
+ * [EITP_MAX_PASS_QUANTITIES], and returns its new value. The sums continue those of the pass before if `carry`, F32
+ * [1], is 1. In another graph the variable is eitp__pass_totals.
  */
-EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, eitp_tensor *carry);
+EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, int first, eitp_tensor *carry);
 EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph);
 
-/* The weight of a term in a step. */
+EITP__PRIVATE int eitp__is_direction(eitp_metric_direction direction);
+
+/* Adds a quantity; NULL after an error. */
+EITP__PRIVATE eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, int is_term);
+
+/* Sets the values of a quantity, of one of the kinds with values. 0 after an error. */
+EITP__PRIVATE int eitp__quantity_set_values(eitp_pass *pass, eitp__quantity *quantity, eitp_tensor *values,
+                                            eitp__quantity_kind kind);
+
+/* The weight of a term in a step. A regularizer is due in a step if it is computed in it. */
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step);
+EITP__PRIVATE int eitp__term_is_due(const eitp_term_schedule *timing, int64_t step);
 
 /* Sets values [first, first + count) of an input to `empty`. */
 EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count);

@@ -14,7 +14,7 @@
 EITP_BEGIN_DECLARATIONS
 
 #define EITP_MAX_PASS_INPUTS 16     /* row and sample inputs of a pass */
-#define EITP_MAX_PASS_QUANTITIES 48 /* loss terms, measures and metrics of a pass */
+#define EITP_MAX_PASS_QUANTITIES 32 /* loss terms, measures and metrics of a pass */
 #define EITP_MAX_PASS_OUTPUTS 4     /* outputs of a pass for `observe` */
 #define EITP_MAX_TASK_METRICS 16    /* metrics that a task computes from whole evaluations */
 #define EITP_QUANTITY_NAME_SIZE 32  /* bytes of their names, with the terminating zero */
@@ -167,6 +167,10 @@ EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *v
    eitp_pass_metric; values [groups] are of groups, as those of a statistic. Evaluations have it as a metric. */
 EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values,
                                 eitp_metric_direction direction);
+
+/* The same for a value of parameters, which is computed once a step, as that of a penalty. Evaluations have it not. */
+EITP_API void eitp_pass_parameter_measure(eitp_pass *pass, const char *name,
+                                          eitp_tensor *(*build)(void *user, eitp_graph *graph), void *user);
 
 /*
  * Adds an output that evaluation hands to eitp_task.observe, and training ignores: for each row, [n, shape...], or for

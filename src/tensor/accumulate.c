@@ -2,10 +2,17 @@
 #include "tensor/autograd.h"
 #include "tensor/op_rules.h"
 
+EITP__PRIVATE const char *eitp__gradient_kind(eitp__gradient_set set, eitp__gradient_part part) {
+    static const char *const kinds[EITP__GRADIENT_SETS][EITP__GRADIENT_PARTS] = {
+        {EITP__KIND_GRADIENT, EITP__KIND_GRADIENT_TERM, EITP__KIND_GRADIENT_ROWS},
+        {"regularizer_gradient", "regularizer_gradient_term", "regularizer_gradient_rows"}};
+    return kinds[set][part];
+}
+
 /* The variable in which a term of a parameter's gradient is accumulated. */
-static eitp_tensor *eitp__gradient_term(const eitp_tensor *parameter, int term) {
+static eitp_tensor *eitp__gradient_term(const eitp_tensor *parameter, eitp__gradient_set set, int term) {
     eitp__child_info child = EITP__ZERO;
-    child.kind = term ? EITP__KIND_GRADIENT_TERM : EITP__KIND_GRADIENT;
+    child.kind = eitp__gradient_kind(set, term ? EITP__GRADIENT_OTHERS : EITP__GRADIENT_FIRST);
     child.number = term ? term + 1 : 0;
     child.role = EITP_GRADIENT;
     child.dtype = eitp__gradient_dtype(parameter);
@@ -22,18 +29,19 @@ eitp_tensor *eitp_gradient_variable(eitp_tensor *parameter) {
                          "eitp_gradient_variable: only a parameter has a gradient that is accumulated");
         return NULL;
     }
-    return eitp__gradient_term(parameter, 0);
+    return eitp__gradient_term(parameter, EITP__TASK_GRADIENT, 0);
 }
 
-EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, int term) {
-    return eitp__found_child_tensor(parameter, term ? EITP__KIND_GRADIENT_TERM : EITP__KIND_GRADIENT,
-                                    term ? term + 1 : 0);
+EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, eitp__gradient_set set, int term) {
+    const char *kind = eitp__gradient_kind(set, term ? EITP__GRADIENT_OTHERS : EITP__GRADIENT_FIRST);
+    return eitp__found_child_tensor(parameter, kind, term ? term + 1 : 0);
 }
 
 /* Adds deferred rows to a variable of their own. The update scatters its rows once per step. */
-static void eitp__accumulate_rows(const eitp_tensor *parameter, eitp_tensor *rows, eitp_tensor *carry) {
+static void eitp__accumulate_rows(const eitp_tensor *parameter, eitp__gradient_set set, eitp_tensor *rows,
+                                  eitp_tensor *carry) {
     eitp__child_info child = EITP__ZERO;
-    child.kind = EITP__KIND_GRADIENT_ROWS;
+    child.kind = eitp__gradient_kind(set, EITP__GRADIENT_LOOKUPS);
     child.number = rows->shape[0];
     child.role = EITP_GRADIENT;
     child.dtype = rows->dtype;
@@ -43,9 +51,10 @@ static void eitp__accumulate_rows(const eitp_tensor *parameter, eitp_tensor *row
 }
 
 /* Multiplies by the carry the variables of terms that this graph lacks, from term number `term` on. */
-static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tensor *carry) {
+static void eitp__carry_other_terms(eitp_tensor *parameter, eitp__gradient_set set, int term, eitp_tensor *carry) {
     for (; term < EITP__GRADIENT_TERMS && carry; term++) {
-        eitp_tensor *variable = term ? eitp__accumulated_term(parameter, term) : eitp__gradient_term(parameter, term);
+        eitp_tensor *variable =
+            term ? eitp__accumulated_term(parameter, set, term) : eitp__gradient_term(parameter, set, term);
         if (!variable)
             return;
         eitp_accumulate(variable, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
@@ -56,8 +65,9 @@ static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tenso
  * Adds the terms of a parameter's gradient to its variable one by one, without storing their sum. With `separate`, each
  * term goes to a variable of its own, unless there are too many.
  */
-static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp_tensor *carry, int separate) {
-    eitp_tensor *target = eitp__gradient_term(parameter, 0), *rows = NULL;
+static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp__gradient_set set,
+                                   eitp_tensor *carry, int separate) {
+    eitp_tensor *target = eitp__gradient_term(parameter, set, 0), *rows = NULL;
     int count = 0, added = 0;
     for (const eitp__term *term = terms; term; term = term->next)
         count += eitp__deferred_rows(term->value) == NULL;
@@ -68,13 +78,13 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
             continue;
         }
         if (!added || (separate && count <= EITP__GRADIENT_TERMS))
-            target = eitp_accumulate(eitp__gradient_term(parameter, added++), term->value, carry);
+            target = eitp_accumulate(eitp__gradient_term(parameter, set, added++), term->value, carry);
         else
             target = eitp_accumulate(target, term->value, NULL);
     }
-    eitp__carry_other_terms(parameter, added, carry);
+    eitp__carry_other_terms(parameter, set, added, carry);
     if (rows)
-        eitp__accumulate_rows(parameter, rows, carry);
+        eitp__accumulate_rows(parameter, set, rows, carry);
 }
 
 EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error) {
@@ -91,7 +101,8 @@ EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *
     return EITP_OK;
 }
 
-static eitp_status eitp__accumulate_loss(eitp_tensor *loss, eitp_tensor *carry, int separate, eitp_error *error) {
+static eitp_status eitp__accumulate_loss(eitp_tensor *loss, eitp__gradient_set set, eitp_tensor *carry, int separate,
+                                         eitp_error *error) {
     eitp_graph *graph;
     const eitp_host *host;
     eitp_tensor **xs, *seed;
@@ -114,7 +125,7 @@ static eitp_status eitp__accumulate_loss(eitp_tensor *loss, eitp_tensor *carry, 
         seed = eitp__fill_like(loss, 1);
         eitp__differentiate(graph, 0, 1, &loss, &seed, count, xs, terms);
         for (int i = 0; i < count; i++)
-            eitp__accumulate_terms(xs[i], terms[i], carry, separate);
+            eitp__accumulate_terms(xs[i], terms[i], set, carry, separate);
     } else {
         eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph", 2 * bytes);
     }
@@ -124,9 +135,10 @@ static eitp_status eitp__accumulate_loss(eitp_tensor *loss, eitp_tensor *carry, 
 }
 
 eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
-    return eitp__accumulate_loss(loss, carry, 0, error);
+    return eitp__accumulate_loss(loss, EITP__TASK_GRADIENT, carry, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
-    return eitp__accumulate_loss(loss, carry, 1, error);
+EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp__gradient_set set, eitp_tensor *carry,
+                                                          eitp_error *error) {
+    return eitp__accumulate_loss(loss, set, carry, 1, error);
 }

@@ -233,8 +233,8 @@ static eitp_status eitp__check_differentiable(const eitp_tensor *y, int count, e
                             eitp_dtype_name(y->dtype));
 }
 
-eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
-                           eitp_tensor **gradients, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__gradients_or_null(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
+                                                  eitp_tensor **gradients, eitp_error *error) {
     eitp_graph *graph;
     const eitp_host *host;
     eitp__term **terms;
@@ -258,9 +258,17 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
     eitp__differentiate(graph, 0, 1, &y, &seed, count, xs, terms);
     for (int i = 0; i < count; i++) {
         gradients[i] = eitp__is_trained(xs[i]) ? eitp__sum_parameter_terms(terms[i]) : eitp__sum_terms(terms[i]);
-        if (!gradients[i])
-            gradients[i] = eitp_cast(eitp__fill_like(xs[i], 0), eitp__gradient_dtype(xs[i]));
     }
     eitp__release(host, terms, (size_t)count * sizeof *terms);
     return eitp_graph_status(graph, error);
+}
+
+eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
+                           eitp_tensor **gradients, eitp_error *error) {
+    eitp_status status = eitp__gradients_or_null(y, seed, count, xs, gradients, error);
+    for (int i = 0; i < count && !status; i++) {
+        if (!gradients[i])
+            gradients[i] = eitp_cast(eitp__fill_like(xs[i], 0), eitp__gradient_dtype(xs[i]));
+    }
+    return status ? status : count > 0 ? eitp_graph_status(y->graph, error) : EITP_OK;
 }

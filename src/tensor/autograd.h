@@ -18,4 +18,8 @@ EITP__PRIVATE void eitp__differentiate(eitp_graph *graph, size_t first, int y_co
                                        eitp_tensor *const *seeds, int x_count, eitp_tensor *const *xs,
                                        eitp__term **terms);
 
+/* As eitp_gradients, but the gradient of an x that y does not depend on is NULL. */
+EITP__PRIVATE eitp_status eitp__gradients_or_null(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
+                                                  eitp_tensor **gradients, eitp_error *error);
+
 #endif

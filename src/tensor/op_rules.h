@@ -65,16 +65,31 @@ EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, i
  */
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
 
+/* Gradients that are accumulated apart, and what each is accumulated in. */
+typedef enum eitp__gradient_set {
+    EITP__TASK_GRADIENT,
+    EITP__REGULARIZER_GRADIENT, /* of regularizers whose norm is capped */
+    EITP__GRADIENT_SETS
+} eitp__gradient_set;
+typedef enum eitp__gradient_part {
+    EITP__GRADIENT_FIRST,   /* the first term of each parameter */
+    EITP__GRADIENT_OTHERS,  /* the others; their numbers count from 2 */
+    EITP__GRADIENT_LOOKUPS, /* rows of eitp_embedding_unique; the number is that of the ids */
+    EITP__GRADIENT_PARTS
+} eitp__gradient_part;
+EITP__PRIVATE const char *eitp__gradient_kind(eitp__gradient_set set, eitp__gradient_part part);
+
 /*
  * As eitp_accumulate_gradients, but each term of a parameter's gradient is accumulated over the passes in a variable of
  * its own, and the update adds the terms. So the gradient of a parameter with several uses has the same bits for any
  * division of rows into passes. The terms of a parameter with more than EITP__GRADIENT_TERMS share one variable.
  */
 #define EITP__GRADIENT_TERMS 4
-EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp__gradient_set set, eitp_tensor *carry,
+                                                          eitp_error *error);
 
 /* The variable in which term 0, 1, ... of a parameter's gradient is accumulated, or NULL. */
-EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, int term);
+EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, eitp__gradient_set set, int term);
 
 /*
  * a + b, of one shape, as an addition that plans must not fuse into the computation of a term. Terms of products and of

@@ -34,6 +34,7 @@ typedef struct eitp__child_info {
 #define EITP__LONGEST_NAME 255
 
 /* The kinds of children that are not the state of an optimizer. */
+/* The kinds of accumulated gradients. Those of a regularizer's gradient, accumulated apart, have a prefix. */
 #define EITP__KIND_GRADIENT "gradient"           /* the first term of a gradient */
 #define EITP__KIND_GRADIENT_TERM "gradient_term" /* the others; the number counts from 2 */
 #define EITP__KIND_GRADIENT_ROWS "gradient_rows" /* rows of eitp_embedding_unique; the number is that of the ids */

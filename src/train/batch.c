@@ -18,7 +18,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 8 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 9 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -31,6 +31,8 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
          pass->offsets ? (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets : 0},
         {(void **)&batch->bounds,
          pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
+        {(void **)&batch->group_bounds,
+         pass->group_bounds ? 2 * (size_t)eitp__layout_groups(&pass->layout) * sizeof *batch->group_bounds : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
         {(void **)&batch->numbers, samples * sizeof *batch->numbers},
@@ -139,6 +141,16 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
     return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
 }
 
+/* Counts the items of regularizers, which `read` does not know: a group for its first sample. */
+static void eitp__count_groups(const eitp_pass *pass, int64_t sample, eitp__sample_items *items) {
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (!pass->quantities[q].is_regularizer)
+            continue;
+        items->of[q] = pass->quantities[q].kind == EITP__PER_GROUP && sample % pass->layout.joined == 0;
+        items->weights[q] = (double)items->of[q];
+    }
+}
+
 /* Initializes the sample passed to `read`. */
 static void eitp__sample_begin(eitp_sample *sample, void **values, int64_t rows, const eitp__draw *draw) {
     sample->values = values;
@@ -187,12 +199,34 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
                                   pass->positions_of ? (const int32_t *)values[pass->positions_from] : NULL,
                                   sample.rows, batch->positions + row);
     eitp__sample_items_set(&batch->items[s], &sample);
+    eitp__count_groups(pass, s, &batch->items[s]);
     batch->numbers[s] = draw->number;
     batch->starts[s] = row;
     batch->lengths[s] = sample.rows;
     batch->rows = row + sample.rows;
     batch->count++;
     return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from, int64_t count) {
+    const eitp_pass *pass = batch->pass;
+    batch->count = from->count < count ? from->count : count;
+    batch->rows = 0;
+    for (int64_t s = 0; s < batch->count; s++) {
+        batch->starts[s] = from->starts[s];
+        batch->lengths[s] = from->lengths[s];
+        batch->numbers[s] = from->numbers[s];
+        batch->items[s] = from->items[s];
+        eitp__count_groups(pass, s, &batch->items[s]);
+        batch->rows = from->starts[s] + from->lengths[s];
+    }
+    for (int i = 0; i < pass->input_count && i < from->pass->input_count; i++)
+        memcpy(batch->values[i], from->values[i],
+               (size_t)(pass->inputs[i].is_per_row ? batch->rows : batch->count) * pass->inputs[i].value_size);
+    if (batch->positions && from->positions)
+        memcpy(batch->positions, from->positions, (size_t)batch->rows * sizeof *batch->positions);
+    if (batch->inverse && from->inverse)
+        memcpy(batch->inverse, from->inverse, (size_t)batch->rows * sizeof *batch->inverse);
 }
 
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items) {
@@ -234,6 +268,19 @@ static void eitp__batch_fill_bounds(eitp__batch *batch) {
     }
 }
 
+/* Stores where each group begins and ends. */
+static void eitp__batch_fill_group_bounds(eitp__batch *batch) {
+    const eitp__layout *layout = &batch->pass->layout;
+    for (int64_t i = 0; i < 2 * eitp__layout_groups(layout); i++)
+        batch->group_bounds[i] = -1;
+    for (int64_t s = 0; s < batch->count; s++) {
+        int32_t *bounds = &batch->group_bounds[s / layout->joined * 2];
+        if (s % layout->joined == 0)
+            bounds[0] = (int32_t)batch->starts[s];
+        bounds[1] = (int32_t)(batch->starts[s] + batch->lengths[s]);
+    }
+}
+
 /* Writes offsets and bounds. */
 static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp__layout *layout = &batch->pass->layout;
@@ -247,6 +294,11 @@ static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan,
     if (!status && batch->bounds) {
         eitp__batch_fill_bounds(batch);
         status = eitp_plan_write(plan, batch->pass->bounds, batch->bounds, bounds, error);
+    }
+    if (!status && batch->group_bounds) {
+        eitp__batch_fill_group_bounds(batch);
+        status = eitp_plan_write(plan, batch->pass->group_bounds, batch->group_bounds,
+                                 2 * (size_t)eitp__layout_groups(layout) * sizeof *batch->group_bounds, error);
     }
     return status;
 }
@@ -280,6 +332,7 @@ EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp
                                                   const eitp__quantity *quantity, float *values, eitp_error *error) {
     const int64_t count = quantity->kind == EITP__PER_ROW      ? batch->rows
                           : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_places(&batch->pass->layout)
+                          : quantity->kind == EITP__PER_GROUP  ? eitp__layout_groups(&batch->pass->layout)
                                                                : 1;
     return eitp_plan_read(plan, quantity->values, values, (size_t)count * sizeof *values, error);
 }
@@ -288,6 +341,7 @@ EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__
                                           int64_t sample, double *sum) {
     const int64_t start = quantity->kind == EITP__PER_ROW      ? batch->starts[sample]
                           : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_place(&batch->pass->layout, sample)
+                          : quantity->kind == EITP__PER_GROUP  ? sample
                                                                : 0;
     const int64_t count = quantity->kind == EITP__PER_ROW ? batch->lengths[sample]
                           : quantity->kind == EITP__TOTAL ? sample == 0

@@ -30,6 +30,7 @@ typedef struct eitp__batch {
     int32_t *positions;                 /* [rows] */
     int32_t *offsets;                   /* [sequences + 1] */
     int32_t *bounds;                    /* [places, 2] */
+    int32_t *group_bounds;              /* [groups, 2] */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
     uint64_t *numbers;                  /* [samples]: in their split */
@@ -45,6 +46,9 @@ EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch);
 
 /* Reads a sample and appends it; the batch must not be full. */
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error);
+
+/* Replaces the samples of a batch by the first `count` of another one with the same inputs, all in one micro-batch. */
+EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from, int64_t count);
 
 /* Adds the items of all samples to *items, one sample after another. */
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items);

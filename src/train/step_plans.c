@@ -23,13 +23,29 @@ EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     eitp__layout layout = eitp__layout_plain(config->batch_size * config->micro_batches_per_pass, plans->task.rows);
     layout.micro_batch = config->batch_size;
     layout.rows_vary = plans->task.rows_vary;
+    layout.joined = config->objective.group == EITP_GROUP_MICRO_BATCH ? config->batch_size : 1;
     layout.group = config->dense_rows ? 1 : eitp__context_sum_group(plans->task.context);
     return layout;
 }
 
-/* True if a step is a single pass that contains the update. */
+/* The layout of the samples of a probe. */
+static eitp__layout eitp__step_probe_layout(const eitp__step_plans *plans) {
+    const int64_t wanted = plans->objective.config.chaos_samples, batch_size = plans->config.batch_size;
+    eitp__layout layout = eitp__step_layout(plans);
+    layout.samples = wanted < batch_size && layout.joined == 1 ? wanted : batch_size;
+    return layout;
+}
+
+/* True if a step is a single pass that contains the update. Otherwise gradients are stored, which those of probes and
+   of capped regularizers require. */
 static int eitp__step_is_one_pass(const eitp__step_plans *plans) {
-    return eitp__step_passes(&plans->config) == 1 && !plans->config.keep_gradients;
+    return eitp__step_passes(&plans->config) == 1 && !plans->config.keep_gradients &&
+           !eitp__probes_train(&plans->probes) && !(plans->objective.config.grad_cap > 0);
+}
+
+/* Where the gradients of regularizers are accumulated. */
+static eitp__gradient_set eitp__step_regularizer_set(const eitp__step_plans *plans) {
+    return plans->objective.config.grad_cap > 0 ? EITP__REGULARIZER_GRADIENT : EITP__TASK_GRADIENT;
 }
 
 EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
@@ -75,18 +91,76 @@ static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, 
     return status;
 }
 
+/* ---- Penalties ---- */
+
+/* Adds a penalty, or a measure of parameters, to the graph of the update; NULL after an error. */
+static eitp_tensor *eitp__build_parameter_value(eitp_graph *graph, eitp__quantity *quantity) {
+    const int64_t one = 1;
+    eitp_tensor *value = quantity->build(quantity->user, graph);
+    if (!value || value->graph != graph || value->dtype != EITP_F32 || value->rank != 1 || value->shape[0] != 1) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "'%s': build must return F32 [1] in the graph that it is given",
+                         quantity->name);
+        return NULL;
+    }
+    quantity->values = value;
+    quantity->weight = quantity->is_term ? eitp_input(graph, quantity->name, EITP_F32, 1, &one) : NULL;
+    return quantity->weight ? eitp_multiply(value, quantity->weight) : NULL;
+}
+
+/* Adds the penalties and measures of parameters, and returns the weighted sum of the penalties; NULL: there are none. */
+static eitp_tensor *eitp__build_penalties(eitp__step_plans *plans, eitp_graph *graph) {
+    eitp_tensor *sum = NULL;
+    for (int q = 0; q < plans->pass.quantity_count; q++) {
+        if (plans->pass.quantities[q].kind == EITP__PENALTY)
+            eitp__add_gradient(&sum, eitp__build_parameter_value(graph, &plans->pass.quantities[q]));
+    }
+    return sum;
+}
+
+/* Adds their values to the totals of the step, and returns the new totals. */
+static eitp_tensor *eitp__add_penalty_totals(const eitp__step_plans *plans, eitp_tensor *totals) {
+    for (int q = 0; q < plans->pass.quantity_count; q++) {
+        if (plans->pass.quantities[q].kind == EITP__PENALTY)
+            totals = eitp__add_total(plans->pass.quantities[q].values, totals, q, NULL, 0, NULL);
+    }
+    return totals;
+}
+
 /* Packs the values that a step reports into one output: eitp__step_result. */
 static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
     const eitp_update *update = &plans->update;
-    eitp_tensor *parts[4];
+    const int64_t three = 3;
+    eitp_tensor *parts[5];
     if (plans->norms.has_failed)
         return eitp__fail_memory(error, plans->norms.capacity * sizeof(eitp_tensor *), "the norms of an update");
     parts[0] = eitp_cast(update->commit, EITP_F64);
     parts[1] = eitp_cast(update->norm, EITP_F64);
     parts[2] = update->norms;
-    parts[3] = totals;
+    parts[3] =
+        update->regularizers ? update->regularizers : eitp_fill(eitp_tensor_graph(totals), EITP_F64, 1, &three, 0);
+    parts[4] = eitp__add_penalty_totals(plans, totals);
     plans->result = eitp_output(eitp_concat(parts, (int)EITP__COUNT(parts), 0));
     return eitp_graph_status(update->norms->graph, error);
+}
+
+/* Adds the gradients of a pass to variables: those of capped regularizers to others than those of the task. */
+static eitp_status eitp__accumulate_pass(eitp__step_plans *plans, eitp_error *error) {
+    const eitp__gradient_set set = eitp__step_regularizer_set(plans);
+    eitp_status status;
+    if (set == EITP__TASK_GRADIENT)
+        eitp__add_gradient(&plans->pass.loss, plans->pass.regularizers);
+    status = eitp__accumulate_gradient_terms(plans->pass.loss, EITP__TASK_GRADIENT, plans->carry, error);
+    if (!status && set != EITP__TASK_GRADIENT && plans->pass.regularizers)
+        status = eitp__accumulate_gradient_terms(plans->pass.regularizers, set, plans->carry, error);
+    return status;
+}
+
+/* Builds the graphs of probes, whose gradients go to the variables that the pass has created. */
+static eitp_status eitp__build_probes(eitp__step_plans *plans, eitp_error *error) {
+    const eitp__layout layout = eitp__step_probe_layout(plans);
+    const int64_t samples = plans->config.batch_size * plans->config.grad_accum;
+    return eitp__probes_build(&plans->probes, &plans->task, &layout, samples * layout.rows,
+                              eitp__step_regularizer_set(plans), plans->pass.quantity_count, error);
 }
 
 /* Builds the graph of a pass, with the update, or with gradients added to variables. */
@@ -94,19 +168,26 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
     eitp_optimizer_config optimizer;
-    eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
+    eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, 0, samples * layout.rows, error);
     if (!status)
         status = eitp__find_pass_dependent_parameter(plans, error);
     if (status)
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
-        eitp__pass_add_totals(&plans->pass, plans->carry);
-        return eitp__accumulate_gradient_terms(plans->pass.loss, plans->carry, error);
+        eitp__pass_add_totals(&plans->pass, 0, plans->carry);
+        status = eitp__accumulate_pass(plans, error);
+        return status ? status : eitp__build_probes(plans, error);
     }
     optimizer = eitp__optimizer_config_in(plans, plans->pass.graph);
-    status = eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
-    return status ? status : eitp__build_result(plans, eitp__pass_add_totals(&plans->pass, NULL), error);
+    optimizer.penalty = eitp__build_penalties(plans, plans->pass.graph);
+    eitp__add_gradient(&plans->pass.loss, plans->pass.regularizers);
+    status = eitp_graph_status(plans->pass.graph, error);
+    if (!status)
+        status = eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
+    if (!status)
+        status = eitp__build_result(plans, eitp__pass_add_totals(&plans->pass, 0, NULL), error);
+    return status ? status : eitp__build_probes(plans, error);
 }
 
 static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
@@ -116,11 +197,17 @@ static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error
         return status;
     optimizer = eitp__optimizer_config_in(plans, plans->update_graph);
     optimizer.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
+    optimizer.penalty = eitp__build_penalties(plans, plans->update_graph);
+    optimizer.regularizer_cap = plans->objective.config.grad_cap;
+    status = eitp_graph_status(plans->update_graph, error);
+    if (status)
+        return status;
     status = eitp_apply_gradients(plans->update_graph, &optimizer, &plans->update, error);
     return status ? status : eitp__build_result(plans, eitp__pass_totals(plans->update_graph), error);
 }
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
+    eitp__probes_discard(&plans->probes);
     eitp__pass_release(&plans->pass);
     eitp__norm_outputs_release(&plans->norms);
     plans->carry = plans->scale = plans->update_unique = plans->result = NULL;
@@ -200,6 +287,8 @@ EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_tas
     plans->norms.host = &plans->host;
     plans->task = *task;
     plans->config = *config;
+    eitp__objective_bind(&plans->objective, &config->objective, &plans->task);
+    eitp__probes_init(&plans->probes, &plans->objective);
     plans->evaluation_samples = evaluation_samples;
 }
 
@@ -213,7 +302,7 @@ static eitp_status eitp__create_plans(eitp__step_plans *plans, eitp_error *error
         status = eitp__build_update(plans, error);
     if (!status && !eitp__step_is_one_pass(plans))
         status = eitp_plan_create(plans->update_graph, &plans->update_plan, error);
-    return status;
+    return status ? status : eitp__probes_create(&plans->probes, &plans->config.plan, error);
 }
 
 static eitp_status eitp__create_buffers(eitp__step_plans *plans, eitp_error *error) {
@@ -307,7 +396,8 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
     const size_t variables = context->variable_count, segments = context->segments->count;
     const eitp_plan_config *limit = &plans->config.plan;
     eitp_plan_stats pass = EITP__ZERO, update = EITP__ZERO;
-    size_t arena, bytes, evaluation = 0;
+    size_t arena, bytes, probes = 0, evaluation = 0;
+    double probe_seconds = 0;
     eitp_status status = eitp__build_gradients(plans, error);
     if (!status)
         status = eitp__estimate_pass(plans, &pass, error);
@@ -315,12 +405,15 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
         status = eitp__build_update(plans, error);
     if (!status && plans->update_graph)
         status = eitp_plan_estimate(plans->update_graph, NULL, &update, error);
+    if (!status)
+        status = eitp__probes_estimate(&plans->probes, limit, &probes, &probe_seconds, error);
     eitp__step_plans_count(plans, &pass, &update, needs);
+    needs->seconds += probe_seconds;
     eitp__step_plans_discard(plans);
     eitp__variables_roll_back(context, variables, segments);
     bytes = pass.arena_bytes + pass.workspace_bytes;
     arena = eitp__larger(bytes, update.arena_bytes + update.workspace_bytes);
-    arena = eitp__larger(arena, others);
+    arena = eitp__larger(eitp__larger(arena, probes), others);
     while (!status && plans->task.samples[EITP_VALIDATION]) {
         status = eitp__evaluator_estimate(&plans->task, plans->evaluation_samples, &evaluation, error);
         if (!eitp__halve_to_fit(evaluation, arena, 1, &plans->evaluation_samples))
@@ -365,6 +458,8 @@ static int eitp__ends_at_group(const eitp__step_plans *plans, const eitp_step_sh
 EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
                                               const eitp_step_shape *b) {
     if (plans->pass_dependent_parameter[0])
+        return 0;
+    if (a->batch_size != b->batch_size && plans->config.objective.group == EITP_GROUP_MICRO_BATCH)
         return 0;
     if (a->batch_size == b->batch_size)
         return !plans->config.dense_rows;

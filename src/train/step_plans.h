@@ -11,6 +11,7 @@
 #include "train/evaluator.h"
 #include "train/group_norms.h"
 #include "train/planner.h"
+#include "train/probes.h"
 #include "train/read_ahead.h"
 #include "train/unique_ids.h"
 
@@ -21,6 +22,9 @@ typedef enum eitp__step_result {
     EITP__RESULT_GRADIENT_NORM,
     EITP__RESULT_UPDATE_NORM,
     EITP__RESULT_PARAMETER_NORM,
+    EITP__RESULT_TASK_GRADIENT_NORM, /* of eitp_update.regularizers, or 0 */
+    EITP__RESULT_REGULARIZER_NORM,
+    EITP__RESULT_REGULARIZER_SCALE,
     EITP__RESULT_TOTALS,
     EITP__STEP_RESULTS = EITP__RESULT_TOTALS + EITP_MAX_PASS_QUANTITIES
 } eitp__step_result;
@@ -28,9 +32,11 @@ typedef enum eitp__step_result {
 typedef struct eitp__step_plans {
     eitp_host host;
     eitp_task task;
-    eitp_trainer_config config;        /* micro_batches_per_pass is 0 until it is chosen */
-    int64_t evaluation_samples;        /* per pass of an evaluation; 0: a micro-batch */
-    eitp_pass pass;                    /* forward and backward */
+    eitp_trainer_config config; /* micro_batches_per_pass is 0 until it is chosen */
+    int64_t evaluation_samples; /* per pass of an evaluation; 0: a micro-batch */
+    eitp__objective objective;  /* bound to `task` */
+    eitp_pass pass;             /* forward and backward */
+    eitp__probes probes;
     char pass_dependent_parameter[64]; /* its gradient's last bits depend on micro_batches_per_pass; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL if it has one pass */
@@ -47,7 +53,7 @@ typedef struct eitp__step_plans {
     eitp__evaluator evaluator;
 } eitp__step_plans;
 
-/* Stores the arguments and builds nothing. */
+/* Stores the arguments, binds the objective, which must be valid, and builds nothing. The struct must not be moved. */
 EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_task *task,
                                          const eitp_trainer_config *config, int64_t evaluation_samples);
 

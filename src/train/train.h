@@ -84,8 +84,12 @@ typedef struct eitp_step_report {
      */
     double noise_scale;
     const char *noise_scale_unknown; /* a constant; NULL if it is known, or was not asked for */
-    int term_count;
-    eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
+    int term_count;                  /* of the terms in the loss of this step */
+    int measure_count; /* of what eitp_pass_measure and eitp_pass_parameter_measure have added; their weight is 0 */
+    eitp_term_report terms[EITP_MAX_PASS_QUANTITIES]; /* the terms, and after them the measures */
+    /* With eitp_objective_config.grad_cap: the norms of the task's gradient and of the regularizers', and the factor of
+       the latter. 0: there is no cap. */
+    double task_grad_norm, regularizer_grad_norm, regularizer_scale;
 } eitp_step_report;
 
 /* ---- Configuration ---- */

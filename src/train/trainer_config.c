@@ -1,4 +1,5 @@
 #include "model/transformer.h"
+#include "objective/binding.h"
 #include "optim/optim_settings.h"
 #include "optim/optimizers.h"
 #include "train/trainer.h"
@@ -122,6 +123,8 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "layer_lr_decay is %g, but the task has no model with blocks; set it to 1",
                             config->layer_lr_decay);
+    if (!status)
+        status = eitp__objective_check(&config->objective, task, config->batch_size, error);
     return status ? status : eitp__check_optimizer(config, task->context, error);
 }
 

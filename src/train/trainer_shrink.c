@@ -30,15 +30,18 @@ static eitp_status eitp__estimate_candidate(void *user, eitp__run_candidate *can
     const eitp__shrinking *shrinking = (const eitp__shrinking *)user;
     const eitp__step_plans *plans = &shrinking->trainer->plans;
     const eitp_trainer_config config = eitp__config_of(shrinking->trainer, candidate);
-    eitp__step_plans trial;
-    eitp_status status;
-    eitp__step_plans_init(&trial, &plans->task, &config, plans->evaluation_samples);
+    eitp__step_plans *trial = (eitp__step_plans *)eitp__allocate(&plans->host, sizeof *trial);
+    eitp_status status = EITP_OK;
+    if (!trial)
+        return eitp__fail_memory(error, sizeof *trial, "the plans of a step");
+    eitp__step_plans_init(trial, &plans->task, &config, plans->evaluation_samples);
     candidate->fit.total = EITP__CANNOT_RUN;
-    if (config.micro_batches_per_pass > 1 && eitp__step_refuses_gaps(&trial))
-        return EITP_OK;
-    status = eitp__step_plans_estimate(&trial, shrinking->others, &candidate->fit, error);
-    candidate->fit.plan = trial.config.plan;
-    candidate->evaluation_samples = trial.evaluation_samples;
+    if (config.micro_batches_per_pass == 1 || !eitp__step_refuses_gaps(trial)) {
+        status = eitp__step_plans_estimate(trial, shrinking->others, &candidate->fit, error);
+        candidate->fit.plan = trial->config.plan;
+        candidate->evaluation_samples = trial->evaluation_samples;
+    }
+    eitp__release(&plans->host, trial, sizeof *trial);
     return status;
 }
 
@@ -65,6 +68,8 @@ static int eitp__smaller_batch(eitp__run_candidate *candidate) {
 static int eitp__fewer_samples(const eitp__search *search, eitp__run_candidate *candidate) {
     const eitp_trainer_config *now = &((const eitp__shrinking *)search->user)->trainer->plans.config;
     const int64_t per_pass = candidate->fit.micro_batches_per_pass;
+    if (per_pass == 1 && now->objective.group == EITP_GROUP_MICRO_BATCH)
+        return 0; /* the statistics of half a micro-batch are others */
     if (search->best.fit.fits && candidate->batch_size * per_pass < now->batch_size * now->micro_batches_per_pass)
         return 0;
     return per_pass > 1 ? eitp__fewer_per_pass(search, candidate) : eitp__smaller_batch(candidate);

@@ -114,16 +114,19 @@ static double eitp__plan_flops(const eitp_plan *plan) {
     return plan->graph->capacity > 0 ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
 }
 
-/* Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items in the step.
+/*
+ * Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items. Penalties
+ * have theirs in the plan of the update.
  */
-static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
-    const eitp__step_plans *plans = &trainer->plans;
+static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp_pass *pass, eitp_plan *plan,
+                                       const eitp__sample_items *items, int of_penalties, eitp_error *error) {
     eitp_status status = EITP_OK;
-    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
-        const eitp__quantity *term = &plans->pass.quantities[q];
-        const double divisor = eitp__mean_divisor(&state->items, q);
+    for (int q = 0; q < pass->quantity_count && !status; q++) {
+        const eitp__quantity *term = &pass->quantities[q];
+        const double divisor = of_penalties ? 1 : eitp__mean_divisor(items, q);
         const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / divisor);
-        status = eitp__write_values(plans->gradient_plan, term->weight, &weight, sizeof weight, error);
+        if ((term->kind == EITP__PENALTY) == (of_penalties != 0))
+            status = eitp__write_values(plan, term->weight, &weight, sizeof weight, error);
     }
     return status;
 }
@@ -155,13 +158,57 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
     if (!status)
         status = eitp__write_keys(trainer, pass, first_row, error);
     if (!status)
-        status = eitp__write_weights(trainer, state, error);
+        status = eitp__write_weights(trainer, &plans->pass, plan, &state->items, 0, error);
     if (!status)
         status = eitp__write_values(plan, plans->carry, &carry, sizeof carry, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->pass.unique, error);
     state->flops += eitp__plan_flops(plan);
     return status ? status : eitp__execute(trainer, plan, error);
+}
+
+/* ---- Probes ---- */
+
+/* A probe's random key: seed, step, and the position in the step of its first row. */
+static eitp_status eitp__write_probe_key(const eitp_trainer *trainer, const eitp__probe *probe, eitp_error *error) {
+    int64_t key[3];
+    key[0] = (int64_t)trainer->plans.config.seed;
+    key[1] = trainer->step + 1;
+    key[2] = 0;
+    return eitp__write_values(probe->plan, probe->pass.probe_key, key, sizeof key, error);
+}
+
+/* Executes a probe on the first samples of the step. */
+static eitp_status eitp__execute_probe(eitp_trainer *trainer, eitp__probe *probe, eitp_error *error) {
+    eitp__sample_items items = EITP__ZERO;
+    eitp_status status;
+    eitp__batch_copy(&probe->batch, &trainer->plans.batches.passes[0], probe->pass.layout.samples);
+    eitp__batch_count_items(&probe->batch, &items);
+    status = eitp__batch_write(&probe->batch, probe->plan, error);
+    if (!status)
+        status = eitp__write_probe_key(trainer, probe, error);
+    if (!status)
+        status = eitp__write_weights(trainer, &probe->pass, probe->plan, &items, 0, error);
+    if (!status)
+        status = eitp__write_unique(trainer, probe->plan, probe->pass.unique, error);
+    return status ? status : eitp__execute(trainer, probe->plan, error);
+}
+
+static int eitp__probe_is_due(const eitp_trainer *trainer, const eitp__probe *probe) {
+    return eitp__term_is_due(&probe->kind.timing, trainer->step + 1);
+}
+
+/* Executes the probes of the step that have a gradient, which is added to that of the passes; or the others. */
+static eitp_status eitp__execute_probes(eitp_trainer *trainer, int train, eitp__step_state *state, eitp_error *error) {
+    eitp__probes *probes = &trainer->plans.probes;
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < probes->count && !status; i++) {
+        if (probes->of[i].kind.trains != train || !eitp__probe_is_due(trainer, &probes->of[i]))
+            continue;
+        status = eitp__execute_probe(trainer, &probes->of[i], error);
+        state->flops += eitp__plan_flops(probes->of[i].plan);
+    }
+    return status;
 }
 
 /* ---- Activations ---- */
@@ -275,6 +322,8 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
         status = eitp__write_values(plan, update->skip_norm, &bound, sizeof bound, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->update_unique, error);
+    if (!status)
+        status = eitp__write_weights(trainer, &plans->pass, plan, NULL, 1, error);
     return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
 }
 
@@ -295,18 +344,45 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
     report->skipped = trainer->skipped;
 }
 
-static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
-    const eitp_pass *pass = &trainer->plans.pass;
-    report->loss = 0;
+/* Reports the terms, or else the measures, of a pass whose totals begin at `first`. */
+static void eitp__report_quantities(const eitp__step_state *state, const eitp_pass *pass, int first, int are_terms,
+                                    const eitp__sample_items *items, eitp_step_report *report) {
     for (int q = 0; q < pass->quantity_count; q++) {
-        eitp_term_report *term = &report->terms[report->term_count++];
-        snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
-        term->mean = state->result[EITP__RESULT_TOTALS + q] / eitp__mean_divisor(&state->items, q);
-        term->weight = eitp__term_weight(&pass->quantities[q], report->step);
-        report->loss += term->weight * term->mean;
+        const eitp__quantity *quantity = &pass->quantities[q];
+        eitp_term_report *result = &report->terms[report->term_count + report->measure_count];
+        if (quantity->is_term != are_terms || (pass->probe && !quantity->is_regularizer) ||
+            (quantity->is_regularizer && !eitp__term_is_due(&quantity->timing, report->step)))
+            continue;
+        snprintf(result->name, sizeof result->name, "%s", quantity->name);
+        result->mean = state->result[EITP__RESULT_TOTALS + first + q] / eitp__mean_divisor(items, q);
+        result->weight = are_terms ? eitp__term_weight(quantity, report->step) : 0;
+        report->loss += result->weight * result->mean;
+        *(are_terms ? &report->term_count : &report->measure_count) += 1;
+    }
+}
+
+static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
+    const eitp__probes *probes = &trainer->plans.probes;
+    report->loss = 0;
+    for (int are_terms = 1; are_terms >= 0; are_terms--) {
+        eitp__report_quantities(state, &trainer->plans.pass, 0, are_terms, &state->items, report);
+        for (int i = 0; i < probes->count; i++) {
+            eitp__sample_items items = EITP__ZERO;
+            if (!eitp__probe_is_due(trainer, &probes->of[i]))
+                continue;
+            eitp__batch_count_items(&probes->of[i].batch, &items);
+            eitp__report_quantities(state, &probes->of[i].pass, probes->of[i].first_total, are_terms, &items, report);
+        }
     }
     report->items = state->items.of[0];
     report->flops = state->flops;
+}
+
+/* Reports the cap of the regularizers' gradient. */
+static void eitp__report_cap(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
+    report->task_grad_norm = state->result[EITP__RESULT_TASK_GRADIENT_NORM] / trainer->last_loss_scale;
+    report->regularizer_grad_norm = state->result[EITP__RESULT_REGULARIZER_NORM] / trainer->last_loss_scale;
+    report->regularizer_scale = state->result[EITP__RESULT_REGULARIZER_SCALE];
 }
 
 /* Does all of a step except counting and reporting it. */
@@ -319,6 +395,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     if (!status)
         status = eitp__read_step(trainer, &state, error);
     report->times.data = eitp__clock() - began;
+    if (!status)
+        status = eitp__execute_probes(trainer, 0, &state, error);
     if (!status && !trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
     for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {
@@ -328,6 +406,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
         if (!status && !pass && eitp__step_measures_noise(trainer))
             status = eitp__measure_part(trainer, &state, error);
     }
+    if (!status)
+        status = eitp__execute_probes(trainer, 1, &state, error);
     if (!status && trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
     if (!status && trainer->plans.update_plan)
@@ -341,6 +421,7 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     eitp__report_update(trainer, &state, report);
     eitp__report_noise(trainer, &state, report);
     eitp__report_terms(trainer, &state, report);
+    eitp__report_cap(trainer, &state, report);
     return EITP_OK;
 }
 

@@ -59,6 +59,8 @@ typedef struct variant {
     eitp_plan_config plan;
     eitp_offload offload;
     int64_t data_workers, prefetch; /* prefetch 0: the default */
+    const eitp_objective_config *objective; /* NULL: none */
+    eitp_status (*extend)(void *run, eitp_pass *pass, eitp_error *error); /* of the task; NULL: none */
 } variant;
 
 static RUN_UNUSED variant default_variant(void) {
@@ -201,6 +203,10 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
         status = add_adapters(r->model, v->lora_rank, v->dropout, error);
     if (!status)
         status = make_task(r, error);
+    if (v->objective)
+        r->config.objective = *v->objective;
+    r->task.extend = v->extend;
+    r->task.extension = r;
     return status ? status : eitp_trainer_create(&r->task, &r->config, &r->trainer, error);
 }
 

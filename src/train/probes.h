@@ -1,0 +1,48 @@
+/*
+ * Probes: passes that a regularizer has of its own, on the first samples of a step, because it needs more than the
+ * task's pass computes. A probe has a graph, a plan and a batch; its gradients are added to those of the step.
+ */
+#ifndef EITP_PROBES_H
+#define EITP_PROBES_H
+
+#include "objective/binding.h"
+#include "tensor/op_rules.h"
+#include "train/batch.h"
+#include "train/train.h"
+
+typedef struct eitp__probe {
+    eitp__probe_kind kind; /* which regularizer, when, and whether it has a gradient */
+    eitp_pass pass;
+    eitp_plan *plan;
+    eitp__batch batch;
+    int first_total; /* the element of the step's totals where those of the pass begin */
+} eitp__probe;
+
+typedef struct eitp__probes {
+    eitp__probe of[EITP__MAX_PROBES];
+    int count;
+} eitp__probes;
+
+/* Lists the probes of an objective, without building them. */
+EITP__PRIVATE void eitp__probes_init(eitp__probes *probes, const eitp__objective *objective);
+
+/* True if a probe has a gradient: then a step is never a single pass. */
+EITP__PRIVATE int eitp__probes_train(const eitp__probes *probes);
+
+/* Builds the graphs, after that of the task's pass, for samples of this layout. The gradients are accumulated in
+   `set`; totals begin at `first_total`. */
+EITP__PRIVATE eitp_status eitp__probes_build(eitp__probes *probes, const eitp_task *task, const eitp__layout *layout,
+                                             int64_t step_rows, eitp__gradient_set set, int first_total,
+                                             eitp_error *error);
+
+/* Creates the plans and batches of graphs that are built. */
+EITP__PRIVATE eitp_status eitp__probes_create(eitp__probes *probes, const eitp_plan_config *limit, eitp_error *error);
+
+/* The largest arena and workspace of the probes, and their seconds in a mean step. */
+EITP__PRIVATE eitp_status eitp__probes_estimate(const eitp__probes *probes, const eitp_plan_config *limit,
+                                                size_t *bytes, double *seconds, eitp_error *error);
+
+/* Releases graphs, plans and batches. The list stays. */
+EITP__PRIVATE void eitp__probes_discard(eitp__probes *probes);
+
+#endif

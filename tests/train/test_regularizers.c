@@ -1,0 +1,293 @@
+/* Regularizers of a program's own: statistics of groups, penalties and measures, their schedules, the cap, and bits. */
+#include "tests/support/shrinking.h"
+#include "tests/support/trainer_run.h"
+
+#define CHECK_NEAR(a, b, tolerance) CHECK_THAT(fabs((a) - (b)) <= (tolerance), #a " is %.9g, expected %.9g", a, b)
+
+/* What `extend` adds. */
+enum { STATISTIC = 1, PENALTY = 2, MEASURES = 4, ALL = 7 };
+static int parts_ = ALL;
+static eitp_term_schedule schedule_;
+
+/* The mean square of what each group's hidden states deviate by from their mean. */
+static eitp_tensor *spread_of(run *r, eitp_pass *pass) {
+    eitp_tensor *x = eitp_pass_by_group(
+        pass, eitp_cast(eitp_model_tap(r->model, eitp_pass_graph(pass), EITP_TAP_FINAL, 0), EITP_F32));
+    eitp_tensor *mask =
+        eitp_reshape(eitp_pass_group_mask(pass), 3, (int64_t[]){eitp_pass_groups(pass), eitp_pass_group_rows(pass), 1});
+    eitp_tensor *rows = eitp_sum(mask, 2u, 1), *mean;
+    rows = eitp_maximum(rows, eitp_fill(eitp_pass_graph(pass), EITP_F32, 1, (int64_t[]){1}, 1));
+    mean = eitp_divide(eitp_sum(x, 2u, 1), rows);
+    x = eitp_multiply(eitp_subtract(x, mean), mask);
+    x = eitp_mean(eitp_multiply(x, x), 4u, 1);
+    return eitp_reshape(eitp_divide(eitp_sum(x, 2u, 1), rows), 1, (int64_t[]){-1});
+}
+
+static eitp_tensor *weight_of(run *r, eitp_graph *graph, const char *name) {
+    const eitp_variable v = eitp_variable_at(r->context, (size_t)eitp_variable_find(r->context, name));
+    return eitp_variable_tensor(graph, v.name, v.role, v.dtype, v.rank, v.shape);
+}
+
+/* The sum of squares of a tied, a used and, here, only penalized part of the weights. */
+static eitp_tensor *squares_of(void *user, eitp_graph *graph) {
+    static const char *const names[] = {"transformer.wte.weight", "transformer.h.1.mlp.c_fc.weight",
+                                        "transformer.h.0.ln_1.bias"};
+    eitp_tensor *sum = NULL;
+    for (int i = 0; i < 3; i++) {
+        eitp_tensor *w = eitp_cast(weight_of((run *)user, graph, names[i]), EITP_F32);
+        w = eitp_sum(eitp_multiply(w, w), EITP_ALL_DIMENSIONS, 0);
+        sum = sum ? eitp_add(sum, w) : w;
+    }
+    return sum;
+}
+
+static eitp_status extend(void *user, eitp_pass *pass, eitp_error *error) {
+    run *r = (run *)user;
+    (void)error;
+    if (parts_ & STATISTIC)
+        eitp_pass_statistic(pass, "spread", spread_of(r, pass), &schedule_);
+    if (parts_ & PENALTY)
+        eitp_pass_penalty(pass, "squares", squares_of, r, &schedule_);
+    if (parts_ & MEASURES) {
+        eitp_pass_measure(pass, "width", spread_of(r, pass), EITP_DIRECTION_UNKNOWN);
+        eitp_pass_parameter_measure(pass, "size", squares_of, r);
+    }
+    return EITP_OK;
+}
+
+static variant regularized(void) {
+    variant v = default_variant();
+    v.extend = extend;
+    v.grad_accum = 4;
+    parts_ = ALL;
+    schedule_ = eitp_term_schedule_default();
+    schedule_.weight = 0.02;
+    return v;
+}
+
+static char directory_[512];
+
+/* ---- Bits ---- */
+
+/* Checks that passes of 1, 2 and 4 micro-batches, stored gradients, threads and recomputation give the same bits. */
+static void compare_divisions(const variant *usual, const char *name) {
+    variant v = *usual;
+    uint32_t expected, got;
+    v.micro_batches_per_pass = 4;
+    expected = train_variant(&v, directory_, 3);
+    CHECK_THAT(expected, "%s failed", name);
+    for (int i = 0; i < 6; i++) {
+        v = *usual;
+        v.micro_batches_per_pass = i == 0 ? 1 : i == 1 ? 2 : i == 2 ? 3 : 4;
+        v.keep_gradients = i == 3;
+        v.threads = i == 4 ? 1 : i == 1 ? 3 : 2;
+        if (i == 5)
+            v.plan.recompute = EITP_RECOMPUTE_LAYER;
+        got = train_variant(&v, directory_, 3);
+        CHECK_THAT(got == expected, "%s: division %d gives %08x, expected %08x", name, i, got, expected);
+    }
+}
+
+static void divisions_change_no_bit(void) {
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    eitp_objective_config objective = eitp_objective_config_default();
+    variant v = regularized();
+    char name[64];
+    for (size_t i = 0; i < EITP__COUNT(precisions); i++) {
+        for (int capped = 0; capped < 2; capped++) {
+            v.precision = precisions[i];
+            v.sums_of_32 = i == 1;
+            objective.grad_cap = capped ? 0.1 : 0;
+            objective.group = capped ? EITP_GROUP_MICRO_BATCH : EITP_GROUP_SAMPLE;
+            v.objective = &objective;
+            v.is_wide = !capped;
+            snprintf(name, sizeof name, "%s%s", precisions[i], capped ? ", capped" : "");
+            compare_divisions(&v, name);
+        }
+    }
+}
+
+static void pieces_change_no_bit(void) {
+    variant v = regularized();
+    uint32_t whole, pieces;
+    v.is_wide = 1;
+    whole = train_variant(&v, directory_, 3);
+    v.piece_bytes = 1 << 14;
+    pieces = train_variant(&v, directory_, 3);
+    CHECK(whole && whole == pieces);
+    v.keep_gradients = 1;
+    CHECK(train_variant(&v, directory_, 3) == whole);
+}
+
+static void measures_change_no_bit(void) {
+    variant v = regularized();
+    uint32_t with, without;
+    with = train_variant(&v, directory_, 3);
+    parts_ = STATISTIC | PENALTY;
+    without = train_variant(&v, directory_, 3);
+    CHECK(with && with == without);
+    parts_ = MEASURES;
+    with = train_variant(&v, directory_, 3);
+    v.extend = NULL;
+    CHECK(with && with == train_variant(&v, directory_, 3) && with != without);
+}
+
+/* ---- Values ---- */
+
+static double find_term(const eitp_step_report *report, const char *name, double *weight) {
+    for (int i = 0; i < report->term_count + report->measure_count; i++) {
+        if (strcmp(report->terms[i].name, name) != 0)
+            continue;
+        *weight = report->terms[i].weight;
+        return report->terms[i].mean;
+    }
+    return NAN;
+}
+
+static double naive_squares(run *r) {
+    static const char *const names[] = {"transformer.wte.weight", "transformer.h.1.mlp.c_fc.weight",
+                                        "transformer.h.0.ln_1.bias"};
+    double sum = 0;
+    for (int i = 0; i < 3; i++) {
+        const eitp_variable v = eitp_variable_at(r->context, (size_t)eitp_variable_find(r->context, names[i]));
+        const int64_t count = (int64_t)(v.size / sizeof(float));
+        float *values = (float *)malloc(v.size);
+        CHECK(!eitp_variable_read_f32(r->context, names[i], 0, values, count, &error_));
+        for (int64_t k = 0; k < count; k++)
+            sum += (double)values[k] * (double)values[k];
+        free(values);
+    }
+    return sum;
+}
+
+static void reports_have_values_and_weights(void) {
+    const eitp_host host = eitp_host_default();
+    variant v = regularized();
+    for (int divided = 0; divided < 2; divided++) {
+        eitp_step_report report;
+        double weight = 0, squares, loss, spread, width;
+        run r;
+        v.micro_batches_per_pass = divided ? 1 : 4;
+        CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+        squares = naive_squares(&r);
+        CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
+        CHECK(report.term_count == 3 && report.measure_count == 2);
+        CHECK_NEAR(find_term(&report, "squares", &weight), squares, 1e-5 * squares);
+        CHECK_NEAR(weight, 0.02, 1e-12);
+        CHECK_NEAR(find_term(&report, "size", &weight), squares, 1e-5 * squares);
+        CHECK(weight == 0);
+        spread = find_term(&report, "spread", &weight);
+        width = find_term(&report, "width", &weight);
+        CHECK(spread > 0 && spread == width);
+        loss = find_term(&report, "loss", &weight);
+        CHECK_NEAR(report.loss, loss + 0.02 * (spread + squares), 1e-5 * squares);
+        end_run(&r);
+    }
+}
+
+static void schedules_set_weights(void) {
+    /* every 2, from step 2 on, 4 steps of warm-up */
+    static const double expected[] = {-1, 0.02 * 2 / 4, -1, 0.02 * 2 * 3 / 4, -1, 0.02 * 2, -1};
+    const eitp_host host = eitp_host_default();
+    variant v = regularized();
+    run r;
+    schedule_.every = 2;
+    schedule_.start = 2;
+    schedule_.warmup = 4;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    for (int step = 0; step < 7; step++) {
+        eitp_step_report report;
+        double weight = -1;
+        CHECK(!eitp_trainer_step(r.trainer, &report, &error_));
+        find_term(&report, "spread", &weight);
+        CHECK_THAT(fabs(weight - expected[step]) < 1e-12, "step %d has weight %g, expected %g", step + 1, weight,
+                   expected[step]);
+        find_term(&report, "squares", &weight);
+        CHECK_NEAR(weight, expected[step], 1e-12);
+        CHECK(report.measure_count == 2);
+    }
+    end_run(&r);
+}
+
+/* ---- The cap ---- */
+
+static void a_cap_scales_the_regularizers(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_objective_config objective = eitp_objective_config_default();
+    variant v = regularized();
+    eitp_step_report free_report, report;
+    double expected;
+    run r;
+    schedule_.weight = 5;
+    objective.grad_cap = 1e9;
+    v.objective = &objective;
+    v.dropout = 0;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    CHECK(!eitp_trainer_step(r.trainer, &free_report, &error_));
+    end_run(&r);
+    CHECK(free_report.regularizer_scale == 1 && free_report.regularizer_grad_norm > 0);
+    objective.grad_cap = 0.2;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    CHECK(!eitp_trainer_step(r.trainer, &report, &error_));
+    end_run(&r);
+    expected = 0.2 * report.task_grad_norm / report.regularizer_grad_norm;
+    CHECK(expected < 1 && report.task_grad_norm == free_report.task_grad_norm);
+    CHECK_NEAR(report.regularizer_scale, expected, 1e-6 * expected);
+    CHECK(report.grad_norm <= 1.2001 * report.task_grad_norm && free_report.grad_norm > 1.3 * report.task_grad_norm);
+    v.objective = NULL;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    CHECK(!eitp_trainer_step(r.trainer, &report, &error_));
+    end_run(&r);
+    CHECK_NEAR(report.grad_norm, free_report.grad_norm, 1e-5 * report.grad_norm);
+    CHECK(report.regularizer_scale == 0);
+}
+
+/* ---- Groups ---- */
+
+static void a_micro_batch_is_not_split(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_objective_config objective = eitp_objective_config_default();
+    variant v = regularized();
+    run r;
+    objective.group = EITP_GROUP_MICRO_BATCH;
+    v.objective = &objective;
+    v.batch_size = 1;
+    CHECK(make_run(&r, &host, &v, directory_, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "statistics of micro-batches need a batch_size of 2 or more (got 1)"), "%s",
+               error_.message);
+    end_run(&r);
+    v.batch_size = 4;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    CHECK(step_many(&r, 1, NULL));
+    for (eitp_shrink_report report = {0}; !eitp_trainer_shrink(r.trainer, &report, &error_) && report.shrunk;)
+        CHECK(eitp_trainer_shape(r.trainer).batch_size == 4);
+    CHECK(eitp_trainer_shape(r.trainer).batch_size == 4 && step_many(&r, 1, NULL));
+    end_run(&r);
+}
+
+static void what_does_not_fit_is_refused(void) {
+    const eitp_host host = eitp_host_default();
+    variant v = regularized();
+    run r;
+    schedule_.every = 0;
+    CHECK(make_run(&r, &host, &v, directory_, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message,
+                      "'spread': expected a weight of 0 or more, every and start from 1, and a warm-up of 0 "
+                      "or more"),
+               "%s", error_.message);
+    end_run(&r);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(divisions_change_no_bit),         TEST(pieces_change_no_bit),         TEST(measures_change_no_bit),
+        TEST(reports_have_values_and_weights), TEST(schedules_set_weights),        TEST(a_cap_scales_the_regularizers),
+        TEST(a_micro_batch_is_not_split),      TEST(what_does_not_fit_is_refused),
+    };
+    int failures;
+    if (!scratch_make(directory_) || !write_text(directory_))
+        return 1;
+    failures = RUN_TESTS(tests, argc, argv);
+    scratch_remove(directory_);
+    return failures;
+}
