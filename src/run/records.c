@@ -82,6 +82,15 @@ static int eitp__step_is_full(const eitp_run *run, int64_t step) {
     return run->config.monitor == EITP_MONITOR_FULL && every > 0 && step % every == 0;
 }
 
+/* The gradient of the regularizers, if it is capped. */
+static void eitp__add_cap(eitp__values *list, const eitp_step_report *report) {
+    if (!(report->task_grad_norm > 0))
+        return;
+    eitp__add_number(list, "task_grad_norm", report->task_grad_norm);
+    eitp__add_number(list, "regularizer_grad_norm", report->regularizer_grad_norm);
+    eitp__add_number(list, "regularizer_scale", report->regularizer_scale);
+}
+
 static void eitp__record_step(eitp_run *run) {
     const eitp_step_report *report = &run->report.step;
     const char *unit = eitp__run_unit(run);
@@ -105,6 +114,10 @@ static void eitp__record_step(eitp_run *run) {
                                                               : "loss and grad_norm");
     eitp__add_boolean(list, "applied", report->applied);
     eitp__add_boolean(list, "clipped", report->clipped);
+    for (int i = 0; i < report->measure_count; i++)
+        eitp__add_named(list, "metrics/", report->terms[report->term_count + i].name, "",
+                        report->terms[report->term_count + i].mean);
+    eitp__add_cap(list, report);
     if (report->noise_scale >= 0)
         eitp__add_number(list, "gradient_noise_scale", report->noise_scale);
     if (report->noise_scale_unknown)
