@@ -152,10 +152,11 @@
  *   (eitp_parameter), ops, Transformer blocks (eitp_block), loss terms (eitp_pass_term) and metrics
  *   (eitp_pass_metric) to a graph; its `read` fills in a sample. Trainer, planner and run work with it unchanged. See
  *   examples/hello.c.
- *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
- *   eitp_minimize for an optimizer step; eitp_plan_create; then repeat eitp_plan_write for every input (inputs marked
- *   by eitp_keep_input once), eitp_plan_execute, eitp_plan_read. Building a graph computes nothing. eitp_graph_format
- *   lists a graph and what its plan does with it, with the names of eitp_tensor_set_name. See examples/graph.c.
+ *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients,
+ *   eitp_jacobian_product, or eitp_minimize for an optimizer step; eitp_plan_create; then repeat eitp_plan_write for
+ *   every input (inputs marked by eitp_keep_input once), eitp_plan_execute, eitp_plan_read. Building a graph computes
+ *   nothing. eitp_graph_format lists a graph and what its plan does with it, with the names of eitp_tensor_set_name.
+ *   See examples/graph.c.
  *   eitp_variables_save and eitp_variables_load store the parameters.
  *
  * MEMORY

@@ -577,6 +577,31 @@ EITP_API eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_
 /* The sum of squares of all elements, F64 [1]. */
 EITP_API eitp_tensor *eitp_sum_squares(eitp_tensor *x);
 
+/*
+ * ---- Directional derivatives ----
+ *
+ * With J the Jacobian of y with respect to x, eitp_gradients with a seed w gives J^T w, and eitp_jacobian_product gives
+ * J v; J itself is never stored. Random signs v estimate sums over all of J (Hutchinson, 1989): the mean of v^T J v is
+ * the trace of a square J, that of the sum of squares of J^T v the squared Frobenius norm. One v gives an unbiased
+ * estimate; report the mean of several with its standard error. If y is itself a gradient, J is a Hessian.
+ */
+
+/*
+ * J v: the derivative of y with respect to x in direction v, with y's shape and dtype. v has the shape of x and a
+ * floating-point dtype. Exact, not a difference; it can be differentiated again, and is 0 if y does not depend on x.
+ *
+ * It is the gradient of a gradient, so ops with a fused gradient are computed as in their definition; attention then
+ * stores scores for the `max_length` of every sequence. An op without a gradient is an error.
+ */
+EITP_API eitp_tensor *eitp_jacobian_product(eitp_tensor *y, eitp_tensor *x, eitp_tensor *v);
+
+/*
+ * Elements -1 and +1 with probability 1/2 each, independent, in the shape and dtype of `like`, whose values are not
+ * used. `key` is as for eitp_dropout: the signs of a row depend on its index within the step, not on how the step is
+ * divided into passes. Two calls in a graph give different signs.
+ */
+EITP_API eitp_tensor *eitp_random_signs(eitp_tensor *like, eitp_tensor *key);
+
 /* ---- Plan ---- */
 
 /* Which values a plan recomputes when they are needed late, instead of keeping them. It changes no bit of a result. */
