@@ -109,6 +109,17 @@ typedef enum eitp__family {
  *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] is the
  *                        ignored target, whose loss is 0; other targets out of range give NaN, here and below
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
+ *   SOFTMAX_ENTROPY      (logits [.., v]) -> entropy WIDE [..], logsumexp WIDE [..]; the entropy of the softmax of each
+ *                        row, in nats; a logit of minus infinity adds nothing, and a row of these gives 0 and 0
+ *   SOFTMAX_ENTROPY_BACKWARD (logits, entropy, logsumexp, dentropy WIDE [..]) -> dlogits
+ *   PATH_PRODUCT         (weight [k, m], x WIDE [k]) -> y WIDE [m]; y[j] is the sum of |weight[i, j]|^p x[i] for p =
+ *                        integers[0], 1 or 2, in double, in the order of the rows
+ *   PATH_PRODUCT_TRANSPOSED (weight [k, m], x WIDE [m]) -> y WIDE [k]; the same with the sum of |weight[i, j]|^p x[j]
+ *   PATH_PRODUCT_BACKWARD (weight [k, m], r WIDE [k], c WIDE [m]) -> dweight WIDE [k, m], p sign(weight) |weight|^(p -
+ *                        1) r[i] c[j], where the sign of 0 is 0; accumulates
+ *   LOGDET               (a [.., m m]) -> y [..]; integers[0] is m, and each row a matrix [m, m]; the logarithm of the
+ *                        determinant of its symmetric part; NaN unless that is positive definite
+ *   INVERSE_SPD          (a [.., m m]) -> y; the inverse of the symmetric part, or NaN
  *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
  *                        [n, blocks], picked WIDE [n]; computes the logits x table^T without storing them; for each row
  *                        and block of columns, top is the largest logit, e has exp(logit - top) for each column, and
@@ -234,9 +245,16 @@ typedef enum eitp__family {
     X(ATTENTION_CACHED, attention_cached, WHOLE)                                                                       \
     X(CROSS_ENTROPY, cross_entropy, ROWS)                                                                              \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward, ROWS)                                                            \
+    X(SOFTMAX_ENTROPY, softmax_entropy, ROWS)                                                                          \
+    X(SOFTMAX_ENTROPY_BACKWARD, softmax_entropy_backward, ROWS)                                                        \
+    X(PATH_PRODUCT, path_product, COLUMNS)                                                                             \
+    X(PATH_PRODUCT_TRANSPOSED, path_product_transposed, ROWS)                                                          \
+    X(PATH_PRODUCT_BACKWARD, path_product_backward, ROWS)                                                              \
     X(HEAD, head, TILES)                                                                                               \
     X(HEAD_LOSS, head_loss, ROWS)                                                                                      \
     X(HEAD_BACKWARD, head_backward, ROWS)                                                                              \
+    X(LOGDET, logdet, ROWS)                                                                                            \
+    X(INVERSE_SPD, inverse_spd, ROWS)                                                                                  \
     X(DROPOUT, dropout, FLAT)                                                                                          \
     X(ACCUMULATE, accumulate, FLAT)                                                                                    \
     X(SUM_SQUARES, sum_squares, BLOCKS)                                                                                \

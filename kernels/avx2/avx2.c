@@ -1,4 +1,5 @@
 /* The kernels for processors with AVX2, FMA and F16C. */
+#include "kernels/cholesky.h"
 #include "kernels/matmul.h"
 #include "kernels/update.h"
 
@@ -220,6 +221,20 @@ EITP__SIMD_INLINE void eitp__avx2_store_doubles(double *p, __m256d v) {
     _mm256_storeu_pd(p, v);
 }
 
+/* Both halves of a vector, in double. */
+EITP__SIMD_INLINE void eitp__avx2_widen(__m256 v, __m256d halves[2]) {
+    halves[0] = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+    halves[1] = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+}
+
+EITP__SIMD_INLINE __m256d eitp__avx2_broadcast_double(double x) {
+    return _mm256_set1_pd(x);
+}
+
+EITP__SIMD_INLINE __m256d eitp__avx2_multiply_add_doubles(__m256d a, __m256d b, __m256d c) {
+    return _mm256_fmadd_pd(a, b, c);
+}
+
 EITP__SIMD_INLINE double eitp__avx2_sum_doubles(__m256d v) {
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
@@ -376,8 +391,10 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 #include "kernels/matmul_vector.inc"
 
 #include "kernels/simd/f16.inc"
+#include "kernels/simd/cholesky.inc"
 #include "kernels/simd/element.inc"
 #include "kernels/matmul_vector.inc"
+#include "kernels/cholesky.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"

@@ -2,6 +2,7 @@
  * The kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED the including file redefines the
  * intrinsics, and any x86 processor with AVX2 will do.
  */
+#include "kernels/cholesky.h"
 #include "kernels/matmul.h"
 #include "kernels/update.h"
 
@@ -215,6 +216,20 @@ EITP__SIMD_INLINE void eitp__avx512_store_doubles(double *p, __m512d v) {
     _mm512_storeu_pd(p, v);
 }
 
+/* Both halves of a vector, in double. */
+EITP__SIMD_INLINE void eitp__avx512_widen(__m512 v, __m512d halves[2]) {
+    halves[0] = _mm512_maskz_cvtps_pd(0xff, eitp__avx512_low(v));
+    halves[1] = _mm512_maskz_cvtps_pd(0xff, eitp__avx512_high(v));
+}
+
+EITP__SIMD_INLINE __m512d eitp__avx512_broadcast_double(double x) {
+    return _mm512_set1_pd(x);
+}
+
+EITP__SIMD_INLINE __m512d eitp__avx512_multiply_add_doubles(__m512d a, __m512d b, __m512d c) {
+    return _mm512_fmadd_pd(a, b, c);
+}
+
 EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
     __m256d half = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xf, v, 0), _mm512_maskz_extractf64x4_pd(0xf, v, 1));
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
@@ -372,8 +387,10 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 #include "kernels/matmul_vector.inc"
 
 #include "kernels/simd/f16.inc"
+#include "kernels/simd/cholesky.inc"
 #include "kernels/simd/element.inc"
 #include "kernels/matmul_vector.inc"
+#include "kernels/cholesky.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"

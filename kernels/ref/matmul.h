@@ -50,6 +50,12 @@ static inline EITP__UNUSED eitp__ref_vector_f64 eitp__ref_broadcast_f64(double x
     return v;
 }
 
+static inline EITP__UNUSED double eitp__ref_add_lanes_f64(eitp__ref_vector_f64 v) {
+    double lanes[2];
+    memcpy(lanes, &v, sizeof lanes);
+    return lanes[0] + lanes[1];
+}
+
 /* eitp__ref_finish_tile by the type of the sums. */
 EITP__PRIVATE void eitp__ref_finish_tile_f32(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                              int64_t stride);

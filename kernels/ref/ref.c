@@ -1,4 +1,5 @@
 /* The reference kernels: plain C for any processor. Tests compare the other sets with them. */
+#include "kernels/cholesky.h"
 #include "kernels/ref/attention.h"
 #include "kernels/ref/matmul.h"
 #include "kernels/ref/ref.h"
@@ -294,12 +295,20 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #define EITP__REF(name) eitp__ref_##name##_f64
 #define EITP__REF_SUM(name) eitp__ref_##name##_f64
 #define EITP__REF_MATH(name) name
+#define EITP__CHOLESKY(name) eitp__ref_cholesky_##name
+#define EITP__CHOLESKY_VECTOR eitp__ref_vector_f64
+#define EITP__CHOLESKY_LANES 2
+#define EITP__CHOLESKY_ZERO eitp__ref_broadcast_f64(0)
+#define EITP__CHOLESKY_LOAD(p) eitp__ref_load_f64(p)
+#define EITP__CHOLESKY_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
+#define EITP__CHOLESKY_SUM(v) eitp__ref_add_lanes_f64(v)
 #include "kernels/ref/elementwise.inc"
 #include "kernels/ref/reduce.inc"
 #include "kernels/ref/scatter.inc"
 #include "kernels/ref/update.inc"
 #include "kernels/ref/matmul_instance.inc"
 #include "kernels/matmul_vector.inc"
+#include "kernels/cholesky.inc"
 
 #undef EITP__ELEMENT
 #undef EITP__REAL
@@ -322,6 +331,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #include "kernels/ref/update.inc"
 #include "kernels/ref/network.inc"
 #include "kernels/ref/loss.inc"
+#include "kernels/ref/path.inc"
 #include "kernels/ref/attention.inc"
 #include "kernels/ref/matmul_instance.inc"
 #include "kernels/matmul_vector.inc"
@@ -345,6 +355,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #include "kernels/ref/reduce.inc"
 #include "kernels/ref/network.inc"
 #include "kernels/ref/loss.inc"
+#include "kernels/ref/path.inc"
 #include "kernels/ref/attention.inc"
 #include "kernels/ref/matmul_instance.inc"
 #include "kernels/matmul_vector.inc"
@@ -368,6 +379,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #include "kernels/ref/reduce.inc"
 #include "kernels/ref/network.inc"
 #include "kernels/ref/loss.inc"
+#include "kernels/ref/path.inc"
 #include "kernels/ref/attention.inc"
 #include "kernels/ref/matmul_instance.inc"
 #include "kernels/matmul_vector.inc"
@@ -446,6 +458,11 @@ EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
+    X(SOFTMAX_ENTROPY, softmax_entropy)                                                                                \
+    X(SOFTMAX_ENTROPY_BACKWARD, softmax_entropy_backward)                                                              \
+    X(PATH_PRODUCT, path_product)                                                                                      \
+    X(PATH_PRODUCT_TRANSPOSED, path_product_transposed)                                                                \
+    X(PATH_PRODUCT_BACKWARD, path_product_backward)                                                                    \
     X(HEAD_BACKWARD, head_backward)
 
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
@@ -479,6 +496,7 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
         table->kernels[EITP__SLOT_UPDATE][dtype].workspace = eitp__update_workspace;
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MOMENTUM, EITP_F32, eitp__ref_factored_momentum);
+    eitp__ref_cholesky_register(table, "ref");
     eitp__ref_attention_register_f32(table, EITP_F32);
     eitp__ref_attention_register_bf16(table, EITP_BF16);
     eitp__ref_attention_register_f16(table, EITP_F16);

@@ -1,4 +1,7 @@
-/* Cross-entropy with an ignored target, class weights and label smoothing: builders, shapes, gradients, expansions. */
+/*
+ * Cross-entropy with an ignored target, class weights and label smoothing, and the entropy of softmax: builders,
+ * shapes, gradients, expansions.
+ */
 #include "tensor/op_rules.h"
 
 static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
@@ -315,6 +318,70 @@ eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, 
     return eitp__configured_loss(nll, smoothing_term, targets, classes, config);
 }
 
+/* ---- The entropy of softmax ---- */
+
+/* SOFTMAX_ENTROPY (logits [.., v]) -> entropy [..], logsumexp [..]. */
+eitp_tensor *eitp_softmax_entropy(eitp_tensor *logits) {
+    return eitp__apply(EITP__OP_SOFTMAX_ENTROPY, &logits, 1, NULL);
+}
+
+/* The shape of logits without the last dimension; [1] of a vector. */
+static int eitp__entropy_shape(const eitp_tensor *logits, int64_t *shape) {
+    memcpy(shape, logits->shape, sizeof logits->shape);
+    if (logits->rank == 1)
+        shape[0] = 1;
+    return logits->rank == 1 ? 1 : logits->rank - 1;
+}
+
+static eitp_status eitp__shape_softmax_entropy(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *logits = node->inputs[0];
+    int64_t shape[EITP_MAX_RANK];
+    char text[100];
+    const int rank = eitp__entropy_shape(logits, shape);
+    eitp_status status = eitp__require(eitp__is_floating(logits->dtype) && logits->rank >= (logits->rows ? 2 : 1),
+                                       error, "logits must be floating-point [.., v] with a fixed v, not %s %s",
+                                       eitp_dtype_name(logits->dtype), eitp__shape_text(logits, text, sizeof text));
+    for (int i = 0; i < 2 && !status; i++)
+        status = eitp__node_output(node, eitp__wide(logits->dtype), rank, shape, logits->rows, error);
+    return status;
+}
+
+static eitp_status eitp__shape_softmax_entropy_backward(eitp__node *node, eitp_error *error) {
+    return eitp__node_output_like(node, node->inputs[0], error);
+}
+
+static void eitp__gradient_softmax_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[4];
+    inputs[0] = node->inputs[0];
+    inputs[1] = node->outputs[0];
+    inputs[2] = node->outputs[1];
+    inputs[3] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_SOFTMAX_ENTROPY_BACKWARD, inputs, 4, NULL));
+}
+
+/*
+ * With z = logits - shift, log(sum(e^z)) - sum(z e^z) / sum(e^z). Logits of minus infinity are replaced before
+ * anything is computed of them, so that neither a value nor a gradient is NaN; the sum of a row of these is taken as 1.
+ */
+static void eitp__expand_softmax_entropy(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *logits = node->inputs[0], *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1);
+    eitp_tensor *infinite = eitp__scalar_like(logits, -(double)INFINITY), *is_masked, *shift, *z, *e, *sum, *log_sum;
+    const unsigned last = 1u << (logits->rank - 1);
+    int64_t shape[EITP_MAX_RANK];
+    const int rank = eitp__entropy_shape(logits, shape);
+    is_masked = eitp_equal(logits, infinite);
+    shift = eitp_stop_gradient(eitp_max(logits, last, 1));
+    shift = eitp_where(eitp_equal(shift, infinite), zero, shift);
+    z = eitp_where(is_masked, zero, eitp_subtract(eitp_where(is_masked, shift, logits), shift));
+    e = eitp_where(is_masked, zero, eitp_exp(z));
+    sum = eitp_sum(e, last, 1);
+    sum = eitp_where(eitp_equal(sum, zero), one, sum);
+    log_sum = eitp_log(sum);
+    outputs[0] = eitp_subtract(log_sum, eitp_divide(eitp_sum(eitp_multiply(e, z), last, 1), sum));
+    outputs[0] = eitp_reshape(outputs[0], rank, shape);
+    outputs[1] = eitp_reshape(eitp_add(shift, log_sum), rank, shape);
+}
+
 /* ---- Entries of the table of ops ---- */
 
 EITP__PRIVATE void eitp__op_cross_entropy(eitp__op_info *op) {
@@ -365,4 +432,18 @@ EITP__PRIVATE void eitp__op_linear_cross_entropy(eitp__op_info *op) {
     op->expand = eitp__expand_linear_cross_entropy;
     op->flops = eitp__flops_head;
     op->row_sums = EITP__SECOND;
+}
+
+EITP__PRIVATE void eitp__op_softmax_entropy(eitp__op_info *op) {
+    op->work = EITP_WORK_LOSS;
+    op->outputs = 2;
+    op->shape = eitp__shape_softmax_entropy;
+    op->gradient = eitp__gradient_softmax_entropy;
+    op->expand = eitp__expand_softmax_entropy;
+    op->flops = eitp__flops_elements;
+}
+
+EITP__PRIVATE void eitp__op_softmax_entropy_backward(eitp__op_info *op) {
+    eitp__define_backward(op, EITP__OP_SOFTMAX_ENTROPY, EITP_WORK_LOSS, 4, eitp__shape_softmax_entropy_backward);
+    op->reuse = EITP__FIRST;
 }

@@ -546,6 +546,35 @@ EITP_API eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *
 EITP_API eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                      const eitp_cross_entropy_config *config);
 
+/*
+ * The entropy in nats of the softmax over the last dimension: logits [.., v], the result [..], or [1] of a vector. A
+ * logit of minus infinity has probability 0 and adds nothing; a row of these has entropy 0. The entropy of 16-bit
+ * logits is F32.
+ */
+EITP_API eitp_tensor *eitp_softmax_entropy(eitp_tensor *logits);
+
+/*
+ * ---- Ops: matrices ----
+ *
+ * Of symmetric positive definite matrices a [.., m, m], F32 or F64. Each is computed in F64 by one thread, with
+ * Cholesky's factorization, in some 8 m^2 bytes of scratch memory for each thread. The function is that of
+ * (a + a^T) / 2, so its gradient is symmetric. A matrix that is not positive definite gives NaN.
+ */
+
+/* The natural logarithm of the determinant: [..], or [1] of one matrix. Its gradient is the inverse. */
+EITP_API eitp_tensor *eitp_logdet(eitp_tensor *a);
+
+/* The inverse, exactly symmetric. */
+EITP_API eitp_tensor *eitp_inverse_spd(eitp_tensor *a);
+
+/*
+ * x |weight|^power, with the power taken of each element, 1 or 2: x [in] or [1, in] and weight [in, out] give [out] or
+ * [1, out]; with `transpose`, x [out] or [1, out] gives [in] or [1, in]. Sums are in F64. x is F32 (F64 if the weight
+ * is). Neither |weight|^power nor an outer product is stored, and the gradient of the weight, which is 0 where the
+ * weight is, can be computed in pieces of rows.
+ */
+EITP_API eitp_tensor *eitp_path_product(eitp_tensor *x, eitp_tensor *weight, int power, int transpose);
+
 /* ---- Gradients ---- */
 
 /*

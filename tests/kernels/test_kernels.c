@@ -351,6 +351,8 @@ static int has(eitp__slot slot, eitp_dtype dtype) {
 static int in_16_bits(eitp__slot slot) {
     switch (slot) {
     case EITP__SLOT_SCATTER_ADD:
+    case EITP__SLOT_LOGDET:
+    case EITP__SLOT_INVERSE_SPD:
     case EITP__SLOT_HEAD_LOSS:
     case EITP__SLOT_TOTAL:
     case EITP__SLOT_COMMIT:

@@ -976,6 +976,147 @@ static void case_smoothed_cross_entropy(build *b) {
     }
 }
 
+/* Without the dimension of the classes; [1] of a vector. */
+static array *naive_entropy(build *b, const array *logits) {
+    const array *logs = naive_softmax(b, logits, 1);
+    array *y = naive_squeeze(b, naive_reduce(b, logits, 1u << (logits->rank - 1), 1), 1u << (logits->rank - 1));
+    const int64_t v = logits->shape[logits->rank - 1];
+    for (int64_t i = 0; i < y->count; i++) {
+        y->data[i] = 0;
+        for (int64_t j = 0; j < v; j++)
+            y->data[i] -= exp(logs->data[i * v + j]) * logs->data[i * v + j];
+    }
+    return y;
+}
+
+static void case_softmax_entropy(build *b) {
+    const int64_t n = b->small ? 4 : 19;
+    eitp_tensor *x[3];
+    b->low = -5;
+    b->high = 5;
+    x[0] = real2(b, n, b->small ? 5 : 9001);
+    x[1] = real3(b, 2, 3, b->small ? 4 : 67);
+    x[2] = real1(b, b->small ? 1 : 131);
+    for (int i = 0; i < 3; i++)
+        put_like(b, eitp_softmax_entropy(x[i]), naive_entropy(b, values_of(b, x[i])));
+}
+
+/* Logits of minus infinity, whose gradient is 0: the last of each row, and all of row 1. */
+static void case_masked_entropy(build *b) {
+    const int64_t n = b->small ? 3 : 9, v = b->small ? 5 : 5003;
+    eitp_tensor *x = real2(b, n, v), *mask = whole(b, EITP_U8, 2, x->shape, 0, 0);
+    array *kept = new_array(b, 2, x->shape), *y;
+    kept->shape[1] = v - 1;
+    kept->count = n * (v - 1);
+    for (int64_t i = 0; i < n * v; i++) {
+        values_of(b, mask)->data[i] = i / v == 1 || i % v == v - 1;
+        if (i % v < v - 1)
+            kept->data[i / v * (v - 1) + i % v] = values_of(b, x)->data[i];
+    }
+    y = naive_entropy(b, kept);
+    y->data[1] = 0;
+    x = eitp_where(mask, eitp_fill(b->graph, b->dtype, 0, NULL, -(double)INFINITY), x);
+    put_like(b, eitp_softmax_entropy(x), y);
+}
+
+/* ---- Matrices ---- */
+
+/* Matrices whose symmetric part is positive definite, since its diagonal dominates; they are not symmetric. */
+static eitp_tensor *definite(build *b, int rank, const int64_t *shape) {
+    const int64_t m = shape[rank - 1];
+    eitp_tensor *a = real(b, rank, shape);
+    array *values = b->values[b->leaf_count - 1];
+    for (int64_t i = 0; i < values->count; i++)
+        values->data[i] += i / m % m == i % m ? (double)(2 * m) : 0;
+    return a;
+}
+
+/* Elimination of the symmetric part of matrix `item`, with the unit matrix beside it: returns the determinant's
+   logarithm, and replaces `inverse` if it is not NULL. */
+static double naive_eliminate(const array *a, int64_t item, double *inverse) {
+    const int64_t m = a->shape[a->rank - 1], width = 2 * m;
+    const double *from = a->data + item * m * m;
+    double *rows = (double *)calloc((size_t)(m * width), sizeof *rows), sum = 0;
+    for (int64_t i = 0; i < m * m; i++)
+        rows[i / m * width + i % m] = (from[i] + from[i % m * m + i / m]) / 2;
+    for (int64_t i = 0; i < m; i++)
+        rows[i * width + m + i] = 1;
+    for (int64_t i = 0; i < m; i++) {
+        const double pivot = rows[i * width + i];
+        sum += log(pivot);
+        for (int64_t j = 0; j < width; j++)
+            rows[i * width + j] /= pivot;
+        for (int64_t other = 0; other < m; other++) {
+            const double factor = rows[other * width + i];
+            for (int64_t j = i; j < width && other != i; j++)
+                rows[other * width + j] -= factor * rows[i * width + j];
+        }
+    }
+    for (int64_t i = 0; i < m * m && inverse; i++)
+        inverse[item * m * m + i] = rows[i / m * width + m + i % m];
+    free(rows);
+    return sum;
+}
+
+/* One matrix, a batch, and matrices around the size of a block. */
+static void put_definite(build *b, eitp_tensor *(*op)(eitp_tensor *), int is_inverse) {
+    static const int64_t shapes[6][4] = {{1, 1, 3, 3},   {1, 1, 1, 1},     {2, 2, 4, 4},
+                                         {1, 3, 64, 64}, {1, 1, 133, 133}, {1, 2, 200, 200}};
+    for (int i = 0; i < (b->small ? 3 : 6); i++) {
+        const int rank = shapes[i][0] > 1 ? 4 : shapes[i][1] > 1 ? 3 : 2;
+        eitp_tensor *a = definite(b, rank, shapes[i] + 4 - rank);
+        const array *values = values_of(b, a);
+        array *y = new_array(b, values->rank, values->shape);
+        array *sums = naive_squeeze(b, naive_reduce(b, y, 3u << (rank - 2), 0), 3u << (rank - 2));
+        for (int64_t item = 0; item < sums->count; item++)
+            sums->data[item] = naive_eliminate(values, item, y->data);
+        put_like(b, op(a), is_inverse ? y : sums);
+    }
+}
+
+static void case_logdet(build *b) {
+    put_definite(b, eitp_logdet, 0);
+}
+
+static void case_inverse_spd(build *b) {
+    put_definite(b, eitp_inverse_spd, 1);
+}
+
+/* ---- Path products ---- */
+
+/* Of a matrix with a zero, whose slope is a choice that differences do not see, only for power 2. */
+static void path_case(build *b, int power) {
+    static const int64_t sizes[3][2] = {{3, 4}, {1, 5}, {257, 203}};
+    for (int i = 0; i < (b->small ? 2 : 3) * 4; i++) {
+        const int transposed = i & 1, is_row = i >> 1 & 1;
+        const int64_t *size = sizes[b->small || i < 8 ? i / 4 : 2];
+        int64_t shape[2] = {1, 0}, to[2] = {1, 0};
+        eitp_tensor *weight = real2(b, size[0], size[1]), *x;
+        const array *w = values_of(b, weight);
+        array *y;
+        if (power == 2)
+            w->data[1] = 0;
+        shape[is_row] = size[transposed];
+        to[is_row] = size[!transposed];
+        x = real(b, 1 + is_row, shape);
+        y = new_array(b, 1 + is_row, to);
+        for (int64_t j = 0; j < w->count; j++) {
+            const int64_t row = j / size[1], column = j % size[1];
+            y->data[transposed ? row : column] +=
+                pow(fabs(w->data[j]), power) * values_of(b, x)->data[transposed ? column : row];
+        }
+        put_like(b, eitp_path_product(x, weight, power, transposed), y);
+    }
+}
+
+static void case_path_product(build *b) {
+    path_case(b, 1);
+}
+
+static void case_square_path_product(build *b) {
+    path_case(b, 2);
+}
+
 /* ---- The list ---- */
 
 #define OP_CASE(name, tolerance, flags)                                                                                \
@@ -1064,6 +1205,12 @@ static const op_case op_cases[] = {
     OP_CASE(pool_mean_of_bounds, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(smoothed_cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(softmax_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(masked_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(logdet, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(inverse_spd, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(path_product, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(square_path_product, 1e-13, HAS_GRADIENT | HAS_SECOND),
 };
 enum { OP_CASES = sizeof op_cases / sizeof op_cases[0] };
 
