@@ -60,14 +60,26 @@ eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
     return model && hidden ? eitp__model_logits(model, hidden, NULL) : NULL;
 }
 
+/* The losses of a head with a bias, through its logits. */
+static eitp_tensor *eitp__biased_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
+                                        eitp_tensor *targets, int32_t ignored) {
+    eitp_tensor *logits = eitp__model_logits(model, hidden, key);
+    eitp__graph_tap(logits, &model->config, EITP__TAP_LOGITS, 0);
+    return eitp_cross_entropy(logits, targets, ignored);
+}
+
 EITP__PRIVATE eitp_tensor *eitp__model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *key,
                                                   eitp_tensor *targets, int32_t ignored) {
+    eitp_tensor *losses;
     if (!model || !hidden)
         return NULL;
     if (eitp__has_slot(&model->config, EITP__HEAD, EITP__BIAS))
-        return eitp_cross_entropy(eitp__model_logits(model, hidden, key), targets, ignored);
-    return eitp_linear_cross_entropy(eitp__head_input(model, hidden, key),
-                                     eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
+        return eitp__biased_losses(model, hidden, key, targets, ignored);
+    losses = eitp_linear_cross_entropy(eitp__head_input(model, hidden, key),
+                                       eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
+    if (losses && losses->node->outputs[2]->dtype == EITP_F32) /* in 16 bits it is not the logits that are stored */
+        eitp__graph_tap(losses->node->outputs[2], &model->config, EITP__TAP_LOGITS, 0);
+    return losses;
 }
 
 eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,

@@ -219,7 +219,7 @@ static eitp_tensor *eitp__push_forward(const eitp__jacobian_point *point, eitp_t
 }
 
 /* True if gradients of results are those of differences. */
-static int eitp__differs(const eitp__jacobian_point *point) {
+static int eitp__jacobian_differs(const eitp__jacobian_point *point) {
     return point->config->has_gradient && point->config->method == EITP__JACOBIAN_DIFFERENCE;
 }
 
@@ -245,7 +245,7 @@ EITP__PRIVATE eitp__sensitivity eitp__jacobian_sensitivity(const eitp__jacobian_
     result.squares = eitp_clamp(eitp__sequence_dot(pulled, pulled), EITP__LEAST_SQUARE, (double)INFINITY);
     result.exponent = eitp_affine(eitp_log(eitp_divide(result.squares, point.size)), share / 2, 0);
     growth = eitp__state_growth(&point, y, point.x);
-    if (eitp__differs(&point)) {
+    if (eitp__jacobian_differs(&point)) {
         eitp__two_sides sides = eitp__apply_sides(&point, point.states, eitp_stop_gradient(eitp__sequence_unit(pulled)),
                                                   0, config->function.parts);
         eitp_tensor *slope = eitp__sequence_dot(signs, eitp__slope(&sides));
@@ -281,7 +281,7 @@ EITP__PRIVATE eitp__largest_exponent eitp__jacobian_largest(const eitp__jacobian
     }
     sigma = pulled ? eitp__sequence_norm(pulled) : NULL;
     result.exponent = eitp_affine(eitp_log(sigma), 1 / (double)parts, 0);
-    if (eitp__differs(&point)) {
+    if (eitp__jacobian_differs(&point)) {
         eitp__two_sides sides = eitp__apply_sides(&point, point.states, right, 0, parts);
         eitp_tensor *slope = eitp__sequence_dot(left, eitp__slope(&sides));
         slope = eitp_affine(eitp_divide(slope, eitp_stop_gradient(sigma)), 1 / (double)parts, 0);

@@ -90,10 +90,12 @@ static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_
         eitp_tensor *labels = eitp_pass_row_input(pass, "labels", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
         scores = eitp_model_token_scores(c->model, hidden, &inputs);
         losses = eitp__class_losses(c, scores, labels);
+        eitp_pass_set_targets(pass, labels, EITP__IGNORED_TARGET);
     } else if (c->problem == EITP_PROBLEM_SINGLE_LABEL) {
         eitp_tensor *label = eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
         scores = eitp_model_scores(c->model, hidden, &inputs);
         losses = eitp__class_losses(c, scores, label);
+        eitp_pass_set_targets(pass, label, EITP__IGNORED_TARGET);
     } else {
         scores = eitp_model_scores(c->model, hidden, &inputs);
         losses = eitp__target_losses(c, pass, scores);

@@ -9,6 +9,13 @@ eitp_term_schedule eitp_term_schedule_default(void) {
     return schedule;
 }
 
+void eitp_pass_set_targets(eitp_pass *pass, eitp_tensor *targets, int32_t ignored) {
+    if (!pass)
+        return;
+    pass->targets = targets;
+    pass->ignored = ignored;
+}
+
 /* ---- Groups ---- */
 
 int64_t eitp_pass_groups(const eitp_pass *pass) {
@@ -89,6 +96,8 @@ static eitp__quantity *eitp__regularizer_add(eitp_pass *pass, const char *name, 
 static eitp__quantity_kind eitp__group_kind(eitp_pass *pass, const char *name, const eitp_tensor *values) {
     if (!values->rows && values->rank == 1 && values->shape[0] == eitp_pass_groups(pass))
         return EITP__PER_GROUP;
+    if (!values->rows && values->rank == 1 && values->shape[0] == eitp__layout_places(&pass->layout))
+        return EITP__PER_SAMPLE;
     eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': expected a value for each of the %lld groups",
                      name ? name : "", (long long)eitp_pass_groups(pass));
     return EITP__PENALTY;

@@ -12,6 +12,7 @@ static eitp_status eitp__language_build(void *user, eitp_pass *pass, eitp_error 
     const eitp__language *language = (const eitp__language *)user;
     const eitp_model_inputs inputs = eitp_pass_model_inputs(pass, language->model);
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+    eitp_pass_set_targets(pass, targets, EITP__IGNORED_TARGET);
     eitp_pass_term(pass, "loss",
                    eitp_model_losses(language->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass),
                                      targets, EITP__IGNORED_TARGET),

@@ -26,6 +26,7 @@ static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *e
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
     eitp_tensor *hidden = eitp_model_hidden(m->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass));
     eitp_tensor *losses = eitp__model_row_losses(m->model, hidden, inputs.key, targets, EITP__IGNORED_TARGET);
+    eitp_pass_set_targets(pass, targets, EITP__IGNORED_TARGET);
     eitp_pass_term(pass, "loss", losses, NULL);
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }

@@ -59,7 +59,7 @@ struct eitp_pass {
     eitp_graph *graph;
     eitp__layout layout;
     int trains;
-    int probe;         /* 0: the pass is the task's; else for a regularizer that `extend` knows by this number: no dropout */
+    int probe; /* 0: the pass is the task's; else for a regularizer that `extend` knows by this number: no dropout */
     int64_t step_rows; /* rows of all samples of a step */
     eitp__pass_input inputs[EITP_MAX_PASS_INPUTS];
     int input_count;
@@ -75,10 +75,12 @@ struct eitp_pass {
     int positions_from;             /* index of the input that has its tokens */
     eitp_tensor *loss;              /* in training: the weighted sum of the task's terms */
     eitp_tensor *regularizers;      /* in training: the weighted sum of the statistics; NULL: none */
-    eitp_tensor *probe_key;         /* input I64 [3] of a probe: as a dropout key; NULL: not used */
-    eitp_tensor *corrupted;         /* row input of a probe: tokens of which some are replaced; NULL: not used */
+    eitp_tensor *targets;           /* of eitp_pass_set_targets; NULL: unknown */
+    int32_t ignored;
+    eitp_tensor *probe_key; /* input I64 [3] of a probe: as a dropout key; NULL: not used */
+    eitp_tensor *corrupted; /* row input of a probe: tokens of which some are replaced; NULL: not used */
     double corruption_rate;
-    eitp_tensor *group_bounds;      /* input I32 [groups, 2]: first row of each, and the row after its last; or -1 */
+    eitp_tensor *group_bounds; /* input I32 [groups, 2]: first row of each, and the row after its last; or -1 */
     eitp_tensor *group_ids, *group_mask; /* I32 [groups * rows]: the row, or -1; F32 [groups, rows] */
 };
 

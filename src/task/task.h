@@ -119,6 +119,10 @@ typedef struct eitp_term_schedule {
 /* Weight 1 in every step, from the first on. */
 EITP_API eitp_term_schedule eitp_term_schedule_default(void);
 
+/* Names the targets of the model's predictions, I32 for each row or each sample, for regularizers that compare them;
+   `ignored` is the target of those without one. The tasks of the library call it. */
+EITP_API void eitp_pass_set_targets(eitp_pass *pass, eitp_tensor *targets, int32_t ignored);
+
 /* What a statistic is computed of: see eitp_trainer_config.group. */
 typedef enum eitp_group {
     EITP_GROUP_SAMPLE = 0,     /* of each sample */
@@ -137,8 +141,8 @@ EITP_API eitp_tensor *eitp_pass_by_group(eitp_pass *pass, eitp_tensor *x);
 EITP_API eitp_tensor *eitp_pass_group_mask(eitp_pass *pass);
 
 /*
- * Adds a loss term that is the mean over groups of `values` [groups], which must be 0 for groups without rows. It is
- * called as a term; schedule NULL: the default. Add it after the terms of the task, in `extend` (eitp_task).
+ * Adds a loss term that is the mean over groups of `values` [groups], which must be 0 for groups without rows; or over
+ * samples, of values [samples] as those of eitp_pass_sample_input, 0 in unused places. It is called as a term; schedule NULL: the default. Add it after the terms of the task, in `extend` (eitp_task).
  */
 EITP_API void eitp_pass_statistic(eitp_pass *pass, const char *name, eitp_tensor *values,
                                   const eitp_term_schedule *schedule);

@@ -142,3 +142,7 @@ EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eit
                                                           eitp_error *error) {
     return eitp__accumulate_loss(loss, set, carry, 1, error);
 }
+
+EITP__PRIVATE eitp_status eitp__accumulate_more(eitp_tensor *loss, eitp__gradient_set set, eitp_error *error) {
+    return eitp__accumulate_loss(loss, set, NULL, 0, error);
+}

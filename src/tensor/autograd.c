@@ -103,16 +103,17 @@ static void eitp__differentiate_node(eitp__backward_pass *pass, const eitp__node
             continue;
         dy[i] = eitp__sum_terms(pass->terms[id]);
         has_gradient |= dy[i] != NULL;
-        has_saved_gradient |= i && dy[i];
+        has_saved_gradient |= i && dy[i] && !(info->differentiable >> i & 1);
     }
     if (!has_gradient)
         return;
     memset(dx, 0, sizeof dx);
     /*
-     * A gradient rule takes the gradient of the first output only. Other outputs are values saved for the backward
-     * pass; if one of these has a gradient, only the expansion can be differentiated.
+     * A gradient rule takes the gradient of the first output, and of others that are differentiable; these may be NULL.
+     * Other outputs are values saved for the backward pass; if one of these has a gradient, only the expansion can be
+     * differentiated.
      */
-    if (info->gradient && dy[0] && !has_saved_gradient)
+    if (info->gradient && (dy[0] || info->differentiable) && !has_saved_gradient)
         info->gradient(node, dy, dx);
     else
         eitp__differentiate_expansion(node, pass, dy, dx);

@@ -148,6 +148,7 @@ typedef struct eitp__op_info {
     int min_inputs, max_inputs, outputs; /* 1 unless they are set */
     eitp__shape_rule *shape;
     eitp__gradient_rule *gradient; /* NULL: it cannot be differentiated */
+    unsigned differentiable;       /* bit i: the gradient rule takes the gradient of output i too, besides that of 0 */
     eitp__expand_rule *expand;
     eitp__rows_rule *rows;
     eitp__flops_rule *flops; /* NULL: negligible */

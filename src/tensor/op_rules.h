@@ -88,6 +88,9 @@ EITP__PRIVATE const char *eitp__gradient_kind(eitp__gradient_set set, eitp__grad
 EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp__gradient_set set, eitp_tensor *carry,
                                                           eitp_error *error);
 
+/* The same after the passes of a step: adds the gradient, all terms of a parameter, to the variable of the first. */
+EITP__PRIVATE eitp_status eitp__accumulate_more(eitp_tensor *loss, eitp__gradient_set set, eitp_error *error);
+
 /* The variable in which term 0, 1, ... of a parameter's gradient is accumulated, or NULL. */
 EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, eitp__gradient_set set, int term);
 

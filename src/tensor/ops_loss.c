@@ -193,22 +193,33 @@ static void eitp__expand_linear_cross_entropy(const eitp__node *node, eitp_tenso
         outputs[i] = loss->outputs[i];
 }
 
-/* The gradient of the logits, and from it those of x and the table. */
-static void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *inputs[5], *d;
+/* The gradient of the logits that the loss has. */
+static eitp_tensor *eitp__gradient_of_logits(const eitp__node *node, eitp_tensor *dy) {
+    eitp_tensor *inputs[5];
     inputs[0] = node->outputs[2];
-    if (eitp__is_16_bits(x)) {
+    if (eitp__is_16_bits(node->inputs[0])) {
         inputs[1] = node->outputs[3];
         inputs[2] = node->inputs[2];
         inputs[3] = node->outputs[1];
-        inputs[4] = dy[0];
-        d = eitp__apply(EITP__OP_HEAD_BACKWARD, inputs, 5, &node->attributes);
-    } else {
-        inputs[1] = node->inputs[2];
-        inputs[2] = node->outputs[1];
-        inputs[3] = dy[0];
-        d = eitp__apply(EITP__OP_CROSS_ENTROPY_BACKWARD, inputs, 4, &node->attributes);
+        inputs[4] = dy;
+        return eitp__apply(EITP__OP_HEAD_BACKWARD, inputs, 5, &node->attributes);
     }
+    inputs[1] = node->inputs[2];
+    inputs[2] = node->outputs[1];
+    inputs[3] = dy;
+    return eitp__apply(EITP__OP_CROSS_ENTROPY_BACKWARD, inputs, 4, &node->attributes);
+}
+
+/* From the gradient of the logits, those of x and the table. In F32 the logits may have a gradient of their own. */
+static void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *d = NULL;
+    if (dy[2] && eitp__is_16_bits(x)) {
+        eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED, "logits of 16 bits are not stored, and have no gradient");
+        return;
+    }
+    if (dy[0])
+        d = eitp__gradient_of_logits(node, dy[0]);
+    eitp__add_gradient(&d, dy[2]);
     eitp__add_gradient(&dx[0], eitp__matmul_node(d, table, NULL, 0, 0, eitp__gradient_dtype(x)));
     eitp__add_gradient(&dx[1], eitp__matmul_node(d, x, NULL, 1, 0, eitp__gradient_dtype(table)));
 }
@@ -429,6 +440,7 @@ EITP__PRIVATE void eitp__op_linear_cross_entropy(eitp__op_info *op) {
     op->outputs = 4;
     op->shape = eitp__shape_linear_cross_entropy;
     op->gradient = eitp__gradient_linear_cross_entropy;
+    op->differentiable = 1u << 2;
     op->expand = eitp__expand_linear_cross_entropy;
     op->flops = eitp__flops_head;
     op->row_sums = EITP__SECOND;

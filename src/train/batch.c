@@ -146,7 +146,8 @@ static void eitp__count_groups(const eitp_pass *pass, int64_t sample, eitp__samp
     for (int q = 0; q < pass->quantity_count; q++) {
         if (!pass->quantities[q].is_regularizer)
             continue;
-        items->of[q] = pass->quantities[q].kind == EITP__PER_GROUP && sample % pass->layout.joined == 0;
+        items->of[q] = pass->quantities[q].kind == EITP__PER_SAMPLE ||
+                       (pass->quantities[q].kind == EITP__PER_GROUP && sample % pass->layout.joined == 0);
         items->weights[q] = (double)items->of[q];
     }
 }

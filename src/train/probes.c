@@ -24,7 +24,7 @@ static eitp_status eitp__probe_build(eitp__probe *probe, const eitp_task *task, 
     if (status)
         return status;
     if (probe->kind.trains && probe->pass.regularizers)
-        status = eitp__accumulate_gradient_terms(probe->pass.regularizers, set, NULL, error);
+        status = eitp__accumulate_more(probe->pass.regularizers, set, error);
     if (!status)
         eitp_output(eitp__pass_add_totals(&probe->pass, probe->first_total, NULL));
     return status ? status : eitp_graph_status(probe->pass.graph, error);

@@ -32,7 +32,8 @@ EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
 static eitp__layout eitp__step_probe_layout(const eitp__step_plans *plans) {
     const int64_t wanted = plans->objective.config.chaos_samples, batch_size = plans->config.batch_size;
     eitp__layout layout = eitp__step_layout(plans);
-    layout.samples = wanted < batch_size && layout.joined == 1 ? wanted : batch_size;
+    layout.samples = wanted < batch_size ? wanted : batch_size;
+    layout.joined = 1;
     return layout;
 }
 
