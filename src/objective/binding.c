@@ -1,29 +1,139 @@
 #include "objective/binding.h"
 
 #include "base/status.h"
+#include "objective/path_norm.h"
+#include "objective/regularizers.h"
+#include "objective/resolve.h"
 
-EITP__PRIVATE eitp_status eitp__objective_check(const eitp_objective_config *config, const eitp_task *task,
-                                                int64_t batch_size, eitp_error *error) {
-    (void)task;
-    if (config->group == EITP_GROUP_MICRO_BATCH && batch_size < 2)
+/* ---- Checks ---- */
+
+/* What a regularizer needs that not every task has. */
+static eitp_status eitp__regularizer_check(const eitp_objective_config *config, eitp_regularizer regularizer,
+                                           const eitp_task *task, eitp_error *error) {
+    const char *name = eitp_regularizer_name(regularizer);
+    const eitp_transformer_config model = eitp_model_config(task->model);
+    const int is_by_sample = regularizer == EITP_ATTENTION_ENTROPY;
+    const int needs_predictions =
+        regularizer == EITP_OUTPUT_ENTROPY || regularizer == EITP_BRIER || regularizer == EITP_SELF_REPAIR;
+    if (config->terms[regularizer].mode == EITP_TERM_OFF || regularizer == EITP_ENERGY)
+        return EITP_OK;
+    if (!task->model || model.layers < 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s needs a task with a model of eitp that has blocks", name);
+    if (needs_predictions && (model.head == EITP_HEAD_NONE || model.problem == EITP_PROBLEM_REGRESSION))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "statistics of micro-batches need a batch_size of 2 or more (got %lld)",
-                          (long long)batch_size);
+                          "%s is a statistic of predicted classes; a model that predicts numbers, or nothing, has none",
+                          name);
+    if (regularizer == EITP_SELF_REPAIR && model.head != EITP_HEAD_LANGUAGE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is for models that predict tokens", name);
+    if (is_by_sample && config->group == EITP_GROUP_MICRO_BATCH)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is a statistic of samples: set group to sample", name);
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__objective_check_task(const eitp_objective_config *config, const eitp_task *task,
+                                                     int64_t batch_size, eitp_error *error) {
+    eitp_objective_config resolved;
+    eitp_status status = eitp__objective_resolve(config, &resolved, error);
+    if (!status && config->group == EITP_GROUP_MICRO_BATCH && batch_size < 2)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "statistics of micro-batches need a batch_size of 2 or more (got %lld)",
+                            (long long)batch_size);
+    for (int i = 0; i < EITP_REGULARIZERS && !status; i++)
+        status = eitp__regularizer_check(&resolved, (eitp_regularizer)i, task, error);
+    return status;
+}
+
+/* ---- Passes ---- */
+
+static eitp_term_schedule eitp__regularizer_timing(const eitp_regularizer_config *term) {
+    eitp_term_schedule timing;
+    timing.weight = term->mode == EITP_TERM_LOSS ? term->weight : 0;
+    timing.every = term->every;
+    timing.start = term->start;
+    timing.warmup = term->warmup;
+    return timing;
+}
+
+static eitp_tensor *eitp__build_path_norm(void *user, eitp_graph *graph) {
+    const eitp__objective *objective = (const eitp__objective *)user;
+    return eitp__path_norm(objective->model, graph, objective->config.path_norm_form);
+}
+
+static void eitp__add_path_norm(const eitp__objective *objective, eitp_pass *pass) {
+    const eitp_regularizer_config *term = &objective->config.terms[EITP_PATH_NORM];
+    const eitp_term_schedule timing = eitp__regularizer_timing(term);
+    const char *name = eitp_regularizer_name(EITP_PATH_NORM);
+    void *user = (void *)(uintptr_t)objective; /* not written */
+    if (term->mode == EITP_TERM_LOSS)
+        eitp_pass_penalty(pass, name, eitp__build_path_norm, user, &timing);
+    else
+        eitp_pass_parameter_measure(pass, name, eitp__build_path_norm, user);
+}
+
+static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pass, eitp_regularizer regularizer) {
+    const eitp_regularizer_config *term = &objective->config.terms[regularizer];
+    const int trains = term->mode == EITP_TERM_LOSS && pass->trains;
+    const eitp_term_schedule timing = eitp__regularizer_timing(term);
+    const eitp__statistic statistic = eitp__regularizer_statistic(objective, pass, regularizer, trains);
+    const char *name = eitp_regularizer_name(regularizer);
+    if (trains)
+        eitp_pass_statistic(pass, name, statistic.loss, &timing);
+    eitp_pass_measure(pass, name, statistic.measure, EITP_DIRECTION_UNKNOWN);
+    if (statistic.further)
+        eitp_pass_measure(pass, statistic.further_name, statistic.further, EITP_DIRECTION_UNKNOWN);
+}
+
+/* The term of the task is one of several: it is named after what it is. */
+static void eitp__name_task_term(const eitp__objective *objective, eitp_pass *pass) {
+    const eitp_transformer_config model = eitp_model_config(objective->model);
+    eitp__quantity *term = &pass->quantities[0];
+    if (pass->trains && pass->quantity_count && !strcmp(term->name, "loss"))
+        snprintf(term->name, sizeof term->name, "%s", model.problem == EITP_PROBLEM_REGRESSION ? "mse" : "ce");
+}
+
+static int eitp__has_regularizers(const eitp__objective *objective) {
+    int has = 0;
+    for (int i = 0; i < EITP_REGULARIZERS; i++)
+        has |= objective->config.terms[i].mode != EITP_TERM_OFF && i != EITP_ENERGY;
+    return has;
+}
+
+/* Adds the regularizers that the task's pass computes. */
+static void eitp__add_regularizers(const eitp__objective *objective, eitp_pass *pass) {
+    if (eitp__has_regularizers(objective))
+        eitp__name_task_term(objective, pass);
+    for (int i = 0; i < EITP_REGULARIZERS; i++) {
+        const eitp_regularizer regularizer = (eitp_regularizer)i;
+        if (objective->config.terms[i].mode == EITP_TERM_OFF || regularizer == EITP_ENERGY ||
+            eitp__regularizer_get(regularizer)->has_own_passes)
+            continue;
+        if (regularizer == EITP_PATH_NORM)
+            eitp__add_path_norm(objective, pass);
+        else
+            eitp__add_statistic(objective, pass, regularizer);
+    }
 }
 
 static eitp_status eitp__objective_extend(void *user, eitp_pass *pass, eitp_error *error) {
     const eitp__objective *objective = (const eitp__objective *)user;
-    if (pass->probe || !objective->extend)
-        return EITP_OK;
-    return objective->extend(objective->extension, pass, error);
+    eitp_status status = EITP_OK;
+    if (pass->probe) {
+        eitp__add_statistic(objective, pass, (eitp_regularizer)(pass->probe - 1));
+        return eitp_graph_status(pass->graph, error);
+    }
+    if (objective->extend)
+        status = objective->extend(objective->extension, pass, error);
+    if (!status)
+        eitp__add_regularizers(objective, pass);
+    return status ? status : eitp_graph_status(pass->graph, error);
 }
 
 EITP__PRIVATE void eitp__objective_bind(eitp__objective *objective, const eitp_objective_config *config,
                                         eitp_task *task) {
     const eitp__objective *bound =
         task->extend == eitp__objective_extend ? (const eitp__objective *)task->extension : NULL;
-    objective->config = *config;
+    objective->config = eitp_objective_config_default();
+    (void)eitp__objective_resolve(config, &objective->config, NULL); /* checked before */
     objective->model = task->model;
     objective->extend = bound ? bound->extend : task->extend;
     objective->extension = bound ? bound->extension : task->extension;
@@ -32,7 +142,14 @@ EITP__PRIVATE void eitp__objective_bind(eitp__objective *objective, const eitp_o
 }
 
 EITP__PRIVATE int eitp__objective_probes(const eitp__objective *objective, eitp__probe_kind kinds[EITP__MAX_PROBES]) {
-    (void)objective;
-    (void)kinds;
-    return 0;
+    int count = 0;
+    for (int i = 0; i < EITP_REGULARIZERS; i++) {
+        const eitp_regularizer_config *term = &objective->config.terms[i];
+        if (term->mode == EITP_TERM_OFF || !eitp__regularizer_get((eitp_regularizer)i)->has_own_passes)
+            continue;
+        kinds[count].regularizer = (eitp_regularizer)i;
+        kinds[count].timing = eitp__regularizer_timing(term);
+        kinds[count++].trains = term->mode == EITP_TERM_LOSS;
+    }
+    return count;
 }

@@ -124,7 +124,7 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
                             "layer_lr_decay is %g, but the task has no model with blocks; set it to 1",
                             config->layer_lr_decay);
     if (!status)
-        status = eitp__objective_check(&config->objective, task, config->batch_size, error);
+        status = eitp__objective_check_task(&config->objective, task, config->batch_size, error);
     return status ? status : eitp__check_optimizer(config, task->context, error);
 }
 
