@@ -37,7 +37,9 @@ enum {
     EITP_SETTING_OPTIONAL = 4,   /* checkpoints omit the default value, and a missing value is the default */
     EITP_SETTING_BYTES = 8,      /* an UNSIGNED that is a number of bytes; JSON may write it as a text such as "900M" */
     EITP_SETTING_OR_NUMBER = 16, /* a TEXT that JSON may write as a number, such as that of a column */
-    EITP_SETTING_LIVE = 32       /* of a run: may change while it trains; see eitp_run_set */
+    EITP_SETTING_LIVE = 32,      /* of a run: may change while it trains; see eitp_run_set */
+    EITP_SETTING_MINOR = 64,     /* programs that print settings leave it out while it has its default */
+    EITP_SETTING_DETAIL = 128    /* programs that explain settings leave it out: that of another one explains it */
 };
 
 /* A member of a configuration struct. */

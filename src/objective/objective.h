@@ -29,7 +29,7 @@ typedef enum eitp_regularizer {
 
 /* How a regularizer is used. */
 typedef enum eitp_term_mode {
-    EITP_TERM_PRESET = 0, /* as the preset says */
+    EITP_TERM_PRESET = 0, /* as the preset says; with a weight of its own a loss, or if that is 0 off */
     EITP_TERM_OFF = 1,
     EITP_TERM_METRIC = 2, /* measured, without a gradient */
     EITP_TERM_LOSS = 3    /* a term of the loss, and measured */
@@ -50,7 +50,7 @@ typedef enum eitp_controller {
     EITP_CONTROLLER_PI = 2     /* proportional-integral control of the term around its target */
 } eitp_controller;
 
-/* A regularizer in a configuration. */
+/* A regularizer in a configuration. Start from eitp_regularizer_config_default(). */
 typedef struct eitp_regularizer_config {
     eitp_term_mode mode;
     double weight; /* negative: the preset's, or the regularizer's own default */
@@ -104,6 +104,9 @@ typedef struct eitp_objective_config {
     double controller_proportional;        /* k_p of pi */
     double controller_min, controller_max; /* bounds of the factor */
 } eitp_objective_config;
+
+/* As the preset says, at each step. */
+EITP_API eitp_regularizer_config eitp_regularizer_config_default(void);
 
 /* No regularizers. */
 EITP_API eitp_objective_config eitp_objective_config_default(void);

@@ -120,6 +120,8 @@ static void eitp__info_settings(const eitp_setting *settings, size_t count, cons
     for (size_t i = 0; i < count; i++) {
         if (settings[i].kind == EITP_SETTING_TEXT && !eitp__setting_text(&settings[i], values))
             continue;
+        if ((settings[i].flags & EITP_SETTING_MINOR) && eitp_setting_number(&settings[i], values) == settings[i].value)
+            continue;
         eitp__info_name(text, settings[i].name);
         eitp__setting_write(&settings[i], values, text);
     }

@@ -81,13 +81,21 @@ static eitp_status eitp__set_number(eitp__checkpoint_edit *edit, const eitp__edi
     return EITP_OK;
 }
 
-/* Lists all names in the message. */
+/* Suggests the nearest name, or lists all but those of minor settings. */
 static eitp_status eitp__fail_setting_name(const char *name, eitp_error *error) {
+    eitp_suggestion near = EITP__ZERO;
     char list[500];
     size_t count, at = 0;
     const eitp_setting *settings = eitp_trainer_settings(&count);
-    for (size_t i = 0; i < count && at < sizeof list; i++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s, ", settings[i].name);
+    for (size_t i = 0; i < count; i++)
+        eitp_suggest_name(name, settings[i].name, strlen(settings[i].name), &near);
+    if (near.name)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown setting '%.40s'; did you mean '%.*s'?", name,
+                          (int)near.size, near.name);
+    for (size_t i = 0; i < count && at < sizeof list; i++) {
+        if (!(settings[i].flags & EITP_SETTING_MINOR))
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s, ", settings[i].name);
+    }
     for (size_t i = 0; i < EITP__COUNT(eitp__edit_numbers) && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", eitp__edit_numbers[i].name);
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown setting '%.40s' (choose from %s)", name, list);

@@ -1,5 +1,7 @@
 #include "model/transformer.h"
 #include "objective/binding.h"
+#include "objective/objective_settings.h"
+#include "objective/resolve.h"
 #include "optim/optim_settings.h"
 #include "optim/optimizers.h"
 #include "train/trainer.h"
@@ -51,6 +53,7 @@ static const eitp_setting eitp__trainer_settings[] = {
                           "samples after which training stops; 0: never"),
     EITP__TRAINER_SETTING(max_grad_norm, "max_grad_norm", NUMBER, 0.5, 0, 1e30, 0, LOGGED, NULL,
                           "clip the gradient to this norm; 0: no clipping"),
+    EITP__OBJECTIVE_SETTINGS(eitp_trainer_config, objective.),
     EITP__TRAINER_SETTING(spike_threshold, "spike_threshold", NUMBER, 10, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
                           "a loss or gradient norm this many deviations above the median of the last steps is a spike; "
                           "0: never"),
@@ -82,18 +85,20 @@ eitp_plateau_config eitp_plateau_config_default(void) {
 eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config = EITP__ZERO;
     config.optimizer_config = eitp_optimizer_config_default();
-    config.objective = eitp_objective_config_default();
     eitp__settings_reset(eitp__trainer_settings, EITP__COUNT(eitp__trainer_settings), &config);
     return config;
 }
 
 EITP__PRIVATE eitp_status eitp__trainer_settings_check(const eitp_trainer_config *config, eitp_error *error) {
+    eitp_objective_config resolved;
     eitp_status status =
         eitp__settings_check(eitp__trainer_settings, EITP__COUNT(eitp__trainer_settings), config, error);
     if (!status && config->micro_batches_per_pass > config->grad_accum)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
                             (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (!status)
+        status = eitp__objective_resolve(&config->objective, &resolved, error);
     if (!status && config->skip_spikes && !(config->spike_threshold > 0))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
                             config->spike_threshold);

@@ -1,7 +1,7 @@
 /* Recipes: settings that are texts, the tables of settings, and recipes as JSON. */
 #include "tests/support/trainer_run.h"
 
-enum { TEXT_SIZE = 1 << 15, MOST_SETTINGS = 200 };
+enum { TEXT_SIZE = 1 << 15, MOST_SETTINGS = 400 };
 
 /* A setting, and where its value is in a recipe. */
 static const eitp_setting *find_setting(eitp_recipe *recipe, const char *name, void **values) {
