@@ -273,7 +273,7 @@ refuses_text "eval no and bad.json:2: eval-steps 5 exclude each other" '{"eval":
 refuses_text "eval-windows 5 and bad.json:1: eval-frac 0.1 exclude" '{"eval": {"windows": 5}, "limit_val_batches": 0.1}'
 refuses_text "eval-every-frac 500 is out of range; it must be 1e-06 to 1" '{"val_check_interval": 500}'
 refuses_text "unknown option 'type'" '{"model": {"type": "gpt2"}}'
-refuses_text "unknown option 'hidden_dim'" '{"hypernetwork": {"hidden_dim": 64}}'
+refuses_text "unknown option 'hidden_dim'" '{"network": {"hidden_dim": 64}}'
 refuses_text "use_amp must be true or false" '{"use_amp": "yes"}'
 refuses_line 1:11 "a list must hold plain values only" '{"data": [["a"]]}'
 awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{\"a\": " }' >bad.json

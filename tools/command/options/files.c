@@ -327,10 +327,18 @@ static void write_values(const option_entry *row, const option_value *value, tex
     text_add(t, "]", 1);
 }
 
+/* True for a setting that lists leave out while it has its default. */
+static int is_left_out(const option_entry *row, const option_value *value) {
+    const eitp_setting *setting = row->setting;
+    const double is = row->kind == KIND_NUMBER ? value->number : (double)value->integer;
+    return setting && (setting->flags & EITP_SETTING_MINOR) && !(fabs(is - setting->value) > 0);
+}
+
 void options_write(const option_set *o, text_buffer *t) {
     for (size_t place = 0; place < option_count(); place++) {
         const option_id i = option_at(place);
-        if (!option_of(i)->of_run || !(option_of(i)->commands & o->command) || !o->values[i].count)
+        if (!option_of(i)->of_run || !(option_of(i)->commands & o->command) || !o->values[i].count ||
+            is_left_out(option_of(i), &o->values[i]))
             continue;
         text_json_name(t, option_of(i)->name);
         write_values(option_of(i), &o->values[i], t);
@@ -361,6 +369,8 @@ void options_print(const option_set *o, int json) {
         const option_id i = option_at(place);
         const option_value *value = &o->values[i];
         if (!(option_of(i)->commands & o->command) || i == OPTION_HELP || i == OPTION_PRINT_CONFIG)
+            continue;
+        if (!json && !options_is_explicit(o, i) && is_left_out(option_of(i), value))
             continue;
         if (json) {
             text_json_name(&t, option_of(i)->name);
@@ -459,7 +469,8 @@ void options_print_help(const char *name, unsigned command) {
                                                     : "");
     for (size_t place = 0; place < option_count(); place++) {
         const option_id i = option_at(place);
-        if (option_of(i)->commands & command)
+        const eitp_setting *setting = option_of(i)->setting;
+        if ((option_of(i)->commands & command) && !(setting && (setting->flags & EITP_SETTING_DETAIL)))
             print_option_help(option_of(i), option_help(i, command), &h);
     }
     text_format(&t, "\n");

@@ -9,6 +9,9 @@
 #define ONE_PROCESS                                                                                                    \
     "eitp trains in one process on one device; --threads sets its processors, --grad-accum a larger batch"
 
+#define WEIGHTS "loss_weights weights lambda lambdas regularizers"
+#define NO_HYPERNETWORK "the controller hyper is not built; use --controller const, dual or pi"
+
 /* Of the entries for a section the first that matches applies. */
 static const config_name names[] = {
     /* ---- data ---- */
@@ -60,6 +63,49 @@ static const config_name names[] = {
     {SCHEDULERS, "verbose", NULL, "", "each reduction of plateau is logged"},
     {"", "warmup_num_steps", "warmup-steps", "", NULL},
 
+    /* ---- objective ---- */
+    {WEIGHTS, "path path_norm", "path-norm-weight", "", NULL},
+    {WEIGHTS, "entropy", "entropy-weight", "", NULL},
+    {WEIGHTS, "coding_rate", "coding-rate-weight", "", NULL},
+    {WEIGHTS, "chaos lyapunov", "chaos-weight", "", NULL},
+    {WEIGHTS, "jacobian jacobian_norm", "jacobian-norm-weight", "", NULL},
+    {WEIGHTS, "coherence", "coherence-weight", "", NULL},
+    {WEIGHTS, "self_repair self_healing", "self-repair-weight", "", NULL},
+    {WEIGHTS, "balance thermo thermodynamic thermodynamics", "balance-weight", "", NULL},
+    {WEIGHTS, "energy", "energy-weight", "", NULL},
+    {WEIGHTS, "ce cross_entropy", CONFIG_REFUSED,
+     "1= 1.0=", "the loss of the task has weight 1; scale the weights of the regularizers instead"},
+    {"", "ce_weight cross_entropy_weight lambda_ce", CONFIG_REFUSED,
+     "1= 1.0=", "the loss of the task has weight 1; scale the weights of the regularizers instead"},
+    {"", "path_weight lambda_path lambda_path_norm", "path-norm-weight", "", NULL},
+    {"", "lambda_entropy", "entropy-weight", "", NULL},
+    {"", "lambda_coding_rate", "coding-rate-weight", "", NULL},
+    {"", "lambda_chaos lyapunov_weight", "chaos-weight", "", NULL},
+    {"", "target_lyapunov lyapunov_target", "chaos-exponent", "", NULL},
+    {"", "lambda_coherence", "coherence-weight", "", NULL},
+    {"", "lambda_self_repair self_healing_weight", "self-repair-weight", "", NULL},
+    {"", "jacobian", "jacobian-norm", "", NULL},
+    {"", "jacobian_weight lambda_jacobian", "jacobian-norm-weight", "", NULL},
+    {"", "thermodynamic thermodynamics", "balance", "", NULL},
+    {"", "thermodynamic_weight thermodynamics_weight thermo_weight lambda_thermo lambda_thermodynamic",
+     "balance-weight", "", NULL},
+    {"", "lambda_energy", "energy-weight", "", NULL},
+    {"", "target_entropy", CONFIG_REFUSED, "", "entropy is kept in a band: set --entropy-low and --entropy-high"},
+    {"", "text_coherence text_coherence_weight", CONFIG_REFUSED,
+     "off= no= none= false= 0= 0.0=", "text coherence is measured on generated text: eitp eval --emergence"},
+    {"", "fractal_dimension fractal_weight target_fractal_dim target_fractal_dimension", NULL, "",
+     "the box dimension of a matrix without zeros is 2, whatever is learned; --participation-ratio has the dimension "
+     "of "
+     "the hidden states"},
+    {"", "mutual_information mi_weight", NULL, "",
+     "it does not depend on the weights of a deterministic network; --coherence bounds what hidden states predict"},
+    {"", "hardware_weight", NULL, "", "it has no gradient; --energy metric measures the machine"},
+    {"hypernetwork hypernet hyper_network", "*", CONFIG_REFUSED, "false= False= off= none= no= 0=", NO_HYPERNETWORK},
+    {"",
+     "hypernetwork hypernet use_hypernetwork hyper_hidden hyper_hidden_dim hyper_every hyper_layers hyper_lr "
+     "hyper_dropout hypernetwork_hidden hypernetwork_hidden_dim hypernetwork_every hypernetwork_lr",
+     CONFIG_REFUSED, "false= False= off= none= no= 0=", NO_HYPERNETWORK},
+
     /* ---- training ---- */
     {"deepspeed", "train_batch_size", NULL, "",
      "a step has train_micro_batch_size_per_gpu x gradient_accumulation_steps sequences"},
@@ -104,6 +150,8 @@ static const config_name names[] = {
     {"monitor", "plot_frequency", "metrics-every", "", NULL},
     {"monitor", "window_size", "metrics-window", "", NULL},
     {"monitor", "verbose", NULL, "", "-v prints details"},
+    {"", "mem_check_every memory_check_every", NULL, "", "free memory is looked at within every step"},
+    {"", "lang", CONFIG_REFUSED, "en= EN=", "messages are in English"},
     {"", "eval_log_freq", NULL, "", "metrics.jsonl has every evaluation"},
     {"", "perf_log_freq", "perf-every", "", NULL},
     {"", "gpu_log_freq gpu_report_every", NULL, "",

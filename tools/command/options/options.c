@@ -41,7 +41,7 @@ eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, 
 
 /* ---- Values ---- */
 
-/* The index of a setting's choice by a spelling from its row, or -1. */
+/* The index of a setting's choice by a spelling from its row, or -1. Other words for "off" need none. */
 static int find_spelling(const option_entry *row, const char *value) {
     const char *list = row->spellings, *word;
     char name[100];
@@ -53,7 +53,7 @@ static int find_spelling(const option_entry *row, const char *value) {
         name[strcspn(name, "=")] = 0;
         return option_find_choice(row->words, name);
     }
-    return -1;
+    return option_find_choice("no=none=false", value) < 0 ? -1 : option_find_choice(row->words, "off");
 }
 
 static eitp_status parse_choice(const option_entry *row, const char *value, option_value *parsed, const char *where,
@@ -297,13 +297,17 @@ typedef struct line_option {
     eitp_error *error;
 } line_option;
 
-/* Spellings of a choice that turns it off. */
-static int off_choice(const option_entry *row) {
-    int choice = row->kind == KIND_CHOICE ? option_find_choice(row->words, "no") : -1;
-    return choice < 0 && row->kind == KIND_CHOICE ? option_find_choice(row->words, "none") : choice;
+/* The word that turns a choice, or report-to, off; NULL if there is none. */
+static const char *off_word(option_id id) {
+    static const char *const words[] = {"no", "none", "off"};
+    for (size_t i = 0; i < COMMAND_COUNT(words) && option_of(id)->kind == KIND_CHOICE; i++) {
+        if (option_find_choice(option_of(id)->words, words[i]) >= 0)
+            return words[i];
+    }
+    return id == OPTION_REPORT_TO ? "none" : NULL;
 }
 
-/* The option that "no-<name>" turns off: a flag, a choice that has "no" or "none", or report-to. */
+/* The option that "no-<name>" turns off: a flag, or one that has a word for it. */
 static option_name find_negated(const char *name) {
     option_name found;
     memset(&found, 0, sizeof found);
@@ -311,8 +315,7 @@ static option_name find_negated(const char *name) {
     if (strncmp(name, "no-", 3) && strncmp(name, "no_", 3))
         return found;
     found = option_find(name + 3);
-    if (found.id != OPTION_CAPACITY && option_of(found.id)->kind != KIND_FLAG && !*found.on &&
-        off_choice(option_of(found.id)) < 0 && found.id != OPTION_REPORT_TO)
+    if (found.id != OPTION_CAPACITY && option_of(found.id)->kind != KIND_FLAG && !*found.on && !off_word(found.id))
         found.id = OPTION_CAPACITY;
     return found;
 }
@@ -375,10 +378,9 @@ static eitp_status read_flag(line_option *l, const option_name *found) {
 
 /* "--eval=no" by another name: "--no-eval". */
 static eitp_status read_negated_choice(const line_option *l, option_id id) {
-    const int has_no = option_find_choice(option_of(id)->words, "no") >= 0;
     if (l->value)
         return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s takes no value", l->name);
-    return set_by_name(l, id, has_no ? "no" : "none", SOURCE_COMMAND_LINE);
+    return set_by_name(l, id, off_word(id), SOURCE_COMMAND_LINE);
 }
 
 /* A name that other programs use: see options/foreign_names.c. */
@@ -410,11 +412,19 @@ static eitp_status read_foreign(line_option *l, const config_name *entry) {
     return set_by_name(l, option_find(option).id, text, SOURCE_COMMAND_LINE);
 }
 
+/* A report draws what a run records. */
+static eitp_status fail_other_command(const line_option *l, option_id id) {
+    if (id == OPTION_PLOT_EVERY)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT,
+                            "'eitp %s' has no option --%s: 'eitp report' draws a run, and has it", l->o->name, l->name);
+    return command_fail(l->error, EITP_ERROR_ARGUMENT, "'eitp %s' has no option --%s; 'eitp help %s' lists them",
+                        l->o->name, l->name, l->o->name);
+}
+
 static eitp_status read_known(line_option *l, const option_name *found) {
     const option_entry *row = option_of(found->id);
     if (!(row->commands & l->o->command))
-        return command_fail(l->error, EITP_ERROR_ARGUMENT, "'eitp %s' has no option --%s; 'eitp help %s' lists them",
-                            l->o->name, l->name, l->o->name);
+        return fail_other_command(l, found->id);
     if (row->kind == KIND_FLAG || *found->on)
         return read_flag(l, found);
     if (l->is_negated)

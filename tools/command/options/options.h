@@ -98,6 +98,8 @@ typedef enum option_id {
     OPTION_BETA2,
     OPTION_EPSILON,
     OPTION_MAX_GRAD_NORM,
+    OPTION_OBJECTIVE,
+    OPTION_SELF_REPAIR,
     OPTION_SPIKE_THRESHOLD,
     OPTION_SKIP_SPIKES,
     OPTION_MAX_NONFINITE,
@@ -204,8 +206,8 @@ typedef enum option_id {
     OPTION_QUIET,
     OPTION_VERBOSE,
     OPTION_HELP,
-    OPTION_COUNT,                       /* options with a row in the table */
-    OPTION_CAPACITY = OPTION_COUNT + 64 /* and settings without a row */
+    OPTION_COUNT,                        /* options with a row in the table */
+    OPTION_CAPACITY = OPTION_COUNT + 192 /* and settings without a row */
 } option_id;
 
 /* Where a value comes from; a later one of these overrides an earlier one. */

@@ -74,8 +74,25 @@ static void derive_schedule(option_set *o) {
         options_set_text(o, OPTION_SAVE_STEPS, option_of(OPTION_SAVE_STEPS)->fallback, SOURCE_DEFAULT);
 }
 
+/* "--self-repair kl" is a loss, and its form. */
+static eitp_status split_self_repair(option_set *o, eitp_error *error) {
+    const option_value *value = &o->values[OPTION_SELF_REPAIR];
+    const option_id id = option_find("self-repair-form").id;
+    const option_value *form = &o->values[id];
+    char first[300], second[300];
+    if (!value->count || option_find_choice(option_of(id)->words, value->texts[0]) < 0)
+        return EITP_OK;
+    if (form->source == value->source && option_find_choice(option_of(id)->words, value->texts[0]) != form->integer) {
+        describe(o, OPTION_SELF_REPAIR, first, sizeof first);
+        describe(o, id, second, sizeof second);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s and %s exclude each other; give one", first, second);
+    }
+    snprintf(first, sizeof first, "%s%s", *value->place ? value->place : "--", *value->place ? ": " : "");
+    return options_set(o, id, value->texts[0], value->source, first, error);
+}
+
 eitp_status options_reconcile(option_set *o, eitp_error *error) {
-    eitp_status status = EITP_OK;
+    eitp_status status = split_self_repair(o, error);
     for (size_t i = 0; i < COMMAND_COUNT(exclusions) && !status; i++)
         status = check_exclusion(o, &exclusions[i], error);
     if (!status && (o->command & OPTIONS_TRAIN))

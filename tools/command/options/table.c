@@ -164,9 +164,13 @@ static const option_row rows[] = {
     {"epsilon", "adam-epsilon eps", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"max-grad-norm", "grad-clip gradient-clip gradient-clip-val gradient-clipping clip", KIND_SETTING, 0, 0, NULL, "X",
      OPTIONS_TRAIN, 1, ""},
+    {"objective", "", KIND_SETTING, 0, 0, NULL, "eitp-safe=safe eitp-paper=paper", FITS | BENCHES_STEPS, 1,
+     "; a regularizer NAME below also has --NAME-weight, -every, -start, -warmup and -target; see docs/objective.md"},
+    {"self-repair", "", KIND_SETTING, 0, 0, NULL, "loss=kl=denoise", FITS | BENCHES_STEPS, 1,
+     "; kl or denoise: a loss of this --self-repair-form"},
     {"spike-threshold", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"skip-spikes", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
-    {"max-nonfinite", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"max-nonfinite", "max-bad-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"check-finite", "detect-anomaly=op|", KIND_SETTING, 0, 0, NULL, "no=none=false", OPTIONS_TRAIN, 0, ""},
     {"eval", "eval-strategy evaluation-strategy do-eval=steps|no", KIND_CHOICE, 0, 0, NULL,
      "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
@@ -428,11 +432,18 @@ static void fill_from_setting(option_entry *filled, size_t offset, const eitp_se
     filled->has_fallback = *filled->fallback != 0;
 }
 
-/* Adds a setting without a row: an option of train under its own name, recorded in run.json. */
+/* True for settings of regularizers, on which memory and time of a step depend. */
+static int is_of_objective(size_t offset, const eitp_setting *setting) {
+    const size_t objective = offsetof(eitp_trainer_config, objective);
+    return offset == offsetof(eitp_recipe, trainer) && setting->offset >= objective &&
+           setting->offset < objective + sizeof(eitp_objective_config);
+}
+
+/* Adds a setting without a row: an option under its own name, recorded in run.json. */
 static void add_option(size_t offset, const eitp_setting *setting) {
     static const char *const arguments[] = {"N", "N", "X", "", "", "TEXT", "TEXT"}; /* of the kinds of settings */
-    const option_row row = {
-        setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], OPTIONS_TRAIN, 1, ""};
+    const unsigned commands = is_of_objective(offset, setting) ? FITS | BENCHES_STEPS : OPTIONS_TRAIN;
+    const option_row row = {setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], commands, 1, ""};
     option_entry *added = &table[table_size];
     if (table_size == OPTION_CAPACITY) {
         output_error("the library has more settings than OPTION_CAPACITY allows");
@@ -527,15 +538,22 @@ static void fill_from_group(const eitp_setting_group *group) {
     }
 }
 
+/* Of the trainer, or of all others: among settings without a row the trainer's come first. */
+static void fill_from_groups(int of_trainer) {
+    for (size_t i = 0; eitp_recipe_group(i).settings; i++) {
+        const eitp_setting_group group = eitp_recipe_group(i);
+        if ((group.offset == offsetof(eitp_recipe, trainer)) == of_trainer)
+            fill_from_group(&group);
+    }
+}
+
 static void fill_table(void) {
     for (size_t i = 0; i < OPTION_COUNT; i++)
         fill_from_row(&table[i], &rows[i]);
     table_size = OPTION_COUNT;
     fill_optimizers(&table[OPTION_OPTIMIZER]);
-    for (size_t i = 0; eitp_recipe_group(i).settings; i++) {
-        const eitp_setting_group group = eitp_recipe_group(i);
-        fill_from_group(&group);
-    }
+    fill_from_groups(1);
+    fill_from_groups(0);
     add_optimizer_defaults(&table[OPTION_LR], &table[OPTION_WEIGHT_DECAY]);
 }
 
@@ -549,9 +567,9 @@ const option_entry *option_of(option_id id) {
     return &table[id < (option_id)option_count() ? id : OPTION_HELP];
 }
 
-/* The option at a place of a list: settings without a row follow the last setting that has one. */
+/* The option at a place of a list: settings without a row follow the one of a regularizer that has one. */
 option_id option_at(size_t place) {
-    const size_t last = OPTION_MAX_GRAD_NORM, added = option_count() - OPTION_COUNT;
+    const size_t last = OPTION_SELF_REPAIR, added = option_count() - OPTION_COUNT;
     if (place <= last)
         return (option_id)place;
     return (option_id)(place <= last + added ? OPTION_COUNT + place - last - 1 : place - added);

@@ -190,6 +190,7 @@ static void report_changes(const training_run *r, const option_set *recorded) {
     const eitp_setting *settings = eitp_trainer_settings(&count);
     char is[64], was[64];
     eitp_error ignored;
+    before.objective = eitp_objective_config_default(); /* run.json leaves out its defaults */
     if (options_to_config(recorded, &before, &ignored))
         return;
     for (size_t i = 0; i < COMMAND_COUNT(shape); i++) /* shrinking changes these */
@@ -198,7 +199,9 @@ static void report_changes(const training_run *r, const option_set *recorded) {
                                  &ignored);
     for (size_t i = 0; i < count; i++) {
         const option_id id = options_setting(&settings[i]);
-        if (id == OPTION_CAPACITY || !options_has(recorded, id) || options_is_explicit(&r->options, id))
+        if (id == OPTION_CAPACITY || options_is_explicit(&r->options, id))
+            continue;
+        if (!options_has(recorded, id) && !(settings[i].flags & EITP_SETTING_MINOR))
             continue;
         eitp_setting_format(&settings[i], &r->resumed.config, is, sizeof is);
         eitp_setting_format(&settings[i], &before, was, sizeof was);
