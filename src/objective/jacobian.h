@@ -16,7 +16,7 @@ typedef struct eitp__state_function {
     /*
      * Parts first to first + count - 1 of x [sequences, rows, width], in x's shape and dtype. Sequences do not depend
      * on one another, nor on rows after their first lengths[i], I32 [sequences]; what these become is not used. Called
-     * several times in a graph, also for twice as many sequences.
+     * several times in a graph, also for twice as many sequences, and for more rows.
      */
     eitp_tensor *(*apply)(const void *user, eitp_tensor *x, eitp_tensor *lengths, int64_t first, int64_t count);
     const void *user;
@@ -29,12 +29,12 @@ EITP__PRIVATE eitp__state_function eitp__model_function(const eitp_model *model)
 /*
  * How J v, and the gradients of results, are computed.
  *
- * DIFFERENCE: from the function at x + s u and x - s u, both halves in one call of it. s |u| is the cube root of the
- * precision of the states' dtype times |x|, where rounding and curvature disturb the result by about as much. The
- * gradient of a result has a relative error of about 1e-3 to 1e-4 in F32. In 16 bits it is rough: some percent in F16,
- * more in BF16.
+ * DIFFERENCE: from the function at x + s u and x - s u, both halves in one call of it. s |u| is 2e-3 |x| in F32,
+ * 2e-2 |x| in F16 and 5e-2 |x| in BF16, where |x| is the norm of the rows that are moved. The gradient of a result has a
+ * relative error of 1e-3 to 1e-5 in F32, some percent in F16, and 5 to 20 percent in BF16: more where the function is
+ * curved.
  *
- * EXACT: by differentiating gradients. Attention then stores all scores.
+ * EXACT: by differentiating gradients. It takes fewer operations, but attention stores all scores.
  */
 typedef enum eitp__jacobian_method { EITP__JACOBIAN_DIFFERENCE = 0, EITP__JACOBIAN_EXACT = 1 } eitp__jacobian_method;
 
@@ -60,8 +60,8 @@ typedef struct eitp__sensitivity {
  * at the edge of chaos (Poole et al., arXiv 1606.05340; Schoenholz et al., arXiv 1611.01232). As a logarithm of an
  * estimate it is on average a little too low.
  *
- * Costs, where a forward pass of the sequences through the function is 1 and its backward pass 1 without gradients of
- * parameters and 2 with them: 2; with the gradient by DIFFERENCE 8, in which parameters have one use more.
+ * Costs: 2; with a gradient 8, in which parameters have one use more, or 7 by EXACT. The unit is a forward pass of the
+ * sequences through the function. A backward pass counts 1 without gradients of parameters, and 2 with them.
  */
 EITP__PRIVATE eitp__sensitivity eitp__jacobian_sensitivity(const eitp__jacobian_config *config, eitp_tensor *signs);
 
@@ -73,8 +73,8 @@ typedef struct eitp__largest_exponent {
 /*
  * By power iteration on J^T J, which approaches the largest singular value from below: `rounds` of it, 1 or more, from
  * `start`, which is like the states and not 0: random signs, or the vector of the step before; then one round is enough
- * for a regularizer. The gradient holds the two singular vectors fixed. Costs: 1, and for each round 3 by DIFFERENCE; 6
- * more with a gradient.
+ * for a regularizer. The gradient holds the two singular vectors fixed. Costs: 1, 3 for each round, and 6 for a
+ * gradient; by EXACT 1, 2 and 5.
  */
 EITP__PRIVATE eitp__largest_exponent eitp__jacobian_largest(const eitp__jacobian_config *config, eitp_tensor *start,
                                                             int rounds);
@@ -82,7 +82,7 @@ EITP__PRIVATE eitp__largest_exponent eitp__jacobian_largest(const eitp__jacobian
 /*
  * The exponent of one direction, [sequences]: the mean over the parts of ln |J_l u|, where u is `start`, carried along
  * and normalized before each part (Benettin et al., 1980). A lower bound of the largest exponent, since a random
- * direction need not have turned into the most sensitive one. Never has a gradient. Costs: 3 by DIFFERENCE.
+ * direction need not have turned into the most sensitive one. Never has a gradient. Costs: 3, or 2 by EXACT.
  */
 EITP__PRIVATE eitp_tensor *eitp__jacobian_growth(const eitp__jacobian_config *config, eitp_tensor *start);
 
@@ -90,8 +90,8 @@ EITP__PRIVATE eitp_tensor *eitp__jacobian_growth(const eitp__jacobian_config *co
  * The exponents of `count` directions, [sequences, count]: as eitp__jacobian_growth, but the directions are kept
  * orthogonal by QR decomposition, and exponent k is the mean of ln R_kk over the parts. They are in the order of the
  * starts, roughly descending. If there are as many as J has columns, their sum times the parts is ln |det J|. For few
- * parts they differ from those of the singular values. Never has a gradient. Costs: 1, and 2 for each direction by
- * DIFFERENCE.
+ * parts they differ from those of the singular values. Never has a gradient. Costs: 1, and 2 for each direction, or 1
+ * by EXACT.
  */
 EITP__PRIVATE eitp_tensor *eitp__jacobian_spectrum(const eitp__jacobian_config *config, eitp_tensor *const *starts,
                                                    int count);

@@ -457,12 +457,535 @@ static void gradients_against_differences(void) {
     }
 }
 
+/* ---- Models ---- */
+
+enum { MODEL_WIDTH = 32, MODEL_ROWS = 7, MODEL_SEQUENCES = 4, MODEL_ROW = MODEL_ROWS * MODEL_WIDTH };
+
+static const int32_t model_lengths[MODEL_SEQUENCES] = {7, 4, 1, 6};
+
+/* A small model, and states, signs and lengths for `sequences` of the four from `first` on. */
+typedef struct model_scene {
+    eitp_context *context;
+    eitp_model *model;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    int64_t sequences, rows;
+    eitp_tensor *states, *signs, *lengths;
+    eitp__jacobian_config config;
+    float values[2][MODEL_SEQUENCES * MODEL_ROW]; /* states and signs of all four */
+    int32_t all_lengths[MODEL_SEQUENCES];
+} model_scene;
+
+static void model_begin(model_scene *s, const char *name, const char *precision) {
+    eitp_transformer_config config;
+    uint32_t random = 99;
+    memset(s, 0, sizeof *s);
+    s->context = open_context_in(precision, NULL, 2);
+    CHECK(!eitp_transformer_config_named(name, &config, &error_));
+    config.vocabulary = 11;
+    config.positions = 16;
+    config.width = MODEL_WIDTH;
+    config.heads = 4;
+    config.layers = 2;
+    config.inner = 2 * MODEL_WIDTH;
+    config.initializer_range = 0.2;
+    config.epsilon = 1e-5;
+    CHECK_THAT(!eitp_model_create(s->context, &config, &s->model, &error_), "%s", error_.message);
+    CHECK(!eitp_model_initialize(s->model, 5, &error_));
+    for (int i = 0; i < MODEL_SEQUENCES * MODEL_ROW; i++) {
+        s->values[0][i] = (float)(2 * draw(&random) - 1);
+        s->values[1][i] = draw(&random) < 0.5 ? -1.0f : 1.0f;
+    }
+    memcpy(s->all_lengths, model_lengths, sizeof model_lengths);
+    s->rows = MODEL_ROWS;
+}
+
+/* A graph without results yet. */
+static void model_graph(model_scene *s, int64_t sequences) {
+    int64_t shape[3] = {0, 0, MODEL_WIDTH};
+    shape[0] = s->sequences = sequences;
+    shape[1] = s->rows;
+    CHECK(!eitp_graph_create(s->context, &s->graph, &error_));
+    s->states = eitp_input(s->graph, "states", EITP_F32, 3, shape);
+    s->signs = eitp_input(s->graph, "signs", EITP_F32, 3, shape);
+    s->lengths = eitp_input(s->graph, "lengths", EITP_I32, 1, shape);
+    s->config.function = eitp__model_function(s->model);
+    s->config.states = eitp_cast(s->states, eitp_context_precision(s->context));
+    s->config.lengths = s->lengths;
+}
+
+static void model_run(model_scene *s, int first) {
+    const size_t size = (size_t)(s->sequences * s->rows) * MODEL_WIDTH * sizeof(float);
+    const int64_t at = first * s->rows * MODEL_WIDTH;
+    if (!s->plan)
+        REQUIRE_OK(eitp_plan_create(s->graph, &s->plan, &error_), error_);
+    CHECK(!eitp_plan_write(s->plan, s->states, s->values[0] + at, size, &error_) &&
+          !eitp_plan_write(s->plan, s->signs, s->values[1] + at, size, &error_) &&
+          !eitp_plan_write(s->plan, s->lengths, s->all_lengths + first, (size_t)s->sequences * 4, &error_));
+    REQUIRE_OK(eitp_plan_execute(s->plan, &error_), error_);
+}
+
+static void model_graph_end(model_scene *s) {
+    eitp_plan_destroy(s->plan);
+    eitp_graph_destroy(s->graph);
+    s->plan = NULL;
+    s->graph = NULL;
+}
+
+static void model_end(model_scene *s) {
+    model_graph_end(s);
+    eitp_model_destroy(s->model);
+    eitp_context_destroy(s->context);
+}
+
+enum { MODEL_TENSORS = 64 };
+
+/* Lists the trained parameters of the graph, and the states. */
+static int model_leaves(const model_scene *s, eitp_tensor **xs) {
+    int count = 0;
+    xs[count++] = s->states;
+    for (size_t i = 0; i < s->graph->tensor_count && count < MODEL_TENSORS; i++)
+        if (eitp__is_trained(s->graph->tensors[i]))
+            xs[count++] = s->graph->tensors[i];
+    return count;
+}
+
+/* The gradient of the sum of a result by all parameters and the states. */
+static double *model_gradient(const char *name, const char *precision, eitp__jacobian_method method, int result,
+                              int64_t *total) {
+    eitp_tensor *xs[MODEL_TENSORS], *gradients[MODEL_TENSORS], *y;
+    eitp__sensitivity all;
+    model_scene s;
+    double *values;
+    int count;
+    model_begin(&s, name, precision);
+    model_graph(&s, MODEL_SEQUENCES);
+    s.config.has_gradient = 1;
+    s.config.method = method;
+    all = eitp__jacobian_sensitivity(&s.config, s.signs);
+    y = result == 0   ? all.exponent
+        : result == 1 ? all.relative
+                      : eitp__jacobian_largest(&s.config, s.signs, 3).exponent;
+    count = model_leaves(&s, xs);
+    CHECK_THAT(!eitp_gradients(y, NULL, count, xs, gradients, &error_), "%s", error_.message);
+    *total = 0;
+    for (int i = 0; i < count; i++)
+        *total += eitp_tensor_elements(eitp_output(gradients[i]));
+    model_run(&s, 0);
+    values = (double *)calloc((size_t)*total, sizeof *values);
+    *total = 0;
+    for (int i = 0; i < count && s.plan; i++) {
+        read_values(s.plan, gradients[i], values + *total);
+        *total += eitp_tensor_elements(gradients[i]);
+    }
+    model_end(&s);
+    return values;
+}
+
+/* The states and weights of the reference are not rounded to 16 bits. */
+static void differences_of_models_have_the_gradient(void) {
+    static const char *const names[2] = {"tiny", "minilm"};
+    static const struct {
+        const char *precision;
+        double tolerance;
+    } cases[3] = {{"fp32", 1e-3}, {"fp16", 0.1}, {"bf16", 0.4}};
+    for (int n = 0; n < 2; n++) {
+        for (int result = 0; result < 3; result++) {
+            int64_t total;
+            double *exact = model_gradient(names[n], "fp32", EITP__JACOBIAN_EXACT, result, &total);
+            for (int c = 0; c < 3; c++) {
+                double *values =
+                    model_gradient(names[n], cases[c].precision, EITP__JACOBIAN_DIFFERENCE, result, &total);
+                const double error = sqrt(nmse(values, exact, total));
+                CHECK_THAT(error < cases[c].tolerance, "%s, result %d, %s: %.3g", names[n], result, cases[c].precision,
+                           error);
+                free(values);
+            }
+            free(exact);
+        }
+    }
+}
+
+/* ---- Bits ---- */
+
+enum { BITS = 7 };
+
+/* All results, [sequences, 7]. */
+static eitp_tensor *all_results(model_scene *s) {
+    const int64_t column[2] = {-1, 1};
+    eitp_tensor *columns[BITS - 1], *starts[2];
+    eitp__sensitivity result = eitp__jacobian_sensitivity(&s->config, s->signs);
+    starts[0] = s->signs;
+    starts[1] = s->states;
+    columns[0] = result.squares;
+    columns[1] = result.exponent;
+    columns[2] = result.relative;
+    columns[3] = eitp__jacobian_largest(&s->config, s->signs, 2).exponent;
+    columns[4] = eitp__jacobian_growth(&s->config, s->signs);
+    columns[5] = eitp__jacobian_spectrum(&s->config, starts, 2);
+    for (int i = 0; i < BITS - 2; i++)
+        columns[i] = eitp_reshape(columns[i], 2, column);
+    return eitp_concat(columns, BITS - 1, 1);
+}
+
+static void sequences_do_not_depend_on_others(void) {
+    model_scene s;
+    model_begin(&s, "minilm", "fp32");
+    for (int i = 0; i < 4; i++) {
+        float together[MODEL_SEQUENCES][BITS], alone[BITS];
+        eitp_tensor *results;
+        s.config.method = i % 2 ? EITP__JACOBIAN_EXACT : EITP__JACOBIAN_DIFFERENCE;
+        s.config.has_gradient = i / 2;
+        model_graph(&s, MODEL_SEQUENCES);
+        results = eitp_output(all_results(&s));
+        model_run(&s, 0);
+        CHECK(!eitp_plan_read(s.plan, results, together, sizeof together, &error_));
+        model_graph_end(&s);
+        model_graph(&s, 1);
+        results = eitp_output(all_results(&s));
+        for (int k = 0; k < MODEL_SEQUENCES; k++) {
+            model_run(&s, k);
+            CHECK(!eitp_plan_read(s.plan, results, alone, sizeof alone, &error_));
+            CHECK(!memcmp(alone, together[k], sizeof alone));
+            for (int r = 0; r < BITS; r++)
+                CHECK(isfinite(alone[r]) && alone[r] != 0);
+        }
+        model_graph_end(&s);
+    }
+    model_end(&s);
+}
+
+/* Adds the gradients of one result of all sequences in passes of `sequences`; returns the bytes of all of them. */
+static float *accumulated(model_scene *s, int64_t sequences, size_t *count) {
+    const int64_t one = 1;
+    eitp_tensor *carry;
+    float *values = NULL;
+    model_graph(s, sequences);
+    carry = eitp_input(s->graph, "carry", EITP_F32, 1, &one);
+    CHECK_THAT(!eitp__accumulate_gradient_terms(
+                   eitp_sum(eitp__jacobian_sensitivity(&s->config, s->signs).relative, EITP_ALL_DIMENSIONS, 0), carry,
+                   &error_),
+               "%s", error_.message);
+    CHECK(!eitp_plan_create(s->graph, &s->plan, &error_));
+    for (int first = 0; first < MODEL_SEQUENCES; first += (int)sequences) {
+        const float carried = first > 0;
+        CHECK(!eitp_plan_write(s->plan, carry, &carried, sizeof carried, &error_));
+        model_run(s, first);
+    }
+    *count = 0;
+    for (size_t i = 0; i < eitp_variable_count(s->context); i++) {
+        const eitp_variable variable = eitp_variable_at(s->context, i);
+        if (variable.role != EITP_GRADIENT)
+            continue;
+        values = (float *)realloc(values, *count * sizeof *values + variable.size);
+        CHECK(!eitp_variable_read(s->context, variable.name, 0, values + *count, variable.size, &error_));
+        *count += variable.size / sizeof *values;
+    }
+    model_graph_end(s);
+    return values;
+}
+
+/* The gradients of parameters have the same bits however the sequences are divided into passes. */
+static void gradients_do_not_depend_on_passes(void) {
+    model_scene s;
+    size_t count, other;
+    float *whole_step, *passes;
+    int nonzero = 0;
+    model_begin(&s, "tiny", "fp32");
+    s.config.has_gradient = 1;
+    whole_step = accumulated(&s, MODEL_SEQUENCES, &count);
+    for (int sequences = 1; sequences < MODEL_SEQUENCES; sequences *= 2) {
+        passes = accumulated(&s, sequences, &other);
+        CHECK(count == other && !memcmp(passes, whole_step, count * sizeof *passes));
+        free(passes);
+    }
+    for (size_t i = 0; i < count; i++)
+        nonzero += whole_step[i] != 0;
+    CHECK_THAT(nonzero > 1000, "%d", nonzero);
+    free(whole_step);
+    model_end(&s);
+}
+
+/* Rows that the function was called with. */
+static int64_t rows_seen[8], calls_seen;
+
+static eitp_tensor *apply_and_note(const void *user, eitp_tensor *x, eitp_tensor *lengths, int64_t first,
+                                   int64_t count) {
+    (void)user;
+    (void)lengths;
+    (void)first;
+    (void)count;
+    if (calls_seen < 8)
+        rows_seen[calls_seen++] = eitp_tensor_dimension(x, 1);
+    return eitp_affine(x, 2, 0);
+}
+
+static int sum_group_of_32(const eitp__backend *backend, eitp_dtype dtype) {
+    (void)backend;
+    (void)dtype;
+    return 32;
+}
+
+/* Where products sum 32 terms at once, both halves of a sequence begin at a multiple of 32 rows. */
+static void halves_begin_where_sums_can_be_split(void) {
+    eitp__backend_interface interface;
+    model_scene s;
+    eitp_tensor *exponent;
+    float values[MODEL_SEQUENCES];
+    model_begin(&s, "tiny", "fp32");
+    interface = *s.context->backend->interface;
+    interface.sum_group = sum_group_of_32;
+    s.context->backend->interface = &interface;
+    model_graph(&s, MODEL_SEQUENCES);
+    s.config.has_gradient = 1;
+    s.config.function.apply = apply_and_note;
+    s.config.function.parts = 1;
+    calls_seen = 0;
+    exponent = eitp_output(eitp__jacobian_sensitivity(&s.config, s.signs).exponent);
+    CHECK(calls_seen == 2 && rows_seen[0] == MODEL_ROWS && rows_seen[1] == 32);
+    model_run(&s, 0);
+    CHECK(!eitp_plan_read(s.plan, exponent, values, sizeof values, &error_));
+    for (int i = 0; i < MODEL_SEQUENCES; i++)
+        CHECK_THAT(fabs((double)values[i] - log(2)) < 1e-6, "%g", (double)values[i]);
+    model_end(&s);
+}
+
+/* ---- Edges ---- */
+
+static void check_finite(model_scene *s, const char *what) {
+    eitp_tensor *xs[MODEL_TENSORS], *gradients[MODEL_TENSORS], *results;
+    float *values = (float *)calloc((size_t)MODEL_SEQUENCES * BITS, sizeof *values);
+    int count;
+    model_graph(s, MODEL_SEQUENCES);
+    results = eitp_output(all_results(s));
+    count = model_leaves(s, xs);
+    CHECK(!eitp_gradients(results, NULL, count, xs, gradients, &error_));
+    for (int i = 0; i < count; i++)
+        eitp_output(gradients[i]);
+    model_run(s, 0);
+    CHECK(!eitp_plan_read(s->plan, results, values, MODEL_SEQUENCES * BITS * sizeof *values, &error_));
+    for (int i = 0; i < MODEL_SEQUENCES * BITS; i++)
+        CHECK_THAT(s->all_lengths[i / BITS] ? isfinite(values[i]) : values[i] == 0, "%s, sequence %d, result %d: %g",
+                   what, i / BITS, i % BITS, (double)values[i]);
+    for (int i = 0; i < count; i++) {
+        const int64_t elements = eitp_tensor_elements(gradients[i]);
+        double *gradient = (double *)calloc((size_t)elements, sizeof *gradient);
+        read_values(s->plan, gradients[i], gradient);
+        for (int64_t e = 0; e < elements; e++) {
+            if (isfinite(gradient[e]))
+                continue;
+            CHECK_THAT(0, "%s, gradient %d, element %d: %g", what, i, (int)e, gradient[e]);
+            break;
+        }
+        free(gradient);
+    }
+    free(values);
+    model_graph_end(s);
+}
+
+/* Single rows, sequences without rows, equal rows, equal elements, and states of 0. */
+static void edges_are_finite(void) {
+    static const char *const precisions[3] = {"fp32", "bf16", "fp16"};
+    for (int i = 0; i < 12; i++) {
+        char what[80];
+        model_scene s;
+        model_begin(&s, i % 2 ? "tiny" : "minilm", precisions[i / 4]);
+        s.config.has_gradient = 1;
+        s.config.method = i / 2 % 2 ? EITP__JACOBIAN_EXACT : EITP__JACOBIAN_DIFFERENCE;
+        s.config.positions = i / 2 % 2 ? EITP_CHAOS_LAST : EITP_CHAOS_ALL;
+        snprintf(what, sizeof what, "case %d, %s", i, precisions[i / 4]);
+        s.all_lengths[1] = s.all_lengths[3] = 0;
+        check_finite(&s, what);
+        memcpy(s.all_lengths, model_lengths, sizeof model_lengths);
+        /* Equal rows; and, except in F16, whose range they exceed, equal elements: norms magnify what moves them. */
+        for (int e = 0; e < MODEL_SEQUENCES * MODEL_ROW; e++)
+            s.values[0][e] = i < 8 && e / MODEL_ROW % 2 ? (float)(e / MODEL_ROW == 1) : s.values[0][e % MODEL_WIDTH];
+        check_finite(&s, what);
+        s.rows = 1;
+        s.all_lengths[0] = s.all_lengths[1] = s.all_lengths[3] = 1;
+        check_finite(&s, what);
+        model_end(&s);
+    }
+}
+
+/* ---- Costs ---- */
+
+/* The operations of a plan, in forward passes. With a gradient, of a loss by all parameters. */
+static double cost_of(model_scene *s, eitp_tensor *(*measure)(model_scene *s), double forward) {
+    eitp_tensor *xs[MODEL_TENSORS], *gradients[MODEL_TENSORS], *y;
+    eitp_plan_stats stats = EITP__ZERO;
+    int count;
+    model_graph(s, MODEL_SEQUENCES);
+    y = eitp_output(measure(s));
+    if (s->config.has_gradient) {
+        count = model_leaves(s, xs);
+        CHECK(!eitp_gradients(y, NULL, count, xs, gradients, &error_));
+        for (int i = 0; i < count; i++)
+            eitp_output(gradients[i]);
+    }
+    CHECK_THAT(!eitp_plan_estimate(s->graph, NULL, &stats, &error_), "%s", error_.message);
+    model_graph_end(s);
+    return stats.flops / forward;
+}
+
+static eitp_tensor *measure_forward(model_scene *s) {
+    return s->config.function.apply(s->config.function.user, s->config.states, s->lengths, 0, s->config.function.parts);
+}
+
+static eitp_tensor *measure_exponent(model_scene *s) {
+    return eitp__jacobian_sensitivity(&s->config, s->signs).relative;
+}
+
+static eitp_tensor *measure_largest(model_scene *s) {
+    return eitp__jacobian_largest(&s->config, s->signs, 1).exponent;
+}
+
+static eitp_tensor *measure_growth(model_scene *s) {
+    return eitp__jacobian_growth(&s->config, s->signs);
+}
+
+/*
+ * In forward passes. A backward pass counts 1 without gradients of parameters, and 2 with them. Of two parts, growth
+ * need not compute the second result.
+ */
+static void costs_are_as_documented(void) {
+    static const struct {
+        eitp_tensor *(*measure)(model_scene *s);
+        int has_gradient;
+        double differences, exact;
+    } cases[] = {
+        {measure_exponent, 0, 2, 2}, {measure_exponent, 1, 8, 7}, {measure_largest, 0, 4, 3},
+        {measure_largest, 1, 10, 8}, {measure_growth, 0, 2.5, 2},
+    };
+    model_scene s;
+    double forward;
+    model_begin(&s, "tiny", "fp32");
+    forward = cost_of(&s, measure_forward, 1);
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        for (int method = 0; method < 2; method++) {
+            double cost;
+            s.config.method = method ? EITP__JACOBIAN_EXACT : EITP__JACOBIAN_DIFFERENCE;
+            s.config.has_gradient = cases[i].has_gradient;
+            cost = cost_of(&s, cases[i].measure, forward);
+            CHECK_THAT(fabs(cost - (method ? cases[i].exact : cases[i].differences)) < 0.5, "case %d, method %d: %.3g",
+                       (int)i, method, cost);
+        }
+    }
+    model_end(&s);
+}
+
+/* ---- What is refused ---- */
+
+static eitp_tensor *apply_nothing(const void *user, eitp_tensor *x, eitp_tensor *lengths, int64_t first,
+                                  int64_t count) {
+    (void)user;
+    (void)lengths;
+    (void)first;
+    (void)count;
+    return x;
+}
+
+static void check_refused(const eitp__jacobian_config *config, eitp_tensor *direction, const char *word) {
+    eitp_graph *graph = eitp_tensor_graph(config->lengths);
+    for (int i = 0; i < 3; i++) {
+        eitp_tensor *result = i == 0   ? eitp__jacobian_sensitivity(config, direction).exponent
+                              : i == 1 ? eitp__jacobian_largest(config, direction, 1).exponent
+                                       : eitp__jacobian_spectrum(config, &direction, 1);
+        CHECK(!result);
+        CHECK_THAT(eitp_graph_status(graph, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, word), "%s",
+                   error_.message);
+        graph->error.status = EITP_OK;
+    }
+}
+
+static void wrong_arguments_are_refused(void) {
+    eitp_context *context = open_context("ref", 1);
+    const int64_t shape[3] = {2, 3, 4}, three = 3;
+    eitp_graph *graph = NULL;
+    eitp__jacobian_config config = EITP__ZERO, changed;
+    eitp_tensor *direction;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    config.function.apply = apply_nothing;
+    config.function.parts = 2;
+    config.states = eitp_input(graph, "states", EITP_F32, 3, shape);
+    config.lengths = eitp_input(graph, "lengths", EITP_I32, 1, shape);
+    direction = config.states;
+    changed = config;
+    changed.function.parts = 0;
+    check_refused(&changed, direction, "1 part");
+    changed = config;
+    changed.states = eitp_input(graph, "flat", EITP_F32, 2, shape);
+    check_refused(&changed, direction, "[sequences, rows, width]");
+    changed.states = eitp_input(graph, "whole", EITP_I32, 3, shape);
+    check_refused(&changed, direction, "floating-point");
+    changed = config;
+    changed.lengths = eitp_input(graph, "others", EITP_I32, 1, &three);
+    check_refused(&changed, direction, "lengths must be i32 [2]");
+    check_refused(&config, eitp_input(graph, "other", EITP_F32, 2, shape), "like the states");
+    CHECK(!eitp__jacobian_largest(&config, direction, 0).exponent && !eitp__jacobian_spectrum(&config, &direction, 0));
+    changed.states = NULL;
+    CHECK(!eitp__jacobian_sensitivity(&changed, direction).squares);
+    CHECK(eitp_graph_status(graph, &error_) == EITP_OK);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* Without memory, at each allocation in turn. */
+static void allocations_may_fail(void) {
+    for (long n = 1;; n++) {
+        const int64_t shape[3] = {2, 3, 4};
+        eitp_context_config options = eitp_context_config_default();
+        eitp_context *context = NULL;
+        eitp_graph *graph = NULL;
+        eitp_status status;
+        faults f;
+        faults_begin(&f);
+        options.host = f.host;
+        options.isa = "ref";
+        options.threads = 1;
+        status = eitp_context_create(&options, &context, &error_);
+        f.fail_allocation = f.allocations + n;
+        if (!status)
+            status = eitp_graph_create(context, &graph, &error_);
+        if (!status) {
+            eitp__jacobian_config config = EITP__ZERO;
+            eitp_tensor *starts[40];
+            config.function.apply = apply_nothing;
+            config.function.parts = 2;
+            config.has_gradient = 1;
+            config.states = eitp_input(graph, "states", EITP_F32, 3, shape);
+            config.lengths = eitp_input(graph, "lengths", EITP_I32, 1, shape);
+            for (int i = 0; i < 40; i++)
+                starts[i] = config.states;
+            eitp__jacobian_sensitivity(&config, config.states);
+            eitp__jacobian_largest(&config, config.states, 2);
+            config.method = EITP__JACOBIAN_EXACT;
+            eitp__jacobian_spectrum(&config, starts, n < 4 ? 40 : 3);
+            status = eitp_graph_status(graph, &error_);
+        }
+        CHECK_THAT(status == EITP_OK || status == EITP_ERROR_MEMORY, "%s", error_.message);
+        CHECK((status == EITP_OK) == (f.failures == 0));
+        eitp_graph_destroy(graph);
+        eitp_context_destroy(context);
+        if (!faults_end(&f))
+            break;
+    }
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(known_values),
         TEST(estimates_of_explicit_jacobians),
         TEST(spectrum_has_the_determinant),
         TEST(gradients_against_differences),
+        TEST(differences_of_models_have_the_gradient),
+        TEST(sequences_do_not_depend_on_others),
+        TEST(gradients_do_not_depend_on_passes),
+        TEST(halves_begin_where_sums_can_be_split),
+        TEST(edges_are_finite),
+        TEST(costs_are_as_documented),
+        TEST(wrong_arguments_are_refused),
+        TEST(allocations_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);
 }
