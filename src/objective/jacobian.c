@@ -13,6 +13,7 @@ typedef struct eitp__jacobian_point {
     eitp_tensor *size;   /* how many elements these have, at least 1 */
     eitp_tensor *states; /* those in use, F32 or F64, with a gradient */
     eitp_tensor *x;      /* the same in the dtype of the function, without a gradient that is not wanted */
+    eitp__phase phase;   /* of the graph before */
 } eitp__jacobian_point;
 
 /* ---- Numbers of sequences ---- */
@@ -79,6 +80,10 @@ static eitp_status eitp__jacobian_check(const eitp__jacobian_config *config, eit
                                   (long long)states->shape[0]);
 }
 
+static void eitp__jacobian_end(const eitp__jacobian_point *point) {
+    point->config->states->graph->phase = point->phase;
+}
+
 /* Returns 0, and sets the graph's error, if the configuration is invalid. */
 static int eitp__jacobian_begin(eitp__jacobian_point *point, const eitp__jacobian_config *config) {
     const int64_t each[3] = {-1, 1, 1}, column[2] = {-1, 1};
@@ -90,6 +95,9 @@ static int eitp__jacobian_begin(eitp__jacobian_point *point, const eitp__jacobia
             eitp__graph_fail(states->graph, error.status, "%s", error.message);
         return 0;
     }
+    /* Passes of their own are not what is observed of the forward pass. */
+    point->phase = states->graph->phase;
+    states->graph->phase = EITP__PHASE_BACKWARD;
     point->config = config;
     lengths = eitp_reshape(eitp_cast(config->lengths, EITP_F64), 3, each);
     position = eitp_reshape(eitp_arange(states->graph, EITP_F64, states->shape[1]), 2, column);
@@ -104,6 +112,8 @@ static int eitp__jacobian_begin(eitp__jacobian_point *point, const eitp__jacobia
     point->x = eitp_cast(point->states, states->dtype);
     if (!config->has_gradient || config->method == EITP__JACOBIAN_DIFFERENCE)
         point->x = eitp_stop_gradient(point->x);
+    if (!point->x)
+        eitp__jacobian_end(point);
     return point->x != NULL;
 }
 
@@ -231,7 +241,7 @@ static eitp_tensor *eitp__push_forward(const eitp__jacobian_point *point, eitp_t
 }
 
 /* True if gradients of results are those of differences. */
-static int eitp__jacobian_differs(const eitp__jacobian_point *point) {
+static int eitp__uses_differences(const eitp__jacobian_point *point) {
     return point->config->has_gradient && point->config->method == EITP__JACOBIAN_DIFFERENCE;
 }
 
@@ -257,7 +267,7 @@ EITP__PRIVATE eitp__sensitivity eitp__jacobian_sensitivity(const eitp__jacobian_
     result.squares = eitp_clamp(eitp__sequence_dot(pulled, pulled), EITP__LEAST_SQUARE, (double)INFINITY);
     result.exponent = eitp_affine(eitp_log(eitp_divide(result.squares, point.size)), share / 2, 0);
     growth = eitp__state_growth(&point, y, point.x);
-    if (eitp__jacobian_differs(&point)) {
+    if (eitp__uses_differences(&point)) {
         eitp__two_sides sides = eitp__apply_sides(&point, point.states, eitp_stop_gradient(eitp__sequence_unit(pulled)),
                                                   0, config->function.parts);
         eitp_tensor *slope = eitp__sequence_dot(signs, eitp__slope(&sides));
@@ -271,6 +281,7 @@ EITP__PRIVATE eitp__sensitivity eitp__jacobian_sensitivity(const eitp__jacobian_
     result.relative = eitp__sequence_results(&point, eitp_subtract(result.exponent, growth));
     result.exponent = eitp__sequence_results(&point, result.exponent);
     result.squares = eitp__sequence_results(&point, result.squares);
+    eitp__jacobian_end(&point);
     return result;
 }
 
@@ -293,7 +304,7 @@ EITP__PRIVATE eitp__largest_exponent eitp__jacobian_largest(const eitp__jacobian
     }
     sigma = pulled ? eitp__sequence_norm(pulled) : NULL;
     result.exponent = eitp_affine(eitp_log(sigma), 1 / (double)parts, 0);
-    if (eitp__jacobian_differs(&point)) {
+    if (eitp__uses_differences(&point)) {
         eitp__two_sides sides = eitp__apply_sides(&point, point.states, right, 0, parts);
         eitp_tensor *slope = eitp__sequence_dot(left, eitp__slope(&sides));
         slope = eitp_affine(eitp_divide(slope, eitp_stop_gradient(sigma)), 1 / (double)parts, 0);
@@ -301,6 +312,7 @@ EITP__PRIVATE eitp__largest_exponent eitp__jacobian_largest(const eitp__jacobian
     }
     result.exponent = eitp__sequence_results(&point, result.exponent);
     result.vector = right;
+    eitp__jacobian_end(&point);
     return result;
 }
 
@@ -343,10 +355,10 @@ EITP__PRIVATE eitp_tensor *eitp__jacobian_spectrum(const eitp__jacobian_config *
     eitp__jacobian_point point;
     eitp_tensor **directions, **logarithms;
     still.has_gradient = 0;
-    if (count < 1 || !eitp__jacobian_begin(&point, &still))
+    if (count < 1 || !config->states)
         return NULL;
     directions = (eitp_tensor **)eitp__graph_allocate(config->states->graph, 2 * (size_t)count * sizeof *directions);
-    if (!directions)
+    if (!directions || !eitp__jacobian_begin(&point, &still))
         return NULL;
     logarithms = directions + count;
     for (int i = 0; i < count; i++)
@@ -356,6 +368,7 @@ EITP__PRIVATE eitp_tensor *eitp__jacobian_spectrum(const eitp__jacobian_config *
         eitp_tensor *exponent = eitp_affine(logarithms[i], 1 / (double)config->function.parts, 0);
         logarithms[i] = eitp_reshape(eitp__sequence_results(&point, exponent), 2, column);
     }
+    eitp__jacobian_end(&point);
     return eitp_concat(logarithms, count, 1);
 }
 

@@ -3,6 +3,9 @@
  * of any other function of states, for each sequence on its own. Graph functions over plain tensors. Values are those
  * of a sequence alone, in F32, or F64 if the states are; 0 for a sequence without rows. Exponents are in nats per part
  * of the function, so per block. An invalid argument is an error of the graph; results are NULL then.
+ *
+ * What they add to a graph counts as its backward phase, so that observers of the forward pass do not see it. Add them
+ * after all that belongs to that.
  */
 #ifndef EITP_JACOBIAN_H
 #define EITP_JACOBIAN_H
@@ -30,8 +33,8 @@ EITP__PRIVATE eitp__state_function eitp__model_function(const eitp_model *model)
  * How J v, and the gradients of results, are computed.
  *
  * DIFFERENCE: from the function at x + s u and x - s u, both halves in one call of it. s |u| is 2e-3 |x| in F32,
- * 2e-2 |x| in F16 and 5e-2 |x| in BF16, where |x| is the norm of the rows that are moved. The gradient of a result has a
- * relative error of 1e-3 to 1e-5 in F32, some percent in F16, and 5 to 20 percent in BF16: more where the function is
+ * 2e-2 |x| in F16 and 5e-2 |x| in BF16, where |x| is the norm of the rows that are moved. The gradient of a result has
+ * a relative error of 1e-3 to 1e-5 in F32, some percent in F16, and 5 to 20 percent in BF16: more where the function is
  * curved.
  *
  * EXACT: by differentiating gradients. It takes fewer operations, but attention stores all scores.

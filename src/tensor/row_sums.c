@@ -8,8 +8,9 @@ typedef enum eitp__dependence { EITP__ON_NOTHING, EITP__ON_SAMPLES, EITP__IS_PAR
 typedef struct eitp__tensor_uses {
     eitp__dependence dependence;
     const eitp_tensor *parameter; /* the parameter */
-    int uses;    /* of a parameter: uses of it, its casts and reshapes, except lookups by distinct id */
-    int lookups; /* lookups by distinct id */
+    int uses;       /* of a parameter: uses of it, its casts and reshapes, except lookups by distinct id */
+    int lookups;    /* lookups by distinct id */
+    int is_ignored; /* the loss does not depend on it, or only through eitp_stop_gradient */
 } eitp__tensor_uses;
 
 /* True if the gradient of an input is summed row by row, continuing the sum of the previous pass. */
@@ -36,11 +37,19 @@ static int eitp__count_use(const eitp__node *node, int input, eitp__tensor_uses 
     return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__continues_row_sum(node, input, tensors);
 }
 
+/* True if the node's inputs have a gradient. */
+static int eitp__passes_gradient(const eitp__node *node, const eitp__tensor_uses *tensors) {
+    int is_ignored = 1;
+    for (int i = 0; i < node->output_count; i++)
+        is_ignored &= tensors[node->outputs[i]->id].is_ignored;
+    return !is_ignored && node->op != EITP__OP_STOP_GRADIENT && eitp__is_floating(node->outputs[0]->dtype);
+}
+
 /* The first parameter among the node's inputs whose gradient depends on the passes, or NULL. */
 static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_uses *tensors) {
     const eitp_tensor *parameter = NULL, *dependent = NULL;
     eitp__tensor_uses result = EITP__ZERO;
-    int has_gradient = node->op != EITP__OP_STOP_GRADIENT && eitp__is_floating(node->outputs[0]->dtype);
+    int has_gradient = eitp__passes_gradient(node, tensors);
     for (int i = 0; i < node->input_count; i++) {
         const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
         if (x && x->dependence == EITP__ON_SAMPLES)
@@ -62,13 +71,30 @@ static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_
         if (x && x->dependence == EITP__IS_PARAMETER && !eitp__count_use(node, i, tensors))
             dependent = x->parameter;
     }
-    for (int i = 0; i < node->output_count; i++)
+    for (int i = 0; i < node->output_count; i++) {
+        result.is_ignored = tensors[node->outputs[i]->id].is_ignored;
         tensors[node->outputs[i]->id] = result;
+    }
     return dependent;
 }
 
-EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *graph, const char **parameter,
-                                                             eitp_error *error) {
+/* Finds what the loss does not depend on. */
+static void eitp__ignore_other_tensors(const eitp_tensor *loss, eitp__tensor_uses *tensors) {
+    const eitp_graph *graph = loss->graph;
+    for (size_t i = 0; i < graph->tensor_count; i++)
+        tensors[i].is_ignored = graph->tensors[i] != loss;
+    for (size_t n = graph->node_count; n > 0; n--) {
+        const eitp__node *node = graph->nodes[n - 1];
+        const int passes = eitp__passes_gradient(node, tensors);
+        for (int i = 0; i < node->input_count && passes; i++) {
+            if (node->inputs[i])
+                tensors[node->inputs[i]->id].is_ignored = 0;
+        }
+    }
+}
+
+static eitp_status eitp__find_pass_dependent(const eitp_graph *graph, const eitp_tensor *loss, const char **parameter,
+                                             eitp_error *error) {
     const eitp_host *host = eitp__graph_host(graph);
     const size_t bytes = graph->tensor_count * sizeof(eitp__tensor_uses);
     eitp__tensor_uses *tensors = (eitp__tensor_uses *)eitp__allocate(host, bytes);
@@ -84,10 +110,22 @@ EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *g
             tensors[i].dependence = EITP__ON_SAMPLES;
         }
     }
+    if (loss)
+        eitp__ignore_other_tensors(loss, tensors);
     for (size_t n = 0; n < graph->node_count && !*parameter; n++) {
         const eitp_tensor *dependent = eitp__visit_uses(graph->nodes[n], tensors);
         *parameter = dependent ? eitp__variable_name(dependent) : NULL;
     }
     eitp__release(host, tensors, bytes);
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *graph, const char **parameter,
+                                                             eitp_error *error) {
+    return eitp__find_pass_dependent(graph, NULL, parameter, error);
+}
+
+EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient_of(const eitp_tensor *loss, const char **parameter,
+                                                                eitp_error *error) {
+    return eitp__find_pass_dependent(loss->graph, loss, parameter, error);
 }

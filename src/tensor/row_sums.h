@@ -13,4 +13,8 @@
 EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *graph, const char **parameter,
                                                              eitp_error *error);
 
+/* The same for a loss in a graph with other results: only uses that give the loss a gradient count. */
+EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient_of(const eitp_tensor *loss, const char **parameter,
+                                                                eitp_error *error);
+
 #endif

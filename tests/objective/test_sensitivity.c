@@ -325,7 +325,7 @@ static void check_explicit(net_kind kind, eitp_chaos_positions positions, eitp__
 
 static void estimates_of_explicit_jacobians(void) {
     for (int kind = NET_CAUSAL; kind <= NET_BIDIRECTIONAL; kind++) {
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i += test_is_quick() ? 3 : 1)
             check_explicit((net_kind)kind, i % 2 ? EITP_CHAOS_LAST : EITP_CHAOS_ALL,
                            i / 2 ? EITP__JACOBIAN_EXACT : EITP__JACOBIAN_DIFFERENCE);
     }
@@ -451,7 +451,7 @@ static void check_gradients(net_kind kind, eitp_chaos_positions positions, eitp_
 
 static void gradients_against_differences(void) {
     for (int kind = NET_LINEAR; kind <= NET_BIDIRECTIONAL; kind++) {
-        for (int i = 0; i < 4 && kind != NET_RESIDUAL; i++)
+        for (int i = 0; i < 4 && kind != NET_RESIDUAL; i += test_is_quick() ? 3 : 1)
             check_gradients((net_kind)kind, i % 2 ? EITP_CHAOS_LAST : EITP_CHAOS_ALL,
                             i / 2 ? EITP__JACOBIAN_EXACT : EITP__JACOBIAN_DIFFERENCE);
     }
@@ -706,6 +706,41 @@ static void gradients_do_not_depend_on_passes(void) {
     model_end(&s);
 }
 
+/*
+ * A pass with the model's own loss and this one: the one use of each parameter that gives a gradient counts, not those
+ * for the value. What is added is not of the forward phase.
+ */
+static void uses_for_the_value_do_not_count(void) {
+    for (int has_gradient = 0; has_gradient < 2; has_gradient++) {
+        const char *parameter = "";
+        eitp_tensor *own, *exponent;
+        size_t nodes;
+        model_scene s;
+        model_begin(&s, "tiny", "fp32");
+        model_graph(&s, MODEL_SEQUENCES);
+        own = s.config.function.apply(s.model, s.config.states, s.lengths, 0, 2);
+        own = eitp_sum(eitp_multiply(own, own), EITP_ALL_DIMENSIONS, 0);
+        nodes = s.graph->node_count;
+        s.config.has_gradient = has_gradient;
+        exponent = eitp_output(eitp__jacobian_sensitivity(&s.config, s.signs).relative);
+        CHECK(s.graph->phase == EITP__PHASE_FORWARD && s.graph->node_count > nodes);
+        for (; nodes < s.graph->node_count; nodes++)
+            CHECK(s.graph->nodes[nodes]->phase == EITP__PHASE_BACKWARD);
+        if (has_gradient)
+            own = eitp_add(own, eitp_sum(exponent, EITP_ALL_DIMENSIONS, 0));
+        REQUIRE_OK(eitp__find_pass_dependent_gradient_of(own, &parameter, &error_), error_);
+        CHECK_THAT(!parameter, "%s", parameter);
+        REQUIRE_OK(eitp__find_pass_dependent_gradient(s.graph, &parameter, &error_), error_);
+        CHECK(parameter != NULL);
+        /* By differentiating gradients, parameters have uses that are not sums over rows. */
+        s.config.method = EITP__JACOBIAN_EXACT;
+        exponent = eitp_sum(eitp__jacobian_sensitivity(&s.config, s.signs).exponent, EITP_ALL_DIMENSIONS, 0);
+        REQUIRE_OK(eitp__find_pass_dependent_gradient_of(eitp_add(own, exponent), &parameter, &error_), error_);
+        CHECK((parameter != NULL) == has_gradient);
+        model_end(&s);
+    }
+}
+
 /* Rows that the function was called with. */
 static int64_t rows_seen[8], calls_seen;
 
@@ -786,7 +821,7 @@ static void check_finite(model_scene *s, const char *what) {
 /* Single rows, sequences without rows, equal rows, equal elements, and states of 0. */
 static void edges_are_finite(void) {
     static const char *const precisions[3] = {"fp32", "bf16", "fp16"};
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 12; i += test_is_quick() ? 3 : 1) {
         char what[80];
         model_scene s;
         model_begin(&s, i % 2 ? "tiny" : "minilm", precisions[i / 4]);
@@ -981,6 +1016,7 @@ int main(int argc, char **argv) {
         TEST(differences_of_models_have_the_gradient),
         TEST(sequences_do_not_depend_on_others),
         TEST(gradients_do_not_depend_on_passes),
+        TEST(uses_for_the_value_do_not_count),
         TEST(halves_begin_where_sums_can_be_split),
         TEST(edges_are_finite),
         TEST(costs_are_as_documented),
