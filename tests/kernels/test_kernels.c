@@ -1447,6 +1447,194 @@ static void test_cross_entropy(void) {
     }
 }
 
+/* Logits of which row 2 has a NaN; those of row 4, and the last of row 3 unless it is the only one, are minus infinity. */
+static void add_masked_logits(eitp_dtype dtype, int64_t rows, int64_t v) {
+    eitp__operand *x = add_input(dtype, 2, rows, v, 0);
+    for (int64_t i = 0; i < rows * v; i++) {
+        int is_masked = i / v == 4 || (i / v == 3 && v > 1 && i % v == v - 1);
+        put(x, i, is_masked ? -(double)INFINITY : in(0, i) * 8 + (double)(i / v) * 10);
+    }
+    put(x, 2 * v, (double)NAN);
+}
+
+/* The entropy of a row, with its log-sum-exp, which is 0 if no logit is finite. */
+static double row_entropy(int64_t row, int64_t v, double *log_sum_exp) {
+    double entropy = 0;
+    *log_sum_exp = row == 4 ? 0 : row_log_sum_exp(0, row, v);
+    for (int64_t j = row * v; j < (row + 1) * v; j++) {
+        double log_p = in(0, j) - *log_sum_exp;
+        entropy -= log_p > -(double)INFINITY || log_p != log_p ? exp(log_p) * log_p : 0;
+    }
+    return entropy;
+}
+
+static void check_softmax_entropy(eitp_dtype dtype, int64_t rows, int64_t v) {
+    begin_case(EITP__SLOT_SOFTMAX_ENTROPY, dtype);
+    add_masked_logits(dtype, rows, v);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    for (int64_t row = 0; row < rows; row++)
+        exact[0][row] = row_entropy(row, v, &exact[1][row]);
+    check(2e-6, 2);
+}
+
+static void check_softmax_entropy_backward(eitp_dtype dtype, int64_t rows, int64_t v) {
+    eitp__operand *entropies, *sums;
+    begin_case(EITP__SLOT_SOFTMAX_ENTROPY_BACKWARD, dtype);
+    add_masked_logits(dtype, rows, v);
+    entropies = add_input(EITP_F32, 1, rows, 0, 0);
+    sums = add_input(EITP_F32, 1, rows, 0, 0);
+    add_input(EITP_F32, 1, rows, 0, 0);
+    add_output(dtype, 2, rows, v, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double sum;
+        put(entropies, row, row_entropy(row, v, &sum));
+        put(sums, row, sum);
+        for (int64_t j = row * v; j < (row + 1) * v; j++) {
+            double log_p = in(0, j) - in(2, row);
+            exact[0][j] = log_p == -(double)INFINITY ? 0 : -in(3, row) * exp(log_p) * (log_p + in(1, row));
+        }
+    }
+    check_in_place(1, 2e-5, 2);
+}
+
+static void test_softmax_entropy(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_SOFTMAX_ENTROPY, (eitp_dtype)dtype); w++) {
+            check_softmax_entropy((eitp_dtype)dtype, 13, widths[w]);
+            check_softmax_entropy_backward((eitp_dtype)dtype, 13, widths[w]);
+        }
+    }
+}
+
+/* ---- Products of paths ---- */
+
+/* Weights with zeros, and a NaN in row k / 2 and column m / 3. */
+static void add_path_weights(eitp_dtype dtype, int64_t k, int64_t m, int power) {
+    eitp__operand *w = add_input(dtype, 2, k, m, 0);
+    call.integers[0] = power;
+    for (int64_t i = 0; i < k * m; i += 5)
+        put(w, i, 0);
+    put(w, k / 2 * m + m / 3, (double)NAN);
+}
+
+static void check_path_product(eitp_dtype dtype, int64_t k, int64_t m, int power, int transposed) {
+    begin_case(transposed ? EITP__SLOT_PATH_PRODUCT_TRANSPOSED : EITP__SLOT_PATH_PRODUCT, dtype);
+    add_path_weights(dtype, k, m, power);
+    add_input(EITP_F32, 1, transposed ? m : k, 0, 0);
+    add_output(EITP_F32, 1, transposed ? k : m, 0, 0);
+    for (int64_t i = 0; i < (transposed ? k : m); i++)
+        exact[0][i] = 0;
+    for (int64_t i = 0; i < k * m; i++) {
+        double w = fabs(in(0, i));
+        exact[0][transposed ? i / m : i % m] += (power == 1 ? w : w * w) * in(1, transposed ? i % m : i / m);
+    }
+    check(1e-7, 1e-7);
+}
+
+static void check_path_product_backward(eitp_dtype dtype, int64_t k, int64_t m, int power, int way) {
+    const eitp__operand *old = NULL;
+    double factor;
+    begin_case(EITP__SLOT_PATH_PRODUCT_BACKWARD, dtype);
+    add_path_weights(dtype, k, m, power);
+    add_input(EITP_F32, 1, k, 0, 0);
+    add_input(EITP_F32, 1, m, 0, 0);
+    add_output(EITP_F32, 2, k, m, 0);
+    factor = set_carry(way);
+    if (factor != 0)
+        old = add_before(0);
+    for (int64_t i = 0; i < k * m; i++) {
+        double w = in(0, i), slope = power == 1 ? (w > 0) - (w < 0) : 2 * w;
+        exact[0][i] = (old ? factor * get(old, i) : 0) + slope * in(1, i / m) * in(2, i % m);
+    }
+    check(5e-7, 1);
+}
+
+/* 50257 terms lose no more than few ones. */
+static void test_path_product(void) {
+    for (int i = 0; i < 2 * (EITP_F16 + 1); i++) {
+        eitp_dtype dtype = (eitp_dtype)(i / 2);
+        int power = 1 + i % 2;
+        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_PATH_PRODUCT, dtype); w++) {
+            for (int transposed = 0; transposed < 2; transposed++) {
+                check_path_product(dtype, 71, widths[w], power, transposed);
+                check_path_product(dtype, widths[w], 71, power, transposed);
+            }
+            for (int way = 0; way < 4; way++)
+                check_path_product_backward(dtype, 9, widths[w], power, way);
+        }
+        if (!has(EITP__SLOT_PATH_PRODUCT, dtype))
+            continue;
+        check_path_product(dtype, 50257, 2, power, 0);
+        check_path_product(dtype, 2, 50257, power, 1);
+    }
+}
+
+/* ---- Matrices ---- */
+
+/* The logarithm of the determinant of the symmetric part of a matrix, and the inverse, by elimination; NaN unless it is
+   positive definite. */
+static double eliminate(int64_t item, int64_t m, double *inverse) {
+    double *rows = (double *)block((size_t)(2 * m * m) * sizeof *rows), sum = 0;
+    for (int64_t i = 0; i < m * m; i++) {
+        rows[i / m * 2 * m + i % m] = (in(0, item * m * m + i) + in(0, item * m * m + i % m * m + i / m)) / 2;
+        rows[i / m * 2 * m + m + i % m] = i / m == i % m;
+    }
+    for (int64_t i = 0; i < m; i++) {
+        double pivot = rows[i * 2 * m + i] > 0 ? rows[i * 2 * m + i] : (double)NAN;
+        sum += log(pivot);
+        for (int64_t j = 0; j < 2 * m; j++)
+            rows[i * 2 * m + j] /= pivot;
+        for (int64_t other = 0; other < m; other++) {
+            double factor = rows[other * 2 * m + i];
+            for (int64_t j = i; j < 2 * m && other != i; j++)
+                rows[other * 2 * m + j] -= factor * rows[i * 2 * m + j];
+        }
+    }
+    for (int64_t i = 0; i < m * m; i++)
+        inverse[i] = sum == sum ? rows[i / m * 2 * m + m + i % m] : (double)NAN;
+    return sum;
+}
+
+/*
+ * Matrices whose diagonals dominate; but the last diagonal element of matrix 1 is negative, matrix 2 has a NaN, and
+ * matrix 3 is zeros.
+ */
+static void check_matrices(eitp_dtype dtype, int64_t items, int64_t m) {
+    for (int is_inverse = 0; is_inverse < 2; is_inverse++) {
+        eitp__operand *a;
+        double *inverse;
+        begin_case(is_inverse ? EITP__SLOT_INVERSE_SPD : EITP__SLOT_LOGDET, dtype);
+        a = add_input(dtype, 2, items, m * m, 0);
+        call.integers[0] = m;
+        for (int64_t i = 0; i < items * m; i++)
+            put(a, i * m + i % m, get(a, i * m + i % m) + (double)(2 * m));
+        if (items > 3) {
+            put(a, 2 * m * m - 1, -1);
+            put(a, 2 * m * m + m / 2, (double)NAN);
+            memset((char *)a->data + (size_t)(3 * m * m) * eitp_dtype_size(dtype), 0,
+                   (size_t)(m * m) * eitp_dtype_size(dtype));
+        }
+        inverse = (double *)block((size_t)(m * m) * sizeof *inverse);
+        add_output(dtype, is_inverse ? 2 : 1, items, m * m, 0);
+        for (int64_t item = 0; item < items; item++) {
+            int kept = held_count;
+            double sum = eliminate(item, m, is_inverse ? exact[0] + item * m * m : inverse);
+            release_blocks(kept);
+            if (!is_inverse)
+                exact[0][item] = sum;
+        }
+        check_in_place(is_inverse, dtype == EITP_F64 ? 1e-12 : 1e-7, dtype == EITP_F64 ? 1e-3 : 1e-6);
+    }
+}
+
+static void test_matrices(void) {
+    static const int64_t sizes[] = {1, 2, 5, 12, 63, 64, 65, 130, 203};
+    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++)
+        for (size_t i = 0; i < EITP__COUNT(sizes); i++)
+            check_matrices((eitp_dtype)dtype, sizes[i] < 64 ? 9 : sizes[i] < 130 ? 4 : 1, sizes[i]);
+}
+
 static void check_head_loss(int64_t rows, int64_t parts, int64_t vocabulary) {
     eitp__operand *sums;
     begin_case(EITP__SLOT_HEAD_LOSS, EITP_F32);
@@ -1602,7 +1790,8 @@ int main(int argc, char **argv) {
         TEST(test_concat),       TEST(test_gather),           TEST(test_reductions),  TEST(test_empty_sum),
         TEST(test_sum_in_parts), TEST(test_scatter_add),      TEST(test_sum_squares), TEST(test_softmax),
         TEST(test_layer_norm),   TEST(test_rms_norm),         TEST(test_embedding),   TEST(test_cross_entropy),
-        TEST(test_head),         TEST(test_attention_cached), TEST(test_accumulate)};
+        TEST(test_head),         TEST(test_attention_cached), TEST(test_accumulate),  TEST(test_softmax_entropy),
+        TEST(test_path_product), TEST(test_matrices)};
     int failed;
     find_sets();
     failed = RUN_TESTS(tests, argc, argv);

@@ -656,6 +656,11 @@ static const column_case column_cases[] = {
     {EITP__SLOT_EMBEDDING_BACKWARD, "ix", "T"},
     {EITP__SLOT_CROSS_ENTROPY, "xi", "RR"},
     {EITP__SLOT_CROSS_ENTROPY_BACKWARD, "xiRR", "x"},
+    {EITP__SLOT_SOFTMAX_ENTROPY, "x", "RR"},
+    {EITP__SLOT_SOFTMAX_ENTROPY_BACKWARD, "xRRR", "x"},
+    {EITP__SLOT_PATH_PRODUCT, "xR", "C"},
+    {EITP__SLOT_PATH_PRODUCT_TRANSPOSED, "xC", "R"},
+    {EITP__SLOT_PATH_PRODUCT_BACKWARD, "xRC", "X"},
     {EITP__SLOT_HEAD_BACKWARD, "xBiRR", "x"},
     {EITP__SLOT_DROPOUT, "xk", "x"},
     {EITP__SLOT_ACCUMULATE, "xx", "x"},
@@ -682,6 +687,12 @@ static eitp__operand column_operand(void *data, eitp_dtype dtype, char letter, i
     }
 }
 
+/* The first attribute: dimensions, a power, or the ignored target. */
+static int64_t column_attribute(eitp__slot slot) {
+    const int is_path = slot >= EITP__SLOT_PATH_PRODUCT && slot <= EITP__SLOT_PATH_PRODUCT_BACKWARD;
+    return is_path || slot == EITP__SLOT_SUM || slot == EITP__SLOT_MAX ? 2 : -100;
+}
+
 /* The case in `dtype`, with inputs in `data`. */
 static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *data, int64_t rows, int64_t columns) {
     static const int64_t key[] = {-9, 5000000000, 3};
@@ -700,7 +711,7 @@ static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *d
     for (const char *letter = what->outputs; *letter; letter++)
         call.outputs[call.output_count++] =
             column_operand(NULL, *letter >= 'a' ? dtype : EITP_F32, *letter, rows, columns);
-    call.integers[0] = what->slot == EITP__SLOT_SUM || what->slot == EITP__SLOT_MAX ? 2 : -100;
+    call.integers[0] = column_attribute(what->slot);
     call.reals[0] = what->slot == EITP__SLOT_CLAMP ? -0.25 : 0.375;
     call.reals[1] = 0.5;
     return call;
@@ -797,7 +808,22 @@ static void test_dropout(void) {
     }
 }
 
-/* A row of many parts, each with a larger maximum, which rescales the sum before it. */
+/* The entropy of the row in input 0, whose exponentials have this sum. */
+static void check_long_entropy(int64_t v, double sum) {
+    eitp__call call = new_call(EITP__SLOT_SOFTMAX_ENTROPY);
+    add_input(&call, 2, 1, v, 1);
+    add_output(&call, EITP_F32, 1, 1, 1, 1);
+    add_output(&call, EITP_F32, 1, 1, 1, 1);
+    exact[0][0] = exact[1][0] = log(sum);
+    for (int64_t i = 0; i < v; i++) {
+        double x = (double)input[0][i];
+        exact[0][0] -= x > -(double)INFINITY ? exp(x) / sum * x : 0;
+    }
+    check_call(&call, NULL, 1e-6, 2e-6);
+}
+
+/* A row of many parts, each with a larger maximum, which rescales the sum before it; then one that begins with a whole
+   part of minus infinity. */
 static void test_long_row(void) {
     enum { V = 50257 };
     static int32_t target[1] = {50000};
@@ -818,6 +844,12 @@ static void test_long_row(void) {
         exact[1][0] = log(sum);
         exact[0][0] = log(sum) - (double)input[0][target[0]];
         check_call(&call, NULL, 1e-6, 2e-6);
+        check_long_entropy(V, sum);
+        for (int64_t i = 0; i < V / 3; i++) {
+            sum -= exp((double)input[0][i]);
+            input[0][i] = -INFINITY;
+        }
+        check_long_entropy(V, sum);
     }
 }
 

@@ -45,6 +45,7 @@ typedef union emulated_register {
     }
 
 EMULATED(__m512, ps, mm512_set1_ps, (float x), (a.f[0] = x), 16, y.f[i] = a.f[0])
+EMULATED(__m512d, pd, mm512_set1_pd, (double x), (a.d[0] = x), 8, y.d[i] = a.d[0])
 EMULATED(__m512i, si, mm512_set1_epi32, (int x), (a.w[0] = x), 16, y.w[i] = a.w[0])
 EMULATED(__m512i, si, mm512_set1_epi64, (long long x), (a.q[0] = (uint64_t)x), 8, y.q[i] = a.q[0])
 EMULATED(__m512, ps, mm512_fmadd_ps, (__m512 x, __m512 z, __m512 t), (a.ps = x, b.ps = z, c.ps = t), 16,
@@ -304,6 +305,8 @@ EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i 
 #define _mm512_fnmadd_ps emulated_mm512_fnmadd_ps
 #undef _mm512_fmadd_pd
 #define _mm512_fmadd_pd emulated_mm512_fmadd_pd
+#undef _mm512_set1_pd
+#define _mm512_set1_pd emulated_mm512_set1_pd
 #undef _mm512_setzero_pd
 #define _mm512_setzero_pd emulated_mm512_setzero_pd
 #undef _mm512_mul_ps
