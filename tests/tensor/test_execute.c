@@ -98,13 +98,16 @@ static void zero_rows(void) {
     }
 }
 
-/* Other ops that keep rows apart: three dimensions, where, concat, gather, softmax, reductions of other dimensions. */
+/*
+ * Other ops that keep rows apart: three dimensions, where, concat, gather, softmax, matrices, reductions of other
+ * dimensions.
+ */
 static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, eitp_tensor **x, eitp_tensor **weight,
                                  eitp_tensor **gradients) {
-    int64_t cube[3], matrix[2] = {6, 5}, flat[2], row[1] = {5};
-    eitp_tensor *y, *z, *both[2], *xs[2], *sum;
+    int64_t cube[3], matrix[2] = {6, 5}, flat[2], row[1] = {5}, column[2] = {0, 1}, fours[2] = {0, 4};
+    eitp_tensor *y, *z, *gram, *both[2], *xs[2], *sum;
     eitp_error error = EITP__ZERO;
-    cube[0] = flat[0] = rows;
+    cube[0] = flat[0] = column[0] = fours[0] = rows;
     cube[1] = 2;
     cube[2] = 6;
     flat[1] = 10;
@@ -122,6 +125,10 @@ static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, 
     z = eitp_concat(both, 2, 1); /* [rows, 15] */
     z = eitp_multiply(z, eitp_max(z, 2, 1));
     z = eitp_add(z, eitp_cast(eitp_argmax(z, -1, 1), EITP_F32));
+    z = eitp_multiply(z, eitp_reshape(eitp_softmax_entropy(z), 2, column));
+    gram = eitp_matmul_transposed(y, y, 0, 1); /* [rows, 2, 2] */
+    z = eitp_add(z, eitp_reshape(eitp_logdet(gram), 2, column));
+    z = eitp_add(z, eitp_slice(eitp_reshape(eitp_inverse_spd(gram), 2, fours), 1, 1, 2));
     both[0] = eitp_slice_step(z, 1, 0, 15, 2);
     both[1] = eitp_slice_step(z, 1, 1, 14, 2);
     z = eitp_concat(both, 2, 1); /* [rows, 15] */

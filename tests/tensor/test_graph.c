@@ -49,7 +49,7 @@ typedef eitp_tensor *refused(const leaves *l);
 
 static const int64_t shape_7[1] = {7}, shape_m1_m1[2] = {-1, -1}, shape_0_4[2] = {0, 4}, shape_5_m1[2] = {5, -1};
 static const int64_t shape_many[7] = {1, 1, 1, 1, 1, 1, 1}, shape_huge[2] = {INT64_MAX / 2, INT64_MAX / 2};
-static const int64_t shape_2_6[2] = {2, 6}, shape_4_8[2] = {4, 8};
+static const int64_t shape_2_6[2] = {2, 6}, shape_4_8[2] = {4, 8}, shape_4_4[2] = {4, 4};
 static const int order_twice[2] = {0, 0}, order_negative[2] = {-1, 0}, order_beyond[2] = {2, 0}, order_swap[2] = {1, 0};
 static const int64_t shape_9[1] = {9}, shape_long[1] = {2147483648};
 
@@ -223,6 +223,22 @@ REFUSED(cross_entropy, eitp_cross_entropy(l->other, l->ids, -1))
 REFUSED(cross_entropy_rows,
         eitp_cross_entropy(eitp_fill(l->matrix->graph, EITP_F32, 2, l->rows->shape, 0), l->row_ids, -1))
 
+REFUSED(entropy_integers, eitp_softmax_entropy(l->grid))
+REFUSED(entropy_scalar, eitp_softmax_entropy(l->scalar))
+REFUSED(entropy_rows, eitp_softmax_entropy(eitp_reshape(eitp_slice(l->rows, 1, 0, 1), 1, shape_m1_m1)))
+REFUSED(logdet_vector, eitp_logdet(l->vector))
+REFUSED(logdet_shape, eitp_logdet(l->cube))
+REFUSED(logdet_dtype, eitp_logdet(eitp_cast(eitp_fill(l->matrix->graph, EITP_F32, 2, shape_4_4, 1), EITP_BF16)))
+REFUSED(inverse_shape, eitp_inverse_spd(l->matrix))
+REFUSED(path_length, eitp_path_product(l->vector, l->matrix, 1, 0))
+REFUSED(path_transposed, eitp_path_product(l->vector, eitp_transpose(l->matrix), 1, 1))
+REFUSED(path_rank, eitp_path_product(l->matrix, l->matrix, 1, 0))
+REFUSED(path_dtype, eitp_path_product(eitp_cast(l->vector, EITP_F64), l->matrix, 1, 1))
+REFUSED(path_power, eitp_path_product(l->vector, l->matrix, 3, 1))
+REFUSED(path_weight, eitp_path_product(l->vector, l->vector, 1, 0))
+REFUSED(path_rows, eitp_path_product(l->vector, l->rows, 1, 1))
+REFUSED(path_null, eitp_path_product(NULL, l->matrix, 1, 0))
+
 static eitp_tensor *smoothed_loss(eitp_tensor *logits, eitp_tensor *targets, double smoothing, eitp_tensor *weights) {
     eitp_cross_entropy_config config = eitp_cross_entropy_config_default();
     config.label_smoothing = smoothing;
@@ -366,6 +382,21 @@ static const struct {
     {refused_loss_smoothing, {"cross_entropy", "smoothing", "1.5"}},
     {refused_loss_weights, {"cross_entropy", "weights", "f32 [4]"}},
     {refused_loss_doubles, {"cross_entropy", "weights", "f64 [4]"}},
+    {refused_entropy_integers, {"softmax_entropy", "i32 [3, 4]", "[.., v]"}},
+    {refused_entropy_scalar, {"softmax_entropy", "f32 []", "[.., v]"}},
+    {refused_entropy_rows, {"softmax_entropy", "f32 [8]", "fixed v"}},
+    {refused_logdet_vector, {"logdet", "[.., m, m]", "f32 [4]"}},
+    {refused_logdet_shape, {"logdet", "[.., m, m]", "f32 [2, 3, 4]"}},
+    {refused_logdet_dtype, {"logdet", "f32 or f64", "bf16 [4, 4]"}},
+    {refused_inverse_shape, {"inverse_spd", "[.., m, m]", "f32 [3, 4]"}},
+    {refused_path_length, {"path_product", "f32 [3] or [1, 3]", "f32 [4]"}},
+    {refused_path_transposed, {"path_product_transposed", "f32 [3] or [1, 3]", "f32 [4]"}},
+    {refused_path_rank, {"path_product", "f32 [3] or [1, 3]", "f32 [3, 4]"}},
+    {refused_path_dtype, {"path_product", "f32 [4] or [1, 4]", "f64 [4]"}},
+    {refused_path_power, {"path_product", "power is 3", "1 or 2"}},
+    {refused_path_weight, {"path_product", "weight", "matrix"}},
+    {refused_path_rows, {"path_product", "weight", "fixed"}},
+    {refused_path_null, {"path_product", "input 1", "NULL"}},
     {refused_accumulate_target, {"accumulate", "target", "variable"}},
     {refused_accumulate_shape, {"accumulate", "[3, 4]", "[7]"}},
     {refused_input_dtype, {"odd", "dtype", "77"}},
@@ -453,6 +484,8 @@ static void ops_on_null_return_null(void) {
     CHECK(!eitp_layer_norm(NULL, NULL, NULL, 1e-5) && !eitp_embedding(NULL, NULL) && !eitp_dropout(NULL, NULL, 0.5));
     CHECK(!causal_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
     CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));
+    CHECK(!eitp_softmax_entropy(NULL) && !eitp_logdet(NULL) && !eitp_inverse_spd(NULL));
+    CHECK(!eitp_path_product(NULL, NULL, 1, 0));
     CHECK(!separate(NULL, NULL, NULL, NULL, 5, 0, NULL) && !eitp_attention(NULL, NULL));
     CHECK(!smoothed_loss(NULL, NULL, 0.5, NULL) && !eitp_linear_cross_entropy_with(NULL, NULL, NULL, NULL));
     eitp_graph_destroy(NULL);
@@ -475,6 +508,7 @@ static void composed_ops_pass_errors_on(void) {
     CHECK(!separate(l.matrix, l.matrix, l.matrix, l.vector, 5, 0.5, l.ids));
     CHECK(!eitp_cross_entropy_with(l.matrix, l.ids, &config) && !eitp_cross_entropy_with(l.matrix, l.ids, NULL));
     CHECK(!eitp_linear_cross_entropy_with(l.matrix, l.matrix, l.ids, &config));
+    CHECK(!eitp_logdet(l.matrix) && !eitp_inverse_spd(l.cube));
     CHECK(eitp_graph_status(graph, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "add"));
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
