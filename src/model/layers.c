@@ -35,6 +35,17 @@ EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transfor
     return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
 }
 
+EITP__PRIVATE eitp_tensor *eitp__slot_matrix(eitp_graph *graph, const eitp_transformer_config *config,
+                                             const char *block, int64_t layer, eitp__model_slot slot,
+                                             const eitp_lora_config *lora) {
+    eitp_tensor *weight, *product;
+    if (!eitp__has_slot(config, slot, EITP__WEIGHT))
+        return NULL;
+    weight = eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT);
+    product = eitp__lora_product(graph, config, block, layer, slot, lora);
+    return product ? eitp_add(eitp_cast(weight, EITP_F32), product) : weight;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability) {
     return key ? eitp_dropout(x, key, probability) : x;
 }

@@ -17,6 +17,15 @@ EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transfor
                                              int64_t layer, eitp__model_slot slot, const eitp_block_inputs *inputs,
                                              eitp_activation activation);
 
+/* The matrix of a slot as products see it: the parameter, with what its adapter adds in F32. NULL if a model of the
+   configuration has none. `layer` is the number of the block, -1 outside blocks. */
+EITP__PRIVATE eitp_tensor *eitp__slot_matrix(eitp_graph *graph, const eitp_transformer_config *config,
+                                             const char *block, int64_t layer, eitp__model_slot slot,
+                                             const eitp_lora_config *lora);
+
+/* The factor of the scores of attention. */
+EITP__PRIVATE double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer);
+
 /* x with dropout; x itself if `key` is NULL. */
 EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability);
 

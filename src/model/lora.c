@@ -171,9 +171,20 @@ static eitp_tensor *eitp__lora_apply_layer(eitp_tensor *x, const eitp_transforme
     return eitp_matmul_transposed(low, eitp_cast(eitp__parameter_tensor(graph, &b), dtype), 0, 1);
 }
 
-EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
-                                            int64_t number, eitp__model_slot slot, const eitp_lora_config *config,
-                                            eitp_tensor *key) {
+/* The product of an adapter's matrices, [in, out]. */
+static eitp_tensor *eitp__lora_product_layer(eitp_graph *graph, const eitp_transformer_config *model, const char *block,
+                                             const eitp__lora_layer *layer, const eitp_lora_config *config) {
+    const eitp__parameter a = eitp__lora_layer_parameter(model, config, layer, block, 0);
+    const eitp__parameter b = eitp__lora_layer_parameter(model, config, layer, block, 1);
+    eitp_tensor *product =
+        eitp_matmul_transposed(eitp__parameter_tensor(graph, &a), eitp__parameter_tensor(graph, &b), 1, 1);
+    return eitp_affine(product, eitp__lora_scale(config), 0);
+}
+
+/* The outputs for x of the adapters of a layer's pieces, side by side; without x, their products. */
+static eitp_tensor *eitp__lora_join(eitp_graph *graph, eitp_tensor *x, const eitp_transformer_config *model,
+                                    const char *block, int64_t number, eitp__model_slot slot,
+                                    const eitp_lora_config *config, eitp_tensor *key) {
     const unsigned targets = config && config->rank ? eitp__lora_block_targets(config, number) : 0;
     const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
     const int pieces = row ? eitp__lora_pieces(row) : 0;
@@ -181,13 +192,14 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transform
     eitp_tensor *parts[EITP__PIECES];
     int64_t missing = 0; /* columns of layers without an adapter, not yet padded */
     int count = 0;
-    for (int i = 0; i < pieces && x && targets; i++) {
+    for (int i = 0; i < pieces && targets; i++) {
         const eitp__lora_layer layer = eitp__lora_layer_of(row, i);
         if (!eitp__lora_has(targets, &layer)) {
             missing += columns;
             continue;
         }
-        parts[count] = eitp__lora_apply_layer(x, model, block, &layer, config, key);
+        parts[count] = x ? eitp__lora_apply_layer(x, model, block, &layer, config, key)
+                         : eitp__lora_product_layer(graph, model, block, &layer, config);
         if (missing)
             parts[count] = eitp_pad(parts[count], 1, missing, 0);
         missing = 0;
@@ -196,4 +208,16 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transform
     if (count && missing)
         parts[count - 1] = eitp_pad(parts[count - 1], 1, 0, missing);
     return count > 1 ? eitp_concat(parts, count, 1) : count ? parts[0] : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                            int64_t number, eitp__model_slot slot, const eitp_lora_config *config,
+                                            eitp_tensor *key) {
+    return x ? eitp__lora_join(eitp_tensor_graph(x), x, model, block, number, slot, config, key) : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__lora_product(eitp_graph *graph, const eitp_transformer_config *model,
+                                              const char *block, int64_t number, eitp__model_slot slot,
+                                              const eitp_lora_config *config) {
+    return eitp__lora_join(graph, NULL, model, block, number, slot, config, NULL);
 }

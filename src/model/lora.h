@@ -32,4 +32,10 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transform
                                             int64_t number, eitp__model_slot slot, const eitp_lora_config *config,
                                             eitp_tensor *key);
 
+/* What the adapter of a linear layer adds to its weight [in, out]: the scaled product of A and B, F32. NULL if the
+   layer has none. */
+EITP__PRIVATE eitp_tensor *eitp__lora_product(eitp_graph *graph, const eitp_transformer_config *model,
+                                              const char *block, int64_t number, eitp__model_slot slot,
+                                              const eitp_lora_config *config);
+
 #endif

@@ -35,9 +35,9 @@ EITP__PRIVATE eitp_status eitp__objective_check_task(const eitp_objective_config
     eitp_objective_config resolved;
     eitp_status status = eitp__objective_resolve(config, &resolved, error);
     if (!status && config->group == EITP_GROUP_MICRO_BATCH && batch_size < 2)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "statistics of micro-batches need a batch_size of 2 or more (got %lld)",
-                            (long long)batch_size);
+        status =
+            eitp__fail(error, EITP_ERROR_ARGUMENT,
+                       "statistics of micro-batches need a batch_size of 2 or more (got %lld)", (long long)batch_size);
     for (int i = 0; i < EITP_REGULARIZERS && !status; i++)
         status = eitp__regularizer_check(&resolved, (eitp_regularizer)i, task, error);
     return status;

@@ -23,7 +23,7 @@ typedef struct eitp__probe_kind {
 
 /* EITP_ERROR_ARGUMENT if the configuration is invalid or does not fit the task or the size of a micro-batch. */
 EITP__PRIVATE eitp_status eitp__objective_check_task(const eitp_objective_config *config, const eitp_task *task,
-                                                int64_t batch_size, eitp_error *error);
+                                                     int64_t batch_size, eitp_error *error);
 
 /* Binds an objective that was checked to a task: its passes get the regularizers, after what the task's own `extend`
    adds. `objective` must outlive the task. */

@@ -74,9 +74,8 @@ static eitp_tensor *eitp__rows_with_target(const eitp__regularizer_scope *scope)
 
 static eitp__statistic eitp__add_coding_rate(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
-    result.measure = result.loss =
-        eitp__stat_coding_rate(eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass),
-                               scope->config->coding_rate_epsilon, 1);
+    result.measure = result.loss = eitp__stat_coding_rate(
+        eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass), scope->config->coding_rate_epsilon, 1);
     return result;
 }
 
@@ -91,8 +90,8 @@ static eitp__statistic eitp__add_coherence(const eitp__regularizer_scope *scope)
 
 static eitp__statistic eitp__add_variance(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
-    result.measure = result.loss = eitp__stat_variance(
-        eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass), scope->config->variance_target);
+    result.measure = result.loss = eitp__stat_variance(eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass),
+                                                       scope->config->variance_target);
     return result;
 }
 
@@ -112,8 +111,8 @@ static eitp__statistic eitp__add_participation_ratio(const eitp__regularizer_sco
 
 static eitp__statistic eitp__add_balance(const eitp__regularizer_scope *scope) {
     eitp__statistic result = EITP__ZERO;
-    result.measure = result.loss = eitp__stat_balance(
-        eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass), scope->config->balance_target);
+    result.measure = result.loss = eitp__stat_balance(eitp__hidden_by_group(scope), eitp_pass_group_mask(scope->pass),
+                                                      scope->config->balance_target);
     return result;
 }
 

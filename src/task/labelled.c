@@ -15,7 +15,7 @@ EITP__PRIVATE int eitp__labelled_input_count(const eitp_model *model) {
 EITP__PRIVATE eitp_model_inputs eitp__labelled_inputs(eitp_pass *pass, const eitp_model *model) {
     eitp_model_inputs inputs = eitp_pass_model_inputs(pass, model);
     if (eitp__model_has_segments(model))
-        inputs.segments = eitp_pass_row_input(pass, "segments", EITP_I32, 0, NULL, 0);
+        inputs.segments = pass->segments = eitp_pass_row_input(pass, "segments", EITP_I32, 0, NULL, 0);
     return inputs;
 }
 

@@ -75,6 +75,7 @@ struct eitp_pass {
     int positions_from;             /* index of the input that has its tokens */
     eitp_tensor *loss;              /* in training: the weighted sum of the task's terms */
     eitp_tensor *regularizers;      /* in training: the weighted sum of the statistics; NULL: none */
+    eitp_tensor *segments;          /* the model's input of segments; NULL: none */
     eitp_tensor *targets;           /* of eitp_pass_set_targets; NULL: unknown */
     int32_t ignored;
     eitp_tensor *probe_key; /* input I64 [3] of a probe: as a dropout key; NULL: not used */

@@ -1,5 +1,6 @@
 #include "train/batch.h"
 
+#include "base/random.h"
 #include "tensor/graph.h"
 
 /* The capacity in rows. */
@@ -18,7 +19,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 9 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 10 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -26,6 +27,7 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
     const size_t rows = (size_t)eitp__batch_rows(pass) * sizeof(int32_t), samples = (size_t)pass->layout.samples;
     const eitp__batch_buffer others[] = {
         {(void **)&batch->positions, pass->positions ? rows : 0},
+        {(void **)&batch->corrupted, pass->corrupted ? rows : 0},
         {(void **)&batch->inverse, pass->inverse ? rows : 0},
         {(void **)&batch->offsets,
          pass->offsets ? (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets : 0},
@@ -230,6 +232,21 @@ EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from,
         memcpy(batch->inverse, from->inverse, (size_t)batch->rows * sizeof *batch->inverse);
 }
 
+EITP__PRIVATE void eitp__batch_corrupt(eitp__batch *batch, uint64_t seed, int64_t step) {
+    const eitp_pass *pass = batch->pass;
+    const int32_t *tokens = (const int32_t *)batch->values[pass->positions_from];
+    const uint64_t others = (uint64_t)eitp_model_vocabulary(pass->positions_of) - 1;
+    for (int64_t row = 0; row < batch->rows && batch->corrupted; row++) {
+        const uint64_t at = 2 * (uint64_t)row;
+        const double chosen = eitp__random_uniform(seed, (uint64_t)step, EITP__RNG_STREAM_CORRUPT, at);
+        const uint64_t bits = eitp__random_bits(seed, (uint64_t)step, EITP__RNG_STREAM_CORRUPT, at + 1);
+        const int32_t other = (int32_t)(others ? bits % others : 0);
+        batch->corrupted[row] = tokens[row];
+        if (chosen < pass->corruption_rate && others)
+            batch->corrupted[row] = other + (other >= tokens[row]);
+    }
+}
+
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items) {
     for (int64_t s = 0; s < batch->count; s++) {
         for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++) {
@@ -317,6 +334,8 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
     }
     if (!status && batch->positions)
         status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
+    if (!status && batch->corrupted)
+        status = eitp_plan_write(plan, pass->corrupted, batch->corrupted, bytes, error);
     if (!status && batch->inverse)
         status = eitp_plan_write(plan, pass->inverse, batch->inverse, bytes, error);
     return status ? status : eitp__batch_write_layout(batch, plan, error);

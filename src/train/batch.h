@@ -31,6 +31,7 @@ typedef struct eitp__batch {
     int32_t *offsets;                   /* [sequences + 1] */
     int32_t *bounds;                    /* [places, 2] */
     int32_t *group_bounds;              /* [groups, 2] */
+    int32_t *corrupted;                 /* [rows]: see eitp__batch_corrupt */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
     uint64_t *numbers;                  /* [samples]: in their split */
@@ -49,6 +50,10 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
 
 /* Replaces the samples of a batch by the first `count` of another one with the same inputs, all in one micro-batch. */
 EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from, int64_t count);
+
+/* Fills in the corrupted tokens of a probe: each of the model's tokens is replaced with probability corruption_rate, by
+   another one of the vocabulary. A function of the seed, the step and the row. */
+EITP__PRIVATE void eitp__batch_corrupt(eitp__batch *batch, uint64_t seed, int64_t step);
 
 /* Adds the items of all samples to *items, one sample after another. */
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items);

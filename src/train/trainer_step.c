@@ -183,6 +183,7 @@ static eitp_status eitp__execute_probe(eitp_trainer *trainer, eitp__probe *probe
     eitp__sample_items items = EITP__ZERO;
     eitp_status status;
     eitp__batch_copy(&probe->batch, &trainer->plans.batches.passes[0], probe->pass.layout.samples);
+    eitp__batch_corrupt(&probe->batch, trainer->plans.config.seed, trainer->step + 1);
     eitp__batch_count_items(&probe->batch, &items);
     status = eitp__batch_write(&probe->batch, probe->plan, error);
     if (!status)

@@ -1,0 +1,77 @@
+/* The entropy of a group's attention. */
+#include "objective/statistics.h"
+
+#include "tensor/op_rules.h"
+
+/* The score of rows that are not visible: their probability is 0. */
+#define EITP__ATTENTION_NEVER (-1e30)
+
+/* Part 0, 1 or 2 of [q, k, v] by head: [groups, heads, rows, d]. */
+static eitp_tensor *eitp__attention_part(eitp_tensor *qkv, int part, int64_t heads) {
+    static const int order[] = {0, 2, 1, 3};
+    const int64_t width = eitp_tensor_dimension(qkv, 2) / 3;
+    int64_t shape[4];
+    shape[0] = eitp_tensor_dimension(qkv, 0);
+    shape[1] = eitp_tensor_dimension(qkv, 1);
+    shape[2] = heads;
+    shape[3] = -1;
+    return eitp_permute(eitp_reshape(eitp_slice(qkv, 2, part * width, (part + 1) * width), 4, shape), order);
+}
+
+/* 1 where row i sees row j, else 0: [groups, 1, rows, rows]. */
+static eitp_tensor *eitp__attention_visible(eitp_tensor *mask, int bidirectional) {
+    const int64_t rows = eitp_tensor_dimension(mask, 1);
+    eitp_tensor *places, *visible;
+    int64_t keys[4], column[2];
+    if (!mask)
+        return NULL;
+    keys[0] = eitp_tensor_dimension(mask, 0);
+    keys[1] = 1;
+    keys[2] = 1;
+    keys[3] = rows;
+    column[0] = rows;
+    column[1] = 1;
+    places = eitp_arange(mask->graph, mask->dtype, rows);
+    visible = eitp_less(eitp_reshape(places, 2, column), places); /* rows after it are not */
+    visible = eitp_where(visible, eitp__scalar_like(mask, bidirectional ? 1 : 0), eitp__scalar_like(mask, 1));
+    return eitp_multiply(visible, eitp_reshape(mask, 4, keys));
+}
+
+/* The entropy of the softmax of each row of x, with the rank of x. */
+static eitp_tensor *eitp__attention_row_entropy(eitp_tensor *x) {
+    int64_t shape[4];
+    for (int i = 0; i < 3; i++)
+        shape[i] = eitp_tensor_dimension(x, i);
+    shape[3] = 1;
+    return eitp_reshape(eitp_softmax_entropy(x), 4, shape);
+}
+
+/* The mean of values [groups, heads, rows, 1] with weights [groups, 1, rows, 1]: [groups]. */
+static eitp_tensor *eitp__attention_mean(eitp_tensor *values, eitp_tensor *weights) {
+    const unsigned inner = EITP_ALL_DIMENSIONS & 14u;
+    const double heads = (double)eitp_tensor_dimension(values, 1);
+    eitp_tensor *count = eitp_affine(eitp_sum(weights, inner, 0), heads, 0);
+    return eitp_divide(eitp_sum(eitp_multiply(values, weights), inner, 0),
+                       eitp_maximum(count, eitp__scalar_like(count, 1)));
+}
+
+EITP__PRIVATE void eitp__stat_attention(eitp_tensor *x, eitp_tensor *mask, const eitp__attention_shape *shape,
+                                        double floor, eitp_tensor **entropy, eitp_tensor **penalty) {
+    eitp_tensor *qkv = eitp__group_wide(x, mask), *visible = eitp__attention_visible(mask, shape->bidirectional);
+    eitp_tensor *q = eitp__attention_part(qkv, 0, shape->heads), *k = eitp__attention_part(qkv, 1, shape->heads);
+    eitp_tensor *scores = eitp_affine(eitp_matmul_transposed(q, k, 0, 1), shape->scale, 0);
+    eitp_tensor *count = eitp_sum(visible, 8u, 1), *sees_two, *weights, *values;
+    int64_t column[4];
+    column[0] = eitp_tensor_dimension(mask, 0);
+    column[1] = 1;
+    column[2] = eitp_tensor_dimension(mask, 1);
+    column[3] = 1;
+    scores = eitp_where(eitp_less(eitp__scalar_like(mask, 0.5), visible), scores,
+                        eitp__scalar_like(scores, EITP__ATTENTION_NEVER));
+    sees_two = eitp_less(eitp__scalar_like(mask, 1.5), count);
+    weights = eitp_where(sees_two, eitp_reshape(mask, 4, column), eitp__scalar_like(mask, 0));
+    count = eitp_where(sees_two, count, eitp__scalar_like(count, 2));
+    values = eitp_divide(eitp__attention_row_entropy(scores), eitp_log(count));
+    *entropy = eitp__attention_mean(values, weights);
+    *penalty = eitp__attention_mean(eitp__stat_below(eitp_negate(values), -floor), weights);
+}
