@@ -1,6 +1,8 @@
 #include "base/platform.h"
 #include "task/labelled.h"
 
+#include "task/pass.h"
+
 #include "base/status.h"
 #include "model/transformer.h"
 

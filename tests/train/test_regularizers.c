@@ -107,6 +107,39 @@ static void divisions_change_no_bit(void) {
     }
 }
 
+/* An objective with every regularizer in the loss, some of them not in every step. */
+static eitp_objective_config every_regularizer(void) {
+    eitp_objective_config objective = eitp_objective_config_default();
+    for (int i = 0; i < EITP_REGULARIZERS; i++)
+        objective.terms[i].mode = i == EITP_ENERGY ? EITP_TERM_OFF : EITP_TERM_LOSS;
+    objective.terms[EITP_CHAOS].every = 2;
+    objective.terms[EITP_BRIER].every = 3;
+    objective.terms[EITP_SELF_REPAIR].start = 2;
+    objective.chaos_tolerance = 0.001;
+    objective.entropy_high = 0.5;
+    objective.attention_entropy_floor = 0.99;
+    objective.chaos_samples = 2;
+    return objective;
+}
+
+static void divisions_with_every_regularizer_change_no_bit(void) {
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    for (int i = 0; i < 4; i++) {
+        eitp_objective_config objective = every_regularizer();
+        variant v = regularized();
+        char name[64];
+        v.extend = NULL;
+        v.objective = &objective;
+        v.precision = precisions[i % 3];
+        v.lora_rank = i == 3 ? 2 : 0;
+        objective.grad_cap = i == 1 ? 0.2 : 0;
+        objective.self_repair_form = i == 2 ? EITP_SELF_REPAIR_DENOISE : EITP_SELF_REPAIR_KL;
+        objective.chaos_positions = i == 2 ? EITP_CHAOS_LAST : EITP_CHAOS_ALL;
+        snprintf(name, sizeof name, "every regularizer, %s%s", v.precision, v.lora_rank ? ", adapters" : "");
+        compare_divisions(&v, name);
+    }
+}
+
 static void pieces_change_no_bit(void) {
     variant v = regularized();
     uint32_t whole, pieces;
@@ -280,9 +313,15 @@ static void what_does_not_fit_is_refused(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(divisions_change_no_bit),         TEST(pieces_change_no_bit),         TEST(measures_change_no_bit),
-        TEST(reports_have_values_and_weights), TEST(schedules_set_weights),        TEST(a_cap_scales_the_regularizers),
-        TEST(a_micro_batch_is_not_split),      TEST(what_does_not_fit_is_refused),
+        TEST(divisions_change_no_bit),
+        TEST(divisions_with_every_regularizer_change_no_bit),
+        TEST(pieces_change_no_bit),
+        TEST(measures_change_no_bit),
+        TEST(reports_have_values_and_weights),
+        TEST(schedules_set_weights),
+        TEST(a_cap_scales_the_regularizers),
+        TEST(a_micro_batch_is_not_split),
+        TEST(what_does_not_fit_is_refused),
     };
     int failures;
     if (!scratch_make(directory_) || !write_text(directory_))
