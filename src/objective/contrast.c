@@ -78,31 +78,37 @@ static eitp_tensor *eitp__contrast_far_scores(eitp_tensor *scores, eitp_tensor *
     return eitp_add(largest, eitp_log(sum));
 }
 
+/* For each row the places of the rows to predict, I32 [groups, rows, offsets]; some are past the end. */
+static eitp_tensor *eitp__contrast_targets(eitp_tensor *mask) {
+    static const int offsets[] = {1, 2, 4};
+    eitp_tensor *places, *parts[EITP__COUNT(offsets)];
+    int64_t column[2], shape[3];
+    if (!mask)
+        return NULL;
+    column[0] = shape[1] = eitp_tensor_dimension(mask, 1);
+    column[1] = 1;
+    shape[0] = eitp_tensor_dimension(mask, 0);
+    shape[2] = EITP__COUNT(offsets);
+    places = eitp_reshape(eitp_arange(mask->graph, mask->dtype, column[0]), 2, column);
+    for (size_t i = 0; i < EITP__COUNT(offsets); i++)
+        parts[i] = eitp_affine(places, 1, offsets[i]);
+    return eitp_cast(eitp_broadcast(eitp_concat(parts, EITP__COUNT(offsets), 1), 3, shape), EITP_I32);
+}
+
 EITP__PRIVATE eitp_tensor *eitp__stat_contrast(eitp_tensor *x, eitp_tensor *keys, eitp_tensor *mask,
                                                double temperature) {
-    static const int offsets[] = {1, 2, 4};
-    const int64_t rows = eitp_tensor_dimension(x, 1), groups = eitp_tensor_dimension(x, 0);
-    int64_t one_each[3];
-    eitp_tensor *unit = eitp__contrast_directions(x, mask), *queries = eitp_affine(unit, 1 / temperature, 0);
-    eitp_tensor *far = eitp__contrast_far(mask), *far_scores, *has_far, *sum, *pairs;
-    one_each[0] = groups;
-    one_each[1] = one_each[2] = 1;
+    const int64_t groups = eitp_tensor_dimension(x, 0);
+    eitp_tensor *unit = eitp__contrast_directions(x, mask), *column = eitp__group_column(mask);
+    eitp_tensor *targets = eitp__contrast_targets(mask), *scores, *far_scores, *has_far, *counted, *losses, *pairs;
     keys = keys ? eitp__contrast_directions(keys, mask) : eitp_stop_gradient(unit);
-    far_scores = eitp__contrast_far_scores(eitp_matmul_transposed(queries, keys, 0, 1), far);
+    scores = eitp_matmul_transposed(eitp_affine(unit, 1 / temperature, 0), keys, 0, 1);
+    far_scores = eitp__contrast_far_scores(scores, eitp__contrast_far(mask));
     has_far = eitp_less(eitp__scalar_like(far_scores, EITP__CONTRAST_NEVER / 2), far_scores);
-    has_far = eitp_where(has_far, eitp__group_column(mask), eitp__scalar_like(mask, 0));
-    sum = pairs = eitp_broadcast(eitp__scalar_like(mask, 0), 3, one_each);
-    for (size_t i = 0; i < EITP__COUNT(offsets) && offsets[i] < rows; i++) {
-        const int64_t k = offsets[i], count = rows - k;
-        eitp_tensor *to = eitp__contrast_rows(keys, k, count), *from = eitp__contrast_rows(queries, 0, count);
-        eitp_tensor *positive = eitp_sum(eitp_multiply(from, to), EITP__OVER_CHANNELS, 1);
-        eitp_tensor *counted = eitp_multiply(eitp__contrast_rows(has_far, 0, count),
-                                             eitp__contrast_rows(eitp__group_column(mask), k, count));
-        eitp_tensor *losses =
-            eitp__contrast_softplus(eitp_subtract(eitp__contrast_rows(far_scores, 0, count), positive));
-        sum = eitp_add(sum, eitp__group_total(eitp_multiply(losses, counted)));
-        pairs = eitp_add(pairs, eitp__group_total(counted));
-    }
-    sum = eitp_divide(sum, eitp_maximum(pairs, eitp__scalar_like(pairs, 1)));
-    return eitp_reshape(sum, 1, &groups);
+    has_far = eitp_where(has_far, column, eitp__scalar_like(mask, 0));
+    losses = eitp__contrast_softplus(eitp_subtract(far_scores, eitp_gather(scores, targets, 2)));
+    /* 1 for rows that have candidates, and a row to predict. */
+    counted = eitp_gather(eitp_matmul_transposed(has_far, column, 0, 1), targets, 2);
+    pairs = eitp__group_total(counted);
+    pairs = eitp_maximum(pairs, eitp__scalar_like(pairs, 1));
+    return eitp_reshape(eitp_divide(eitp__group_total(eitp_multiply(losses, counted)), pairs), 1, &groups);
 }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Sums of squares up to this are taken for 0: in F32 quotients by them, and their gradients, would overflow. */
+/* Sums of squares up to this are taken for 0: smaller ones have gradients whose squares overflow F32. */
 #define EITP__GROUP_NOTHING 1e-30
 
 /* The part of the trace that eigenvalues must have to be told from the rounding of F32: see

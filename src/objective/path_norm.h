@@ -7,8 +7,8 @@
 
 /*
  * ln phi_q of a network of layers [in, out] without biases, [1]: phi_q^q is the sum over paths from an input to an
- * output of the product of |w|^q, q = `power` 1 or 2 (Neyshabur et al., arXiv 1503.00036). Finite, with a gradient of 0,
- * if no path is left.
+ * output of the product of |w|^q, q = `power` 1 or 2 (Neyshabur et al., arXiv 1503.00036). If no path is left it is
+ * finite, with a gradient of 0.
  */
 EITP__PRIVATE eitp_tensor *eitp__path_norm_layers(eitp_tensor *const *weights, int count, int power);
 

@@ -1,10 +1,9 @@
 #include "base/platform.h"
 #include "task/labelled.h"
 
-#include "task/pass.h"
-
 #include "base/status.h"
 #include "model/transformer.h"
+#include "task/pass.h"
 
 static int eitp__model_has_segments(const eitp_model *model) {
     return model->config.segments > 1;
