@@ -11,14 +11,14 @@ typedef struct eitp__jacobian_point {
     eitp_tensor *in_use; /* U8 [sequences, rows, 1]: rows in use */
     eitp_tensor *moved;  /* U8 [sequences, rows, 1]: the rows that J differentiates by */
     eitp_tensor *size;   /* how many elements these have, at least 1 */
-    eitp_tensor *states; /* those in use, F32 or F64, with a gradient */
-    eitp_tensor *x;      /* the same in the dtype of the function, without a gradient that is not wanted */
+    eitp_tensor *states; /* those in use, F32 or F64 */
+    eitp_tensor *x;      /* the same in the dtype of the function */
     eitp__phase phase;   /* of the graph before */
 } eitp__jacobian_point;
 
 /* ---- Numbers of sequences ---- */
 
-static eitp_tensor *eitp__where_or_zero(eitp_tensor *condition, eitp_tensor *x) {
+static eitp_tensor *eitp__zero_unless(eitp_tensor *condition, eitp_tensor *x) {
     return x ? eitp_where(condition, x, eitp__scalar_like(x, 0)) : NULL;
 }
 
@@ -35,7 +35,7 @@ static eitp_tensor *eitp__sequence_norm(eitp_tensor *x) {
 }
 
 /* 1 / x of numbers. */
-static eitp_tensor *eitp__reciprocal(eitp_tensor *x) {
+static eitp_tensor *eitp__sequence_reciprocal(eitp_tensor *x) {
     return x ? eitp_divide(eitp__scalar_like(x, 1), x) : NULL;
 }
 
@@ -46,7 +46,7 @@ static eitp_tensor *eitp__sequence_scale(eitp_tensor *x, eitp_tensor *factors) {
 }
 
 static eitp_tensor *eitp__sequence_unit(eitp_tensor *x) {
-    return eitp__sequence_scale(x, eitp__reciprocal(eitp__sequence_norm(x)));
+    return eitp__sequence_scale(x, eitp__sequence_reciprocal(eitp__sequence_norm(x)));
 }
 
 /* `value` with the gradient of `differentiated`, whose own value may be another. */
@@ -59,7 +59,7 @@ static eitp_tensor *eitp__sequence_results(const eitp__jacobian_point *point, ei
     eitp_tensor *lengths = eitp_cast(point->config->lengths, EITP_F64);
     if (!numbers || !lengths)
         return NULL;
-    numbers = eitp__where_or_zero(eitp_less(eitp__scalar_like(lengths, 0), lengths), numbers);
+    numbers = eitp__zero_unless(eitp_less(eitp__scalar_like(lengths, 0), lengths), numbers);
     numbers = eitp_cast(numbers, point->states->dtype);
     return point->config->has_gradient ? numbers : eitp_stop_gradient(numbers);
 }
@@ -108,10 +108,8 @@ static int eitp__jacobian_begin(eitp__jacobian_point *point, const eitp__jacobia
         point->size = eitp_clamp(point->size, 0, 1);
     }
     point->size = eitp_clamp(eitp_affine(point->size, (double)states->shape[2], 0), 1, (double)INFINITY);
-    point->states = eitp__where_or_zero(point->in_use, eitp_cast(states, eitp__wide(states->dtype)));
+    point->states = eitp__zero_unless(point->in_use, eitp_cast(states, eitp__wide(states->dtype)));
     point->x = eitp_cast(point->states, states->dtype);
-    if (!config->has_gradient || config->method == EITP__JACOBIAN_DIFFERENCE)
-        point->x = eitp_stop_gradient(point->x);
     if (!point->x)
         eitp__jacobian_end(point);
     return point->x != NULL;
@@ -123,7 +121,7 @@ static eitp_tensor *eitp__direction_of(const eitp__jacobian_point *point, eitp_t
         eitp__graph_fail(point->states->graph, EITP_ERROR_ARGUMENT, "sensitivity: a direction must be like the states");
         return NULL;
     }
-    return eitp_stop_gradient(eitp__where_or_zero(rows, eitp_cast(direction, point->states->dtype)));
+    return eitp_stop_gradient(eitp__zero_unless(rows, eitp_cast(direction, point->states->dtype)));
 }
 
 /* ---- The function and its derivatives ---- */
@@ -131,8 +129,8 @@ static eitp_tensor *eitp__direction_of(const eitp__jacobian_point *point, eitp_t
 /* Parts of the function; rows that are not in use become 0. */
 static eitp_tensor *eitp__apply_parts(const eitp__jacobian_point *point, eitp_tensor *x, int64_t first, int64_t count) {
     const eitp__state_function *function = &point->config->function;
-    return eitp__where_or_zero(point->in_use,
-                               x ? function->apply(function->user, x, point->config->lengths, first, count) : NULL);
+    return eitp__zero_unless(point->in_use,
+                             x ? function->apply(function->user, x, point->config->lengths, first, count) : NULL);
 }
 
 /* J^T p, of the rows that J differentiates by. */
@@ -145,7 +143,7 @@ static eitp_tensor *eitp__pull_back(const eitp__jacobian_point *point, eitp_tens
         eitp__graph_fail(y->graph, error.status, "%s", error.message);
         return NULL;
     }
-    return eitp__where_or_zero(point->moved, eitp_cast(gradient, point->states->dtype));
+    return eitp__zero_unless(point->moved, eitp_cast(gradient, point->states->dtype));
 }
 
 /* The function at x + step * direction and at x - step * direction. */
@@ -163,7 +161,7 @@ static double eitp__relative_step(eitp_dtype dtype) {
 }
 
 /* The sequences of a and of b in turn, so that the order of rows does not depend on their number: [2 sequences, ..]. */
-static eitp_tensor *eitp__in_turn(eitp_tensor *a, eitp_tensor *b) {
+static eitp_tensor *eitp__sequences_in_turn(eitp_tensor *a, eitp_tensor *b) {
     int64_t shape[EITP_MAX_RANK];
     eitp_tensor *both[2];
     if (!a || !b)
@@ -195,7 +193,7 @@ static eitp_tensor *eitp__side_of(const eitp__jacobian_point *point, eitp_tensor
     shape[2] = like->shape[1];
     shape[3] = like->shape[2];
     y = eitp_slice(eitp_reshape(y, 4, shape), 1, side, side + 1);
-    return eitp__where_or_zero(point->in_use, eitp_cast(eitp_reshape(y, 3, like->shape), like->dtype));
+    return eitp__zero_unless(point->in_use, eitp_cast(eitp_reshape(y, 3, like->shape), like->dtype));
 }
 
 /*
@@ -206,16 +204,17 @@ static eitp__two_sides eitp__apply_sides(const eitp__jacobian_point *point, eitp
                                          int64_t first, int64_t count) {
     const eitp__jacobian_config *config = point->config;
     const eitp_dtype dtype = config->states->dtype;
-    eitp_tensor *still = eitp_stop_gradient(eitp__where_or_zero(point->moved, states)), *moved, *y;
+    eitp_tensor *still = eitp_stop_gradient(eitp__zero_unless(point->moved, states)), *moved, *y;
     eitp__two_sides sides;
     sides.step = eitp_add(eitp__sequence_dot(still, still), eitp_affine(point->size, 1e-6, 0));
     sides.step = eitp_affine(eitp_sqrt(sides.step), eitp__relative_step(dtype), 0);
     moved = eitp_stop_gradient(eitp__sequence_scale(direction, sides.step));
-    y = eitp__in_turn(eitp_cast(eitp_add(states, moved), dtype), eitp_cast(eitp_subtract(states, moved), dtype));
+    y = eitp__sequences_in_turn(eitp_cast(eitp_add(states, moved), dtype),
+                                eitp_cast(eitp_subtract(states, moved), dtype));
     y = eitp_pad(y, 1, 0, eitp__rows_to_group(config->states));
     if (y)
-        y = config->function.apply(config->function.user, y, eitp__in_turn(config->lengths, config->lengths), first,
-                                   count);
+        y = config->function.apply(config->function.user, y, eitp__sequences_in_turn(config->lengths, config->lengths),
+                                   first, count);
     y = eitp_slice(y, 1, 0, config->states->shape[1]);
     sides.after = eitp__side_of(point, y, 0);
     sides.before = eitp__side_of(point, y, 1);
@@ -223,9 +222,9 @@ static eitp__two_sides eitp__apply_sides(const eitp__jacobian_point *point, eitp
 }
 
 /* (after - before) / (2 step) */
-static eitp_tensor *eitp__slope(const eitp__two_sides *sides) {
+static eitp_tensor *eitp__slope_of_sides(const eitp__two_sides *sides) {
     return eitp__sequence_scale(eitp_subtract(sides->after, sides->before),
-                                eitp__reciprocal(eitp_affine(sides->step, 2, 0)));
+                                eitp__sequence_reciprocal(eitp_affine(sides->step, 2, 0)));
 }
 
 /* J q of parts of the function, y their result at x. q has the norm 1. Without a gradient. */
@@ -237,7 +236,7 @@ static eitp_tensor *eitp__push_forward(const eitp__jacobian_point *point, eitp_t
     if (point->config->method == EITP__JACOBIAN_EXACT)
         return eitp_stop_gradient(eitp_cast(eitp_jacobian_product(y, x, q), point->states->dtype));
     sides = eitp__apply_sides(point, eitp_stop_gradient(eitp_cast(x, point->states->dtype)), q, first, count);
-    return eitp_stop_gradient(eitp__slope(&sides));
+    return eitp_stop_gradient(eitp__slope_of_sides(&sides));
 }
 
 /* True if gradients of results are those of differences. */
@@ -249,8 +248,8 @@ static int eitp__uses_differences(const eitp__jacobian_point *point) {
 
 /* ln(|y| / |x|) / parts, of the rows that J differentiates by. */
 static eitp_tensor *eitp__state_growth(const eitp__jacobian_point *point, eitp_tensor *y, eitp_tensor *x) {
-    y = eitp__sequence_norm(eitp__where_or_zero(point->moved, eitp_cast(y, point->states->dtype)));
-    x = eitp__sequence_norm(eitp__where_or_zero(point->moved, eitp_cast(x, point->states->dtype)));
+    y = eitp__sequence_norm(eitp__zero_unless(point->moved, eitp_cast(y, point->states->dtype)));
+    x = eitp__sequence_norm(eitp__zero_unless(point->moved, eitp_cast(x, point->states->dtype)));
     return eitp_affine(eitp_log(eitp_divide(y, x)), 1 / (double)point->config->function.parts, 0);
 }
 
@@ -270,7 +269,7 @@ EITP__PRIVATE eitp__sensitivity eitp__jacobian_sensitivity(const eitp__jacobian_
     if (eitp__uses_differences(&point)) {
         eitp__two_sides sides = eitp__apply_sides(&point, point.states, eitp_stop_gradient(eitp__sequence_unit(pulled)),
                                                   0, config->function.parts);
-        eitp_tensor *slope = eitp__sequence_dot(signs, eitp__slope(&sides));
+        eitp_tensor *slope = eitp__sequence_dot(signs, eitp__slope_of_sides(&sides));
         eitp_tensor *mean = eitp_add(eitp__state_growth(&point, sides.after, point.states),
                                      eitp__state_growth(&point, sides.before, point.states));
         norm = eitp_stop_gradient(eitp_sqrt(result.squares));
@@ -306,7 +305,7 @@ EITP__PRIVATE eitp__largest_exponent eitp__jacobian_largest(const eitp__jacobian
     result.exponent = eitp_affine(eitp_log(sigma), 1 / (double)parts, 0);
     if (eitp__uses_differences(&point)) {
         eitp__two_sides sides = eitp__apply_sides(&point, point.states, right, 0, parts);
-        eitp_tensor *slope = eitp__sequence_dot(left, eitp__slope(&sides));
+        eitp_tensor *slope = eitp__sequence_dot(left, eitp__slope_of_sides(&sides));
         slope = eitp_affine(eitp_divide(slope, eitp_stop_gradient(sigma)), 1 / (double)parts, 0);
         result.exponent = eitp__with_gradient_of(result.exponent, slope);
     }
@@ -327,7 +326,7 @@ static void eitp__orthonormalize(eitp_tensor **directions, eitp_tensor **logarit
             directions[i] = eitp_subtract(directions[i], eitp__sequence_scale(directions[j], shared));
         }
         norm = eitp__sequence_norm(directions[i]);
-        directions[i] = eitp__sequence_scale(directions[i], eitp__reciprocal(norm));
+        directions[i] = eitp__sequence_scale(directions[i], eitp__sequence_reciprocal(norm));
         logarithms[i] = logarithms[i] ? eitp_add(logarithms[i], eitp_log(norm)) : eitp_log(norm);
     }
 }

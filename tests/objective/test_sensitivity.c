@@ -655,6 +655,26 @@ static void sequences_do_not_depend_on_others(void) {
     model_end(&s);
 }
 
+/* A sequence of four rows has the same values in states that have room for seven. */
+static void rows_after_the_last_are_not_seen(void) {
+    float values[2][BITS];
+    for (int room = 0; room < 2; room++) {
+        eitp_tensor *results;
+        model_scene s;
+        model_begin(&s, "minilm", "fp32");
+        s.rows = room ? MODEL_ROWS : 4;
+        s.all_lengths[0] = 4;
+        model_graph(&s, 1);
+        results = eitp_output(all_results(&s));
+        model_run(&s, 0);
+        CHECK(!eitp_plan_read(s.plan, results, values[room], sizeof values[room], &error_));
+        model_end(&s);
+    }
+    for (int r = 0; r < BITS; r++)
+        CHECK_THAT(fabsf(values[1][r] - values[0][r]) <= 1e-5f * (1 + fabsf(values[0][r])), "result %d: %g, not %g", r,
+                   (double)values[1][r], (double)values[0][r]);
+}
+
 /* Adds the gradients of one result of all sequences in passes of `sequences`; returns the bytes of all of them. */
 static float *accumulated(model_scene *s, int64_t sequences, size_t *count) {
     const int64_t one = 1;
@@ -1015,6 +1035,7 @@ int main(int argc, char **argv) {
         TEST(gradients_against_differences),
         TEST(differences_of_models_have_the_gradient),
         TEST(sequences_do_not_depend_on_others),
+        TEST(rows_after_the_last_are_not_seen),
         TEST(gradients_do_not_depend_on_passes),
         TEST(uses_for_the_value_do_not_count),
         TEST(halves_begin_where_sums_can_be_split),
