@@ -371,8 +371,8 @@ static void eitp__gradient_softmax_entropy(const eitp__node *node, eitp_tensor *
 }
 
 /*
- * With z = logits - shift, log(sum(e^z)) - sum(z e^z) / sum(e^z). Logits of minus infinity are replaced before
- * anything is computed of them, so that neither a value nor a gradient is NaN; the sum of a row of these is taken as 1.
+ * With z = logits - shift, log(sum(e^z)) - sum(z e^z) / sum(e^z). Where a logit is minus infinity z and e^z are replaced
+ * by 0, so that neither a value nor a gradient is NaN; the sum of a row of these is taken as 1.
  */
 static void eitp__expand_softmax_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *logits = node->inputs[0], *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1);
@@ -383,7 +383,7 @@ static void eitp__expand_softmax_entropy(const eitp__node *node, eitp_tensor **o
     is_masked = eitp_equal(logits, infinite);
     shift = eitp_stop_gradient(eitp_max(logits, last, 1));
     shift = eitp_where(eitp_equal(shift, infinite), zero, shift);
-    z = eitp_where(is_masked, zero, eitp_subtract(eitp_where(is_masked, shift, logits), shift));
+    z = eitp_where(is_masked, zero, eitp_subtract(logits, shift));
     e = eitp_where(is_masked, zero, eitp_exp(z));
     sum = eitp_sum(e, last, 1);
     sum = eitp_where(eitp_equal(sum, zero), one, sum);

@@ -570,8 +570,8 @@ EITP_API eitp_tensor *eitp_inverse_spd(eitp_tensor *a);
 /*
  * x |weight|^power, with the power taken of each element, 1 or 2: x [in] or [1, in] and weight [in, out] give [out] or
  * [1, out]; with `transpose`, x [out] or [1, out] gives [in] or [1, in]. Sums are in F64. x is F32 (F64 if the weight
- * is). Neither |weight|^power nor an outer product is stored, and the gradient of the weight, which is 0 where the
- * weight is, can be computed in pieces of rows.
+ * is). Neither |weight|^power nor an outer product is stored, unless the weight is F64. The gradient of the weight, 0
+ * where the weight is 0, can be computed in pieces of rows.
  */
 EITP_API eitp_tensor *eitp_path_product(eitp_tensor *x, eitp_tensor *weight, int power, int transpose);
 
