@@ -74,20 +74,21 @@ static eitp_tensor *eitp__path_model_gain(const eitp__path_model *m, eitp_tensor
     return eitp__paths_scale(a, gain, power);
 }
 
-/* The columns of the values in the matrix of q, k and v. */
-static eitp_tensor *eitp__path_model_values(const eitp__path_model *m) {
+/* Through the first matrix of a residual sum. Of queries, keys and values paths pass the values. */
+static eitp_tensor *eitp__path_model_input(const eitp__path_model *m, eitp_tensor *a, eitp__model_slot slot,
+                                           int power) {
     const int64_t width = m->model->config.width;
-    return eitp_slice(eitp__path_model_matrix(m, EITP__ATTENTION_INPUT), 1, 2 * width, 3 * width);
+    a = eitp__paths_multiply(a, eitp__path_model_matrix(m, slot), power, 0);
+    return slot == EITP__ATTENTION_INPUT ? eitp_slice(a, 0, 2 * width, 3 * width) : a;
 }
 
-/* The residual sum around two matrices, with the norm where the model has it. */
+/* A residual sum around two matrices, with the norm where the model has it. */
 static void eitp__path_sublayer(const eitp__path_model *m, eitp__paths *paths, eitp__model_slot norm,
-                                eitp_tensor *first, eitp_tensor *second) {
+                                eitp__model_slot input, eitp__model_slot output) {
     const int post_norm = m->model->config.post_norm;
     eitp_tensor *a = post_norm ? paths->a : eitp__path_model_gain(m, paths->a, norm, paths->power);
-    a = eitp__paths_multiply(a, first, paths->power, 0);
-    a = eitp__paths_multiply(a, second, paths->power, 0);
-    a = eitp_add(paths->a, a);
+    a = eitp__path_model_input(m, a, input, paths->power);
+    a = eitp_add(paths->a, eitp__paths_multiply(a, eitp__path_model_matrix(m, output), paths->power, 0));
     paths->a = post_norm ? eitp__path_model_gain(m, a, norm, paths->power) : a;
 }
 
@@ -96,10 +97,8 @@ static void eitp__path_block(eitp__path_model *m, eitp__paths *paths, int64_t la
     eitp__block_name(&m->model->config, layer, name, sizeof name);
     m->block = name;
     m->layer = layer;
-    eitp__path_sublayer(m, paths, EITP__ATTENTION_NORM, eitp__path_model_values(m),
-                        eitp__path_model_matrix(m, EITP__ATTENTION_OUTPUT));
-    eitp__path_sublayer(m, paths, EITP__MLP_NORM, eitp__path_model_matrix(m, EITP__MLP_INPUT),
-                        eitp__path_model_matrix(m, EITP__MLP_OUTPUT));
+    eitp__path_sublayer(m, paths, EITP__ATTENTION_NORM, EITP__ATTENTION_INPUT, EITP__ATTENTION_OUTPUT);
+    eitp__path_sublayer(m, paths, EITP__MLP_NORM, EITP__MLP_INPUT, EITP__MLP_OUTPUT);
     eitp__paths_renormalize(paths);
     m->block = NULL;
     m->layer = -1;
