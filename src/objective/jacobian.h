@@ -37,7 +37,8 @@ EITP__PRIVATE eitp__state_function eitp__model_function(const eitp_model *model)
  * a relative error of 1e-3 to 1e-5 in F32, some percent in F16, and 5 to 20 percent in BF16: more where the function is
  * curved.
  *
- * EXACT: by differentiating gradients. It takes fewer operations, but attention stores all scores.
+ * EXACT: by differentiating gradients. Results and gradients are as exact as the dtype. It takes about as long, but
+ * attention stores all scores.
  */
 typedef enum eitp__jacobian_method { EITP__JACOBIAN_DIFFERENCE = 0, EITP__JACOBIAN_EXACT = 1 } eitp__jacobian_method;
 
