@@ -371,8 +371,8 @@ static void eitp__gradient_softmax_entropy(const eitp__node *node, eitp_tensor *
 }
 
 /*
- * With z = logits - shift, log(sum(e^z)) - sum(z e^z) / sum(e^z). Where a logit is minus infinity z and e^z are replaced
- * by 0, so that neither a value nor a gradient is NaN; the sum of a row of these is taken as 1.
+ * With z = logits - shift, log(sum(e^z)) - sum(z e^z) / sum(e^z). Where a logit is minus infinity, z and e^z are
+ * replaced by 0, so that neither a value nor a gradient is NaN; the sum of a row of these is taken as 1.
  */
 static void eitp__expand_softmax_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *logits = node->inputs[0], *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1);

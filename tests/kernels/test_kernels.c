@@ -1447,7 +1447,7 @@ static void test_cross_entropy(void) {
     }
 }
 
-/* Logits of which row 2 has a NaN; those of row 4, and the last of row 3 unless it is the only one, are minus infinity. */
+/* Logits with a NaN in row 2. Those of row 4, and the last of row 3 unless it is the only one, are minus infinity. */
 static void add_masked_logits(eitp_dtype dtype, int64_t rows, int64_t v) {
     eitp__operand *x = add_input(dtype, 2, rows, v, 0);
     for (int64_t i = 0; i < rows * v; i++) {

@@ -1,6 +1,6 @@
 /*
- * The entropy of softmax, path products, and functions of matrices in graphs: golden values, edges, the same bits in any
- * batch and with any number of threads, and gradients in pieces of rows.
+ * The entropy of softmax, path products, and functions of matrices in graphs: golden values, edges, the same bits in
+ * any batch and with any number of threads, and gradients in pieces of rows.
  */
 #include "tests/support/graphs.h"
 
@@ -168,8 +168,21 @@ static void check_paths(eitp_context *context, eitp_dtype dtype, double toleranc
     }
 }
 
+/* The slope of |0| is 0. */
+static void check_zero_weights(eitp_context *context, eitp_dtype dtype, double tolerance) {
+    static const double weights[4] = {0, -2, 3, 0}, slopes[4] = {0, -1, 1, 0};
+    const int64_t two = 2;
+    build b;
+    eitp_tensor *w;
+    build_begin(&b, context, dtype, 1);
+    w = matrix(given(&b, dtype, 4, weights), 2);
+    expect(&b, gradient_of(eitp_path_product(eitp_fill(b.graph, dtype, 1, &two, 1), w, 1, 0), w), 4, slopes);
+    check_build(&b, tolerance, "weights of 0");
+}
+
 static void path_products_have_golden_values(void) {
     in_every_set(check_paths);
+    in_every_set(check_zero_weights);
 }
 
 enum { WEIGHT_ROWS = 150, WEIGHT_COLUMNS = 70 };
