@@ -84,10 +84,16 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     return optimizer;
 }
 
+/* The loss of a pass with its regularizers. */
+static eitp_tensor *eitp__whole_loss(const eitp_pass *pass) {
+    return pass->regularizers ? eitp_add(pass->loss, pass->regularizers) : pass->loss;
+}
+
 /* Finds a parameter whose gradient depends on micro_batches_per_pass. */
-static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, eitp_error *error) {
+static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, const eitp_tensor *loss,
+                                                       eitp_error *error) {
     const char *name = NULL;
-    eitp_status status = eitp__find_pass_dependent_gradient(plans->pass.graph, &name, error);
+    eitp_status status = eitp__find_pass_dependent_gradient_of(loss, &name, error);
     snprintf(plans->pass_dependent_parameter, sizeof plans->pass_dependent_parameter, "%s", name ? name : "");
     return status;
 }
@@ -145,12 +151,10 @@ static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *tota
 }
 
 /* Adds the gradients of a pass to variables: those of capped regularizers to others than those of the task. */
-static eitp_status eitp__accumulate_pass(eitp__step_plans *plans, eitp_error *error) {
+static eitp_status eitp__accumulate_pass(eitp__step_plans *plans, eitp_tensor *loss, eitp_error *error) {
     const eitp__gradient_set set = eitp__step_regularizer_set(plans);
-    eitp_status status;
-    if (set == EITP__TASK_GRADIENT)
-        eitp__add_gradient(&plans->pass.loss, plans->pass.regularizers);
-    status = eitp__accumulate_gradient_terms(plans->pass.loss, EITP__TASK_GRADIENT, plans->carry, error);
+    eitp_status status = eitp__accumulate_gradient_terms(set == EITP__TASK_GRADIENT ? loss : plans->pass.loss,
+                                                         EITP__TASK_GRADIENT, plans->carry, error);
     if (!status && set != EITP__TASK_GRADIENT && plans->pass.regularizers)
         status = eitp__accumulate_gradient_terms(plans->pass.regularizers, set, plans->carry, error);
     return status;
@@ -169,23 +173,25 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
     eitp_optimizer_config optimizer;
+    eitp_tensor *loss;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, 0, samples * layout.rows, error);
-    if (!status)
-        status = eitp__find_pass_dependent_parameter(plans, error);
+    if (status)
+        return status;
+    loss = eitp__whole_loss(&plans->pass);
+    status = eitp__find_pass_dependent_parameter(plans, loss, error);
     if (status)
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
         eitp__pass_add_totals(&plans->pass, 0, plans->carry);
-        status = eitp__accumulate_pass(plans, error);
+        status = eitp__accumulate_pass(plans, loss, error);
         return status ? status : eitp__build_probes(plans, error);
     }
     optimizer = eitp__optimizer_config_in(plans, plans->pass.graph);
     optimizer.penalty = eitp__build_penalties(plans, plans->pass.graph);
-    eitp__add_gradient(&plans->pass.loss, plans->pass.regularizers);
     status = eitp_graph_status(plans->pass.graph, error);
     if (!status)
-        status = eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
+        status = eitp_minimize(loss, &optimizer, &plans->update, error);
     if (!status)
         status = eitp__build_result(plans, eitp__pass_add_totals(&plans->pass, 0, NULL), error);
     return status ? status : eitp__build_probes(plans, error);
