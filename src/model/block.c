@@ -17,11 +17,6 @@ static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_
                              : eitp_variable_tensor(graph, name, EITP_CACHE, dtype, 2, shape);
 }
 
-EITP__PRIVATE double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer) {
-    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
-    return config->scale_attention_by_layer ? scale / (double)(layer + 1) : scale;
-}
-
 /* The attention of all heads, side by side. */
 static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
                                           int64_t layer, const eitp_block_inputs *inputs) {

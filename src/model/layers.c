@@ -49,3 +49,8 @@ EITP__PRIVATE eitp_tensor *eitp__slot_matrix(eitp_graph *graph, const eitp_trans
 EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability) {
     return key ? eitp_dropout(x, key, probability) : x;
 }
+
+EITP__PRIVATE double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer) {
+    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
+    return config->scale_attention_by_layer ? scale / (double)(layer + 1) : scale;
+}

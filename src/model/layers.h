@@ -23,10 +23,10 @@ EITP__PRIVATE eitp_tensor *eitp__slot_matrix(eitp_graph *graph, const eitp_trans
                                              const char *block, int64_t layer, eitp__model_slot slot,
                                              const eitp_lora_config *lora);
 
-/* The factor of the scores of attention. */
-EITP__PRIVATE double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer);
-
 /* x with dropout; x itself if `key` is NULL. */
 EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability);
+
+/* The factor of attention scores in block `layer`. */
+EITP__PRIVATE double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer);
 
 #endif
