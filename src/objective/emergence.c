@@ -53,14 +53,14 @@ typedef struct eitp__emergence_part {
 
 static const eitp__emergence_part eitp__emergence_parts[] = {
     {eitp__emergence_predictions, EITP__NEEDS_HEAD,
-     "loss perplexity bits_per_byte accuracy calibration_error error_auroc entropy in_context_gain tokens_per_second "
-     "joules_per_token peak_bytes"},
+     "loss perplexity bits_per_byte accuracy calibration_error error_auroc entropy in_context_gain"},
     {eitp__emergence_retrieval, EITP__NEEDS_CAUSAL, "retrieval"},
     {eitp__emergence_states, EITP__NEEDS_NOTHING, ""},
     {eitp__emergence_spectra, EITP__NEEDS_NOTHING, ""},
     {eitp__emergence_corruption, EITP__NEEDS_CAUSAL, "corruption"},
     {eitp__emergence_noise, EITP__NEEDS_HEAD, "noise"},
     {eitp__emergence_texts, EITP__NEEDS_CAUSAL, "texts"},
+    {eitp__emergence_resources, EITP__NEEDS_HEAD, "tokens_per_second joules_per_token peak_bytes"},
 };
 
 /* What no evaluation of a model alone can tell. */

@@ -5,7 +5,7 @@
 /* The deviation of the noise, as parts of the root mean square of a tensor. */
 static const double eitp__noise_levels[] = {0.01, 0.05};
 
-enum { EITP__NOISE_LEVELS = 2, EITP__NOISE_PIECE = 1024 };
+enum { EITP__NOISE_LEVELS = 2, EITP__NOISE_VALUES = 1024 };
 
 /* The values of the parameters, and of their remainders, one after another in the order of the variables. */
 typedef struct eitp__weight_copy {
@@ -72,13 +72,14 @@ static eitp_status eitp__perturb(const eitp__emergence *e, size_t index, double 
     eitp_context *context = e->model->context;
     const eitp_variable variable = eitp_variable_at(context, index);
     const int64_t elements = (int64_t)(variable.size / eitp_dtype_size(variable.dtype));
-    float values[EITP__NOISE_PIECE];
+    const int64_t piece = EITP__NOISE_VALUES;
+    float values[EITP__NOISE_VALUES];
     double squares = 0;
     eitp_status status = EITP_OK;
     for (int pass = 0; pass < 2; pass++) {
         const double deviation = level * sqrt(squares / (double)elements);
-        for (int64_t first = 0; first < elements && !status; first += EITP__NOISE_PIECE) {
-            const int64_t left = elements - first, count = left < EITP__NOISE_PIECE ? left : EITP__NOISE_PIECE;
+        for (int64_t first = 0; first < elements && !status; first += piece) {
+            const int64_t left = elements - first, count = left < piece ? left : piece;
             status = eitp_variable_read_f32(context, variable.name, first, values, count, error);
             for (int64_t i = 0; i < count && !pass && !status; i++)
                 squares += (double)values[i] * (double)values[i];

@@ -1,4 +1,4 @@
-/* Predictions of samples: loss, calibration, the gain from context; and what computing them takes. */
+/* Predictions of samples: loss, calibration, the gain from context; and what computing them takes: time and energy. */
 #include "base/clock.h"
 #include "base/system_use.h"
 #include "objective/emergence_state.h"
@@ -7,9 +7,7 @@
 typedef struct eitp__predicting {
     eitp__judged *judged; /* of all predictions */
     int64_t count, room;
-    eitp__sampled loss, right, entropy, bits, gain, speed;
-    double joules; /* NaN: unknown */
-    int64_t tokens;
+    eitp__sampled loss, right, entropy, bits, gain;
 } eitp__predicting;
 
 /* Adds the bits of the loss per byte of the text of the targets. */
@@ -70,16 +68,16 @@ static eitp_status eitp__predict_sequences(eitp__emergence *e, eitp__predicting 
             status = eitp__emergence_predict(e, count, &predicted, error);
         if (status)
             return status;
-        eitp__sampled_add(&p->speed, (double)count, eitp__clock() - began);
-        p->tokens += count;
+        eitp__sampled_add(&e->speed, (double)count, eitp__clock() - began);
+        e->predicted_tokens += count;
         status = eitp__add_predictions(e, p, s, predicted, error);
     }
     if (!status)
         status = eitp__system_use_read(&e->host, 1, &after, error);
     if (status)
         return status;
-    p->joules = after.energy_j - before.energy_j;
-    p->joules += p->joules < 0 ? after.energy_range : 0;
+    e->joules = after.energy_j - before.energy_j;
+    e->joules += e->joules < 0 ? after.energy_range : 0;
     return EITP_OK;
 }
 
@@ -110,23 +108,6 @@ static eitp_status eitp__report_predictions(const eitp__emergence *e, const eitp
     return status ? status : eitp__report_sampled(r, group, "entropy", &p->entropy, not_finite, error);
 }
 
-static eitp_status eitp__report_resources(const eitp__emergence *e, const eitp__predicting *p, eitp_error *error) {
-    static const char group[] = "resources";
-    eitp_emergence_report *r = e->report;
-    eitp_memory_info memory;
-    eitp_status status = eitp_memory_info_read(&e->host, &memory, error);
-    if (!status)
-        status = eitp__report_number(r, group, "tokens_per_second", eitp__sampled_mean(&p->speed), p->tokens,
-                                     eitp__sampled_error(&p->speed), "the clock did not advance", error);
-    if (!status)
-        status = eitp__report_number(r, group, "joules_per_token",
-                                     p->joules > 0 ? p->joules / (double)p->tokens : (double)NAN, p->tokens, 0,
-                                     "unavailable: no energy counter in /sys/class/powercap can be read", error);
-    return status ? status
-                  : eitp__report_number(r, group, "peak_bytes", memory.peak ? (double)memory.peak : (double)NAN, 1, 0,
-                                        "unavailable: the system does not say", error);
-}
-
 EITP__PRIVATE eitp_status eitp__emergence_predictions(eitp__emergence *e, eitp_error *error) {
     eitp__predicting p = EITP__ZERO;
     size_t bytes = 0;
@@ -145,8 +126,23 @@ EITP__PRIVATE eitp_status eitp__emergence_predictions(eitp__emergence *e, eitp_e
         status = eitp__report_sampled(
             e->report, "long range", "in_context_gain", &p.gain,
             e->is_causal ? "samples have fewer than 4 tokens" : "the model does not predict the next token", error);
-    if (!status)
-        status = eitp__report_resources(e, &p, error);
     eitp__release(&e->host, p.judged, bytes);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__emergence_resources(eitp__emergence *e, eitp_error *error) {
+    static const char group[] = "resources";
+    const double tokens = (double)e->predicted_tokens;
+    eitp_emergence_report *r = e->report;
+    eitp_memory_info memory;
+    eitp_status status = eitp_memory_info_read(&e->host, &memory, error);
+    if (!status)
+        status = eitp__report_number(r, group, "tokens_per_second", eitp__sampled_mean(&e->speed), e->predicted_tokens,
+                                     eitp__sampled_error(&e->speed), "unavailable: the clock did not advance", error);
+    if (!status)
+        status = eitp__report_number(r, group, "joules_per_token", e->joules > 0 ? e->joules / tokens : (double)NAN,
+                                     e->predicted_tokens, 0, "unavailable: no energy counter can be read", error);
+    return status ? status
+                  : eitp__report_number(r, group, "peak_bytes", memory.peak ? (double)memory.peak : (double)NAN, 1, 0,
+                                        "unavailable: the system does not tell it", error);
 }

@@ -25,6 +25,10 @@ typedef struct eitp__emergence {
     float *hidden;                 /* [rows, width] */
     int32_t *tokens, *targets;     /* [rows]: of a sequence that a part has made; of the predicted rows */
     eitp__prediction *predictions; /* [rows] */
+    /* What predicting the sequences took. */
+    eitp__sampled speed; /* tokens per second */
+    double joules;       /* NaN: unknown */
+    int64_t predicted_tokens;
 } eitp__emergence;
 
 /* What random numbers are for. */
@@ -78,5 +82,7 @@ EITP__PRIVATE eitp_status eitp__emergence_spectra(eitp__emergence *e, eitp_error
 EITP__PRIVATE eitp_status eitp__emergence_corruption(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_noise(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_texts(eitp__emergence *e, eitp_error *error);
+/* After the predictions; last, for the peak of memory. */
+EITP__PRIVATE eitp_status eitp__emergence_resources(eitp__emergence *e, eitp_error *error);
 
 #endif

@@ -332,6 +332,42 @@ static void retrieval_has_one_pair_and_its_key(void) {
     bench_destroy(&b);
 }
 
+/* Of a model that always says the same, whose probabilities follow from the embedding. */
+static void retrieval_counts_right_answers(void) {
+    enum { TRIALS = 300, DISTANCE = 8 };
+    float table[IDS * 16];
+    double logits[IDS], sum = 0, right = 0, loss = 0, largest = -INFINITY;
+    eitp__emergence e;
+    int said = 0;
+    bench b;
+    REQUIRE(bench_open(&b, "fp32", 1));
+    write_values(&b, "ln_f.weight", 0);
+    REQUIRE_OK(eitp_variable_read_f32(b.context, "transformer.wte.weight", 0, table, IDS * 16, &error), error);
+    REQUIRE_OK(eitp_variable_write_f32(b.context, "transformer.ln_f.bias", 0, table + 7 * 16, 16, &error), error);
+    for (int v = 0; v < IDS; v++) {
+        logits[v] = 0;
+        for (int c = 0; c < 16; c++)
+            logits[v] += (double)table[7 * 16 + c] * (double)table[v * 16 + c];
+        said = logits[v] > largest ? v : said;
+        largest = fmax(largest, logits[v]);
+        sum += exp(logits[v]);
+    }
+    b.config.retrieval_trials = TRIALS;
+    REQUIRE(measure(&b));
+    REQUIRE_OK(eitp__emergence_open(&e, &b.task, EITP_TRAINING, &b.config, &b.report, &error), error);
+    for (int64_t trial = 0; trial < TRIALS; trial++) {
+        int32_t answer;
+        eitp__emergence_make_retrieval(&e, DISTANCE, trial, &answer);
+        right += answer == said;
+        loss += (log(sum) - logits[answer]) / TRIALS;
+    }
+    eitp__emergence_close(&e);
+    CHECK_THAT(fabs(value_of(&b, "retrieval_8") - right / TRIALS) < 1e-9 && right > 0, "%g is not %g",
+               value_of(&b, "retrieval_8"), right / TRIALS);
+    CHECK(fabs(value_of(&b, "retrieval_loss_8") - loss) < 1e-5 && find(&b.report, "retrieval_8")->count == TRIALS);
+    bench_destroy(&b);
+}
+
 /* ---- Repetition ---- */
 
 static void weights_are_restored_bit_for_bit(void) {
@@ -543,6 +579,7 @@ int main(int argc, char **argv) {
         TEST(a_model_without_attention_is_not_corrupted),
         TEST(states_are_those_of_the_model),
         TEST(retrieval_has_one_pair_and_its_key),
+        TEST(retrieval_counts_right_answers),
         TEST(weights_are_restored_bit_for_bit),
         TEST(an_interrupted_measurement_restores_the_weights),
         TEST(a_seed_gives_the_same_numbers),

@@ -100,6 +100,8 @@ static const struct {
     {OPTION_COMPARE, OPTIONS_PLAN,
      "two or more files of options, whose plans are printed: --compare A B, or --compare A --compare B"},
     {OPTION_SEED, OPTIONS_GENERATE, "seed of sampling"},
+    {OPTION_SEED, OPTIONS_EVAL, "with --emergence: seed of samples, retrieval, corruption, noise and texts"},
+    {OPTION_OUTPUT, OPTIONS_EVAL, "-o: file that --emergence writes its JSON to, too"},
 };
 
 const char *option_help(option_id id, unsigned command) {

@@ -181,6 +181,9 @@ static const option_row rows[] = {
     {"eval-windows", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1, ""},
     {"eval-frac", "limit-val-batches", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
      "--eval-windows as a fraction of all windows"},
+    {"emergence", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVAL, 0,
+     "measure more than the loss, on --eval-windows samples (default: 64): calibration, retrieval over distances, "
+     "hidden states, attention, spectra, robustness, generated text"},
     {"save-strategy", "", KIND_CHOICE, 0, 0, NULL, "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to write checkpoints: only the last; every --save-steps; or at each epoch's end (default: steps)"},
     {"save-steps", "save-every checkpoint-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
@@ -283,9 +286,10 @@ static const option_row rows[] = {
      "merge pairs that occur at least this often"},
     {"family", "", KIND_CHOICE, 0, 0, "gpt2", "gpt2 roberta", OPTIONS_TOKENIZER_TRAIN, 0,
      "special tokens: gpt2: <|endoftext|>; roberta: those that classifiers and masked models need, around each text"},
-    {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK | OPTIONS_REPORT, 0,
+    {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH",
+     OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK | OPTIONS_REPORT | OPTIONS_EVAL, 0,
      "tokenizer train: the directory; pack: the token file; report: -o, the page (default: report.html in the run's "
-     "directory)"},
+     "directory); eval: -o, a file for the JSON of --emergence"},
     {"max-restarts", "", KIND_INTEGER, 0, LARGEST, "3", "N", OPTIONS_SAFE_TRAIN, 0,
      "restarts without a new checkpoint before safe-train gives up"},
     {"restart-delay", "", KIND_NUMBER, 0, 86400, "30", "SECONDS", OPTIONS_SAFE_TRAIN, 0,
@@ -352,7 +356,7 @@ static const option_row rows[] = {
      "fast standard off", OPTIONS_TRAIN, 0,
      "--monitor full with --log-full-every 100 --metrics-every 1000 (fast), 200 and 2000 (standard), or --monitor "
      "light"},
-    {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
+    {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE | OPTIONS_EVAL, 1,
      ", of initial weights, of the part of labelled data that is held out, and of the windows of --eval-windows"},
     {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, "where to compute"},

@@ -6,6 +6,7 @@
 #include "options/profile.h"
 #include "output.h"
 #include "process.h"
+#include "use/emergence.h"
 #include "use/eval_result.h"
 #include "use/split.h"
 
@@ -20,7 +21,9 @@ typedef struct evaluating {
 /* ---- Opening ---- */
 
 static eitp_status check_options(const option_set *o, int *is_token_file, eitp_error *error) {
-    const eitp_status status = options_require(o, OPTION_MODEL, error);
+    eitp_status status = options_require(o, OPTION_MODEL, error);
+    if (!status)
+        status = emergence_check(o, error);
     if (status)
         return status;
     if (!options_has(o, OPTION_DATA) && !options_has(o, OPTION_SPLIT))
@@ -95,6 +98,13 @@ static int64_t count_samples(const option_set *o, const eitp_task *task) {
     return options_has(o, OPTION_EVAL_FRAC) ? (int64_t)windows : options_integer(o, OPTION_EVAL_WINDOWS);
 }
 
+static void print_result(const evaluating *e) {
+    text_buffer t = {NULL, 0, 0};
+    eval_result_add(&e->trained, &e->result, (int)options_integer(&e->options, OPTION_JSON), &t);
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
 static eitp_status evaluate(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
     const eitp_task *task = eitp_training_get_task(e->trained.training);
@@ -106,14 +116,17 @@ static eitp_status evaluate(evaluating *e, eitp_error *error) {
         status = command_fail(error, EITP_ERROR_NOT_FINITE,
                               "the loss of '%s' on this data is not finite; evaluate an earlier checkpoint",
                               e->trained.directory);
-    return status;
+    if (status)
+        return status;
+    output_start();
+    print_result(e);
+    return EITP_OK;
 }
 
-static void print_result(const evaluating *e) {
-    text_buffer t = {NULL, 0, 0};
-    eval_result_add(&e->trained, &e->result, (int)options_integer(&e->options, OPTION_JSON), &t);
-    output_result(t.data, t.size);
-    text_release(&t);
+static eitp_status measure_emergence(evaluating *e, eitp_error *error) {
+    const int64_t samples = count_samples(&e->options, eitp_training_get_task(e->trained.training));
+    output_progress("measuring ...");
+    return emergence_print(&e->trained, &e->options, samples, error);
 }
 
 /* ---- The command ---- */
@@ -139,12 +152,10 @@ int command_eval(int count, char **arguments) {
     }
     if (!status && !ended) {
         status = evaluating_open(&e, &error);
-        if (!status)
+        if (!status && options_integer(&e.options, OPTION_EMERGENCE))
+            status = measure_emergence(&e, &error);
+        else if (!status)
             status = evaluate(&e, &error);
-        if (!status) {
-            output_start();
-            print_result(&e);
-        }
     }
     if (status)
         code = output_fail(&error);
