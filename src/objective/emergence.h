@@ -14,6 +14,7 @@ typedef struct eitp_emergence_config {
     int64_t sequences;           /* samples that predictions are measured on, at most; spread over all of the split */
     int64_t probes;              /* of these: for hidden states, attention and robustness */
     int64_t probe_tokens;        /* first tokens of a probe whose hidden states and attention are measured */
+    int64_t sensitivity_rounds;  /* of power iteration, and vectors of random signs, for the Jacobian of a probe */
     int64_t retrieval_trials;    /* sequences for each distance of the retrieval task */
     int64_t texts;               /* texts that are generated */
     int64_t prompt_tokens;       /* first tokens of a sample that are the prompt of a text */
@@ -28,7 +29,7 @@ typedef struct eitp_emergence_config {
     const eitp_tokenizer *tokenizer; /* for bytes of text, and the ids that are drawn; NULL: unknown */
 } eitp_emergence_config;
 
-/* 64 sequences, 16 of them probes of 256 tokens; 16 trials; 8 texts of 64 tokens after 16, at temperature 1; epsilon^2
+/* 64 sequences, 16 of them probes of 256 tokens with 10 rounds; 16 trials; 8 texts of 64 tokens after 16, at temperature 1; epsilon^2
    0.5; matrices of up to 1024; weights are changed; seed 0; no tokenizer. */
 EITP_API eitp_emergence_config eitp_emergence_config_default(void);
 
@@ -72,7 +73,7 @@ typedef struct eitp_emergence_report {
  * energy and memory, the same configuration gives the same numbers, with any number of threads.
  *
  * A sequence is computed at a time. Besides the model's memory it takes the hidden states of a sample twice, queries,
- * keys and values of all layers for a probe, 16 MiB of logits or those of one position, four probe_tokens^2 matrices
+ * keys and values of all layers for a probe, what the gradient of a probe takes, 16 MiB of logits or those of one position, four probe_tokens^2 matrices
  * of doubles, 8 bytes for each predicted token, and with changes_weights a copy of the weights.
  *
  * EITP_ERROR_ARGUMENT if the task has no model, no samples in the split or other inputs, or the configuration is

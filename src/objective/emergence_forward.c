@@ -22,6 +22,7 @@ static eitp_status eitp__hidden_pass_build(eitp__hidden_pass *pass, int has_segm
     eitp_model_hidden(pass->model, graph, &pass->inputs, pass->capacity);
     pass->final_state = eitp__tap_output(pass, EITP_TAP_FINAL, 0, "final hidden states");
     if (taps) {
+        pass->first = eitp__tap_output(pass, EITP_TAP_HIDDEN, 0, "first hidden states");
         pass->middle = eitp__tap_output(pass, EITP_TAP_HIDDEN, eitp__middle_layer(pass->model), "middle hidden states");
         pass->last = eitp__tap_output(pass, EITP_TAP_HIDDEN, layers, "last hidden states");
         for (int64_t layer = 0; layer < layers; layer++) {

@@ -14,10 +14,10 @@ typedef struct eitp__hidden_pass {
     eitp_graph *graph;
     eitp_plan *plan;
     eitp_model_inputs inputs;
-    int32_t *positions;         /* [capacity] */
-    eitp_tensor *final_state;   /* F32 [n, width]: what the head reads */
-    eitp_tensor *middle, *last; /* of blocks; only with taps */
-    eitp_tensor **qkv;          /* [layers], F32 [n, 3 width]; only with taps */
+    int32_t *positions;                 /* [capacity] */
+    eitp_tensor *final_state;           /* F32 [n, width]: what the head reads */
+    eitp_tensor *first, *middle, *last; /* of blocks; only with taps */
+    eitp_tensor **qkv;                  /* [layers], F32 [n, 3 width]; only with taps */
 } eitp__hidden_pass;
 
 /* The block whose output is the middle one. */

@@ -37,7 +37,8 @@ typedef enum eitp__emergence_purpose {
     EITP__DRAW_RETRIEVAL = 2,
     EITP__DRAW_CORRUPTION = 3,
     EITP__DRAW_REPLACEMENT = 4,
-    EITP__DRAW_NOISE = 5
+    EITP__DRAW_NOISE = 5,
+    EITP__DRAW_SIGNS = 6
 } eitp__emergence_purpose;
 
 /* Prepares a measurement. Close it even after a failure. */
@@ -78,6 +79,7 @@ EITP__PRIVATE int64_t eitp__emergence_make_retrieval(eitp__emergence *e, int64_t
 EITP__PRIVATE eitp_status eitp__emergence_predictions(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_retrieval(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_states(eitp__emergence *e, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__emergence_sensitivity(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_spectra(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_corruption(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_noise(eitp__emergence *e, eitp_error *error);

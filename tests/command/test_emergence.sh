@@ -48,7 +48,7 @@ check "every number with n and error" awk -F': ' 'NF == 2 {
 for name in loss perplexity bits_per_byte accuracy calibration_error error_auroc entropy in_context_gain retrieval_2 \
     retrieval_loss_8 participation_ratio_final coding_rate_middle two_nn_final correlation_dimension_final \
     correlation_r2_middle neighbour_cosine_final alignment_middle_last attention_entropy attention_entropy_0 \
-    spectral_alpha spectral_distance corruption_loss_5 corruption_kl_10 noise_loss_1 noise_loss_5 distinct_1 distinct_2 \
+    spectral_alpha spectral_distance lambda_f lambda_f_relative lambda_max corruption_loss_5 corruption_kl_10 noise_loss_1 noise_loss_5 distinct_1 distinct_2 \
     repeated_4 tokens_per_second joules_per_token peak_bytes recovery reference_perplexity; do
     check "$name is measured or left out" grep -q "\"$name\": " first
 done

@@ -185,6 +185,8 @@ static void numbers_are_finite_and_counted(void) {
                                            "corruption_loss_5",
                                            "corruption_kl_20",
                                            "noise_loss_1",
+                                           "lambda_f",
+                                           "lambda_max",
                                            "noise_loss_5",
                                            "distinct_1",
                                            "repeated_4",
@@ -221,6 +223,22 @@ static void a_model_of_zeros_guesses(void) {
     CHECK(value_of(&b, "noise_loss_5") == 0 && value_of(&b, "coding_rate_final") == 0);
     CHECK(omitted(&b.report, "two_nn_final") && omitted(&b.report, "participation_ratio_middle"));
     CHECK(omitted(&b.report, "spectral_alpha") && omitted(&b.report, "alignment_middle_last"));
+    bench_destroy(&b);
+}
+
+/* Blocks that add nothing are the identity: all singular values are 1, and states do not grow. */
+static void blocks_that_add_nothing_have_exponents_of_0(void) {
+    bench b;
+    REQUIRE(bench_open(&b, "fp32", 1));
+    REQUIRE(measure(&b));
+    CHECK_THAT(value_of(&b, "lambda_max") > value_of(&b, "lambda_f") && value_of(&b, "lambda_f") > 1e-3, "%g, %g",
+               value_of(&b, "lambda_max"), value_of(&b, "lambda_f"));
+    CHECK(value_of(&b, "lambda_f_relative") < value_of(&b, "lambda_f"));
+    write_values(&b, "c_proj", 0);
+    REQUIRE(measure(&b));
+    CHECK_THAT(fabs(value_of(&b, "lambda_f")) < 1e-4 && fabs(value_of(&b, "lambda_f_relative")) < 1e-4 &&
+                   fabs(value_of(&b, "lambda_max")) < 1e-4,
+               "%g, %g, %g", value_of(&b, "lambda_f"), value_of(&b, "lambda_f_relative"), value_of(&b, "lambda_max"));
     bench_destroy(&b);
 }
 
@@ -577,6 +595,7 @@ int main(int argc, char **argv) {
         TEST(numbers_are_finite_and_counted),
         TEST(a_model_of_zeros_guesses),
         TEST(a_model_without_attention_is_not_corrupted),
+        TEST(blocks_that_add_nothing_have_exponents_of_0),
         TEST(states_are_those_of_the_model),
         TEST(retrieval_has_one_pair_and_its_key),
         TEST(retrieval_counts_right_answers),
