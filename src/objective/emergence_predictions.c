@@ -7,6 +7,7 @@
 typedef struct eitp__predicting {
     eitp__judged *judged; /* of all predictions */
     int64_t count, room;
+    int is_finite; /* all confidences are */
     eitp__sampled loss, right, entropy, bits, gain;
 } eitp__predicting;
 
@@ -43,7 +44,8 @@ static eitp_status eitp__add_predictions(const eitp__emergence *e, eitp__predict
         loss += (double)prediction->loss;
         entropy += (double)prediction->entropy;
         right += is_right;
-        if (p->count == p->room || !isfinite(prediction->confidence))
+        p->is_finite &= isfinite(prediction->confidence) != 0;
+        if (p->count == p->room || !p->is_finite)
             continue;
         p->judged[p->count].confidence = prediction->confidence;
         p->judged[p->count].group = (int16_t)(sequence % EITP__JUDGED_GROUPS);
@@ -100,11 +102,12 @@ static eitp_status eitp__report_predictions(const eitp__emergence *e, const eitp
     if (!status)
         status = eitp__report_sampled(r, group, "accuracy", &p->right, not_finite, error);
     if (!status)
-        status = eitp__report_number(r, group, "calibration_error", calibration.value, p->count, calibration.error,
-                                     not_finite, error);
+        status = eitp__report_number(r, group, "calibration_error", p->is_finite ? calibration.value : (double)NAN,
+                                     p->count, calibration.error, not_finite, error);
     if (!status)
-        status = eitp__report_number(r, group, "error_auroc", area.value, p->count, area.error,
-                                     "all predictions are right, or none", error);
+        status =
+            eitp__report_number(r, group, "error_auroc", p->is_finite ? area.value : (double)NAN, p->count, area.error,
+                                p->is_finite ? "all predictions are right, or none" : not_finite, error);
     return status ? status : eitp__report_sampled(r, group, "entropy", &p->entropy, not_finite, error);
 }
 
@@ -118,6 +121,7 @@ EITP__PRIVATE eitp_status eitp__emergence_predictions(eitp__emergence *e, eitp_e
     if (!p.judged)
         return eitp__fail_memory(error, bytes, "the predictions");
     p.room = e->sequences * e->rows;
+    p.is_finite = 1;
     status = eitp__predict_sequences(e, &p, error);
     eitp__judged_sort(p.judged, p.count);
     if (!status)

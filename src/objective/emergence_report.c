@@ -2,7 +2,7 @@
 
 EITP__PRIVATE void eitp__sampled_add(eitp__sampled *sampled, double sum, double weight) {
     double x;
-    if (!isfinite(sum) || !(weight > 0))
+    if (!(weight > 0))
         return;
     if (!sampled->samples++)
         sampled->origin = sum / weight;
@@ -13,6 +13,11 @@ EITP__PRIVATE void eitp__sampled_add(eitp__sampled *sampled, double sum, double 
     sampled->xw += x * weight;
     sampled->ww += weight * weight;
     sampled->items += (int64_t)weight;
+}
+
+EITP__PRIVATE void eitp__sampled_add_defined(eitp__sampled *sampled, double value) {
+    if (isfinite(value))
+        eitp__sampled_add(sampled, value, 1);
 }
 
 EITP__PRIVATE double eitp__sampled_mean(const eitp__sampled *sampled) {

@@ -17,9 +17,12 @@ typedef struct eitp__sampled {
     int64_t samples, items;
 } eitp__sampled;
 
-/* Adds a sample: the sum over its items, and their number or weight. One that is not finite, or without items, is left
-   out. */
+/* Adds a sample: the sum over its items, and their number or weight. One without items is left out. If a sum is not
+   finite, the mean is not. */
 EITP__PRIVATE void eitp__sampled_add(eitp__sampled *sampled, double sum, double weight);
+
+/* Adds the value of a sample as one item; one that is not finite is undefined, and left out. */
+EITP__PRIVATE void eitp__sampled_add_defined(eitp__sampled *sampled, double value);
 
 /* NaN without samples. */
 EITP__PRIVATE double eitp__sampled_mean(const eitp__sampled *sampled);

@@ -111,9 +111,9 @@ static eitp_status eitp__sense(const eitp__emergence *e, eitp__sensing *s, int64
     if (status)
         return status;
     frobenius = log(squares / (double)(count * e->width)) / (2 * layers);
-    eitp__sampled_add(&s->frobenius, frobenius, 1);
-    eitp__sampled_add(&s->without_growth, frobenius - ((double)sensed.exponent - (double)sensed.relative), 1);
-    eitp__sampled_add(&s->largest, (double)sensed.max, 1);
+    eitp__sampled_add_defined(&s->frobenius, frobenius);
+    eitp__sampled_add_defined(&s->without_growth, frobenius - ((double)sensed.exponent - (double)sensed.relative));
+    eitp__sampled_add_defined(&s->largest, (double)sensed.max);
     return EITP_OK;
 }
 

@@ -91,7 +91,7 @@ static void eitp__add_states(const eitp__emergence *e, eitp__probing *p, int64_t
     values[EITP__STATE_R2] = correlation.r2;
     values[EITP__STATE_COSINE] = eitp__points_neighbour_cosine(p->rows, count, e->width, p->column);
     for (int i = 0; i < EITP__STATE_STATISTICS; i++)
-        eitp__sampled_add(&of[i], values[i], 1);
+        eitp__sampled_add_defined(&of[i], values[i]);
 }
 
 static eitp_status eitp__probe_states(const eitp__emergence *e, eitp__probing *p, int64_t count, eitp_error *error) {
@@ -110,7 +110,7 @@ static eitp_status eitp__probe_states(const eitp__emergence *e, eitp__probing *p
         return status;
     eitp__points_products(p->rows, count, e->width, p->column, p->products);
     if (e->model->config.layers > 1)
-        eitp__sampled_add(&p->alignment, eitp__points_alignment(p->middle, p->products, count), 1);
+        eitp__sampled_add_defined(&p->alignment, eitp__points_alignment(p->middle, p->products, count));
     return EITP_OK;
 }
 

@@ -41,9 +41,9 @@ static eitp_status eitp__measure_texts(eitp__emergence *e, eitp_generator *gener
         status = eitp__generate_text(e, generator, i, prompt, text, &count, error);
         if (status)
             break;
-        eitp__sampled_add(&statistics[0], eitp__distinct_ngrams(text, count, 1), 1);
-        eitp__sampled_add(&statistics[1], eitp__distinct_ngrams(text, count, 2), 1);
-        eitp__sampled_add(&statistics[2], 1 - eitp__distinct_ngrams(text, count, 4), 1);
+        eitp__sampled_add_defined(&statistics[0], eitp__distinct_ngrams(text, count, 1));
+        eitp__sampled_add_defined(&statistics[1], eitp__distinct_ngrams(text, count, 2));
+        eitp__sampled_add_defined(&statistics[2], 1 - eitp__distinct_ngrams(text, count, 4));
     }
     return status;
 }

@@ -463,6 +463,44 @@ static void a_seed_gives_the_same_numbers(void) {
     eitp_emergence_release(&first);
 }
 
+/* ---- Means ---- */
+
+static void errors_are_those_of_samples(void) {
+    static const double sums[] = {3, 5, 4, 9}, weights[] = {1, 2, 2, 3};
+    eitp__sampled equal = EITP__ZERO, ratio = EITP__ZERO, constant = EITP__ZERO, undefined = EITP__ZERO;
+    double squares = 0;
+    for (int i = 0; i < 4; i++) {
+        eitp__sampled_add(&equal, sums[i], 1);
+        eitp__sampled_add(&ratio, sums[i], weights[i]);
+        eitp__sampled_add(&constant, 0.1 * weights[i], weights[i]);
+        eitp__sampled_add_defined(&undefined, i ? sums[i] : (double)NAN);
+        squares += (sums[i] - 21.0 / 8 * weights[i]) * (sums[i] - 21.0 / 8 * weights[i]);
+    }
+    eitp__sampled_add(&equal, 100, 0);
+    CHECK(fabs(eitp__sampled_mean(&equal) - 5.25) < 1e-12);
+    CHECK(fabs(eitp__sampled_error(&equal) - sqrt(20.75 / 3 / 4)) < 1e-12 && equal.items == 4);
+    CHECK(fabs(eitp__sampled_mean(&ratio) - 21.0 / 8) < 1e-12 && ratio.items == 8);
+    CHECK(fabs(eitp__sampled_error(&ratio) - sqrt(4 * squares / 3) / 8) < 1e-12);
+    CHECK(fabs(eitp__sampled_mean(&constant) - 0.1) < 1e-15 && eitp__sampled_error(&constant) < 1e-15);
+    CHECK(undefined.samples == 3 && fabs(eitp__sampled_mean(&undefined) - 6) < 1e-12);
+    eitp__sampled_add(&equal, (double)NAN, 1);
+    CHECK(isnan(eitp__sampled_mean(&equal)));
+}
+
+/* Numbers stay finite; what depends on the predictions is left out. */
+static void a_model_that_is_not_finite_leaves_numbers_out(void) {
+    bench b;
+    REQUIRE(bench_open(&b, "fp32", 1));
+    write_values(&b, "ln_f.bias", (double)NAN);
+    REQUIRE(measure(&b));
+    for (size_t i = 0; i < b.report.number_count; i++)
+        CHECK_THAT(isfinite(b.report.numbers[i].value), "%s", b.report.numbers[i].name);
+    CHECK(omitted(&b.report, "loss") && omitted(&b.report, "calibration_error") && omitted(&b.report, "error_auroc"));
+    CHECK(omitted(&b.report, "corruption_kl_5") && omitted(&b.report, "participation_ratio_final"));
+    CHECK(value_of(&b, "attention_entropy") > 0);
+    bench_destroy(&b);
+}
+
 /* ---- Other models ---- */
 
 /* BERT with some task over made-up samples of various lengths. */
@@ -602,6 +640,8 @@ int main(int argc, char **argv) {
         TEST(weights_are_restored_bit_for_bit),
         TEST(an_interrupted_measurement_restores_the_weights),
         TEST(a_seed_gives_the_same_numbers),
+        TEST(errors_are_those_of_samples),
+        TEST(a_model_that_is_not_finite_leaves_numbers_out),
         TEST(encoders_leave_out_what_they_lack),
         TEST(what_is_refused),
         TEST(short_samples_leave_numbers_out),

@@ -85,6 +85,19 @@ static void add_table(const measuring *m, text_buffer *t) {
 
 /* ---- Both ---- */
 
+/* As eitp eval without --emergence, fails if the model predicts nothing. */
+static eitp_status check_finite(const measuring *m, eitp_error *error) {
+    if (eitp_training_get_shape(m->trained->training)->head != EITP_HEAD_LANGUAGE)
+        return EITP_OK;
+    for (size_t i = 0; i < m->report.number_count; i++) {
+        if (!strcmp(m->report.numbers[i].name, "loss"))
+            return EITP_OK;
+    }
+    return command_fail(error, EITP_ERROR_NOT_FINITE,
+                        "the loss of '%s' on this data is not finite; evaluate an earlier checkpoint",
+                        m->trained->directory);
+}
+
 static eitp_status print_report(const measuring *m, const option_set *o, eitp_error *error) {
     const char *path = options_text(o, OPTION_OUTPUT);
     text_buffer json = {NULL, 0, 0}, table = {NULL, 0, 0};
@@ -115,6 +128,8 @@ eitp_status emergence_print(const trained_model *m, const option_set *o, int64_t
         measured.config.sequences = samples < 1 << 20 ? samples : 1 << 20;
     status = eitp_emergence_measure(eitp_training_get_task(m->training), EITP_TRAINING, &measured.config,
                                     &measured.report, error);
+    if (!status)
+        status = check_finite(&measured, error);
     if (!status)
         status = print_report(&measured, o, error);
     eitp_emergence_release(&measured.report);
