@@ -29,8 +29,8 @@ typedef struct eitp_emergence_config {
     const eitp_tokenizer *tokenizer; /* for bytes of text, and the ids that are drawn; NULL: unknown */
 } eitp_emergence_config;
 
-/* 64 sequences, 16 of them probes of 256 tokens with 10 rounds; 16 trials; 8 texts of 64 tokens after 16, at temperature 1; epsilon^2
-   0.5; matrices of up to 1024; weights are changed; seed 0; no tokenizer. */
+/* 64 sequences, 16 of them probes of 256 tokens with 10 rounds; 16 trials; 8 texts of 64 tokens after 16, at temperature
+   1; epsilon^2 0.5; matrices of up to 1024; weights are changed; seed 0; no tokenizer. */
 EITP_API eitp_emergence_config eitp_emergence_config_default(void);
 
 /* The members of eitp_emergence_config that are numbers, with their defaults and bounds. Stores their number in *count,
@@ -73,8 +73,9 @@ typedef struct eitp_emergence_report {
  * energy and memory, the same configuration gives the same numbers, with any number of threads.
  *
  * A sequence is computed at a time. Besides the model's memory it takes the hidden states of a sample twice, queries,
- * keys and values of all layers for a probe, what the gradient of a probe takes, 16 MiB of logits or those of one position, four probe_tokens^2 matrices
- * of doubles, 8 bytes for each predicted token, and with changes_weights a copy of the weights.
+ * keys and values of all layers for a probe, what the gradient of a probe takes, 16 MiB of logits or those of one
+ * position, four probe_tokens^2 matrices of doubles, 8 bytes for each predicted token, and with changes_weights a copy
+ * of the weights.
  *
  * EITP_ERROR_ARGUMENT if the task has no model, no samples in the split or other inputs, or the configuration is
  * invalid; EITP_ERROR_INTERRUPTED if eitp_context_set_poll stops it. After a failure the report is empty. Release it.
