@@ -29,8 +29,8 @@ typedef struct eitp_emergence_config {
     const eitp_tokenizer *tokenizer; /* for bytes of text, and the ids that are drawn; NULL: unknown */
 } eitp_emergence_config;
 
-/* 64 sequences, 16 of them probes of 256 tokens with 10 rounds; 16 trials; 8 texts of 64 tokens after 16, at temperature
-   1; epsilon^2 0.5; matrices of up to 1024; weights are changed; seed 0; no tokenizer. */
+/* 64 sequences, 16 of them probes of 256 tokens with 10 rounds; 16 trials; 8 texts of 64 tokens after 16, at
+   temperature 1; epsilon^2 0.5; matrices of up to 1024; weights are changed; seed 0; no tokenizer. */
 EITP_API eitp_emergence_config eitp_emergence_config_default(void);
 
 /* The members of eitp_emergence_config that are numbers, with their defaults and bounds. Stores their number in *count,
