@@ -242,6 +242,21 @@ static void blocks_that_add_nothing_have_exponents_of_0(void) {
     bench_destroy(&b);
 }
 
+/* Rows of the probes whose token and target are not replaced; the last target is never. */
+static int64_t clean_rows(const bench *b, uint64_t rate, double share) {
+    eitp__emergence e = EITP__ZERO;
+    int64_t clean = 0;
+    e.config = &b->config;
+    for (uint64_t probe = 0; probe < (uint64_t)b->config.probes; probe++) {
+        int replaced[POSITIONS + 1] = EITP__ZERO;
+        for (uint64_t i = 0; i < POSITIONS; i++)
+            replaced[i] = eitp__emergence_uniform(&e, EITP__DRAW_CORRUPTION, probe << 8 | rate, i) < share;
+        for (int i = 0; i < POSITIONS; i++)
+            clean += !replaced[i] && !replaced[i + 1];
+    }
+    return clean;
+}
+
 /* Of a model without attention and positions: only a position's own token matters, which corruption leaves clean, and
    accuracy is that of the most frequent successors. */
 static void a_model_without_attention_is_not_corrupted(void) {
@@ -256,6 +271,8 @@ static void a_model_without_attention_is_not_corrupted(void) {
     CHECK_THAT(fabs(value_of(&b, "corruption_loss_20")) < 1e-6 && fabs(value_of(&b, "corruption_kl_20")) < 1e-6,
                "%g, %g", value_of(&b, "corruption_loss_20"), value_of(&b, "corruption_kl_20"));
     CHECK(find(&b.report, "corruption_kl_5")->count > find(&b.report, "corruption_kl_20")->count);
+    CHECK_THAT(find(&b.report, "corruption_kl_20")->count == clean_rows(&b, 2, 0.2), "%lld of %lld",
+               (long long)find(&b.report, "corruption_kl_20")->count, (long long)clean_rows(&b, 2, 0.2));
     bench_destroy(&b);
 }
 
@@ -383,6 +400,31 @@ static void retrieval_counts_right_answers(void) {
     CHECK_THAT(fabs(value_of(&b, "retrieval_8") - right / TRIALS) < 1e-9 && right > 0, "%g is not %g",
                value_of(&b, "retrieval_8"), right / TRIALS);
     CHECK(fabs(value_of(&b, "retrieval_loss_8") - loss) < 1e-5 && find(&b.report, "retrieval_8")->count == TRIALS);
+    bench_destroy(&b);
+}
+
+/* Of a model that sees only a token itself: as after the key alone. */
+static void retrieval_predicts_after_the_second_key(void) {
+    enum { DISTANCE = 4 };
+    eitp__emergence e;
+    double loss = 0;
+    bench b;
+    REQUIRE(bench_open(&b, "fp32", 1));
+    write_values(&b, "attn.c_proj", 0);
+    write_values(&b, "wpe", 0);
+    REQUIRE(measure(&b));
+    REQUIRE_OK(eitp__emergence_open(&e, &b.task, EITP_TRAINING, &b.config, &b.report, &error), error);
+    for (int64_t trial = 0; trial < b.config.retrieval_trials; trial++) {
+        int32_t answer;
+        const int64_t count = eitp__emergence_make_retrieval(&e, DISTANCE, trial, &answer);
+        CHECK(!eitp__hidden_pass_execute(&e.hidden_pass, e.tokens + count - 1, NULL, 1, &error));
+        CHECK(!eitp__hidden_pass_read(&e.hidden_pass, e.hidden_pass.final_state, 1, e.width, e.hidden, &error));
+        CHECK(!eitp__head_pass_execute(&e.head_pass, e.hidden, NULL, &answer, 1, e.predictions, &error));
+        loss += (double)e.predictions[0].loss / (double)b.config.retrieval_trials;
+    }
+    eitp__emergence_close(&e);
+    CHECK_THAT(fabs(value_of(&b, "retrieval_loss_4") - loss) < 1e-5, "%g is not %g", value_of(&b, "retrieval_loss_4"),
+               loss);
     bench_destroy(&b);
 }
 
@@ -637,6 +679,7 @@ int main(int argc, char **argv) {
         TEST(states_are_those_of_the_model),
         TEST(retrieval_has_one_pair_and_its_key),
         TEST(retrieval_counts_right_answers),
+        TEST(retrieval_predicts_after_the_second_key),
         TEST(weights_are_restored_bit_for_bit),
         TEST(an_interrupted_measurement_restores_the_weights),
         TEST(a_seed_gives_the_same_numbers),

@@ -80,9 +80,12 @@ static void calibration_is_that_of_classifiers(void) {
 }
 
 static void calibration_at_the_edges(void) {
+    const eitp__judged last[2] = {{0.9f, 0, 1}, {0.97f, 0, 0}};
     eitp__judged all[4] = {{0, 0, 0}, {1, 1, 1}, {1.0000001f, 2, 1}, {0.5f, 3, 1}};
     CHECK(fabs(eitp__judged_calibration(all, 3).value) < 1e-6);
     CHECK(fabs(eitp__judged_calibration(all, 4).value - 0.125) < 1e-6);
+    /* In the last two bins, so that one does not make up for the other. */
+    CHECK(fabs(eitp__judged_calibration(last, 2).value - (0.97 + 0.1) / 2) < 1e-6);
     CHECK(isnan(eitp__judged_calibration(all, 0).value) && eitp__judged_calibration(all, 0).error == 0);
     CHECK(eitp__judged_calibration(all, 1).error == 0);
 }
