@@ -342,6 +342,54 @@ static void states_are_those_of_the_model(void) {
     bench_destroy(&b);
 }
 
+/* The exponent of the first sample, with the signs of the first round, in a graph of the test's own. */
+static double naive_exponent(bench *b) {
+    const int64_t shape[3] = {1, POSITIONS, 16}, one = 1;
+    const int32_t count = POSITIONS;
+    static float states[POSITIONS * 16], signs[POSITIONS * 16];
+    float exponent = 0;
+    eitp__jacobian_config config = EITP__ZERO;
+    eitp__hidden_pass pass;
+    eitp__emergence e = EITP__ZERO;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *drawn, *result;
+    e.config = &b->config;
+    for (uint64_t i = 0; i < POSITIONS * 16; i++)
+        signs[i] = eitp__emergence_uniform(&e, EITP__DRAW_SIGNS, 0, i) < 0.5 ? -1.0f : 1.0f;
+    CHECK(!eitp__hidden_pass_create(&pass, b->model, POSITIONS, 0, 1, &error));
+    CHECK(!eitp__hidden_pass_execute(&pass, b->ids, NULL, POSITIONS, &error));
+    CHECK(!eitp__hidden_pass_read(&pass, pass.first, POSITIONS, 16, states, &error));
+    eitp__hidden_pass_release(&pass);
+    CHECK(!eitp_graph_create(b->context, &graph, &error));
+    config.function = eitp__model_function(b->model);
+    config.states = eitp_input(graph, "states", EITP_F32, 3, shape);
+    config.lengths = eitp_input(graph, "lengths", EITP_I32, 1, &one);
+    drawn = eitp_input(graph, "signs", EITP_F32, 3, shape);
+    result = eitp_output(eitp__jacobian_sensitivity(&config, drawn).exponent);
+    CHECK(!eitp_plan_create(graph, &plan, &error));
+    CHECK(!eitp_plan_write(plan, config.states, states, sizeof states, &error));
+    CHECK(!eitp_plan_write(plan, config.lengths, &count, sizeof count, &error));
+    CHECK(!eitp_plan_write(plan, drawn, signs, sizeof signs, &error));
+    CHECK(!eitp_plan_execute(plan, &error) && !eitp_plan_read(plan, result, &exponent, sizeof exponent, &error));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    return (double)exponent;
+}
+
+static void exponents_are_those_of_the_jacobian(void) {
+    double exponent;
+    bench b;
+    REQUIRE(bench_open(&b, "fp32", 1));
+    b.task.samples[EITP_TRAINING] = 1;
+    b.config.sensitivity_rounds = 1;
+    REQUIRE(measure(&b));
+    exponent = naive_exponent(&b);
+    CHECK_THAT(fabs(value_of(&b, "lambda_f") - exponent) < 1e-5 && exponent > 0, "%g is not %g",
+               value_of(&b, "lambda_f"), exponent);
+    bench_destroy(&b);
+}
+
 /* ---- Retrieval ---- */
 
 static void retrieval_has_one_pair_and_its_key(void) {
@@ -677,6 +725,7 @@ int main(int argc, char **argv) {
         TEST(a_model_without_attention_is_not_corrupted),
         TEST(blocks_that_add_nothing_have_exponents_of_0),
         TEST(states_are_those_of_the_model),
+        TEST(exponents_are_those_of_the_jacobian),
         TEST(retrieval_has_one_pair_and_its_key),
         TEST(retrieval_counts_right_answers),
         TEST(retrieval_predicts_after_the_second_key),
