@@ -20,7 +20,7 @@ struct eitp_model {
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
 
-/* A private tap, after those of eitp_tap: the logits F32 [n, vocabulary] of the language head, where losses have them. */
+/* A private tap, after those of eitp_tap: the logits F32 [n, vocabulary] of the language head, if losses have them. */
 enum { EITP__TAP_LOGITS = 16 };
 
 /* eitp_model_row_losses with dropout in the adapter of the head's transform; `key` may be NULL. */

@@ -42,7 +42,7 @@ static eitp_tensor *eitp__sample_mask(eitp_pass *pass) {
     return eitp_where(eitp_less(first, eitp__scalar_like(first, 0)), zero, ones);
 }
 
-/* The mean over the counted rows of each group, of values and weights [n]; or the values of samples, times `counted`. */
+/* The mean over the counted rows of each group, of values and weights [n]; or values of samples, times `counted`. */
 static eitp_tensor *eitp__mean_of_rows(const eitp__regularizer_scope *scope, eitp_tensor *values,
                                        eitp_tensor *counted) {
     static const int64_t column[2] = {-1, 1};

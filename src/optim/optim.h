@@ -85,7 +85,7 @@ typedef struct eitp_optimizer_config {
        it is the same for accumulated gradients. NULL: none. */
     eitp_tensor *penalty;
     /* For eitp_apply_gradients, above 0: the gradients that regularizers have accumulated apart, and that of the
-       penalty, are scaled down together, so that their norm is at most this factor times that of the other gradients. */
+       penalty, are scaled down together: their norm is at most this factor times that of the other gradients. */
     double regularizer_cap;
 } eitp_optimizer_config;
 
@@ -101,8 +101,8 @@ typedef struct eitp_update {
     eitp_tensor *skip_norm; /* input F32 [1]: steps with a larger norm are not applied; 0: any are. NULL: no `skips` */
     eitp_tensor *commit;    /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
     eitp_tensor *norm;      /* output F32 [1]: norm of the whole gradient before clipping */
-    /* With regularizer_cap, output F64 [3]: norms of the task's gradient and of the regularizers', times the loss scale,
-       and the factor of the latter. NULL: no regularizer has a gradient, or there is no cap. */
+    /* With regularizer_cap, output F64 [3]: norms of the task's gradient and of the regularizers', times the loss
+       scale, and the factor of the latter. NULL: no regularizer has a gradient, or there is no cap. */
     eitp_tensor *regularizers;
     eitp_tensor *norms; /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;

@@ -142,7 +142,8 @@ EITP_API eitp_tensor *eitp_pass_group_mask(eitp_pass *pass);
 
 /*
  * Adds a loss term that is the mean over groups of `values` [groups], which must be 0 for groups without rows; or over
- * samples, of values [samples] as those of eitp_pass_sample_input, 0 in unused places. It is called as a term; schedule NULL: the default. Add it after the terms of the task, in `extend` (eitp_task).
+ * samples, of values [samples] as those of eitp_pass_sample_input, 0 in unused places. It is
+ * called as a term; schedule NULL: the default. Add it after the terms of the task, in `extend` (eitp_task).
  */
 EITP_API void eitp_pass_statistic(eitp_pass *pass, const char *name, eitp_tensor *values,
                                   const eitp_term_schedule *schedule);

@@ -93,8 +93,9 @@ static void eitp__ignore_other_tensors(const eitp_tensor *loss, eitp__tensor_use
     }
 }
 
-static eitp_status eitp__find_pass_dependent(const eitp_graph *graph, const eitp_tensor *loss, const char **parameter,
-                                             eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_tensor *loss, const char **parameter,
+                                                             eitp_error *error) {
+    const eitp_graph *graph = loss->graph;
     const eitp_host *host = eitp__graph_host(graph);
     const size_t bytes = graph->tensor_count * sizeof(eitp__tensor_uses);
     eitp__tensor_uses *tensors = (eitp__tensor_uses *)eitp__allocate(host, bytes);
@@ -110,22 +111,11 @@ static eitp_status eitp__find_pass_dependent(const eitp_graph *graph, const eitp
             tensors[i].dependence = EITP__ON_SAMPLES;
         }
     }
-    if (loss)
-        eitp__ignore_other_tensors(loss, tensors);
+    eitp__ignore_other_tensors(loss, tensors);
     for (size_t n = 0; n < graph->node_count && !*parameter; n++) {
         const eitp_tensor *dependent = eitp__visit_uses(graph->nodes[n], tensors);
         *parameter = dependent ? eitp__variable_name(dependent) : NULL;
     }
     eitp__release(host, tensors, bytes);
     return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *graph, const char **parameter,
-                                                             eitp_error *error) {
-    return eitp__find_pass_dependent(graph, NULL, parameter, error);
-}
-
-EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient_of(const eitp_tensor *loss, const char **parameter,
-                                                                eitp_error *error) {
-    return eitp__find_pass_dependent(loss->graph, loss, parameter, error);
 }

@@ -7,14 +7,10 @@
 /*
  * Finds a trained parameter whose gradient, as eitp__accumulate_gradient_terms accumulates it, is not a sum that
  * continues row by row, or sample by sample, from pass to pass. The last bits of such a gradient depend on how many
- * samples a pass has. Examines the graph of a loss before its gradients are added. Sets *parameter to the name of the
- * first one found, or NULL.
+ * samples a pass has. Examines the graph of a loss before its gradients are added; uses of parameters that do not give
+ * the loss a gradient do not count. Sets *parameter to the name of the first one found, or NULL.
  */
-EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *graph, const char **parameter,
+EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_tensor *loss, const char **parameter,
                                                              eitp_error *error);
-
-/* The same for a loss in a graph with other results: only uses that give the loss a gradient count. */
-EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient_of(const eitp_tensor *loss, const char **parameter,
-                                                                eitp_error *error);
 
 #endif

@@ -93,7 +93,7 @@ static eitp_tensor *eitp__whole_loss(const eitp_pass *pass) {
 static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, const eitp_tensor *loss,
                                                        eitp_error *error) {
     const char *name = NULL;
-    eitp_status status = eitp__find_pass_dependent_gradient_of(loss, &name, error);
+    eitp_status status = eitp__find_pass_dependent_gradient(loss, &name, error);
     snprintf(plans->pass_dependent_parameter, sizeof plans->pass_dependent_parameter, "%s", name ? name : "");
     return status;
 }
@@ -114,7 +114,7 @@ static eitp_tensor *eitp__build_parameter_value(eitp_graph *graph, eitp__quantit
     return quantity->weight ? eitp_multiply(value, quantity->weight) : NULL;
 }
 
-/* Adds the penalties and measures of parameters, and returns the weighted sum of the penalties; NULL: there are none. */
+/* Adds the penalties and measures of parameters, and returns the weighted sum of the penalties; NULL: none. */
 static eitp_tensor *eitp__build_penalties(eitp__step_plans *plans, eitp_graph *graph) {
     eitp_tensor *sum = NULL;
     for (int q = 0; q < plans->pass.quantity_count; q++) {

@@ -58,8 +58,8 @@ typedef struct variant {
     double beta1;       /* 0: the default */
     eitp_plan_config plan;
     eitp_offload offload;
-    int64_t data_workers, prefetch; /* prefetch 0: the default */
-    const eitp_objective_config *objective; /* NULL: none */
+    int64_t data_workers, prefetch;                                       /* prefetch 0: the default */
+    const eitp_objective_config *objective;                               /* NULL: none */
     eitp_status (*extend)(void *run, eitp_pass *pass, eitp_error *error); /* of the task; NULL: none */
 } variant;
 

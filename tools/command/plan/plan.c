@@ -33,7 +33,7 @@ typedef struct planning {
     fit_plan plan;
     eitp_fit fit;
     eitp_fit_candidate chosen;
-    eitp_fit_candidate candidates[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants)];
+    eitp_fit_candidate *candidates; /* [count] */
     const char *names[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants)];
     size_t count;
 } planning;
@@ -123,7 +123,8 @@ static int is_new(const planning *p, const eitp_fit_candidate *candidate) {
 static eitp_status measure_candidates(planning *p, eitp_error *error) {
     int64_t most = 0; /* micro-batches per pass that fit with the optimizer, without offloading */
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < EITP_OPTIMIZER_COUNT * COMMAND_COUNT(variants) && !status; i++) {
+    p->candidates = (eitp_fit_candidate *)command_allocate(COMMAND_COUNT(p->names) * sizeof *p->candidates);
+    for (size_t i = 0; i < COMMAND_COUNT(p->names) && !status; i++) {
         size_t variant = i % COMMAND_COUNT(variants);
         eitp_fit fit = p->fit;
         eitp_fit_candidate candidate = eitp_fit_candidate_default();
@@ -299,6 +300,7 @@ static int print_lines(text_buffer *t, eitp_status status, const eitp_error *err
 
 static void planning_release(planning *p) {
     free(p->directory);
+    free(p->candidates);
     eitp_tokenizer_destroy(p->tokenizer);
     options_release(&p->options);
     memset(p, 0, sizeof *p);
