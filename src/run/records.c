@@ -82,6 +82,20 @@ static int eitp__step_is_full(const eitp_run *run, int64_t step) {
     return run->config.monitor == EITP_MONITOR_FULL && every > 0 && step % every == 0;
 }
 
+/* The gradient norm of each term, and its share in the sum of all, if the step has measured them. */
+static void eitp__add_term_norms(eitp__values *list, const eitp_step_report *report) {
+    double sum = 0;
+    for (int i = 0; i < report->term_count; i++)
+        sum += report->terms[i].grad_norm > 0 ? report->terms[i].grad_norm : 0;
+    for (int i = 0; i < report->term_count; i++) {
+        const eitp_term_report *term = &report->terms[i];
+        if (!(term->grad_norm >= 0))
+            continue;
+        eitp__add_named(list, "grad_norm_", term->name, "", term->grad_norm);
+        eitp__add_named(list, "grad_share_", term->name, "", sum > 0 ? term->grad_norm / sum : 0);
+    }
+}
+
 /* The gradient of the regularizers, if it is capped. */
 static void eitp__add_cap(eitp__values *list, const eitp_step_report *report) {
     if (!(report->task_grad_norm > 0))
@@ -114,6 +128,7 @@ static void eitp__record_step(eitp_run *run) {
                                                               : "loss and grad_norm");
     eitp__add_boolean(list, "applied", report->applied);
     eitp__add_boolean(list, "clipped", report->clipped);
+    eitp__add_term_norms(list, report);
     for (int i = 0; i < report->measure_count; i++)
         eitp__add_named(list, "metrics/", report->terms[report->term_count + i].name, "",
                         report->terms[report->term_count + i].mean);

@@ -236,7 +236,9 @@ static int eitp__quantity_check_name(const eitp_pass *pass, const char *name, in
         return 0;
     }
     for (int q = 0; q < pass->quantity_count; q++) {
-        if (strcmp(pass->quantities[q].name, name) || pass->quantities[q].is_term != is_term)
+        const eitp__quantity *other = &pass->quantities[q];
+        /* The term and the measure of a regularizer have one name. */
+        if (strcmp(other->name, name) || (other->is_regularizer && other->is_term != is_term))
             continue;
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "duplicate loss term or metric '%s'", name);
         return 0;
@@ -248,9 +250,9 @@ EITP__PRIVATE eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *na
     eitp__quantity *quantity;
     if (!pass || !eitp__quantity_check_name(pass, name, is_term))
         return NULL;
-    if (pass->quantity_count == EITP_MAX_PASS_QUANTITIES) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d loss terms and metrics", name,
-                         EITP_MAX_PASS_QUANTITIES);
+    if (pass->quantity_count == EITP_MAX_STEP_QUANTITIES) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d terms, measures and metrics",
+                         name, EITP_MAX_STEP_QUANTITIES);
         return NULL;
     }
     quantity = &pass->quantities[pass->quantity_count++];
@@ -284,6 +286,11 @@ static eitp__quantity *eitp__task_quantity_add(eitp_pass *pass, const char *name
     if (kind == EITP__TOTAL && eitp__elements(values) != 1) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "'%s': expected one value per row, one per sample, or a single value", name ? name : "");
+        return NULL;
+    }
+    if (pass->quantity_count == EITP_MAX_PASS_QUANTITIES) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d loss terms and metrics",
+                         name ? name : "", EITP_MAX_PASS_QUANTITIES);
         return NULL;
     }
     quantity = eitp__quantity_add(pass, name, is_term);
@@ -345,7 +352,7 @@ void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
 }
 
 EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph) {
-    const int64_t most = EITP_MAX_PASS_QUANTITIES;
+    const int64_t most = EITP_MAX_STEP_QUANTITIES;
     return eitp_variable_tensor(graph, "step.totals", EITP_CACHE, EITP_F64, 1, &most);
 }
 

@@ -63,7 +63,7 @@ struct eitp_pass {
     int64_t step_rows; /* rows of all samples of a step */
     eitp__pass_input inputs[EITP_MAX_PASS_INPUTS];
     int input_count;
-    eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
+    eitp__quantity quantities[EITP_MAX_STEP_QUANTITIES];
     int quantity_count;
     eitp__pass_output outputs[EITP_MAX_PASS_OUTPUTS]; /* none in training */
     int output_count;
@@ -104,7 +104,7 @@ EITP__PRIVATE eitp_tensor *eitp__pass_group_bounds(eitp_pass *pass);
 
 /*
  * Adds the sums of all quantities but penalties to the pass, from element `first` on of a variable F64
- * [EITP_MAX_PASS_QUANTITIES], and returns its new value. The sums continue those of the pass before if `carry`, F32
+ * [EITP_MAX_STEP_QUANTITIES], and returns its new value. The sums continue those of the pass before if `carry`, F32
  * [1], is 1. In another graph the variable is eitp__pass_totals.
  */
 EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, int first, eitp_tensor *carry);

@@ -14,7 +14,8 @@
 EITP_BEGIN_DECLARATIONS
 
 #define EITP_MAX_PASS_INPUTS 16     /* row and sample inputs of a pass */
-#define EITP_MAX_PASS_QUANTITIES 32 /* loss terms, measures and metrics of a pass */
+#define EITP_MAX_PASS_QUANTITIES 8  /* loss terms and metrics of a pass that the task counts items of */
+#define EITP_MAX_STEP_QUANTITIES 32 /* these, and regularizers and measures */
 #define EITP_MAX_PASS_OUTPUTS 4     /* outputs of a pass for `observe` */
 #define EITP_MAX_TASK_METRICS 16    /* metrics that a task computes from whole evaluations */
 #define EITP_QUANTITY_NAME_SIZE 32  /* bytes of their names, with the terminating zero */

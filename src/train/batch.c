@@ -132,7 +132,7 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
                           (unsigned long long)number, (long long)sample->rows, layout->rows_vary ? "1 to " : "",
                           (long long)layout->rows);
-    for (int q = 0; q < pass->quantity_count; q++) {
+    for (int q = 0; q < pass->quantity_count && !pass->quantities[q].is_regularizer; q++) {
         if (sample->items[q] < 0)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
                               (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
@@ -141,17 +141,6 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
                               (unsigned long long)number, sample->weights[q], pass->quantities[q].name);
     }
     return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
-}
-
-/* Counts the items of regularizers, which `read` does not know: a group for its first sample. */
-static void eitp__count_groups(const eitp_pass *pass, int64_t sample, eitp__sample_items *items) {
-    for (int q = 0; q < pass->quantity_count; q++) {
-        if (!pass->quantities[q].is_regularizer)
-            continue;
-        items->of[q] = pass->quantities[q].kind == EITP__PER_SAMPLE ||
-                       (pass->quantities[q].kind == EITP__PER_GROUP && sample % pass->layout.joined == 0);
-        items->weights[q] = (double)items->of[q];
-    }
 }
 
 /* Initializes the sample passed to `read`. */
@@ -202,7 +191,6 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
                                   pass->positions_of ? (const int32_t *)values[pass->positions_from] : NULL,
                                   sample.rows, batch->positions + row);
     eitp__sample_items_set(&batch->items[s], &sample);
-    eitp__count_groups(pass, s, &batch->items[s]);
     batch->numbers[s] = draw->number;
     batch->starts[s] = row;
     batch->lengths[s] = sample.rows;
@@ -213,6 +201,7 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
 
 EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from, int64_t count) {
     const eitp_pass *pass = batch->pass;
+    int64_t places;
     batch->count = from->count < count ? from->count : count;
     batch->rows = 0;
     for (int64_t s = 0; s < batch->count; s++) {
@@ -220,12 +209,12 @@ EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from,
         batch->lengths[s] = from->lengths[s];
         batch->numbers[s] = from->numbers[s];
         batch->items[s] = from->items[s];
-        eitp__count_groups(pass, s, &batch->items[s]);
         batch->rows = from->starts[s] + from->lengths[s];
     }
+    places = eitp__batch_end(batch);
     for (int i = 0; i < pass->input_count && i < from->pass->input_count; i++)
         memcpy(batch->values[i], from->values[i],
-               (size_t)(pass->inputs[i].is_per_row ? batch->rows : batch->count) * pass->inputs[i].value_size);
+               (size_t)(pass->inputs[i].is_per_row ? batch->rows : places) * pass->inputs[i].value_size);
     if (batch->positions && from->positions)
         memcpy(batch->positions, from->positions, (size_t)batch->rows * sizeof *batch->positions);
     if (batch->inverse && from->inverse)
@@ -247,16 +236,29 @@ EITP__PRIVATE void eitp__batch_corrupt(eitp__batch *batch, uint64_t seed, int64_
     }
 }
 
-EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items) {
+EITP__PRIVATE int64_t eitp__batch_items_of(const eitp__batch *batch, int quantity, int64_t sample, double *weight) {
+    const eitp__quantity *of = &batch->pass->quantities[quantity];
+    int64_t items;
+    if (!of->is_regularizer) {
+        *weight = batch->items[sample].weights[quantity];
+        return batch->items[sample].of[quantity];
+    }
+    items = of->kind == EITP__PER_SAMPLE || (of->kind == EITP__PER_GROUP && sample % batch->pass->layout.joined == 0);
+    *weight = (double)items;
+    return items;
+}
+
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__step_items *items) {
     for (int64_t s = 0; s < batch->count; s++) {
-        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++) {
-            items->of[q] += batch->items[s].of[q];
-            items->weights[q] += batch->items[s].weights[q];
+        for (int q = 0; q < batch->pass->quantity_count; q++) {
+            double weight;
+            items->of[q] += eitp__batch_items_of(batch, q, s, &weight);
+            items->weights[q] += weight;
         }
     }
 }
 
-EITP__PRIVATE double eitp__mean_divisor(const eitp__sample_items *items, int quantity) {
+EITP__PRIVATE double eitp__mean_divisor(const eitp__step_items *items, int quantity) {
     return items->weights[quantity] > 0 ? items->weights[quantity] : 1;
 }
 

@@ -9,12 +9,18 @@
 /* The largest batch_size and grad_accum. */
 #define EITP__MAX_BATCH (1 << 20)
 
-/* Items of a sample, or of all samples of a step, for each quantity. */
+/* Items of a sample, for each quantity of the task; and what means are divided by: the number of items unless they have
+   weights. */
 typedef struct eitp__sample_items {
     int64_t of[EITP_MAX_PASS_QUANTITIES];
-    double
-        weights[EITP_MAX_PASS_QUANTITIES]; /* what means are divided by: the number of items unless they have weights */
+    double weights[EITP_MAX_PASS_QUANTITIES];
 } eitp__sample_items;
+
+/* The same of all samples of a step, for each quantity. */
+typedef struct eitp__step_items {
+    int64_t of[EITP_MAX_STEP_QUANTITIES];
+    double weights[EITP_MAX_STEP_QUANTITIES];
+} eitp__step_items;
 
 /* Which sample to read, and what `read` is told of it: see eitp_sample. */
 typedef struct eitp__draw {
@@ -48,7 +54,7 @@ EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch);
 /* Reads a sample and appends it; the batch must not be full. */
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error);
 
-/* Replaces the samples of a batch by the first `count` of another one with the same inputs, all in one micro-batch. */
+/* Replaces the samples of a batch by the first `count` of another one with the same inputs and micro-batches. */
 EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from, int64_t count);
 
 /* Fills in the corrupted tokens of a probe: each of the model's tokens is replaced with probability corruption_rate, by
@@ -56,10 +62,13 @@ EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from,
 EITP__PRIVATE void eitp__batch_corrupt(eitp__batch *batch, uint64_t seed, int64_t step);
 
 /* Adds the items of all samples to *items, one sample after another. */
-EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items);
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__step_items *items);
+
+/* The items of a sample, and their weight, for a quantity. A group of a regularizer belongs to its first sample. */
+EITP__PRIVATE int64_t eitp__batch_items_of(const eitp__batch *batch, int quantity, int64_t sample, double *weight);
 
 /* What the sum of a quantity is divided by. */
-EITP__PRIVATE double eitp__mean_divisor(const eitp__sample_items *items, int quantity);
+EITP__PRIVATE double eitp__mean_divisor(const eitp__step_items *items, int quantity);
 
 /* Writes the batch to the inputs of the pass's plan, and sets the plan's number of rows. */
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error);

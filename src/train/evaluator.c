@@ -141,7 +141,7 @@ static double eitp__reduction_error(const eitp__reduction *reduction) {
 
 /* Of each quantity, and of the loss, the weighted sum of the terms. */
 typedef struct eitp__reductions {
-    eitp__reduction of[EITP_MAX_PASS_QUANTITIES], loss;
+    eitp__reduction of[EITP_MAX_STEP_QUANTITIES], loss;
 } eitp__reductions;
 
 static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, eitp__reductions *reductions,
@@ -155,11 +155,11 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
         const double weight = quantity->is_term ? eitp__term_weight(quantity, step) : 0;
         status = eitp__batch_read_values(batch, evaluator->plan, quantity, evaluator->values, error);
         for (int64_t s = 0; s < batch->count && !status; s++) {
-            const double divisor = batch->items[s].weights[q];
-            double sum = 0;
+            double sum = 0, divisor;
+            const int64_t items = eitp__batch_items_of(batch, q, s, &divisor);
             eitp__batch_add_values(batch, quantity, evaluator->values, s, &reduction->sum);
             eitp__batch_add_values(batch, quantity, evaluator->values, s, &sum);
-            reduction->items += batch->items[s].of[q];
+            reduction->items += items;
             reduction->weight += divisor;
             if (quantity->kind != EITP__TOTAL && divisor > 0)
                 eitp__reduction_add_sample(reduction, sum / divisor);

@@ -39,27 +39,27 @@ EITP__PRIVATE eitp_status eitp__probes_build(eitp__probes *probes, const eitp_ta
         status = eitp__probe_build(&probes->of[i], task, layout, step_rows, set, error);
         first_total += probes->of[i].pass.quantity_count;
     }
-    if (!status && first_total > EITP_MAX_PASS_QUANTITIES)
+    if (!status && first_total > EITP_MAX_STEP_QUANTITIES)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss terms and measures of a step are %d, more than %d",
-                            first_total, EITP_MAX_PASS_QUANTITIES);
+                            first_total, EITP_MAX_STEP_QUANTITIES);
     return status;
 }
 
-/* Creates a plan within the limit of the task's pass or, if it needs more, the smallest. */
-static eitp_status eitp__probe_create_plan(eitp__probe *probe, const eitp_plan_config *limit, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__plan_create_near(eitp_graph *graph, const eitp_plan_config *limit, eitp_plan **plan,
+                                                 eitp_error *error) {
     eitp_plan_config least = *limit;
-    eitp_status status = eitp_plan_create_with(probe->pass.graph, limit, &probe->plan, error);
+    eitp_status status = eitp_plan_create_with(graph, limit, plan, error);
     if (status != EITP_ERROR_MEMORY || !limit->memory)
         return status;
     least.memory = EITP_MINIMUM_MEMORY;
-    return eitp_plan_create_with(probe->pass.graph, &least, &probe->plan, error);
+    return eitp_plan_create_with(graph, &least, plan, error);
 }
 
 EITP__PRIVATE eitp_status eitp__probes_create(eitp__probes *probes, const eitp_plan_config *limit, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int i = 0; i < probes->count && !status; i++) {
         eitp__probe *probe = &probes->of[i];
-        status = eitp__probe_create_plan(probe, limit, error);
+        status = eitp__plan_create_near(probe->pass.graph, limit, &probe->plan, error);
         if (!status)
             status = eitp__batch_create(&probe->pass, &probe->batch, error);
     }

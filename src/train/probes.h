@@ -42,6 +42,10 @@ EITP__PRIVATE eitp_status eitp__probes_create(eitp__probes *probes, const eitp_p
 EITP__PRIVATE eitp_status eitp__probes_estimate(const eitp__probes *probes, const eitp_plan_config *limit,
                                                 size_t *bytes, double *seconds, eitp_error *error);
 
+/* Creates a plan within a limit or, if it needs more, the smallest. */
+EITP__PRIVATE eitp_status eitp__plan_create_near(eitp_graph *graph, const eitp_plan_config *limit, eitp_plan **plan,
+                                                 eitp_error *error);
+
 /* Releases graphs, plans and batches. The list stays. */
 EITP__PRIVATE void eitp__probes_discard(eitp__probes *probes);
 

@@ -164,8 +164,11 @@ static eitp_status eitp__accumulate_pass(eitp__step_plans *plans, eitp_tensor *l
 static eitp_status eitp__build_probes(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_probe_layout(plans);
     const int64_t samples = plans->config.batch_size * plans->config.grad_accum;
-    return eitp__probes_build(&plans->probes, &plans->task, &layout, samples * layout.rows,
-                              eitp__step_regularizer_set(plans), plans->pass.quantity_count, error);
+    eitp_status status = eitp__probes_build(&plans->probes, &plans->task, &layout, samples * layout.rows,
+                                            eitp__step_regularizer_set(plans), plans->pass.quantity_count, error);
+    if (!status && plans->objective.config.term_norms_every)
+        status = eitp__term_norms_build(&plans->term_norms, &plans->pass, &plans->probes, error);
+    return status;
 }
 
 /* Builds the graph of a pass, with the update, or with gradients added to variables. */
@@ -214,6 +217,7 @@ static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error
 }
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
+    eitp__term_norms_discard(&plans->term_norms);
     eitp__probes_discard(&plans->probes);
     eitp__pass_release(&plans->pass);
     eitp__norm_outputs_release(&plans->norms);
@@ -309,7 +313,9 @@ static eitp_status eitp__create_plans(eitp__step_plans *plans, eitp_error *error
         status = eitp__build_update(plans, error);
     if (!status && !eitp__step_is_one_pass(plans))
         status = eitp_plan_create(plans->update_graph, &plans->update_plan, error);
-    return status ? status : eitp__probes_create(&plans->probes, &plans->config.plan, error);
+    if (!status)
+        status = eitp__probes_create(&plans->probes, &plans->config.plan, error);
+    return status ? status : eitp__term_norms_create(&plans->term_norms, &plans->config.plan, error);
 }
 
 static eitp_status eitp__create_buffers(eitp__step_plans *plans, eitp_error *error) {
@@ -403,8 +409,8 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
     const size_t variables = context->variable_count, segments = context->segments->count;
     const eitp_plan_config *limit = &plans->config.plan;
     eitp_plan_stats pass = EITP__ZERO, update = EITP__ZERO;
-    size_t arena, bytes, probes = 0, evaluation = 0;
-    double probe_seconds = 0;
+    size_t arena, bytes, probes = 0, norms = 0, evaluation = 0;
+    double probe_seconds = 0, norm_seconds = 0;
     eitp_status status = eitp__build_gradients(plans, error);
     if (!status)
         status = eitp__estimate_pass(plans, &pass, error);
@@ -414,13 +420,17 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
         status = eitp_plan_estimate(plans->update_graph, NULL, &update, error);
     if (!status)
         status = eitp__probes_estimate(&plans->probes, limit, &probes, &probe_seconds, error);
+    if (!status)
+        status = eitp__term_norms_estimate(&plans->term_norms, limit, &norms, &norm_seconds, error);
     eitp__step_plans_count(plans, &pass, &update, needs);
     needs->seconds += probe_seconds;
+    if (plans->term_norms.count)
+        needs->seconds += norm_seconds / (double)plans->objective.config.term_norms_every;
     eitp__step_plans_discard(plans);
     eitp__variables_roll_back(context, variables, segments);
     bytes = pass.arena_bytes + pass.workspace_bytes;
     arena = eitp__larger(bytes, update.arena_bytes + update.workspace_bytes);
-    arena = eitp__larger(eitp__larger(arena, probes), others);
+    arena = eitp__larger(eitp__larger(arena, norms), eitp__larger(probes, others));
     while (!status && plans->task.samples[EITP_VALIDATION]) {
         status = eitp__evaluator_estimate(&plans->task, plans->evaluation_samples, &evaluation, error);
         if (!eitp__halve_to_fit(evaluation, arena, 1, &plans->evaluation_samples))

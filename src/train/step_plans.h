@@ -11,7 +11,7 @@
 #include "train/evaluator.h"
 #include "train/group_norms.h"
 #include "train/planner.h"
-#include "train/probes.h"
+#include "train/term_norms.h"
 #include "train/read_ahead.h"
 #include "train/unique_ids.h"
 
@@ -26,7 +26,7 @@ typedef enum eitp__step_result {
     EITP__RESULT_REGULARIZER_NORM,
     EITP__RESULT_REGULARIZER_SCALE,
     EITP__RESULT_TOTALS,
-    EITP__STEP_RESULTS = EITP__RESULT_TOTALS + EITP_MAX_PASS_QUANTITIES
+    EITP__STEP_RESULTS = EITP__RESULT_TOTALS + EITP_MAX_STEP_QUANTITIES
 } eitp__step_result;
 
 typedef struct eitp__step_plans {
@@ -37,6 +37,7 @@ typedef struct eitp__step_plans {
     eitp__objective objective;  /* bound to `task` */
     eitp_pass pass;             /* forward and backward */
     eitp__probes probes;
+    eitp__term_norms term_norms;
     char pass_dependent_parameter[64]; /* its gradient's last bits depend on micro_batches_per_pass; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL if it has one pass */

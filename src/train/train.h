@@ -19,6 +19,9 @@ typedef struct eitp_term_report {
     char name[EITP_QUANTITY_NAME_SIZE];
     double mean;   /* over the term's items in the step, before the update */
     double weight; /* of the term in the loss */
+    /* L2 norm of its gradient, the weight included, over the first pass of the step, if term_norms_every asks for it;
+       else negative. */
+    double grad_norm;
 } eitp_term_report;
 
 /* What of a step is a spike. */
@@ -86,7 +89,7 @@ typedef struct eitp_step_report {
     const char *noise_scale_unknown; /* a constant; NULL if it is known, or was not asked for */
     int term_count;                  /* of the terms in the loss of this step */
     int measure_count; /* of what eitp_pass_measure and eitp_pass_parameter_measure have added; their weight is 0 */
-    eitp_term_report terms[EITP_MAX_PASS_QUANTITIES]; /* the terms, and after them the measures */
+    eitp_term_report terms[EITP_MAX_STEP_QUANTITIES]; /* the terms, and after them the measures */
     /* With eitp_objective_config.grad_cap: the norms of the task's gradient and of the regularizers', and the factor of
        the latter. 0: there is no cap. */
     double task_grad_norm, regularizer_grad_norm, regularizer_scale;
@@ -282,7 +285,7 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 /* ---- Evaluation ---- */
 
 /* Maximum number of loss terms and metrics of an evaluation. */
-#define EITP_MAX_METRICS (EITP_MAX_PASS_QUANTITIES + EITP_MAX_TASK_METRICS)
+#define EITP_MAX_METRICS (EITP_MAX_STEP_QUANTITIES + EITP_MAX_TASK_METRICS)
 
 typedef struct eitp_evaluation {
     double loss;   /* weighted sum of the terms; for a language model in nats per token */

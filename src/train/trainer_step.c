@@ -6,11 +6,12 @@
 
 /* What a step counts on its way, and its result. */
 typedef struct eitp__step_state {
-    eitp__sample_items items;
+    eitp__step_items items;
     double result[EITP__STEP_RESULTS];
     int64_t first_row; /* of the next pass, within the step */
     double flops;
     eitp__noise_norms noise;
+    double term_norms[EITP_MAX_STEP_QUANTITIES]; /* of gradients, by place in the totals; negative: not measured */
 } eitp__step_state;
 
 /* ---- Times ---- */
@@ -119,7 +120,7 @@ static double eitp__plan_flops(const eitp_plan *plan) {
  * have theirs in the plan of the update.
  */
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp_pass *pass, eitp_plan *plan,
-                                       const eitp__sample_items *items, int of_penalties, eitp_error *error) {
+                                       const eitp__step_items *items, int of_penalties, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int q = 0; q < pass->quantity_count && !status; q++) {
         const eitp__quantity *term = &pass->quantities[q];
@@ -180,7 +181,7 @@ static eitp_status eitp__write_probe_key(const eitp_trainer *trainer, const eitp
 
 /* Executes a probe on the first samples of the step. */
 static eitp_status eitp__execute_probe(eitp_trainer *trainer, eitp__probe *probe, eitp_error *error) {
-    eitp__sample_items items = EITP__ZERO;
+    eitp__step_items items = EITP__ZERO;
     eitp_status status;
     eitp__batch_copy(&probe->batch, &trainer->plans.batches.passes[0], probe->pass.layout.samples);
     eitp__batch_corrupt(&probe->batch, trainer->plans.config.seed, trainer->step + 1);
@@ -208,6 +209,77 @@ static eitp_status eitp__execute_probes(eitp_trainer *trainer, int train, eitp__
             continue;
         status = eitp__execute_probe(trainer, &probes->of[i], error);
         state->flops += eitp__plan_flops(probes->of[i].plan);
+    }
+    return status;
+}
+
+/* ---- Norms of terms ---- */
+
+static int eitp__step_measures_terms(const eitp_trainer *trainer) {
+    const int64_t every = trainer->plans.objective.config.term_norms_every;
+    return every > 0 && (trainer->step + 1) % every == 0;
+}
+
+/* The probe that a pass of norms repeats; NULL: the task's pass. */
+static const eitp__probe *eitp__probe_of(const eitp_trainer *trainer, const eitp_pass *pass) {
+    const eitp__probes *probes = &trainer->plans.probes;
+    for (int i = 0; i < probes->count; i++) {
+        if (pass->probe && probes->of[i].pass.probe == pass->probe)
+            return &probes->of[i];
+    }
+    return NULL;
+}
+
+/* Writes the inputs of a pass of norms: those that the first pass of the step has, or the probe. */
+static eitp_status eitp__write_norm_pass(eitp_trainer *trainer, eitp__term_norm_pass *norms, eitp_error *error) {
+    eitp__batch *batch = &norms->batch;
+    eitp__step_items items = EITP__ZERO;
+    int64_t key[3];
+    eitp_status status;
+    key[0] = (int64_t)trainer->plans.config.seed;
+    key[1] = trainer->step + 1;
+    key[2] = 0;
+    eitp__batch_copy(batch, &trainer->plans.batches.passes[0], norms->pass.layout.samples);
+    eitp__batch_corrupt(batch, trainer->plans.config.seed, trainer->step + 1);
+    eitp__batch_count_items(batch, &items);
+    status = eitp__batch_write(batch, norms->plan, error);
+    if (!status)
+        status = eitp__write_values(norms->plan, norms->pass.key, key, sizeof key, error);
+    if (!status)
+        status = eitp__write_values(norms->plan, norms->pass.sample_key, key, sizeof key, error);
+    if (!status)
+        status = eitp__write_values(norms->plan, norms->pass.probe_key, key, sizeof key, error);
+    for (int of_penalties = 0; of_penalties < 2 && !status; of_penalties++)
+        status = eitp__write_weights(trainer, &norms->pass, norms->plan, &items, of_penalties, error);
+    return status ? status : eitp__write_unique(trainer, norms->plan, norms->pass.unique, error);
+}
+
+/* Sets the gradient norms of the terms that a pass of norms has. */
+static eitp_status eitp__measure_norm_pass(eitp_trainer *trainer, eitp__term_norm_pass *norms, eitp__step_state *state,
+                                           eitp_error *error) {
+    const eitp__probe *probe = eitp__probe_of(trainer, &norms->pass);
+    const int first = probe ? probe->first_total : 0;
+    double values[EITP_MAX_STEP_QUANTITIES];
+    eitp_status status = eitp__write_norm_pass(trainer, norms, error);
+    if (!status)
+        status = eitp__execute(trainer, norms->plan, error);
+    if (!status)
+        status = eitp__term_norm_pass_read(norms, trainer->loss_scale, values, error);
+    for (int i = 0; i < norms->term_count && !status; i++)
+        state->term_norms[first + norms->terms[i]] = values[i];
+    return status;
+}
+
+/* Measures the gradient norms of all terms of the step, before it changes anything. */
+static eitp_status eitp__measure_terms(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    eitp__term_norms *norms = &trainer->plans.term_norms;
+    eitp_status status = EITP_OK;
+    for (int q = 0; q < EITP_MAX_STEP_QUANTITIES; q++)
+        state->term_norms[q] = -1;
+    for (int i = 0; i < norms->count && eitp__step_measures_terms(trainer) && !status; i++) {
+        const eitp__probe *probe = eitp__probe_of(trainer, &norms->passes[i].pass);
+        if (!probe || eitp__probe_is_due(trainer, probe))
+            status = eitp__measure_norm_pass(trainer, &norms->passes[i], state, error);
     }
     return status;
 }
@@ -347,7 +419,7 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
 
 /* Reports the terms, or else the measures, of a pass whose totals begin at `first`. */
 static void eitp__report_quantities(const eitp__step_state *state, const eitp_pass *pass, int first, int are_terms,
-                                    const eitp__sample_items *items, eitp_step_report *report) {
+                                    const eitp__step_items *items, eitp_step_report *report) {
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
         eitp_term_report *result = &report->terms[report->term_count + report->measure_count];
@@ -357,6 +429,7 @@ static void eitp__report_quantities(const eitp__step_state *state, const eitp_pa
         snprintf(result->name, sizeof result->name, "%s", quantity->name);
         result->mean = state->result[EITP__RESULT_TOTALS + first + q] / eitp__mean_divisor(items, q);
         result->weight = are_terms ? eitp__term_weight(quantity, report->step) : 0;
+        result->grad_norm = are_terms ? state->term_norms[first + q] : -1;
         report->loss += result->weight * result->mean;
         *(are_terms ? &report->term_count : &report->measure_count) += 1;
     }
@@ -368,7 +441,7 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     for (int are_terms = 1; are_terms >= 0; are_terms--) {
         eitp__report_quantities(state, &trainer->plans.pass, 0, are_terms, &state->items, report);
         for (int i = 0; i < probes->count; i++) {
-            eitp__sample_items items = EITP__ZERO;
+            eitp__step_items items = EITP__ZERO;
             if (!eitp__probe_is_due(trainer, &probes->of[i]))
                 continue;
             eitp__batch_count_items(&probes->of[i].batch, &items);
@@ -396,6 +469,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     if (!status)
         status = eitp__read_step(trainer, &state, error);
     report->times.data = eitp__clock() - began;
+    if (!status)
+        status = eitp__measure_terms(trainer, &state, error);
     if (!status)
         status = eitp__execute_probes(trainer, 0, &state, error);
     if (!status && !trainer->plans.update_plan)

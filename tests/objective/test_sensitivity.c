@@ -683,8 +683,8 @@ static float *accumulated(model_scene *s, int64_t sequences, size_t *count) {
     model_graph(s, sequences);
     carry = eitp_input(s->graph, "carry", EITP_F32, 1, &one);
     CHECK_THAT(!eitp__accumulate_gradient_terms(
-                   eitp_sum(eitp__jacobian_sensitivity(&s->config, s->signs).relative, EITP_ALL_DIMENSIONS, 0), carry,
-                   &error_),
+                   eitp_sum(eitp__jacobian_sensitivity(&s->config, s->signs).relative, EITP_ALL_DIMENSIONS, 0),
+                   EITP__TASK_GRADIENT, carry, &error_),
                "%s", error_.message);
     CHECK(!eitp_plan_create(s->graph, &s->plan, &error_));
     for (int first = 0; first < MODEL_SEQUENCES; first += (int)sequences) {

@@ -108,7 +108,7 @@ static void terms_are_summed(void) {
     inputs[1] = eitp_input(graph, "b", EITP_F32, 1, shape);
     loss = eitp_add(eitp_sum(eitp_multiply(w, inputs[0]), EITP_ALL_DIMENSIONS, 0),
                     eitp_sum(eitp_multiply(w, inputs[1]), EITP_ALL_DIMENSIONS, 0));
-    REQUIRE_OK(eitp__accumulate_gradient_terms(loss, NULL, &error_), error_);
+    REQUIRE_OK(eitp__accumulate_gradient_terms(loss, EITP__TASK_GRADIENT, NULL, &error_), error_);
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     REQUIRE_OK(eitp_variable_fill(context, "w", 1, &error_), error_);
     REQUIRE_OK(eitp_plan_write(plan, inputs[0], a, sizeof a, &error_), error_);
