@@ -54,6 +54,12 @@ static eitp_term_schedule eitp__regularizer_timing(const eitp_regularizer_config
     return timing;
 }
 
+/* Notes which regularizer the term that was added last belongs to. */
+static void eitp__note_regularizer(eitp_pass *pass, eitp_regularizer regularizer) {
+    if (pass->quantity_count && pass->quantities[pass->quantity_count - 1].is_term)
+        pass->quantities[pass->quantity_count - 1].controlled = 1 + (int)regularizer;
+}
+
 static eitp_tensor *eitp__build_path_norm(void *user, eitp_graph *graph) {
     const eitp__objective *objective = (const eitp__objective *)user;
     return eitp__path_norm(objective->model, graph, objective->config.path_norm_form);
@@ -68,6 +74,7 @@ static void eitp__add_path_norm(const eitp__objective *objective, eitp_pass *pas
         eitp_pass_penalty(pass, name, eitp__build_path_norm, user, &timing);
     else
         eitp_pass_parameter_measure(pass, name, eitp__build_path_norm, user);
+    eitp__note_regularizer(pass, EITP_PATH_NORM);
 }
 
 static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pass, eitp_regularizer regularizer) {
@@ -78,6 +85,8 @@ static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pas
     const char *name = eitp_regularizer_name(regularizer);
     if (trains)
         eitp_pass_statistic(pass, name, statistic.loss, &timing);
+    if (trains)
+        eitp__note_regularizer(pass, regularizer);
     eitp_pass_measure(pass, name, statistic.measure, EITP_DIRECTION_UNKNOWN);
     if (statistic.further)
         eitp_pass_measure(pass, statistic.further_name, statistic.further, EITP_DIRECTION_UNKNOWN);

@@ -128,6 +128,10 @@ static void eitp__record_step(eitp_run *run) {
                                                               : "loss and grad_norm");
     eitp__add_boolean(list, "applied", report->applied);
     eitp__add_boolean(list, "clipped", report->clipped);
+    if (run->trainer->controllers.kind != EITP_CONTROLLER_CONST) {
+        for (int i = 1; i < report->term_count; i++)
+            eitp__add_named(list, "weight_", report->terms[i].name, "", report->terms[i].weight);
+    }
     eitp__add_term_norms(list, report);
     for (int i = 0; i < report->measure_count; i++)
         eitp__add_named(list, "metrics/", report->terms[report->term_count + i].name, "",

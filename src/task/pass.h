@@ -41,6 +41,7 @@ typedef struct eitp__quantity {
     eitp_metric_direction direction;
     eitp_schedule schedule;          /* of the weight of a task's term */
     eitp_term_schedule timing;       /* of a regularizer */
+    int controlled;                  /* 1 + number of the regularizer of the library that it is the term of; 0: none */
     eitp_tensor *values;             /* F32 [n], [places], [groups], or a single value; an output of an evaluation */
     eitp_tensor *weight;             /* input F32 [1] of a term in training: the factor of its sum */
     eitp__parameter_function *build; /* of a penalty */

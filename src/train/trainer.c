@@ -27,6 +27,8 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
     eitp__step_plans_init(&created->plans, task, config, 0);
     status = eitp__readers_create(&host, config->data_workers, &created->readers, error);
     if (!status)
+        status = eitp__controllers_create(task->context, &created->plans.objective.config, error);
+    if (!status)
         status = eitp__step_plans_create(&created->plans, error);
     if (status) {
         eitp_trainer_destroy(created);

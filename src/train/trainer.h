@@ -5,6 +5,7 @@
 #include "base/prefetch.h"
 #include "base/write_behind.h"
 #include "train/activations.h"
+#include "train/controllers.h"
 #include "train/noise_scale.h"
 #include "train/plateau.h"
 #include "train/spikes.h"
@@ -21,6 +22,7 @@ struct eitp_trainer {
     eitp__spikes spikes;
     eitp__plateau plateau;
     eitp__noise_scale noise_scale;
+    eitp__controllers controllers;       /* the factors of the step being made */
     eitp__activation_watch *activations; /* NULL until they are watched */
     int watches;                         /* the next step's activations are */
     int64_t step;                        /* steps made */

@@ -115,6 +115,12 @@ static double eitp__plan_flops(const eitp_plan *plan) {
     return plan->graph->capacity > 0 ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
 }
 
+/* The weight of a term in the step being made. */
+static double eitp__step_weight(const eitp_trainer *trainer, const eitp__quantity *term) {
+    const double weight = eitp__term_weight(term, trainer->step + 1);
+    return term->controlled ? weight * trainer->controllers.factors[term->controlled - 1] : weight;
+}
+
 /*
  * Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items. Penalties
  * have theirs in the plan of the update.
@@ -125,7 +131,7 @@ static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp_p
     for (int q = 0; q < pass->quantity_count && !status; q++) {
         const eitp__quantity *term = &pass->quantities[q];
         const double divisor = of_penalties ? 1 : eitp__mean_divisor(items, q);
-        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / divisor);
+        const float weight = (float)(trainer->loss_scale * eitp__step_weight(trainer, term) / divisor);
         if ((term->kind == EITP__PENALTY) == (of_penalties != 0))
             status = eitp__write_values(plan, term->weight, &weight, sizeof weight, error);
     }
@@ -418,8 +424,8 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
 }
 
 /* Reports the terms, or else the measures, of a pass whose totals begin at `first`. */
-static void eitp__report_quantities(const eitp__step_state *state, const eitp_pass *pass, int first, int are_terms,
-                                    const eitp__step_items *items, eitp_step_report *report) {
+static void eitp__report_quantities(const eitp_trainer *trainer, const eitp__step_state *state, const eitp_pass *pass,
+                                    int first, int are_terms, const eitp__step_items *items, eitp_step_report *report) {
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
         eitp_term_report *result = &report->terms[report->term_count + report->measure_count];
@@ -428,7 +434,7 @@ static void eitp__report_quantities(const eitp__step_state *state, const eitp_pa
             continue;
         snprintf(result->name, sizeof result->name, "%s", quantity->name);
         result->mean = state->result[EITP__RESULT_TOTALS + first + q] / eitp__mean_divisor(items, q);
-        result->weight = are_terms ? eitp__term_weight(quantity, report->step) : 0;
+        result->weight = are_terms ? eitp__step_weight(trainer, quantity) : 0;
         result->grad_norm = are_terms ? state->term_norms[first + q] : -1;
         report->loss += result->weight * result->mean;
         *(are_terms ? &report->term_count : &report->measure_count) += 1;
@@ -439,13 +445,14 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     const eitp__probes *probes = &trainer->plans.probes;
     report->loss = 0;
     for (int are_terms = 1; are_terms >= 0; are_terms--) {
-        eitp__report_quantities(state, &trainer->plans.pass, 0, are_terms, &state->items, report);
+        eitp__report_quantities(trainer, state, &trainer->plans.pass, 0, are_terms, &state->items, report);
         for (int i = 0; i < probes->count; i++) {
             eitp__step_items items = EITP__ZERO;
             if (!eitp__probe_is_due(trainer, &probes->of[i]))
                 continue;
             eitp__batch_count_items(&probes->of[i].batch, &items);
-            eitp__report_quantities(state, &probes->of[i].pass, probes->of[i].first_total, are_terms, &items, report);
+            eitp__report_quantities(trainer, state, &probes->of[i].pass, probes->of[i].first_total, are_terms, &items,
+                                    report);
         }
     }
     report->items = state->items.of[0];
@@ -469,6 +476,9 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     if (!status)
         status = eitp__read_step(trainer, &state, error);
     report->times.data = eitp__clock() - began;
+    if (!status)
+        status = eitp__controllers_read(trainer->plans.task.context, &trainer->plans.objective.config,
+                                        &trainer->controllers, error);
     if (!status)
         status = eitp__measure_terms(trainer, &state, error);
     if (!status)
@@ -498,7 +508,7 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
     eitp__report_noise(trainer, &state, report);
     eitp__report_terms(trainer, &state, report);
     eitp__report_cap(trainer, &state, report);
-    return EITP_OK;
+    return eitp__controllers_update(trainer->plans.task.context, &trainer->plans.objective.config, report, error);
 }
 
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {

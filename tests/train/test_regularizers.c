@@ -275,6 +275,114 @@ static void a_cap_scales_the_regularizers(void) {
     CHECK(report.regularizer_scale == 0);
 }
 
+/* ---- Controllers ---- */
+
+static double bounded(double factor, const eitp_objective_config *objective) {
+    return fmin(fmax(factor, objective->controller_min), objective->controller_max);
+}
+
+static void controllers_follow_their_formulas(void) {
+    const eitp_host host = eitp_host_default();
+    for (int kind = EITP_CONTROLLER_CONST; kind <= EITP_CONTROLLER_PI; kind++) {
+        eitp_objective_config objective = eitp_objective_config_default();
+        eitp_regularizer_config *term = &objective.terms[EITP_CODING_RATE];
+        double factor = 1, before = 0;
+        variant v = regularized();
+        run r;
+        v.extend = NULL;
+        v.objective = &objective;
+        term->mode = EITP_TERM_LOSS;
+        term->target = 0.5;
+        objective.controller = (eitp_controller)kind;
+        objective.controller_rate = 0.3;
+        objective.controller_proportional = 0.7;
+        objective.controller_max = 3;
+        CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+        for (int step = 0; step < 6; step++) {
+            eitp_step_report report;
+            double weight = 0, value, miss;
+            CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
+            value = find_term(&report, "coding_rate", &weight);
+            CHECK_THAT(fabs(weight - 0.01 * factor) < 1e-12, "controller %d, step %d: %g, expected %g", kind, step,
+                       weight, 0.01 * factor);
+            miss = value - 0.5;
+            if (kind == EITP_CONTROLLER_DUAL)
+                factor = bounded(factor * exp(0.3 * miss / 0.5), &objective);
+            if (kind == EITP_CONTROLLER_PI)
+                factor = bounded(factor + 0.7 * (step ? miss - before : 0) + 0.3 * miss, &objective);
+            before = miss;
+        }
+        end_run(&r);
+    }
+}
+
+/* ---- Resuming ---- */
+
+static void a_resumed_run_has_the_same_bits(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_objective_config objective = every_regularizer();
+    variant v = regularized();
+    uint32_t straight;
+    char path[600];
+    run r;
+    v.extend = NULL;
+    v.objective = &objective;
+    objective.controller = EITP_CONTROLLER_DUAL;
+    objective.terms[EITP_CODING_RATE].target = objective.terms[EITP_CHAOS].target = 0.1;
+    objective.grad_cap = 0.3;
+    straight = train_variant(&v, directory_, 6);
+    objective.term_norms_every = 2; /* changes no bit */
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    CHECK(step_many(&r, 3, NULL));
+    CHECK_THAT(!eitp_trainer_save(r.trainer, directory_, &error_), "%s", error_.message);
+    end_run(&r);
+    snprintf(path, sizeof path, "%s/checkpoint-3", directory_);
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    CHECK_THAT(!eitp_trainer_resume(r.trainer, path, &error_), "%s", error_.message);
+    CHECK(step_many(&r, 3, NULL) && straight && fingerprint(&r) == straight);
+    end_run(&r);
+}
+
+/* ---- Norms of terms ---- */
+
+static void norms_of_terms_are_those_of_their_gradients(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_objective_config objective = every_regularizer();
+    variant v = regularized();
+    eitp_step_report report;
+    run r;
+    v.extend = NULL;
+    v.objective = &objective;
+    v.micro_batches_per_pass = 4;
+    objective.term_norms_every = 2;
+    objective.grad_cap = 1e9;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    for (int step = 1; step <= 2; step++) {
+        double squares = 0;
+        CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
+        for (int i = 0; i < report.term_count; i++) {
+            CHECK((report.terms[i].grad_norm >= 0) == (step == 2));
+            squares += i ? report.terms[i].grad_norm * report.terms[i].grad_norm : 0;
+        }
+        /* The first term is the task's. Of the others the sum of the gradients is at most the sum of the norms. */
+        if (step == 2) {
+            CHECK_NEAR(report.terms[0].grad_norm, report.task_grad_norm, 1e-4 * report.task_grad_norm);
+            CHECK_THAT(squares > 0.01 * report.regularizer_grad_norm * report.regularizer_grad_norm, "%g", squares);
+        }
+    }
+    end_run(&r);
+    /* With one regularizer, the norms are those of the cap. */
+    objective = eitp_objective_config_default();
+    objective.terms[EITP_PATH_NORM].mode = EITP_TERM_LOSS;
+    objective.grad_cap = 1e9;
+    objective.term_norms_every = 1;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
+    CHECK_NEAR(report.terms[1].grad_norm, report.regularizer_grad_norm, 1e-4 * report.regularizer_grad_norm);
+    CHECK(report.terms[1].grad_norm > 0);
+    end_run(&r);
+}
+
 /* ---- Groups ---- */
 
 static void a_micro_batch_is_not_split(void) {
@@ -320,6 +428,9 @@ int main(int argc, char **argv) {
         TEST(reports_have_values_and_weights),
         TEST(schedules_set_weights),
         TEST(a_cap_scales_the_regularizers),
+        TEST(controllers_follow_their_formulas),
+        TEST(a_resumed_run_has_the_same_bits),
+        TEST(norms_of_terms_are_those_of_their_gradients),
         TEST(a_micro_batch_is_not_split),
         TEST(what_does_not_fit_is_refused),
     };
