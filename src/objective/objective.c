@@ -5,8 +5,9 @@
 #include "objective/objective_settings.h"
 #include "objective/resolve.h"
 
-/* Steps between two computations of a metric that has passes of its own. */
+/* Steps between two computations of a regularizer that has passes of its own, as a metric and as a loss. */
 #define EITP__METRIC_EVERY 50
+#define EITP__LOSS_EVERY 10
 
 #define EITP__REGULARIZER_INFO(type, at, ID, name, term_kind, passes, own_weight, safe, safe_weight, paper,            \
                                paper_weight, help)                                                                     \
@@ -69,6 +70,12 @@ static eitp_term_mode eitp__resolve_mode(const eitp_regularizer_config *term, co
     return term->weight > 0 ? EITP_TERM_LOSS : EITP_TERM_OFF;
 }
 
+static int64_t eitp__usual_every(const eitp__regularizer_info *info, eitp_term_mode mode) {
+    if (!info->has_own_passes || mode == EITP_TERM_OFF)
+        return 1;
+    return mode == EITP_TERM_LOSS ? EITP__LOSS_EVERY : EITP__METRIC_EVERY;
+}
+
 static eitp_status eitp__resolve_term(const eitp__regularizer_info *info, eitp_objective_preset preset,
                                       eitp_regularizer_config *term, eitp_error *error) {
     const eitp__preset_term *of_preset = &info->presets[preset];
@@ -79,7 +86,7 @@ static eitp_status eitp__resolve_term(const eitp__regularizer_info *info, eitp_o
     if (term->weight < 0)
         term->weight = of_preset->weight < 0 ? info->weight : of_preset->weight;
     if (!term->every)
-        term->every = term->mode == EITP_TERM_METRIC && info->has_own_passes ? EITP__METRIC_EVERY : 1;
+        term->every = eitp__usual_every(info, term->mode);
     return EITP_OK;
 }
 

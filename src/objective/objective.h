@@ -54,7 +54,8 @@ typedef enum eitp_controller {
 typedef struct eitp_regularizer_config {
     eitp_term_mode mode;
     double weight; /* negative: the preset's, or the regularizer's own default */
-    int64_t every; /* see eitp_term_schedule; 0: every step, or every 50th for a measure with passes of its own */
+    int64_t every; /* see eitp_term_schedule; 0: every step; with passes of its own every 10th as a loss, every 50th
+                      as a measure */
     int64_t start; /* from 1 */
     int64_t warmup;
     double target; /* of the controllers dual and pi; 0: none, the weight is constant */

@@ -6,8 +6,8 @@
 #include "train/train.h"
 
 /*
- * The factors of all regularizers, of which those that a controller sets differ from 1. Their state is a variable of the
- * context, and so a part of checkpoints.
+ * The factors of all regularizers, of which those that a controller sets differ from 1. Their state is a variable of
+ * the context, and so a part of checkpoints.
  */
 typedef struct eitp__controllers {
     eitp_controller kind;

@@ -1,7 +1,31 @@
+#include "base/log.h"
 #include "train/trainer.h"
 
 /* Dynamic loss scaling starts high: it comes down within a few skipped steps. */
 #define EITP__FIRST_LOSS_SCALE 65536.0
+
+/* Logs what passes of regularizers' own, and norms of terms, cost: their part of the arithmetic of a mean step. */
+static void eitp__log_prices(const eitp_trainer *trainer) {
+    const eitp__step_plans *plans = &trainer->plans;
+    const eitp__term_norms *norms = &plans->term_norms;
+    const int64_t norms_every = plans->objective.config.term_norms_every;
+    const double step = eitp__step_full_passes(&plans->config) * eitp_plan_statistics(plans->gradient_plan).flops;
+    double all = 0;
+    for (int i = 0; i < plans->probes.count; i++) {
+        const eitp__probe *probe = &plans->probes.of[i];
+        const double flops = eitp_plan_statistics(probe->plan).flops;
+        eitp__log_line(&trainer->host, EITP_LOG_INFO,
+                       "%s has a pass of its own, in one step of %lld: it adds %.2g %% to the arithmetic of training",
+                       eitp_regularizer_name(probe->kind.regularizer), (long long)probe->kind.timing.every,
+                       100 * flops / (double)probe->kind.timing.every / step);
+    }
+    for (int i = 0; i < norms->count; i++)
+        all += eitp_plan_statistics(norms->passes[i].plan).flops;
+    if (norms->count)
+        eitp__log_line(&trainer->host, EITP_LOG_INFO,
+                       "gradient norms of terms, in one step of %lld, add %.2g %% to the arithmetic of training",
+                       (long long)norms_every, 100 * all / (double)norms_every / step);
+}
 
 eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,
                                 eitp_error *error) {
@@ -34,6 +58,7 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
         eitp_trainer_destroy(created);
         return status;
     }
+    eitp__log_prices(created);
     created->initial_shape = eitp__step_shape_of(&created->plans.config);
     *trainer = created;
     return EITP_OK;

@@ -91,7 +91,7 @@ static void presets_set_modes_and_weights(void) {
         REQUIRE_OK(eitp__objective_resolve(&config, &resolved, &error_), error_);
         for (int i = 0; i < EITP_REGULARIZERS; i++) {
             if (row < EITP__COUNT(rows) && (int)rows[row].preset == preset && (int)rows[row].regularizer == i) {
-                check_term(&resolved, (eitp_regularizer)i, rows[row].mode, rows[row].weight, 1);
+                check_term(&resolved, (eitp_regularizer)i, rows[row].mode, rows[row].weight, i == EITP_CHAOS ? 10 : 1);
                 row++;
             } else {
                 CHECK_THAT(resolved.terms[i].mode == EITP_TERM_OFF, "preset %d: %s", preset,
@@ -128,7 +128,7 @@ static void what_is_set_overrides_the_preset(void) {
     check_term(&resolved, EITP_BALANCE, EITP_TERM_OFF, 0, 1);
     check_term(&resolved, EITP_BRIER, EITP_TERM_LOSS, 0.25, 1);
     check_term(&resolved, EITP_SELF_REPAIR, EITP_TERM_METRIC, 1e-2, 7);
-    check_term(&resolved, EITP_JACOBIAN_NORM, EITP_TERM_LOSS, 0, 1);
+    check_term(&resolved, EITP_JACOBIAN_NORM, EITP_TERM_LOSS, 0, 10);
     check_term(&resolved, EITP_ENERGY, EITP_TERM_METRIC, 0, 1);
     REQUIRE_OK(eitp__objective_resolve(&resolved, &resolved, &error_), error_);
     check_term(&resolved, EITP_CHAOS, EITP_TERM_METRIC, 1, 50);

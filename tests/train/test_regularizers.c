@@ -113,6 +113,7 @@ static eitp_objective_config every_regularizer(void) {
     for (int i = 0; i < EITP_REGULARIZERS; i++)
         objective.terms[i].mode = i == EITP_ENERGY ? EITP_TERM_OFF : EITP_TERM_LOSS;
     objective.terms[EITP_CHAOS].every = 2;
+    objective.terms[EITP_JACOBIAN_NORM].every = objective.terms[EITP_SELF_REPAIR].every = 1;
     objective.terms[EITP_BRIER].every = 3;
     objective.terms[EITP_SELF_REPAIR].start = 2;
     objective.chaos_tolerance = 0.001;
