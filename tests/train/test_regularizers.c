@@ -51,6 +51,7 @@ static eitp_status extend(void *user, eitp_pass *pass, eitp_error *error) {
     if (parts_ & MEASURES) {
         eitp_pass_measure(pass, "width", spread_of(r, pass), EITP_DIRECTION_UNKNOWN);
         eitp_pass_parameter_measure(pass, "size", squares_of, r);
+        eitp_pass_measure(pass, "one", eitp_max(eitp_pass_group_mask(pass), 2u, 0), EITP_DIRECTION_UNKNOWN);
     }
     return EITP_OK;
 }
@@ -205,7 +206,7 @@ static void reports_have_values_and_weights(void) {
         CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
         squares = naive_squares(&r);
         CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
-        CHECK(report.term_count == 3 && report.measure_count == 2);
+        CHECK(report.term_count == 3 && report.measure_count == 3);
         CHECK_NEAR(find_term(&report, "squares", &weight), squares, 1e-5 * squares);
         CHECK_NEAR(weight, 0.02, 1e-12);
         CHECK_NEAR(find_term(&report, "size", &weight), squares, 1e-5 * squares);
@@ -238,7 +239,7 @@ static void schedules_set_weights(void) {
                    expected[step]);
         find_term(&report, "squares", &weight);
         CHECK_NEAR(weight, expected[step], 1e-12);
-        CHECK(report.measure_count == 2);
+        CHECK(report.measure_count == 3);
     }
     end_run(&r);
 }
@@ -384,7 +385,52 @@ static void norms_of_terms_are_those_of_their_gradients(void) {
     end_run(&r);
 }
 
+static void sixteen_bits_do_not_scale_the_norms(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_objective_config objective = eitp_objective_config_default();
+    variant v = regularized();
+    double norms[2][2];
+    objective.grad_cap = 1e9;
+    v.objective = &objective;
+    v.dropout = 0;
+    for (int part = 0; part < 2; part++) {
+        parts_ = part ? PENALTY : STATISTIC;
+        for (int i = 0; i < 2; i++) {
+            eitp_step_report report;
+            run r;
+            v.precision = i ? "fp16" : "fp32";
+            CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+            CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
+            norms[part][i] = report.regularizer_grad_norm;
+            end_run(&r);
+        }
+        CHECK_NEAR(norms[part][1], norms[part][0], 0.02 * norms[part][0]);
+    }
+}
+
 /* ---- Groups ---- */
+
+static void a_statistic_is_the_mean_over_groups(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_objective_config objective = eitp_objective_config_default();
+    variant v = regularized();
+    v.objective = &objective;
+    v.batch_size = 3;
+    v.last_sample = 3 * 4 + 5; /* the second step has one micro-batch and a part of another */
+    for (int i = 0; i < 4; i++) {
+        run r;
+        objective.group = i % 2 ? EITP_GROUP_MICRO_BATCH : EITP_GROUP_SAMPLE;
+        v.micro_batches_per_pass = i < 2 ? 1 : 2;
+        CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+        for (int step = 0; step < 2; step++) {
+            eitp_step_report report;
+            double weight;
+            CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
+            CHECK_NEAR(find_term(&report, "one", &weight), 1.0, 0);
+        }
+        end_run(&r);
+    }
+}
 
 static void a_micro_batch_is_not_split(void) {
     const eitp_host host = eitp_host_default();
@@ -432,6 +478,8 @@ int main(int argc, char **argv) {
         TEST(controllers_follow_their_formulas),
         TEST(a_resumed_run_has_the_same_bits),
         TEST(norms_of_terms_are_those_of_their_gradients),
+        TEST(sixteen_bits_do_not_scale_the_norms),
+        TEST(a_statistic_is_the_mean_over_groups),
         TEST(a_micro_batch_is_not_split),
         TEST(what_does_not_fit_is_refused),
     };
