@@ -4,6 +4,7 @@
 #include "objective/path_norm.h"
 #include "objective/regularizers.h"
 #include "objective/resolve.h"
+#include "tensor/op_rules.h"
 
 /* ---- Checks ---- */
 
@@ -22,6 +23,10 @@ static eitp_status eitp__regularizer_check(const eitp_objective_config *config, 
     if (needs_predictions && (model.head == EITP_HEAD_NONE || model.problem == EITP_PROBLEM_REGRESSION))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s is a statistic of predicted classes; a model that predicts numbers, or nothing, has none",
+                          name);
+    if (needs_predictions && model.problem == EITP_PROBLEM_MULTI_LABEL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s is a statistic of classes of which one is true; a model of several labels has none",
                           name);
     if (regularizer == EITP_SELF_REPAIR && model.head != EITP_HEAD_LANGUAGE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is for models that predict tokens", name);
@@ -77,7 +82,26 @@ static void eitp__add_path_norm(const eitp__objective *objective, eitp_pass *pas
     eitp__note_regularizer(pass, EITP_PATH_NORM);
 }
 
+/* Checks that a task of a program's own has told what a statistic is computed of. 0 after an error. */
+static int eitp__pass_has_parts(const eitp__objective *objective, const eitp_pass *pass, eitp_regularizer regularizer) {
+    const int repairs = regularizer == EITP_SELF_REPAIR;
+    const int needs_targets =
+        regularizer == EITP_BRIER || (repairs && objective->config.self_repair_form == EITP_SELF_REPAIR_DENOISE);
+    const char *name = eitp_regularizer_name(regularizer), *missing = NULL;
+    if (!eitp_model_tap(objective->model, pass->graph, EITP_TAP_FINAL, 0))
+        missing = "the hidden states of the task's model: compute them by eitp_model_hidden";
+    else if (needs_targets && !pass->targets)
+        missing = "the targets of the predictions: name them by eitp_pass_set_targets";
+    else if (repairs && pass->positions_of != objective->model)
+        missing = "the model's tokens: declare them by eitp_pass_model_inputs";
+    if (missing)
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "%s needs %s", name, missing);
+    return !missing;
+}
+
 static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pass, eitp_regularizer regularizer) {
+    if (!eitp__pass_has_parts(objective, pass, regularizer))
+        return;
     const eitp_regularizer_config *term = &objective->config.terms[regularizer];
     const int trains = term->mode == EITP_TERM_LOSS && pass->trains;
     const eitp_term_schedule timing = eitp__regularizer_timing(term);
