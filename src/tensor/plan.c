@@ -253,11 +253,13 @@ eitp_status eitp_plan_create_with(eitp_graph *graph, const eitp_plan_config *con
     return EITP_OK;
 }
 
-EITP__PRIVATE size_t eitp__plans_max_bytes(const eitp_context *context, const eitp_graph *const excluded[3]) {
+EITP__PRIVATE size_t eitp__plans_max_bytes(const eitp_context *context, const eitp_graph *const *excluded, int count) {
     size_t most = 0;
     for (const eitp_plan *plan = context->plans; plan; plan = plan->next) {
-        if (plan->graph != excluded[0] && plan->graph != excluded[1] && plan->graph != excluded[2] &&
-            eitp__plan_bytes(plan) > most)
+        int is_excluded = 0;
+        for (int i = 0; i < count; i++)
+            is_excluded |= plan->graph == excluded[i];
+        if (!is_excluded && eitp__plan_bytes(plan) > most)
             most = eitp__plan_bytes(plan);
     }
     return most;

@@ -146,8 +146,8 @@ struct eitp_plan {
 
 /* ---- plan.c ---- */
 
-/* Bytes of arena and workspace that the context's plans need, except those of three graphs, which may be NULL. */
-EITP__PRIVATE size_t eitp__plans_max_bytes(const eitp_context *context, const eitp_graph *const excluded[3]);
+/* Bytes of arena and workspace that the context's plans need, except those of `count` graphs, which may be NULL. */
+EITP__PRIVATE size_t eitp__plans_max_bytes(const eitp_context *context, const eitp_graph *const *excluded, int count);
 
 /* Bytes of arena and workspace that the plan needs. */
 EITP__PRIVATE size_t eitp__plan_bytes(const eitp_plan *plan);

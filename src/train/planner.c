@@ -69,7 +69,11 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     const eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan);
     const eitp_plan_stats update = eitp_plan_statistics(plans->update_plan);
     uint64_t checkpoint, largest;
+    double probe_flops, probe_seconds;
     eitp__step_plans_count(plans, &pass, &update, candidate);
+    eitp__probes_count(&plans->probes, &probe_flops, &probe_seconds);
+    candidate->flops += probe_flops;
+    candidate->seconds += probe_seconds;
     snprintf(candidate->precision, sizeof candidate->precision, "%s", eitp_context_precision_name(context));
     candidate->micro_batches_per_pass = plans->config.micro_batches_per_pass;
     candidate->arena = eitp_context_arena_bytes(context) - candidate->workspace;

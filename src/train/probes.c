@@ -82,6 +82,16 @@ EITP__PRIVATE eitp_status eitp__probes_estimate(const eitp__probes *probes, cons
     return status;
 }
 
+EITP__PRIVATE void eitp__probes_count(const eitp__probes *probes, double *flops, double *seconds) {
+    *flops = *seconds = 0;
+    for (int i = 0; i < probes->count; i++) {
+        const eitp_plan_stats stats = eitp_plan_statistics(probes->of[i].plan);
+        const double part = 1 / (double)probes->of[i].kind.timing.every;
+        *flops += part * stats.flops;
+        *seconds += part * stats.seconds;
+    }
+}
+
 EITP__PRIVATE void eitp__probes_discard(eitp__probes *probes) {
     for (int i = 0; i < probes->count; i++) {
         eitp__probe *probe = &probes->of[i];

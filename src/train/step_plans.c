@@ -28,11 +28,15 @@ EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     return layout;
 }
 
-/* The layout of the samples of a probe. */
+/* The samples of a probe, of micro-batches of a size. */
+static int64_t eitp__step_probe_samples(const eitp__step_plans *plans, int64_t batch_size) {
+    const int64_t wanted = plans->objective.config.chaos_samples;
+    return wanted < batch_size ? wanted : batch_size;
+}
+
 static eitp__layout eitp__step_probe_layout(const eitp__step_plans *plans) {
-    const int64_t wanted = plans->objective.config.chaos_samples, batch_size = plans->config.batch_size;
     eitp__layout layout = eitp__step_layout(plans);
-    layout.samples = wanted < batch_size ? wanted : batch_size;
+    layout.samples = eitp__step_probe_samples(plans, plans->config.batch_size);
     layout.joined = 1;
     return layout;
 }
@@ -478,6 +482,9 @@ EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, con
         return 0;
     if (a->batch_size != b->batch_size && plans->config.objective.group == EITP_GROUP_MICRO_BATCH)
         return 0;
+    if (eitp__probes_train(&plans->probes) &&
+        eitp__step_probe_samples(plans, a->batch_size) != eitp__step_probe_samples(plans, b->batch_size))
+        return 0;
     if (a->batch_size == b->batch_size)
         return !plans->config.dense_rows;
     return !plans->task.rows_vary && eitp__ends_at_group(plans, a) && eitp__ends_at_group(plans, b);
@@ -493,12 +500,11 @@ EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_
 static eitp_status eitp__build_for(eitp__step_plans *plans, const eitp_trainer_config *config,
                                    int64_t evaluation_samples, eitp_error *error) {
     eitp_context *context = plans->task.context;
-    const eitp_graph *const none[3] = {NULL, NULL, NULL};
     const size_t variables = context->variable_count, segments = context->segments->count;
     eitp_status status;
     plans->config = *config;
     plans->evaluation_samples = evaluation_samples;
-    status = eitp__arena_trim(context, eitp__plans_max_bytes(context, none), error);
+    status = eitp__arena_trim(context, eitp__plans_max_bytes(context, NULL, 0), error);
     if (!status)
         status = eitp__step_plans_create(plans, error);
     if (status) {

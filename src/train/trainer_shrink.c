@@ -88,14 +88,24 @@ static size_t eitp__bytes_now(const eitp_trainer *trainer) {
     return eitp_context_variable_bytes(context, EITP_GRADIENT) + eitp__arena_needed(context);
 }
 
+/* The largest plan that is not the trainer's. */
+static size_t eitp__other_plans_bytes(const eitp__step_plans *plans) {
+    const eitp_graph *own[3 + EITP__MAX_PROBES];
+    own[0] = plans->pass.graph;
+    own[1] = plans->update_graph;
+    own[2] = plans->evaluator.pass.graph;
+    for (int i = 0; i < plans->probes.count; i++)
+        own[3 + i] = plans->probes.of[i].pass.graph;
+    return eitp__plans_max_bytes(plans->task.context, own, 3 + plans->probes.count);
+}
+
 /* Finds the fastest configuration that frees enough, else the smallest; EITP__CANNOT_RUN if none is smaller. */
 static eitp_status eitp__search_smaller(const eitp_trainer *trainer, eitp__run_candidate *found, eitp_error *error) {
     static const eitp__move moves[] = {{eitp__fewer_samples, 0}, {eitp__recompute_half, 0}};
     const eitp__step_plans *plans = &trainer->plans;
-    const eitp_graph *const own[3] = {plans->pass.graph, plans->update_graph, plans->evaluator.pass.graph};
     const eitp_plan_stats pass = eitp_trainer_statistics(trainer);
     const size_t bytes = eitp__bytes_now(trainer), arena = eitp__arena_needed(plans->task.context);
-    eitp__shrinking shrinking = {trainer, eitp__plans_max_bytes(plans->task.context, own),
+    eitp__shrinking shrinking = {trainer, eitp__other_plans_bytes(plans),
                                  (pass.arena_bytes + pass.workspace_bytes) / 2 + 1};
     eitp__search search = EITP__ZERO;
     eitp__run_candidate now = EITP__ZERO;
