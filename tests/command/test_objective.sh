@@ -156,4 +156,35 @@ refuses 1 "energy is measured, not trained on" set with/checkpoint-3 energy=loss
 exits 0 "a resume after set" train --resume auto --output-dir with --steps 4
 check "a resume after set: says so; $(cat err)" grep -q "path-norm-weight is 0.125, as set in '.*' (run.json: -1)" err
 
+# Killed at random, stopped between two computations of a term, and resumed: the weights and states of a straight run.
+every="--reg-grad-cap 0.2 --chaos-every 3 --brier-every 2 --self-repair-start 4 --entropy-warmup 6 --chaos-samples 2"
+for name in $names; do
+    [ $name = energy ] || every="$every --$name loss"
+done
+all="$train --batch-size 2 --grad-accum 2 --steps 12 --save-steps 4 --save-total-limit 0 --data-workers 2 $every"
+exits 0 "all of them" $all --output-dir all --async-save no
+kills=0
+seed=${SEED:-$(date +%s)}
+for wait in $(awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 5; i++) printf "%.3f\n", 0.05 + rand() * 0.2 }'); do
+    "$eitp" $all --save-steps 2 --resume auto --output-dir killed >/dev/null 2>&1 </dev/null &
+    process=$!
+    sleep "$wait"
+    kill -9 $process 2>/dev/null
+    wait $process 2>/dev/null
+    [ $? -eq 137 ] && kills=$((kills + 1))
+done
+exits 0 "all of them, killed" $all --resume auto --output-dir killed
+check "killed and resumed: the same bits (SEED=$seed, $kills kills)" same_checkpoints all/checkpoint-12 killed/checkpoint-12
+for step in 4 8; do
+    exits 0 "the rest after $step" train --resume all/checkpoint-$step --output-dir rest-$step
+    check "the rest after $step: the same bits" same_checkpoints all/checkpoint-12 rest-$step/checkpoint-12
+done
+
+# A weight that is set is that of the option.
+exits 0 "set a weight" set rest-4/checkpoint-8 brier-weight=0.5
+exits 0 "set a weight: a resume" train --resume rest-4/checkpoint-8 --output-dir set
+exits 0 "set a weight: by hand" train --resume all/checkpoint-8 --brier-weight 0.5 --output-dir by_hand
+check "set a weight: the same bits" same_checkpoints set/checkpoint-12 by_hand/checkpoint-12
+check "set a weight: other bits" sh -c '! cmp -s set/checkpoint-12/model.safetensors all/checkpoint-12/model.safetensors'
+
 finish
