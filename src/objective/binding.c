@@ -124,8 +124,11 @@ static void eitp__name_task_term(const eitp__objective *objective, eitp_pass *pa
         snprintf(term->name, sizeof term->name, "%s", model.problem == EITP_PROBLEM_REGRESSION ? "mse" : "ce");
 }
 
-static int eitp__has_regularizers(const eitp__objective *objective) {
+/* Of the library, or of the program's own. */
+static int eitp__has_regularizers(const eitp__objective *objective, const eitp_pass *pass) {
     int has = 0;
+    for (int q = 0; q < pass->quantity_count; q++)
+        has |= pass->quantities[q].is_regularizer;
     for (int i = 0; i < EITP_REGULARIZERS; i++)
         has |= objective->config.terms[i].mode != EITP_TERM_OFF && i != EITP_ENERGY;
     return has;
@@ -133,7 +136,7 @@ static int eitp__has_regularizers(const eitp__objective *objective) {
 
 /* Adds the regularizers that the task's pass computes. */
 static void eitp__add_regularizers(const eitp__objective *objective, eitp_pass *pass) {
-    if (eitp__has_regularizers(objective))
+    if (eitp__has_regularizers(objective, pass))
         eitp__name_task_term(objective, pass);
     for (int i = 0; i < EITP_REGULARIZERS; i++) {
         const eitp_regularizer regularizer = (eitp_regularizer)i;

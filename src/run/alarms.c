@@ -60,7 +60,7 @@ static void eitp__alarms_after_step(eitp_run *run, void *state, eitp__decision *
     step.steps = run->report.steps;
     step.warms_up = report->step <= eitp__trainer_config(run->trainer)->schedule.warmup;
     step.applied = report->applied;
-    step.loss = report->loss;
+    step.loss = report->task_loss;
     step.grad_norm = report->grad_norm;
     step.parameter_norm = report->parameter_norm;
     step.seconds = run->seconds;

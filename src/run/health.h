@@ -1,6 +1,6 @@
 /*
  * The health of a run: what its steps say about the model. A model whose numbers are not finite or whose loss has
- * diverged is never saved under a name that a resume takes.
+ * diverged is never saved under a name that a resume takes. Losses are the task's: a regularizer may begin at any step.
  *
  * The loss has diverged if the median of the last losses, or each of the last three, is above a limit. The median
  * ignores a spike of a few steps; the last three notice a divergence that has only begun. The window does not end at a

@@ -43,7 +43,7 @@ static double eitp__run_guess(const eitp_run *run) {
  */
 static eitp__diagnosis eitp__health_unproven(const eitp_run *run, double limit) {
     const eitp_run_report *report = &run->report;
-    if (report->step.loss <= limit && !(report->step.update_norm > 0.5 * report->step.parameter_norm))
+    if (report->step.task_loss <= limit && !(report->step.update_norm > 0.5 * report->step.parameter_norm))
         return EITP__HEALTHY;
     if (report->evaluations && report->evaluated_step == report->step.step)
         return report->evaluation.loss <= limit ? EITP__HEALTHY : run->is_ending ? EITP__LOSS_DIVERGED : EITP__UNPROVEN;
@@ -146,7 +146,7 @@ static void eitp__health_watch_spikes(eitp_run *run, eitp__health *health) {
         return;
     }
     if (step->spike & EITP_SPIKE_LOSS)
-        snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->loss, step->usual_loss);
+        snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->task_loss, step->usual_loss);
     if (step->spike & EITP_SPIKE_GRADIENT)
         snprintf(norm, sizeof norm, "gradient norm %.3g (usually %.3g)", step->grad_norm, step->usual_grad_norm);
     if (health->unreported_spikes)
@@ -167,7 +167,7 @@ static void eitp__judge_checkpoint(const eitp_run *run, eitp__model_health *mode
     if (model->judged_step != newest)
         model->bad_losses = 0;
     model->judged_step = newest;
-    model->bad_losses += !(report->step.loss <= limit) && report->step.step <= newest + EITP__HEALTH_LAST;
+    model->bad_losses += !(report->step.task_loss <= limit) && report->step.step <= newest + EITP__HEALTH_LAST;
 }
 
 /* Votes to end the run after max_nonfinite steps in a row whose numbers were not finite. */
@@ -191,7 +191,7 @@ static void eitp__health_watch_finite(eitp_run *run, eitp__model_health *model, 
 static void eitp__health_after_step(eitp_run *run, void *state, eitp__decision *decision) {
     eitp__model_health *model = (eitp__model_health *)state;
     eitp__judge_checkpoint(run, model);
-    eitp__health_add_loss(&model->health, run->report.step.loss);
+    eitp__health_add_loss(&model->health, run->report.step.task_loss);
     eitp__health_watch_state(run, &model->health);
     eitp__health_watch_loss(run, &model->health);
     eitp__health_watch_spikes(run, &model->health);

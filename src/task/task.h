@@ -106,7 +106,8 @@ EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *val
  *
  * A loss term is one of three kinds: a sum over samples (eitp_pass_term), a statistic of a group of samples, and a
  * penalty on parameters. None depends on how a step is divided into passes. In evaluations statistics are metrics, so
- * that the loss of an evaluation is the task's; penalties are left out.
+ * that the loss of an evaluation is the task's; penalties are left out. A task's term "loss" is then called "ce" in the
+ * reports of steps, or "mse" with EITP_PROBLEM_REGRESSION: it is a part of the loss.
  */
 
 /* When a term is in the loss, and how much. Start from eitp_term_schedule_default(). */

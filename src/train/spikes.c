@@ -32,12 +32,12 @@ static void eitp__spike_window_add(eitp__spike_window *window, double value) {
 
 EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *report) {
     const int is_finite = isfinite(report->loss) && isfinite(report->grad_norm);
-    report->spike = (is_finite && report->loss > spikes->losses.limit ? EITP_SPIKE_LOSS : 0) |
+    report->spike = (is_finite && report->task_loss > spikes->losses.limit ? EITP_SPIKE_LOSS : 0) |
                     (is_finite && report->grad_norm > spikes->norms.limit ? EITP_SPIKE_GRADIENT : 0);
     report->usual_loss = spikes->losses.usual;
     report->usual_grad_norm = spikes->norms.usual;
     if (is_finite && report->applied) {
-        eitp__spike_window_add(&spikes->losses, report->loss);
+        eitp__spike_window_add(&spikes->losses, report->task_loss);
         eitp__spike_window_add(&spikes->norms, report->grad_norm);
         spikes->in_a_row = 0;
     } else if (!report->applied && isfinite(report->grad_norm)) {

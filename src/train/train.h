@@ -64,8 +64,9 @@ typedef struct eitp_layer_activations {
 
 /* The result of a step. */
 typedef struct eitp_step_report {
-    int64_t step; /* number of the step, from 1 */
-    double loss;  /* weighted sum of the terms; for a language model in nats per token */
+    int64_t step;     /* number of the step, from 1 */
+    double loss;      /* weighted sum of the terms; for a language model in nats per token */
+    double task_loss; /* the same without regularizers: what can be compared with evaluations and other steps */
     double learning_rate;
     double grad_norm;      /* L2 norm of the whole gradient, before clipping */
     int64_t items;         /* of the first term; for a language model, tokens */
@@ -77,7 +78,8 @@ typedef struct eitp_step_report {
     int clipped;           /* 1 if the update used the gradient scaled down to max_grad_norm */
     int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
     int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
-    double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
+    /* Medians of the task's loss and of the norm over the last 100 steps that were applied; 0: there were none. */
+    double usual_loss, usual_grad_norm;
     eitp_step_times times;
     double flops;           /* arithmetic operations of the step, without those that recompute values */
     int64_t spikes_skipped; /* steps so far that were not applied because of skip_spikes */

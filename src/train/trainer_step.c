@@ -437,13 +437,14 @@ static void eitp__report_quantities(const eitp_trainer *trainer, const eitp__ste
         result->weight = are_terms ? eitp__step_weight(trainer, quantity) : 0;
         result->grad_norm = are_terms ? state->term_norms[first + q] : -1;
         report->loss += result->weight * result->mean;
+        report->task_loss += quantity->is_regularizer ? 0 : result->weight * result->mean;
         *(are_terms ? &report->term_count : &report->measure_count) += 1;
     }
 }
 
 static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
     const eitp__probes *probes = &trainer->plans.probes;
-    report->loss = 0;
+    report->loss = report->task_loss = 0;
     for (int are_terms = 1; are_terms >= 0; are_terms--) {
         eitp__report_quantities(trainer, state, &trainer->plans.pass, 0, are_terms, &state->items, report);
         for (int i = 0; i < probes->count; i++) {

@@ -214,8 +214,9 @@ static void reports_have_values_and_weights(void) {
         spread = find_term(&report, "spread", &weight);
         width = find_term(&report, "width", &weight);
         CHECK(spread > 0 && spread == width);
-        loss = find_term(&report, "loss", &weight);
+        loss = find_term(&report, "ce", &weight);
         CHECK_NEAR(report.loss, loss + 0.02 * (spread + squares), 1e-5 * squares);
+        CHECK(report.task_loss == loss && weight == 1);
         end_run(&r);
     }
 }

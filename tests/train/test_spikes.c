@@ -6,7 +6,7 @@
 static eitp_step_report step_of(double loss, double norm) {
     eitp_step_report report;
     memset(&report, 0, sizeof report);
-    report.loss = loss;
+    report.loss = report.task_loss = loss;
     report.grad_norm = norm;
     report.applied = 1;
     return report;

@@ -114,7 +114,7 @@ static double fall_at_end(const eitp_history_point *points, size_t count) {
 
 static void measure_losses(doctor_case *c) {
     size_t count, sizes;
-    eitp_history_point *points = recorded_points(c->run, "loss", &count);
+    eitp_history_point *points = recorded_points(c->run, recorded_task_loss(c->run), &count);
     c->loss = course_of(points, count);
     c->falls = fall_at_end(points, count);
     free(points);

@@ -405,7 +405,8 @@ static int look_at_good_end(const doctor_case *c, doctor_finding *f) {
         finding_say(f, "%s: step %lld", what, (long long)r->step);
     finding_measure(f, "%s (run.json)", f->sentence);
     if (isfinite(c->loss.first))
-        finding_measure(f, "loss %.4g in the first step, %.4g in the last ones (loss)", c->loss.first, c->loss.last);
+        finding_measure(f, "loss %.4g in the first step, %.4g in the last ones (%s)", c->loss.first, c->loss.last,
+                        recorded_task_loss(c->run));
     if (last && isfinite(last->loss))
         finding_measure(f, "validation loss %.4g after step %lld (val_loss)", last->loss, (long long)last->step);
     measure_message(c, f);

@@ -13,7 +13,8 @@ static int is_ruined(const doctor_case *c) {
 }
 
 static void measure_loss(const doctor_case *c, doctor_finding *f) {
-    finding_measure(f, "loss %.4g in the first step, %.4g in the last ones (loss)", c->loss.first, c->loss.last);
+    finding_measure(f, "loss %.4g in the first step, %.4g in the last ones (%s)", c->loss.first, c->loss.last,
+                    recorded_task_loss(c->run));
     if (isfinite(c->base))
         finding_measure(f, "%.4g is the loss of knowing frequencies alone (run.json)", c->base);
 }

@@ -51,6 +51,15 @@ double recorded_last(const recorded_run *r, const char *name) {
     return eitp_history_last(r->history, name);
 }
 
+const char *recorded_task_loss(const recorded_run *r) {
+    static const char *const names[] = {"loss_ce", "loss_mse"};
+    for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
+        if (eitp_history_points(r->history, names[i], NULL, 0))
+            return names[i];
+    }
+    return "loss";
+}
+
 const char *recorded_unit(const recorded_run *r) {
     static const char *const units[] = {"tokens", "words", "samples"};
     for (size_t i = 0; i < COMMAND_COUNT(units); i++) {

@@ -76,6 +76,9 @@ eitp_history_point *recorded_points(const recorded_run *r, const char *name, siz
 /* The last value of a number, or NaN. */
 double recorded_last(const recorded_run *r, const char *name);
 
+/* The name of the loss of steps that can be compared with other steps, and with evaluations: that of the task alone. */
+const char *recorded_task_loss(const recorded_run *r);
+
 /* What a step has a number of: "tokens", "samples", "words". */
 const char *recorded_unit(const recorded_run *r);
 

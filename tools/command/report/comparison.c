@@ -104,7 +104,7 @@ static void compare_evaluations(const comparison_run *baseline, const comparison
 /* The mean of the training loss after `from` items or seconds, up to `to`. */
 static numbers_mean average_loss(const comparison_run *r, comparison_axis axis, double from, double to) {
     size_t count, used = 0;
-    eitp_history_point *points = recorded_points(r->run, "loss", &count);
+    eitp_history_point *points = recorded_points(r->run, recorded_task_loss(r->run), &count);
     double *values = (double *)command_allocate((count + 1) * sizeof *values);
     numbers_mean mean;
     for (size_t i = 0; i < count; i++) {
