@@ -12,6 +12,7 @@ typedef struct page_section {
 /* In the order of the page. A section without content is left out. */
 static const page_section sections[] = {
     {"loss", "Loss", page_add_loss},
+    {"terms", "Terms of the loss, and measures", page_add_terms},
     {"comparison", "Comparison", page_add_comparison},
     {"metrics", "Metrics and mistakes", page_add_metrics},
     {"optimization", "Learning rate and norms", page_add_optimization},

@@ -34,8 +34,9 @@ void page_write(page *p);
 
 /* ---- Sections: each adds its content to page->text, or nothing ---- */
 
-void page_add_head(page *p);       /* page_head.c */
-void page_add_loss(page *p);       /* page_curves.c */
+void page_add_head(page *p); /* page_head.c */
+void page_add_loss(page *p); /* page_curves.c */
+void page_add_terms(page *p);
 void page_add_comparison(page *p); /* page_analysis.c */
 void page_add_metrics(page *p);    /* page_classes.c */
 void page_add_optimization(page *p);

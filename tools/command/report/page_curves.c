@@ -219,6 +219,70 @@ void page_add_loss(page *p) {
     add_figures(p, &loss, 1);
 }
 
+/* What follows the prefix of names that have it, or NULL. */
+static const char *name_after(const char *name, const char *prefix) {
+    const size_t length = strlen(prefix);
+    return !strncmp(name, prefix, length) ? name + length : NULL;
+}
+
+/* True if a run before this one has the number. */
+static int is_drawn(const page *p, size_t run, const char *name) {
+    size_t count = 0;
+    for (size_t i = 0; i < run && !count; i++)
+        count = eitp_history_points(p->runs[i].run->history, name, NULL, 0);
+    return count > 0;
+}
+
+/* A figure of a loss term, or of a measure and its value in evaluations. */
+static void add_term(page *p, const char *name) {
+    const char *term = name_after(name, "loss_"), *measure = name_after(name, "metrics/");
+    char *value = measure ? command_format("val_%s", measure) : NULL;
+    char *error = measure ? command_format("val_%s_error", measure) : NULL;
+    figure f = {NULL, NULL, NULL, NULL, NULL, CHART_NUMBER, FIGURE_NOISY, 0};
+    f.title = term ? term : measure;
+    f.key = name;
+    f.value = value;
+    f.error = error;
+    f.remark = term ? "term of the loss, before its weight" : "measured";
+    if (f.title && strcmp(name, "loss_scale") != 0)
+        add_figure(p, &f, NULL, 0);
+    free(value);
+    free(error);
+}
+
+/* Adds what all runs have of one kind. */
+static void add_terms_of(page *p, const char *prefix) {
+    for (size_t i = 0; i < p->run_count; i++) {
+        const char *name;
+        for (size_t k = 0; (name = eitp_history_name(p->runs[i].run->history, k)) != NULL; k++) {
+            if (name_after(name, prefix) && !is_drawn(p, i, name))
+                add_term(p, name);
+        }
+    }
+}
+
+void page_add_terms(page *p) {
+    static const figure cap[] = {
+        {"Gradient norm of the task", "task_grad_norm", NULL, NULL, NULL, CHART_NUMBER, FIGURE_NOISY, 1},
+        {"Gradient norm of the regularizers", "regularizer_grad_norm", NULL, NULL, "before the cap", CHART_NUMBER,
+         FIGURE_NOISY, 1},
+        {"Factor of the regularizers", "regularizer_scale", NULL, NULL, "1: the cap is not reached", CHART_NUMBER,
+         FIGURE_NOISY, 1},
+    };
+    const size_t begin = p->text.size;
+    size_t content;
+    text_format(&p->text, "<div class=\"grid\">\n");
+    content = p->text.size;
+    add_terms_of(p, "loss_");
+    add_terms_of(p, "metrics/");
+    for (size_t i = 0; i < COMMAND_COUNT(cap); i++)
+        add_figure(p, &cap[i], NULL, 0);
+    if (p->text.size == content)
+        p->text.size = begin;
+    else
+        text_format(&p->text, "</div>\n");
+}
+
 void page_add_metric_figures(page *p) {
     static const figure figures[] = {
         {"Accuracy", NULL, "val_accuracy", "val_accuracy_error", "of the validation, with its standard error",
