@@ -90,13 +90,16 @@ static size_t eitp__bytes_now(const eitp_trainer *trainer) {
 
 /* The largest plan that is not the trainer's. */
 static size_t eitp__other_plans_bytes(const eitp__step_plans *plans) {
-    const eitp_graph *own[3 + EITP__MAX_PROBES];
+    const eitp_graph *own[4 + 2 * EITP__MAX_PROBES];
+    int count = 3;
     own[0] = plans->pass.graph;
     own[1] = plans->update_graph;
     own[2] = plans->evaluator.pass.graph;
     for (int i = 0; i < plans->probes.count; i++)
-        own[3 + i] = plans->probes.of[i].pass.graph;
-    return eitp__plans_max_bytes(plans->task.context, own, 3 + plans->probes.count);
+        own[count++] = plans->probes.of[i].pass.graph;
+    for (int i = 0; i < plans->term_norms.count; i++)
+        own[count++] = plans->term_norms.passes[i].pass.graph;
+    return eitp__plans_max_bytes(plans->task.context, own, count);
 }
 
 /* Finds the fastest configuration that frees enough, else the smallest; EITP__CANNOT_RUN if none is smaller. */
