@@ -1,4 +1,5 @@
 /* An optimizer step as nodes of a graph: norm of the whole gradient, commit, updates of parameters in pieces. */
+#include "optim/minimize.h"
 #include "optim/optim_settings.h"
 #include "optim/optimizers.h"
 #include "base/sort.h"
@@ -35,6 +36,7 @@ typedef struct eitp__gradient_of {
     eitp_tensor *parameter, *gradient;
     eitp_tensor *regularizer; /* the accumulated gradient of the regularizers whose norm is capped; NULL: none */
     eitp_tensor *penalty;     /* the gradient of config.penalty; NULL: none */
+    int update;               /* the index of its update */
 } eitp__gradient_of;
 
 /* a + b, in the memory of a if it is a variable. */
@@ -298,24 +300,6 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     return eitp_graph_status(graph, error);
 }
 
-/* Adds the whole step for `count` parameters and their gradients. */
-static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_config *config, size_t count,
-                                     const eitp__gradient_of *gradients, eitp_update *update, eitp_error *error) {
-    eitp__update_pieces list = EITP__ZERO;
-    eitp_status status = eitp__check_optimizer_config(config, error);
-    if (!status && !count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "no trained parameter to update: all are frozen, or borrowed from another context");
-    graph->phase = EITP__PHASE_UPDATE;
-    list.host = eitp__graph_host(graph);
-    for (size_t i = 0; i < count && !status; i++)
-        status = eitp__add_pieces(&list, config, &gradients[i], error);
-    if (!status)
-        status = eitp__update_nodes(graph, config, &list, update, error);
-    eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
-    return status;
-}
-
 /* Parameters and their gradients; `parameters` and `found` are as eitp_gradients has them. */
 typedef struct eitp__gradient_list {
     const eitp_host *host;
@@ -359,6 +343,48 @@ static eitp_status eitp__find_penalty_gradients(eitp__gradient_list *list, eitp_
     return status;
 }
 
+/* Adds one of the updates, for its parameters of the list. */
+static eitp_status eitp__update_step(eitp_graph *graph, const eitp__gradient_list *gradients, int index,
+                                     const eitp_optimizer_config *config, eitp_update *update, eitp_error *error) {
+    eitp__update_pieces list = EITP__ZERO;
+    eitp_status status = eitp__check_optimizer_config(config, error);
+    graph->phase = EITP__PHASE_UPDATE;
+    list.host = eitp__graph_host(graph);
+    for (size_t i = 0; i < gradients->count && !status; i++) {
+        if (gradients->of[i].update == index)
+            status = eitp__add_pieces(&list, config, &gradients->of[i], error);
+    }
+    if (!status && !list.count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "no trained parameter to update: all are frozen, or borrowed from another context");
+    if (!status)
+        status = eitp__update_nodes(graph, config, &list, update, error);
+    eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
+    return status;
+}
+
+/* Adds all updates, after the gradients of the penalty. */
+static eitp_status eitp__update_steps(eitp_graph *graph, eitp__gradient_list *list, const eitp__updates *updates,
+                                      eitp_error *error) {
+    eitp_status status = eitp__find_penalty_gradients(list, updates->configs[0].penalty, error);
+    for (int i = 0; i < updates->count && !status; i++)
+        status = eitp__update_step(graph, list, i, &updates->configs[i], &updates->updates[i], error);
+    return status;
+}
+
+/* The index of a parameter's update. */
+static int eitp__update_of(const eitp__updates *updates, const eitp_tensor *parameter) {
+    return updates->choose ? updates->choose(updates->user, eitp__variable_name(parameter)) : 0;
+}
+
+static eitp__updates eitp__one_update(const eitp_optimizer_config *config, eitp_update *update) {
+    eitp__updates updates = EITP__ZERO;
+    updates.count = 1;
+    updates.configs = config;
+    updates.updates = update;
+    return updates;
+}
+
 static int eitp__compare_variables(const void *left, const void *right) {
     const eitp_tensor *a = *(eitp_tensor *const *)left, *b = *(eitp_tensor *const *)right;
     return a->variable < b->variable ? -1 : a->variable > b->variable;
@@ -366,14 +392,20 @@ static int eitp__compare_variables(const void *left, const void *right) {
 
 eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config, eitp_update *update,
                           eitp_error *error) {
+    eitp__updates updates;
+    if (!update || !config)
+        return eitp__fail_null(error, "eitp_minimize", "config and update");
+    updates = eitp__one_update(config, update);
+    return eitp__minimize(loss, &updates, error);
+}
+
+EITP__PRIVATE eitp_status eitp__minimize(eitp_tensor *loss, const eitp__updates *updates, eitp_error *error) {
     eitp__gradient_list list;
     eitp_graph *graph;
     eitp_status status;
-    if (!update || !config)
-        return eitp__fail_null(error, "eitp_minimize", "config and update");
-    memset(update, 0, sizeof *update);
+    memset(updates->updates, 0, (size_t)updates->count * sizeof *updates->updates);
     status = eitp__check_loss(loss, error);
-    if (!status && config->regularizer_cap > 0)
+    if (!status && updates->configs[0].regularizer_cap > 0)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "optimizer: regularizer_cap needs accumulated gradients: see eitp_apply_gradients");
     if (status)
@@ -392,11 +424,10 @@ eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config
     for (size_t i = 0; i < list.count && !status; i++) {
         list.of[i].parameter = list.parameters[i];
         list.of[i].gradient = list.found[i];
+        list.of[i].update = eitp__update_of(updates, list.parameters[i]);
     }
     if (!status)
-        status = eitp__find_penalty_gradients(&list, config->penalty, error);
-    if (!status)
-        status = eitp__update_step(graph, config, list.count, list.of, update, error);
+        status = eitp__update_steps(graph, &list, updates, error);
     eitp__gradient_list_release(&list);
     return status;
 }
@@ -440,9 +471,21 @@ static eitp_tensor *eitp__accumulated_gradient(const eitp_tensor *parameter, eit
     return NULL;
 }
 
+/* Adds the gradient of regularizers that was accumulated apart: to be capped, or else to that of the task. */
+static void eitp__gradient_of_regularizers(eitp__gradient_of *of, const eitp__updates *updates) {
+    eitp_tensor *apart;
+    if (!of->parameter || !(updates->configs[0].regularizer_cap > 0))
+        return;
+    apart = eitp__accumulated_gradient(of->parameter, EITP__REGULARIZER_GRADIENT, updates->configs[0].unique);
+    if (updates->configs[of->update].regularizer_cap > 0)
+        of->regularizer = apart;
+    else
+        of->gradient = eitp__gradient_plus(of->gradient, apart);
+}
+
 /* Adds a parameter of the context, if it is trained and has an accumulated gradient. */
 static eitp_status eitp__gradient_list_add(eitp__gradient_list *list, eitp_graph *graph, size_t index,
-                                           const eitp_optimizer_config *config, eitp_error *error) {
+                                           const eitp__updates *updates, eitp_error *error) {
     const eitp_variable parameter = eitp_variable_at(graph->context, index);
     eitp__gradient_of *of = &list->of[list->count];
     if (parameter.role != EITP_PARAMETER || !parameter.trained ||
@@ -451,30 +494,34 @@ static eitp_status eitp__gradient_list_add(eitp__gradient_list *list, eitp_graph
     list->count++;
     of->parameter =
         eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype, parameter.rank, parameter.shape);
-    if (of->parameter)
-        of->gradient = eitp__accumulated_gradient(of->parameter, EITP__TASK_GRADIENT, config->unique);
-    if (of->parameter && config->regularizer_cap > 0)
-        of->regularizer = eitp__accumulated_gradient(of->parameter, EITP__REGULARIZER_GRADIENT, config->unique);
+    if (of->parameter) {
+        of->update = eitp__update_of(updates, of->parameter);
+        of->gradient = eitp__accumulated_gradient(of->parameter, EITP__TASK_GRADIENT, updates->configs[0].unique);
+    }
+    eitp__gradient_of_regularizers(of, updates);
     return eitp_graph_status(graph, error);
 }
 
 eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
                                  eitp_error *error) {
-    eitp_context *context = graph ? graph->context : NULL;
-    size_t variables = eitp_variable_count(context);
-    eitp__gradient_list list;
-    eitp_status status;
+    eitp__updates updates;
     if (!graph || !config || !update)
         return eitp__fail_null(error, "eitp_apply_gradients", "graph, config and update");
-    status = eitp__gradient_list_init(&list, &context->host, variables, error);
-    memset(update, 0, sizeof *update);
+    updates = eitp__one_update(config, update);
+    return eitp__apply_gradients(graph, &updates, error);
+}
+
+EITP__PRIVATE eitp_status eitp__apply_gradients(eitp_graph *graph, const eitp__updates *updates, eitp_error *error) {
+    eitp_context *context = graph->context;
+    const size_t variables = eitp_variable_count(context);
+    eitp__gradient_list list;
+    eitp_status status = eitp__gradient_list_init(&list, &context->host, variables, error);
+    memset(updates->updates, 0, (size_t)updates->count * sizeof *updates->updates);
     graph->phase = EITP__PHASE_UPDATE;
     for (size_t i = 0; i < variables && !status; i++)
-        status = eitp__gradient_list_add(&list, graph, i, config, error);
+        status = eitp__gradient_list_add(&list, graph, i, updates, error);
     if (!status)
-        status = eitp__find_penalty_gradients(&list, config->penalty, error);
-    if (!status)
-        status = eitp__update_step(graph, config, list.count, list.of, update, error);
+        status = eitp__update_steps(graph, &list, updates, error);
     eitp__gradient_list_release(&list);
     return status;
 }
