@@ -221,39 +221,44 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, eitp_error *error) {
     eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, NULL, error)
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
-    if (!status && eitp__lora_has_others(model->context))
+    if (!status && eitp__lora_has_others(model->context, 1))
         model->has_loaded_head = 1;
     return status;
 }
 
-/* ---- Trained parameters other than adapters ---- */
+/* ---- Parameters beside a model ---- */
 
-static int eitp__is_trained_other(const eitp_variable *variable) {
-    return variable->trained && !eitp__lora_is_adapter(variable->name);
+static int eitp__is_of_learner(const eitp_variable *variable) {
+    return variable->of_learner;
 }
 
-static eitp__selection eitp__select_trained_others(void) {
+static int eitp__is_beside_adapters(const eitp_variable *variable) {
+    return variable->of_learner || (variable->trained && !eitp__lora_is_adapter(variable->name));
+}
+
+static eitp__selection eitp__select_others(int has_adapters) {
     eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
-    selection.selects = eitp__is_trained_other;
+    selection.selects = has_adapters ? eitp__is_beside_adapters : eitp__is_of_learner;
     selection.prefix = "";
     selection.config = NULL;
     return selection;
 }
 
-EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
+EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context, int has_adapters) {
+    const eitp__selection selection = eitp__select_others(has_adapters);
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         const eitp_variable variable = eitp_variable_at(context, i);
-        if (variable.role == EITP_PARAMETER && eitp__is_trained_other(&variable))
+        if (variable.role == EITP_PARAMETER && selection.selects(&variable))
             return 1;
     }
     return 0;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp__file_output *output, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, int has_adapters, const char *directory,
+                                                 uint32_t *checksum, eitp__file_output *output, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    const eitp__selection selection = eitp__select_trained_others();
+    const eitp__selection selection = eitp__select_others(has_adapters);
     char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
     eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, output, error)
                               : eitp__fail_memory(error, strlen(directory), "a path");
@@ -261,8 +266,8 @@ EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const ch
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 eitp__read_sums *sums, eitp_error *error) {
-    const eitp__selection selection = eitp__select_trained_others();
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, int has_adapters, const char *path,
+                                                 eitp__reading reading, eitp__read_sums *sums, eitp_error *error) {
+    const eitp__selection selection = eitp__select_others(has_adapters);
     return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }

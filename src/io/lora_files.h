@@ -30,12 +30,12 @@ EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directo
 /* The CRC-32C of the bytes of the frozen parameters, which eitp_lora_check_base compares. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 
-/* Parameters other than adapters that are trained as well, such as a task's own head: whether there are any, writing
-   their file, and reading it. */
-EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
-EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp__file_output *output, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 eitp__read_sums *sums, eitp_error *error);
+/* Parameters that are saved beside a model: those of learners and, if it has adapters, what is trained as well, such as
+   a task's own head. Whether there are any, writing their file, and reading it. */
+EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context, int has_adapters);
+EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, int has_adapters, const char *directory,
+                                                 uint32_t *checksum, eitp__file_output *output, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, int has_adapters, const char *path,
+                                                 eitp__reading reading, eitp__read_sums *sums, eitp_error *error);
 
 #endif

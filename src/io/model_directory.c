@@ -743,8 +743,13 @@ EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp
     return status;
 }
 
+/* Parameters of learners have a file of their own. */
+static int eitp__is_not_of_learner(const eitp_variable *variable) {
+    return !variable->of_learner;
+}
+
 static int eitp__is_not_adapter(const eitp_variable *variable) {
-    return !eitp__lora_is_adapter(variable->name);
+    return !variable->of_learner && !eitp__lora_is_adapter(variable->name);
 }
 
 eitp_save_config eitp_save_config_default(void) {
@@ -793,7 +798,7 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
     if (status)
         return status;
     selection.role = EITP_PARAMETER;
-    selection.selects = model->lora.rank ? eitp__is_not_adapter : NULL;
+    selection.selects = model->lora.rank ? eitp__is_not_adapter : eitp__is_not_of_learner;
     selection.prefix = "";
     selection.config = &model->config;
     status = eitp__variables_save(model->context, path, &selection, dtype, checksum, output, error);
@@ -805,7 +810,7 @@ EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, 
                                            eitp__read_sums *sums, eitp_error *error) {
     eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
-    selection.selects = NULL;
+    selection.selects = eitp__is_not_of_learner;
     selection.prefix = "";
     selection.config = &model->config;
     return eitp__variables_read_selected(model->context, path, &selection, reading, sums, error);

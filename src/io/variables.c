@@ -2,6 +2,7 @@
 #include "io/variables.h"
 #include "base/checksum.h"
 #include "base/convert.h"
+#include "base/log.h"
 #include "model/lora.h"
 #include "tensor/context.h"
 #include "tensor/variable.h"
@@ -305,7 +306,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
         for (int k = 0; k < number; k++) {
             const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
             eitp_status status;
-            if (!entry && pieces[k].is_copy)
+            if (!entry && (pieces[k].is_copy || (selection->may_lack_states && variable.parent < 0)))
                 continue;
             status = entry ? eitp__variable_check_entry(&variable, &pieces[k], collection, entry, error)
                            : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
@@ -342,6 +343,8 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
             if (entry)
                 status = eitp__variable_read_piece(context, &variable, &pieces[k], collection, entry,
                                                    loads && !pieces[k].is_copy, &sum, error);
+            else if (loads && selection->may_lack_states)
+                eitp__log_missing_state(context, path, variable.name);
         }
     }
     if (!status && sums) {
@@ -355,6 +358,18 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
                                                eitp__reading reading, eitp__read_sums *sums, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
+    return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
+}
+
+EITP__PRIVATE void eitp__log_missing_state(const eitp_context *context, const char *path, const char *name) {
+    const eitp_host host = eitp_context_host(context);
+    eitp__log_line(&host, EITP_LOG_WARNING, "%s has no state '%s': it keeps its value", path, name);
+}
+
+EITP__PRIVATE eitp_status eitp__states_read(eitp_context *context, const char *path, eitp__reading reading,
+                                            eitp__read_sums *sums, eitp_error *error) {
+    eitp__selection selection = eitp__select_role(EITP_OPTIMIZER);
+    selection.may_lack_states = 1;
     return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }
 

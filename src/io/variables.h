@@ -44,6 +44,13 @@ typedef struct eitp__read_sums {
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
                                                eitp__reading reading, eitp__read_sums *sums, eitp_error *error);
 
+/* The same for optimizer state. State without a parent that the file lacks keeps its value, which is logged. */
+EITP__PRIVATE eitp_status eitp__states_read(eitp_context *context, const char *path, eitp__reading reading,
+                                            eitp__read_sums *sums, eitp_error *error);
+
+/* Logs that a file lacks a state. */
+EITP__PRIVATE void eitp__log_missing_state(const eitp_context *context, const char *path, const char *name);
+
 /* The variables of a file. */
 typedef struct eitp__selection {
     eitp_role role;
@@ -51,6 +58,7 @@ typedef struct eitp__selection {
     const char *prefix;                            /* of their names in the file */
     const eitp_transformer_config *config;         /* whose architecture gives the layout of parameters; NULL: none */
     int with_classifier;                           /* those of its classifier too, whatever `selects` says */
+    int may_lack_states; /* reading: a variable without a parent that the file lacks keeps its value, which is logged */
 } eitp__selection;
 
 /* eitp__variables_read of a selection, whose prefix must be "". */

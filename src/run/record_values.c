@@ -70,6 +70,10 @@ EITP__PRIVATE void eitp__add_seconds(eitp__values *list, const char *prefix, con
     eitp__add_named(list, prefix, name, "", floor(seconds * 1e9 + 0.5) / 1e9);
 }
 
+EITP__PRIVATE void eitp__add_named_boolean(eitp__values *list, const char *prefix, const char *name, int boolean) {
+    eitp__compose_name(list, eitp__add_value(list, eitp__boolean_value("", boolean)), prefix, name, "");
+}
+
 EITP__PRIVATE void eitp__add_named_integer(eitp__values *list, const char *prefix, const char *name, int64_t integer) {
     eitp__compose_name(list, eitp__add_value(list, eitp__integer_value("", integer)), prefix, name, "");
 }

@@ -33,5 +33,6 @@ EITP__PRIVATE void eitp__add_named(eitp__values *list, const char *prefix, const
 /* Seconds, which are rounded to nanoseconds: clocks know no more. */
 EITP__PRIVATE void eitp__add_seconds(eitp__values *list, const char *prefix, const char *name, double seconds);
 EITP__PRIVATE void eitp__add_named_integer(eitp__values *list, const char *prefix, const char *name, int64_t integer);
+EITP__PRIVATE void eitp__add_named_boolean(eitp__values *list, const char *prefix, const char *name, int boolean);
 
 #endif

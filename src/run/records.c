@@ -105,6 +105,18 @@ static void eitp__add_cap(eitp__values *list, const eitp_step_report *report) {
     eitp__add_number(list, "regularizer_scale", report->regularizer_scale);
 }
 
+/* The updates of learners. */
+static void eitp__add_learners(eitp__values *list, const eitp_step_report *report) {
+    for (int i = 0; i < report->learner_count; i++) {
+        const eitp_learner_report *learner = &report->learners[i];
+        eitp__add_named(list, "learner_lr/", learner->name, "", learner->learning_rate);
+        eitp__add_named(list, "learner_grad_norm/", learner->name, "", learner->grad_norm);
+        eitp__add_named(list, "learner_update_norm/", learner->name, "", learner->update_norm);
+        eitp__add_named(list, "learner_parameter_norm/", learner->name, "", learner->parameter_norm);
+        eitp__add_named_boolean(list, "learner_applied/", learner->name, learner->applied);
+    }
+}
+
 static void eitp__record_step(eitp_run *run) {
     const eitp_step_report *report = &run->report.step;
     const char *unit = eitp__run_unit(run);
@@ -137,6 +149,7 @@ static void eitp__record_step(eitp_run *run) {
         eitp__add_named(list, "metrics/", report->terms[report->term_count + i].name, "",
                         report->terms[report->term_count + i].mean);
     eitp__add_cap(list, report);
+    eitp__add_learners(list, report);
     if (report->noise_scale >= 0)
         eitp__add_number(list, "gradient_noise_scale", report->noise_scale);
     if (report->noise_scale_unknown)

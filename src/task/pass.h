@@ -55,6 +55,12 @@ typedef struct eitp__pass_output {
     int64_t width; /* values of a row or sample */
 } eitp__pass_output;
 
+/* See eitp_pass_learner. */
+typedef struct eitp__learner {
+    char prefix[EITP_QUANTITY_NAME_SIZE];
+    eitp_learner_config config;
+} eitp__learner;
+
 struct eitp_pass {
     const eitp_task *task;
     eitp_graph *graph;
@@ -68,6 +74,8 @@ struct eitp_pass {
     int quantity_count;
     eitp__pass_output outputs[EITP_MAX_PASS_OUTPUTS]; /* none in training */
     int output_count;
+    eitp__learner learners[EITP_MAX_LEARNERS]; /* none in evaluations, and in probes */
+    int learner_count;
     eitp_tensor *positions, *offsets, *bounds, *key, *sample_key; /* NULL: not used */
     eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
     int lookup;                                                   /* index of the input whose ids they are */
@@ -123,6 +131,12 @@ EITP__PRIVATE int eitp__quantity_set_values(eitp_pass *pass, eitp__quantity *qua
 /* The weight of a term in a step. A regularizer is due in a step if it is computed in it. */
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step);
 EITP__PRIVATE int eitp__term_is_due(const eitp_term_schedule *timing, int64_t step);
+
+/* The index of the learner that updates a parameter; -1: none does. */
+EITP__PRIVATE int eitp__pass_learner_of(const eitp_pass *pass, const char *parameter);
+
+/* Checks the learners of a pass that is built, and marks their parameters: eitp_variable.of_learner. */
+EITP__PRIVATE eitp_status eitp__pass_check_learners(const eitp_pass *pass, eitp_error *error);
 
 /* Sets values [first, first + count) of an input to `empty`. */
 EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count);

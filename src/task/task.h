@@ -17,6 +17,7 @@ EITP_BEGIN_DECLARATIONS
 #define EITP_MAX_PASS_QUANTITIES 8  /* loss terms and metrics of a pass that the task counts items of */
 #define EITP_MAX_STEP_QUANTITIES 32 /* these, and regularizers and measures */
 #define EITP_MAX_PASS_OUTPUTS 4     /* outputs of a pass for `observe` */
+#define EITP_MAX_LEARNERS 4         /* of a pass */
 #define EITP_MAX_TASK_METRICS 16    /* metrics that a task computes from whole evaluations */
 #define EITP_QUANTITY_NAME_SIZE 32  /* bytes of their names, with the terminating zero */
 #define EITP_MAX_DESCRIPTION 114688 /* bytes of the text of eitp_task.describe */
@@ -158,6 +159,43 @@ EITP_API void eitp_pass_statistic(eitp_pass *pass, const char *name, eitp_tensor
  */
 EITP_API void eitp_pass_penalty(eitp_pass *pass, const char *name, eitp_tensor *(*build)(void *user, eitp_graph *graph),
                                 void *user, const eitp_term_schedule *schedule);
+
+/*
+ * ---- Learners ----
+ *
+ * A second set of parameters with an optimizer of its own in the same run: an estimator, a hypernetwork, an auxiliary
+ * head. See docs/training.md.
+ */
+
+/* How a learner's parameters are updated. Start from eitp_learner_config_default(). */
+typedef struct eitp_learner_config {
+    eitp_optimizer optimizer;
+    double beta1, beta2, epsilon, weight_decay; /* as in eitp_optimizer_config */
+    eitp_schedule schedule;                     /* of the learning rate; not EITP_SCHEDULE_PLATEAU */
+    double max_grad_norm;                       /* clips the learner's gradient to this L2 norm; 0: no clipping */
+} eitp_learner_config;
+
+/* EITP_ADAMW with the betas and epsilon of eitp_optimizer_config_default() and no weight decay, constant rate 1e-3, no
+   clipping. */
+EITP_API eitp_learner_config eitp_learner_config_default(void);
+
+/*
+ * Makes a learner of the parameters whose names begin with `prefix`, such as "estimator.", which has at most
+ * EITP_QUANTITY_NAME_SIZE - 1 bytes. Call it in `build` or `extend`, with the same arguments in each pass. They are F32
+ * (eitp_parameter), in every precision, and not those of the task's model.
+ *
+ * A learner's loss is a term like others. Where it must not train the model, or a term of the model not the learner,
+ * keep them apart with eitp_stop_gradient. Norm, clipping and commit are the learner's own: its gradient is in neither
+ * the norm of the step, nor its clipping, nor what eitp_objective_config.grad_cap caps. A gradient that is not finite
+ * skips the update of those whose gradient it is, the learner's or the model's, and no other. skip_spikes skips the
+ * model's alone. In fp16 the loss scale follows the model's gradient: a learner should compute in F32.
+ *
+ * Checkpoints of a task with a model hold a learner's parameters in parameters.safetensors, so that model.safetensors
+ * is the model's. In evaluations nothing happens. The trainer is refused (EITP_ERROR_ARGUMENT) if no trained
+ * parameter of the pass has the prefix, one is not F32, is the model's or another learner's, or a member of the
+ * configuration is out of range.
+ */
+EITP_API void eitp_pass_learner(eitp_pass *pass, const char *prefix, const eitp_learner_config *config);
 
 /* Which values of a metric are better. */
 typedef enum eitp_metric_direction {

@@ -122,10 +122,16 @@ EITP_API eitp_status eitp_context_measure(eitp_context *context, eitp_limits *li
 
 typedef enum eitp_role {
     EITP_PARAMETER = 0, /* trained, and saved with the model */
-    EITP_OPTIMIZER = 1, /* optimizer state, saved with checkpoints */
-    EITP_GRADIENT = 2,  /* an accumulated gradient, not saved */
-    EITP_CACHE = 3,     /* any other state that outlives an execution, not saved */
-    EITP_REMAINDER = 4  /* the difference between a 16-bit parameter and its F32 value, saved as part of that value */
+    /*
+     * Optimizer state, saved with checkpoints and not trained. A variable of this role without a parent is a program's
+     * own state, such as a running mean, which its graph updates with eitp_accumulate. It is saved in
+     * optimizer.safetensors, resumed bit for bit in F32 and F64, and keeps its value if a checkpoint lacks it, which is
+     * logged. See docs/training.md for where a task may update it.
+     */
+    EITP_OPTIMIZER = 1,
+    EITP_GRADIENT = 2, /* an accumulated gradient, not saved */
+    EITP_CACHE = 3,    /* any other state that outlives an execution, not saved */
+    EITP_REMAINDER = 4 /* the difference between a 16-bit parameter and its F32 value, saved as part of that value */
 } eitp_role;
 
 /* Number of eitp_role values. */
@@ -139,11 +145,12 @@ typedef struct eitp_variable {
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    size_t size;   /* bytes */
-    int decay;     /* 1 if weight decay applies; initially so for parameters of rank 2 or more */
-    int trained;   /* 1 if gradients and updates of the parameter are computed; initially so for all parameters */
-    int offloaded; /* 1 if it is kept in the context's file */
-    int borrowed;  /* 1 if it is the memory of another context, which neither can change: see eitp_model_share */
+    size_t size;    /* bytes */
+    int decay;      /* 1 if weight decay applies; initially so for parameters of rank 2 or more */
+    int trained;    /* 1 if gradients and updates of the parameter are computed; initially so for all parameters */
+    int offloaded;  /* 1 if it is kept in the context's file */
+    int borrowed;   /* 1 if it is the memory of another context, which neither can change: see eitp_model_share */
+    int of_learner; /* 1 if it is the parameter of a learner (eitp_pass_learner), which is saved beside the model */
 } eitp_variable;
 
 /* 0 for NULL. */

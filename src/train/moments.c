@@ -1,6 +1,7 @@
 #include "train/moments.h"
 #include "base/convert.h"
 #include "base/memory.h"
+#include "io/variables.h"
 #include "optim/optimizers.h"
 
 /* Elements converted at a time: whole groups. */
@@ -298,13 +299,33 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
     return status;
 }
 
+/* True if the state belongs to no parameter that the trainer's optimizer updates: it is read as it is. */
+static int eitp__is_own_state(const eitp__moment_source *source) {
+    return source->variable.parent < 0 || eitp_variable_at(source->context, (size_t)source->variable.parent).of_learner;
+}
+
+static eitp_status eitp__read_own_state(const eitp__moment_source *source, eitp_error *error) {
+    const eitp_variable *variable = &source->variable;
+    const eitp__safetensors_entry *entry = eitp__safetensors_find(source->collection, variable->name);
+    if (entry)
+        return eitp__variable_read_entry(source->context, variable, source->collection, entry, source->loads, NULL,
+                                         error);
+    if (variable->parent >= 0)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", source->path, variable->name);
+    if (source->loads)
+        eitp__log_missing_state(source->context, source->path, variable->name);
+    return EITP_OK;
+}
+
 /* Converts a variable, if it is a state of the optimizer. Scales and means of rows are written with codes and means of
    columns. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
     const eitp_optimizer there = source->written->config.optimizer_config.optimizer;
     const eitp__state_info *state, *end;
-    if (source->variable.role != EITP_OPTIMIZER || source->variable.parent < 0)
+    if (source->variable.role != EITP_OPTIMIZER)
         return EITP_OK;
+    if (eitp__is_own_state(source))
+        return eitp__read_own_state(source, error);
     source->parameter = eitp_variable_at(source->context, (size_t)source->variable.parent);
     source->there = eitp__update_method_of(there, source->parameter.rank);
     source->here = eitp__update_method_of(source->config->optimizer, source->parameter.rank);

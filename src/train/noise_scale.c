@@ -115,7 +115,7 @@ EITP__PRIVATE eitp_status eitp__accumulated_squares(eitp_context *context, const
         const eitp_variable *parameter = &context->variables[i].info;
         eitp__noise_terms terms;
         int64_t rows;
-        if (parameter->role != EITP_PARAMETER || !parameter->trained)
+        if (parameter->role != EITP_PARAMETER || !parameter->trained || parameter->of_learner)
             continue;
         terms = eitp__noise_terms_of(context, (int64_t)i);
         if (!terms.count)

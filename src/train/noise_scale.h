@@ -35,8 +35,8 @@ EITP__PRIVATE void eitp__noise_scale_add(eitp__noise_scale *scale, const eitp__n
 /* The noise scale in samples; negative if it is unknown, because no signal is left of the noise. */
 EITP__PRIVATE double eitp__noise_scale_value(const eitp__noise_scale *scale);
 
-/* Sums the squares of the gradients that are accumulated in variables. `ids` are those of the rows that
-   eitp_embedding_unique accumulates: [capacity], of which the first `count` are in use. */
+/* Sums the squares of the gradients that are accumulated in variables, but for those of learners. `ids` are those of
+   the rows that eitp_embedding_unique accumulates: [capacity], of which the first `count` are in use. */
 EITP__PRIVATE eitp_status eitp__accumulated_squares(eitp_context *context, const int32_t *ids, int64_t count,
                                                     int64_t capacity, double *squares, eitp_error *error);
 

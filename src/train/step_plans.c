@@ -1,6 +1,7 @@
 #include "train/step_plans.h"
 
 #include "model/transformer.h"
+#include "optim/minimize.h"
 #include "tensor/variable.h"
 #include "tensor/op_rules.h"
 #include "tensor/plan.h"
@@ -88,16 +89,72 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     return optimizer;
 }
 
+/* The optimizer's configuration of a learner, beside that of the model. */
+static eitp_optimizer_config eitp__learner_config_beside(const eitp_learner_config *learner,
+                                                         const eitp_optimizer_config *model) {
+    eitp_optimizer_config optimizer = eitp_optimizer_config_default();
+    optimizer.optimizer = learner->optimizer;
+    optimizer.beta1 = learner->beta1;
+    optimizer.beta2 = learner->beta2;
+    optimizer.epsilon = learner->epsilon;
+    optimizer.weight_decay = learner->weight_decay;
+    optimizer.piece_bytes = model->piece_bytes;
+    optimizer.loss_scale = model->loss_scale;
+    return optimizer;
+}
+
+/* The index of a parameter's update: 0 is the model's, 1 that of the first learner. */
+static int eitp__step_update_of(void *user, const char *parameter) {
+    return 1 + eitp__pass_learner_of((const eitp_pass *)user, parameter);
+}
+
+/* Adds the update of the model and those of learners: after the backward pass of `loss` or, if it is NULL, from
+   accumulated gradients. */
+static eitp_status eitp__build_updates(eitp__step_plans *plans, eitp_graph *graph, eitp_tensor *loss,
+                                       const eitp_optimizer_config *optimizer, eitp_error *error) {
+    eitp_optimizer_config configs[1 + EITP_MAX_LEARNERS];
+    eitp_update updates[1 + EITP_MAX_LEARNERS];
+    eitp__updates all = EITP__ZERO;
+    eitp_status status;
+    memset(updates, 0, sizeof updates);
+    configs[0] = *optimizer;
+    for (int i = 0; i < plans->pass.learner_count; i++)
+        configs[1 + i] = eitp__learner_config_beside(&plans->pass.learners[i].config, optimizer);
+    all.count = 1 + plans->pass.learner_count;
+    all.configs = configs;
+    all.updates = updates;
+    all.choose = eitp__step_update_of;
+    all.user = &plans->pass;
+    status = loss ? eitp__minimize(loss, &all, error) : eitp__apply_gradients(graph, &all, error);
+    plans->update = updates[0];
+    memcpy(plans->learner_updates, updates + 1, sizeof plans->learner_updates);
+    return status;
+}
+
 /* The loss of a pass with its regularizers. */
 static eitp_tensor *eitp__whole_loss(const eitp_pass *pass) {
     return pass->regularizers ? eitp_add(pass->loss, pass->regularizers) : pass->loss;
 }
 
-/* Finds a parameter whose gradient depends on micro_batches_per_pass. */
+/* The name of a program's own state that the graph of a pass updates: in each pass, and not once a step. */
+static const char *eitp__find_pass_dependent_state(const eitp_graph *graph) {
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const eitp_tensor *target = graph->nodes[n]->outputs[0]->storage;
+        eitp_variable variable;
+        if (graph->nodes[n]->op != EITP__OP_ACCUMULATE || target->leaf != EITP__VARIABLE)
+            continue;
+        variable = eitp_variable_at(graph->context, (size_t)target->variable);
+        if (variable.role == EITP_OPTIMIZER && variable.parent < 0)
+            return variable.name;
+    }
+    return NULL;
+}
+
+/* Finds a parameter whose gradient depends on micro_batches_per_pass, or a state that does. */
 static eitp_status eitp__find_pass_dependent_parameter(eitp__step_plans *plans, const eitp_tensor *loss,
                                                        eitp_error *error) {
-    const char *name = NULL;
-    eitp_status status = eitp__find_pass_dependent_gradient(loss, &name, error);
+    const char *name = eitp__find_pass_dependent_state(loss->graph);
+    eitp_status status = name ? EITP_OK : eitp__find_pass_dependent_gradient(loss, &name, error);
     snprintf(plans->pass_dependent_parameter, sizeof plans->pass_dependent_parameter, "%s", name ? name : "");
     return status;
 }
@@ -137,20 +194,29 @@ static eitp_tensor *eitp__add_penalty_totals(const eitp__step_plans *plans, eitp
     return totals;
 }
 
+/* Adds what a step reports of an update to the parts of its result, and returns their number. */
+static int eitp__add_update_parts(const eitp_update *update, eitp_tensor **parts) {
+    parts[0] = eitp_cast(update->commit, EITP_F64);
+    parts[1] = eitp_cast(update->norm, EITP_F64);
+    parts[2] = update->norms;
+    return 3;
+}
+
 /* Packs the values that a step reports into one output: eitp__step_result. */
 static eitp_status eitp__build_result(eitp__step_plans *plans, eitp_tensor *totals, eitp_error *error) {
     const eitp_update *update = &plans->update;
     const int64_t three = 3;
-    eitp_tensor *parts[5];
+    eitp_tensor *parts[5 + 3 * EITP_MAX_LEARNERS];
+    int count;
     if (plans->norms.has_failed)
         return eitp__fail_memory(error, plans->norms.capacity * sizeof(eitp_tensor *), "the norms of an update");
-    parts[0] = eitp_cast(update->commit, EITP_F64);
-    parts[1] = eitp_cast(update->norm, EITP_F64);
-    parts[2] = update->norms;
-    parts[3] =
+    count = eitp__add_update_parts(update, parts);
+    parts[count++] =
         update->regularizers ? update->regularizers : eitp_fill(eitp_tensor_graph(totals), EITP_F64, 1, &three, 0);
-    parts[4] = eitp__add_penalty_totals(plans, totals);
-    plans->result = eitp_output(eitp_concat(parts, (int)EITP__COUNT(parts), 0));
+    parts[count++] = eitp__add_penalty_totals(plans, totals);
+    for (int i = 0; i < plans->pass.learner_count; i++)
+        count += eitp__add_update_parts(&plans->learner_updates[i], parts + count);
+    plans->result = eitp_output(eitp_concat(parts, count, 0));
     return eitp_graph_status(update->norms->graph, error);
 }
 
@@ -182,6 +248,8 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
     eitp_optimizer_config optimizer;
     eitp_tensor *loss;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, 0, samples * layout.rows, error);
+    if (!status)
+        status = eitp__pass_check_learners(&plans->pass, error);
     if (status)
         return status;
     loss = eitp__whole_loss(&plans->pass);
@@ -198,7 +266,7 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
     optimizer.penalty = eitp__build_penalties(plans, plans->pass.graph);
     status = eitp_graph_status(plans->pass.graph, error);
     if (!status)
-        status = eitp_minimize(loss, &optimizer, &plans->update, error);
+        status = eitp__build_updates(plans, plans->pass.graph, loss, &optimizer, error);
     if (!status)
         status = eitp__build_result(plans, eitp__pass_add_totals(&plans->pass, 0, NULL), error);
     return status ? status : eitp__build_probes(plans, error);
@@ -216,7 +284,7 @@ static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error
     status = eitp_graph_status(plans->update_graph, error);
     if (status)
         return status;
-    status = eitp_apply_gradients(plans->update_graph, &optimizer, &plans->update, error);
+    status = eitp__build_updates(plans, plans->update_graph, NULL, &optimizer, error);
     return status ? status : eitp__build_result(plans, eitp__pass_totals(plans->update_graph), error);
 }
 
@@ -227,6 +295,7 @@ static void eitp__discard_gradients(eitp__step_plans *plans) {
     eitp__norm_outputs_release(&plans->norms);
     plans->carry = plans->scale = plans->update_unique = plans->result = NULL;
     memset(&plans->update, 0, sizeof plans->update);
+    memset(plans->learner_updates, 0, sizeof plans->learner_updates);
 }
 
 /* ---- Micro-batches per pass ---- */

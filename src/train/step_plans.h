@@ -26,7 +26,9 @@ typedef enum eitp__step_result {
     EITP__RESULT_REGULARIZER_NORM,
     EITP__RESULT_REGULARIZER_SCALE,
     EITP__RESULT_TOTALS,
-    EITP__STEP_RESULTS = EITP__RESULT_TOTALS + EITP_MAX_STEP_QUANTITIES
+    EITP__RESULT_LEARNERS = EITP__RESULT_TOTALS + EITP_MAX_STEP_QUANTITIES, /* of each, EITP__LEARNER_RESULTS */
+    EITP__LEARNER_RESULTS = EITP__RESULT_PARAMETER_NORM + 1, /* the first results, of the learner's update */
+    EITP__STEP_RESULTS = EITP__RESULT_LEARNERS + EITP_MAX_LEARNERS * EITP__LEARNER_RESULTS
 } eitp__step_result;
 
 typedef struct eitp__step_plans {
@@ -38,13 +40,16 @@ typedef struct eitp__step_plans {
     eitp_pass pass;             /* forward and backward */
     eitp__probes probes;
     eitp__term_norms term_norms;
-    char pass_dependent_parameter[64]; /* its gradient's last bits depend on micro_batches_per_pass; "": none */
+    /* A parameter whose gradient's last bits depend on micro_batches_per_pass, or a program's own state; "": none. */
+    char pass_dependent_parameter[64];
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL if it has one pass */
     eitp_graph *update_graph; /* NULL: gradient_plan has the update */
     eitp_plan *update_plan;
     eitp_update update;
-    eitp_tensor *result;        /* output F64 [EITP__STEP_RESULTS] of the plan that contains the update */
+    eitp_update learner_updates[EITP_MAX_LEARNERS]; /* of the learners of `pass`, in the same plan */
+    eitp_tensor *result; /* output F64 of the plan that contains the update: eitp__step_result, of the learners only
+                            those that there are */
     eitp__norm_outputs norms;   /* of the same plan */
     eitp_tensor *update_unique; /* the unique ids in update_graph */
     eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */

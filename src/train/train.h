@@ -24,6 +24,14 @@ typedef struct eitp_term_report {
     double grad_norm;
 } eitp_term_report;
 
+/* The update of a learner in a step: as the members of eitp_step_report. */
+typedef struct eitp_learner_report {
+    char name[EITP_QUANTITY_NAME_SIZE]; /* its prefix, without a full stop at the end */
+    double learning_rate, grad_norm, update_norm, parameter_norm;
+    int applied; /* 0 if the learner's gradient was not finite: its parameters are unchanged */
+    int clipped;
+} eitp_learner_report;
+
 /* What of a step is a spike. */
 enum { EITP_SPIKE_LOSS = 1, EITP_SPIKE_GRADIENT = 2 };
 
@@ -95,6 +103,8 @@ typedef struct eitp_step_report {
     /* With eitp_objective_config.grad_cap: the norms of the task's gradient and of the regularizers', and the factor of
        the latter. 0: there is no cap. */
     double task_grad_norm, regularizer_grad_norm, regularizer_scale;
+    int learner_count; /* see eitp_pass_learner; the norms above are the model's */
+    eitp_learner_report learners[EITP_MAX_LEARNERS];
 } eitp_step_report;
 
 /* ---- Configuration ---- */

@@ -120,8 +120,8 @@ static eitp_status eitp__compare_passes(const eitp__step_plans *plans, const eit
     if (plans->pass_dependent_parameter[0])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with micro_batches_per_pass %lld, and this run has %lld: results would "
-                          "differ, since the gradient of parameter '%s' depends on it; use the same, or start from its "
-                          "weights",
+                          "differ, since the gradient of parameter '%s', or that state, depends on it; use the same, "
+                          "or start from its weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
                           (long long)mine->micro_batches_per_pass, plans->pass_dependent_parameter);
     return EITP_OK;
@@ -227,26 +227,27 @@ static eitp_status eitp__read_model_state(eitp__resumption *r, eitp__reading rea
     return status;
 }
 
-/* Reads the parameters trained in addition to adapters. */
+/* Reads the parameters that are saved beside the model. */
 static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
-    eitp_context *context = r->trainer->plans.task.context;
+    const eitp_task *task = &r->trainer->plans.task;
     const eitp__state *state = &r->state;
-    const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
+    const int has_adapters = state->info.lora.rank > 0;
+    const int has_others = task->model && eitp__lora_has_others(task->context, has_adapters);
     eitp__read_sums sums = EITP__ZERO;
     char *path;
     eitp_status status;
-    if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "'%s' has %s parameters that were trained in addition to adapters, and this run has %s; start "
-            "from its weights",
-            r->checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
+    if (has_others != (state->others_checksum >= 0))
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' has %s parameters that were trained in addition to %s, and this run has %s; start "
+                          "from its weights",
+                          r->checkpoint, has_others ? "no" : "some", has_adapters ? "adapters" : "the model",
+                          has_others ? "some" : "none");
     if (!has_others)
         return EITP_OK;
     path = eitp__join_path(&r->trainer->host, r->checkpoint, EITP__LORA_OTHERS_FILE);
     if (!path)
         return eitp__fail_memory(error, strlen(r->checkpoint), "a path");
-    status = eitp__lora_read_others(context, path, reading, &sums, error);
+    status = eitp__lora_read_others(task->context, has_adapters, path, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_sums(r, path, EITP__LORA_OTHERS_FILE, &sums, state->others_checksum, error);
     eitp__release_text(&r->trainer->host, path);
@@ -268,7 +269,7 @@ static eitp_status eitp__read_optimizer_state(eitp__resumption *r, eitp__reading
     char *path = eitp__join_path(&trainer->host, r->checkpoint, EITP__OPTIMIZER_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
     if (!status && eitp__has_same_optimizer(trainer, &r->state)) {
-        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &sums, error);
+        status = eitp__states_read(context, path, reading, &sums, error);
         if (!status && reading != EITP__READ_HEADER)
             status = eitp__check_sums(r, path, EITP__OPTIMIZER_FILE, &sums, r->state.optimizer_checksum, error);
     } else if (!status) {

@@ -1,6 +1,6 @@
 /*
  * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and what the task saves. If
- * the model has adapters, they replace the frozen weights.
+ * the model has adapters, they replace the frozen weights. What is trained besides is in parameters.safetensors.
  *
  * A save has two halves. The first takes everything from the trainer: the large files go through a queue, the small
  * ones to the disk. The second makes it a checkpoint. Between them, if the queue has room for all, steps may be made.
@@ -46,17 +46,18 @@ static eitp_status eitp__save_variables(eitp__save *save, const char *name, eitp
     return status ? status : eitp__save_list(save, name, &output, error);
 }
 
-/* Writes the parameters trained in addition to adapters, if there are any. */
+/* Writes the parameters that are saved beside the model, if there are any. */
 static eitp_status eitp__save_others(eitp__save *save, int64_t *others_checksum, eitp_error *error) {
-    eitp_context *context = save->trainer->plans.task.context;
+    const eitp_task *task = &save->trainer->plans.task;
+    const int has_adapters = eitp_model_lora_config(task->model).rank > 0;
     eitp__file_output output = EITP__ZERO;
     uint32_t checksum = 0;
     eitp_status status;
     *others_checksum = -1;
-    if (!eitp__lora_has_others(context))
+    if (!task->model || !eitp__lora_has_others(task->context, has_adapters))
         return EITP_OK;
     output.queue = save->queue;
-    status = eitp__lora_save_others(context, save->draft.partial, &checksum, &output, error);
+    status = eitp__lora_save_others(task->context, has_adapters, save->draft.partial, &checksum, &output, error);
     *others_checksum = checksum;
     return status ? status : eitp__save_list(save, EITP__LORA_OTHERS_FILE, &output, error);
 }
@@ -80,7 +81,7 @@ static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eit
     if (!status)
         status = eitp__lora_base_checksum(model, &base, error);
     state->base_checksum = base;
-    return status ? status : eitp__save_others(save, &state->others_checksum, error);
+    return status;
 }
 
 /* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
@@ -108,21 +109,23 @@ static uint64_t eitp__variable_file_bytes(const eitp_variable *variable) {
 EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total, uint64_t *largest) {
     const uint64_t others = 65536; /* configuration, state, tokenizer, and incomplete blocks of the file system */
     const int has_adapters = task->model && eitp_model_lora_config(task->model).rank > 0;
-    uint64_t weights = 0, beside_adapters = 0, optimizer = 0;
+    uint64_t weights = 0, beside = 0, optimizer = 0;
     for (size_t i = 0; i < eitp_variable_count(task->context); i++) {
         const eitp_variable variable = eitp_variable_at(task->context, i);
         const uint64_t bytes = eitp__variable_file_bytes(&variable);
         if (variable.role == EITP_OPTIMIZER)
             optimizer += bytes;
+        else if (variable.role == EITP_PARAMETER && variable.of_learner && task->model)
+            beside += bytes;
         else if (variable.role == EITP_PARAMETER && (!has_adapters || eitp__lora_is_adapter(variable.name)))
             weights += bytes;
         else if (variable.role == EITP_PARAMETER && variable.trained)
-            beside_adapters += bytes;
+            beside += bytes;
     }
-    *total = weights + beside_adapters + optimizer + others;
+    *total = weights + beside + optimizer + others;
     *largest = weights > optimizer ? weights : optimizer;
-    if (beside_adapters > *largest)
-        *largest = beside_adapters;
+    if (beside > *largest)
+        *largest = beside;
 }
 
 /* ---- Saving ---- */
@@ -148,6 +151,8 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
         status = eitp__save_adapters(save, &model_checksum, &state, error);
     else if (!status)
         status = eitp__save_weights(save, &model_checksum, error);
+    if (!status)
+        status = eitp__save_others(save, &state.others_checksum, error);
     if (!status)
         status = eitp__save_variables(save, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, &optimizer_checksum, error);
     state.model_checksum = model_checksum;

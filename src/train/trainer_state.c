@@ -105,6 +105,12 @@ static void eitp__write_lora_state(const eitp_architecture *architecture, const 
     eitp__buffer_add_text(text, "},\n");
 }
 
+/* Writes the member "others_checksum" of a whole model. */
+static void eitp__write_others_state(const eitp__state *state, eitp__buffer *text) {
+    if (!state->info.lora.rank && state->others_checksum >= 0)
+        eitp__buffer_format(text, "  \"others_checksum\": %lld,\n", (long long)state->others_checksum);
+}
+
 /* Writes the member "shrunk_from", the initial shape, if the run was shrunk. */
 static void eitp__write_initial_shape(const eitp__state *state, eitp__buffer *text) {
     const eitp_step_shape *initial = &state->info.initial_shape, shape = eitp__step_shape_of(&state->info.config);
@@ -143,6 +149,7 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_ar
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer_config.optimizer)->name,
                         state->info.numerics);
     eitp__write_lora_state(architecture, state, &text);
+    eitp__write_others_state(state, &text);
     eitp__write_initial_shape(state, &text);
     eitp__spikes_write(&state->spikes, &text);
     eitp__noise_scale_write(&state->noise_scale, &text);
@@ -172,8 +179,9 @@ static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *st
     eitp_status status;
     memset(lora, 0, sizeof *lora);
     state->info.architecture = NULL;
+    state->others_checksum = -1;
     if (!object)
-        return EITP_OK;
+        return eitp__json_get_integer(root, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
     status = eitp__json_get_integer(object, "rank", 1, INT32_MAX, &lora->rank, error);
     if (!status)
         status = eitp__json_get_number(object, "alpha", 0, HUGE_VAL, &lora->alpha, error);
@@ -183,7 +191,6 @@ static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *st
         status = eitp__json_get_boolean(object, "rslora", &lora->rslora, error);
     if (!status)
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
-    state->others_checksum = -1;
     if (!status)
         status = eitp__json_get_integer(object, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
     if (!status)

@@ -355,6 +355,49 @@ static void eitp__report_noise(eitp_trainer *trainer, eitp__step_state *state, e
     }
 }
 
+/* ---- Learners ---- */
+
+/* Writes the inputs of the learners' updates. */
+static eitp_status eitp__write_learners(const eitp_trainer *trainer, int64_t step, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_plan *plan = eitp__step_update_plan(plans);
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < plans->pass.learner_count && !status; i++) {
+        const eitp_learner_config *config = &plans->pass.learners[i].config;
+        const eitp_update *update = &plans->learner_updates[i];
+        const float limit = (float)config->max_grad_norm;
+        float rate_and_step[2];
+        rate_and_step[0] = (float)eitp_schedule_rate(&config->schedule, step);
+        rate_and_step[1] = (float)step;
+        status = eitp_plan_write(plan, update->rate_and_step, rate_and_step, sizeof rate_and_step, error);
+        if (!status)
+            status = eitp_plan_write(plan, update->max_norm, &limit, sizeof limit, error);
+    }
+    return status;
+}
+
+static void eitp__report_learners(const eitp_trainer *trainer, const eitp__step_state *state,
+                                  eitp_step_report *report) {
+    const eitp_pass *pass = &trainer->plans.pass;
+    for (int i = 0; i < pass->learner_count; i++) {
+        const double *result = state->result + EITP__RESULT_LEARNERS + i * EITP__LEARNER_RESULTS;
+        const size_t length = strlen(pass->learners[i].prefix);
+        eitp_learner_report *learner = &report->learners[i];
+        snprintf(learner->name, sizeof learner->name, "%s", pass->learners[i].prefix);
+        if (length > 1 && learner->name[length - 1] == '.')
+            learner->name[length - 1] = 0;
+        learner->learning_rate = eitp_schedule_rate(&pass->learners[i].config.schedule, report->step);
+        learner->grad_norm = result[EITP__RESULT_GRADIENT_NORM];
+        learner->applied = result[EITP__RESULT_APPLIED] > 0;
+        learner->clipped = learner->applied && result[EITP__RESULT_GRADIENT_SCALE] * trainer->loss_scale < 1;
+        learner->update_norm = result[EITP__RESULT_UPDATE_NORM];
+        learner->parameter_norm = result[EITP__RESULT_PARAMETER_NORM];
+    }
+    report->learner_count = pass->learner_count;
+}
+
+/* ---- The update ---- */
+
 /* Halves the loss scale after a step that overflowed fp16; doubles it after many that did not. */
 static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
     const int64_t growth_interval = 2000;
@@ -402,13 +445,17 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->update_unique, error);
     if (!status)
+        status = eitp__write_learners(trainer, report->step, error);
+    if (!status)
         status = eitp__write_weights(trainer, &plans->pass, plan, NULL, 1, error);
     return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
 }
 
 static eitp_status eitp__read_result(const eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
-    return eitp_plan_read(eitp__step_update_plan(&trainer->plans), trainer->plans.result, state->result,
-                          sizeof state->result, error);
+    const eitp__step_plans *plans = &trainer->plans;
+    const size_t values = (size_t)(EITP__RESULT_LEARNERS + plans->pass.learner_count * EITP__LEARNER_RESULTS);
+    return eitp_plan_read(eitp__step_update_plan(plans), plans->result, state->result, values * sizeof *state->result,
+                          error);
 }
 
 static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
@@ -418,7 +465,8 @@ static void eitp__report_update(eitp_trainer *trainer, const eitp__step_state *s
     report->update_norm = state->result[EITP__RESULT_UPDATE_NORM];
     report->parameter_norm = state->result[EITP__RESULT_PARAMETER_NORM];
     report->loss_scale = trainer->last_loss_scale = trainer->loss_scale;
-    /* A step that was skipped as a spike did not overflow. */
+    eitp__report_learners(trainer, state, report);
+    /* A step that was skipped as a spike did not overflow. The scale is the model's: learners compute in F32. */
     eitp__adjust_loss_scale(trainer, isfinite(report->grad_norm) != 0);
     report->skipped = trainer->skipped;
 }
