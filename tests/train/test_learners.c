@@ -270,15 +270,23 @@ static void a_learner_is_clipped_by_its_own_norm(void) {
                report.learners[1].update_norm, free_report.learners[1].update_norm);
 }
 
-/* The checksum of the model alone, and the last report. */
+/* The checksum of the model alone and of its noise scale, and the last report. */
 static uint32_t train_model(const variant *v, eitp_step_report *report) {
     const eitp_host host = eitp_host_default();
+    eitp_group_norms norms[16];
+    size_t groups = 0;
     uint32_t crc = 0;
     run r;
     CHECK_THAT(!begin(&r, &host, v), "%s", error_.message);
-    for (int step = 0; step < 3 && r.trainer; step++)
+    if (!r.trainer)
+        return 0;
+    r.trainer->plans.config.noise_scale_every = 1;
+    for (int step = 0; step < 3; step++)
         CHECK_THAT(!eitp_trainer_step(r.trainer, report, &error_), "%s", error_.message);
-    crc = checksum(&r, 0);
+    CHECK(!eitp_trainer_group_norms(r.trainer, norms, 16, &groups, &error_) && groups > 3);
+    for (size_t i = 0; i < groups; i++)
+        CHECK_THAT(!strncmp(norms[i].name, "transformer.", 12), "'%s' is a group", norms[i].name);
+    crc = eitp__crc32c(checksum(&r, 0), &r.trainer->noise_scale, sizeof r.trainer->noise_scale);
     end_run(&r);
     return crc;
 }
@@ -562,12 +570,14 @@ static void each_update_is_skipped_alone(void) {
         REQUIRE_OK(begin(&r, &host, &v), error_);
         CHECK(!eitp_variable_fill(r.context, "estimator.scales", 80, &error_));
         before = checksum(&r, 1);
+        r.trainer->plans.config.noise_scale_every = 1;
         for (int step = 0; step < 3; step++) {
             CHECK(!eitp_trainer_step(r.trainer, &report, &error_));
             CHECK(!report.learners[0].applied && report.learners[1].applied && report.applied && !report.skipped);
         }
         CHECK(before != checksum(&r, 1));
-        CHECK_THAT(checksum(&r, 0) == expected, "case %d: the model's bits have changed", i);
+        CHECK_THAT(eitp__crc32c(checksum(&r, 0), &r.trainer->noise_scale, sizeof r.trainer->noise_scale) == expected,
+                   "case %d: the model's bits have changed", i);
         end_run(&r);
         parts_ = ESTIMATOR | FLOOD;
         REQUIRE_OK(begin(&r, &host, &v), error_);
