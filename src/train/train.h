@@ -376,8 +376,8 @@ EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_repo
  * Writes the checkpoint "checkpoint-<step>" into a directory, which is created if it is missing. The checkpoint is a
  * model directory plus the optimizer state. If the model has adapters, it holds the adapters (eitp_lora_save) and a
  * checksum of the frozen weights instead of the weights; other parameters that are trained, such as a head of the task,
- * are in parameters.safetensors, and in any case those of learners (eitp_pass_learner). A checkpoint of the same step is
- * replaced only when the new one is complete.
+ * are in parameters.safetensors, and so are those of learners (eitp_pass_learner) in any case. A checkpoint of the same
+ * step is replaced only when the new one is complete.
  */
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
