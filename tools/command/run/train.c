@@ -69,40 +69,40 @@ static void report_allocator(const option_set *o) {
 /* Trains once. *starts_over is 1 if nothing was done since the checkpoint is damaged, and there is another: its options
    and shape may differ. */
 static int train(int count, char **arguments, int *starts_over) {
-    training_run r;
+    training_run *r = (training_run *)command_allocate(sizeof *r);
     training t;
     eitp_error error;
     int ended = 0, code = COMMAND_FINISHED;
     eitp_status status;
-    memset(&r, 0, sizeof r);
     memset(&t, 0, sizeof t);
-    t.r = &r;
-    r.arguments = arguments;
-    r.argument_count = count;
-    r.listener.user = &t;
-    r.listener.notify = training_notice;
-    status = options_read(&r.options, "train", OPTIONS_TRAIN, count, arguments, &ended, &error);
+    t.r = r;
+    r->arguments = arguments;
+    r->argument_count = count;
+    r->listener.user = &t;
+    r->listener.notify = training_notice;
+    status = options_read(&r->options, "train", OPTIONS_TRAIN, count, arguments, &ended, &error);
     if (!status && !ended)
-        status = run_resolve(&r, &error);
-    if (!status && !ended && options_integer(&r.options, OPTION_PRINT_CONFIG)) {
-        run_complete_options(&r);
-        options_print(&r.options, (int)options_integer(&r.options, OPTION_JSON));
+        status = run_resolve(r, &error);
+    if (!status && !ended && options_integer(&r->options, OPTION_PRINT_CONFIG)) {
+        run_complete_options(r);
+        options_print(&r->options, (int)options_integer(&r->options, OPTION_JSON));
         ended = 1;
     }
     if (!status && !ended) {
-        be_considerate(&r.options);
-        status = run_prepare(&r, &error);
+        be_considerate(&r->options);
+        status = run_prepare(r, &error);
     }
-    *starts_over = status && resume_starts_over(&r, &error);
+    *starts_over = status && resume_starts_over(r, &error);
     if (status && !*starts_over) {
         code = output_fail(&error);
     } else if (!status && !ended) {
-        report_allocator(&r.options);
+        report_allocator(&r->options);
         code = run_training(&t, &error);
     }
     if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
         code = 128 + process_stop_signal();
-    run_release(&r);
+    run_release(r);
+    free(r);
     return code;
 }
 
