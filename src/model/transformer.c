@@ -237,7 +237,7 @@ eitp_tensor *eitp_model_blocks(const eitp_model *model, eitp_tensor *x, int64_t 
 
 eitp_tensor *eitp_model_tap(const eitp_model *model, const eitp_graph *graph, eitp_tap tap, int64_t layer) {
     const int has_layer = tap == EITP_TAP_HIDDEN || tap == EITP_TAP_QKV;
-    return model && graph ? eitp__graph_tapped(graph, &model->config, tap, has_layer ? layer : 0) : NULL;
+    return model && graph ? eitp__graph_tapped(graph, &model->config, (int)tap, has_layer ? layer : 0) : NULL;
 }
 
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length, int with_key) {

@@ -59,6 +59,12 @@ static eitp_term_schedule eitp__regularizer_timing(const eitp_regularizer_config
     return timing;
 }
 
+/* A measure without a term is reported when the term would be. */
+static void eitp__time_measure(eitp_pass *pass, const eitp_regularizer_config *term) {
+    if (pass->quantity_count && pass->trains && term->mode == EITP_TERM_METRIC)
+        pass->quantities[pass->quantity_count - 1].timing = eitp__regularizer_timing(term);
+}
+
 /* Notes which regularizer the term that was added last belongs to. */
 static void eitp__note_regularizer(eitp_pass *pass, eitp_regularizer regularizer) {
     if (pass->quantity_count && pass->quantities[pass->quantity_count - 1].is_term)
@@ -79,6 +85,8 @@ static void eitp__add_path_norm(const eitp__objective *objective, eitp_pass *pas
         eitp_pass_penalty(pass, name, eitp__build_path_norm, user, &timing);
     else
         eitp_pass_parameter_measure(pass, name, eitp__build_path_norm, user);
+    if (term->mode == EITP_TERM_METRIC)
+        eitp__time_measure(pass, term);
     eitp__note_regularizer(pass, EITP_PATH_NORM);
 }
 
@@ -112,6 +120,7 @@ static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pas
     if (trains)
         eitp__note_regularizer(pass, regularizer);
     eitp_pass_measure(pass, name, statistic.measure, EITP_DIRECTION_UNKNOWN);
+    eitp__time_measure(pass, term);
     if (statistic.further)
         eitp_pass_measure(pass, statistic.further_name, statistic.further, EITP_DIRECTION_UNKNOWN);
 }

@@ -18,7 +18,7 @@ static double eitp__calibration_without(const eitp__judged *all, int64_t count, 
     double confidence[EITP__JUDGED_BINS] = EITP__ZERO, right[EITP__JUDGED_BINS] = EITP__ZERO;
     double used = 0, sum = 0;
     for (int64_t i = 0; i < count; i++) {
-        const int bin = (int)ceil((double)all[i].confidence * EITP__JUDGED_BINS) - 1;
+        const int bin = (int)ceil((double)all[i].confidence * (double)EITP__JUDGED_BINS) - 1;
         const int at = bin < 0 ? 0 : bin < EITP__JUDGED_BINS ? bin : EITP__JUDGED_BINS - 1;
         if (all[i].group == left_out)
             continue;

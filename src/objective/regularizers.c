@@ -37,7 +37,8 @@ static eitp_tensor *eitp__pass_logits(const eitp__regularizer_scope *scope) {
 
 /* 1 in places of samples that are in use, 0 in others: F32 [samples]. */
 static eitp_tensor *eitp__sample_mask(eitp_pass *pass) {
-    eitp_tensor *first = eitp_reshape(eitp_slice(eitp_pass_bounds(pass), 1, 0, 1), 1, (const int64_t[]){-1});
+    const int64_t all = -1;
+    eitp_tensor *first = eitp_reshape(eitp_slice(eitp_pass_bounds(pass), 1, 0, 1), 1, &all);
     eitp_tensor *ones = eitp_fill(pass->graph, EITP_F32, 1, &first->shape[0], 1), *zero = eitp__scalar_like(ones, 0);
     return eitp_where(eitp_less(first, eitp__scalar_like(first, 0)), zero, ones);
 }
