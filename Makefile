@@ -102,7 +102,7 @@ FUZZ := $(STANDARD) -DEITP_SPLIT -DEITP_WITHOUT_AVX2=1 -DEITP_WITHOUT_AVX512=1 -
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test figures quick nightly torture soak doctor-cases parity test-bochs quickstart ablation check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
+.PHONY: all test figures quick nightly torture soak doctor-cases parity test-bochs quickstart ablation objective-prices check check-all report-check screenshots examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -119,6 +119,7 @@ help:
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
 	@echo 'make ablation    what regularizers do to a model: trains some hundred small ones (hours; can be stopped)'
+	@echo 'make objective-prices  what regularizers take of the time of a step (half an hour, on a machine without other work)'
 	@echo 'make figures     tables and pictures of README.md and docs/ from docs/measurements/ (python3)'
 	@echo 'make check       is eitp.h up to date, and the rules of CONTRIBUTING.md (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
@@ -314,9 +315,12 @@ quickstart:
 	@$(MAKE) --no-print-directory all
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/quickstart.sh
 
-# What regularizers do to models: docs/objective.md.
+# What regularizers do to models, and what they take of a step: docs/objective.md.
 ablation: all
 	@BUILD='$(BUILD)' WORKERS='$(WORKERS)' sh tools/ablation.sh $(RUNS)
+
+objective-prices: all
+	@BUILD='$(BUILD)' sh tools/objective_prices.sh
 
 check: $(BUILD)/amalgamate $(BUILD)/figure
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/check.sh
