@@ -34,6 +34,7 @@ function keep(configuration, seed, name, value) {
 
 {
     configuration = text_member($0, "configuration")
+    commit = text_member($0, "commit")
     seed = member($0, "seed", "")
     present[configuration] = 1
     if (!(seed in seed_known)) {
@@ -50,7 +51,6 @@ function keep(configuration, seed, name, value) {
         for (i = 1; i <= text_count; i++)
             keep(configuration, seed, text_numbers[i], member($0, text_numbers[i], "evaluation"))
     }
-    gsub(/"model": "[^"]*", /, "")
     lines[configuration, seed] = $0
 }
 
@@ -106,27 +106,27 @@ function print_table(fine, base, columns, headings, count, digits,   i, c, line)
         line = names[i]
         sub(/^minilm:/, "", line)
         sub(/_x10$/, "`, ten times the weight", line) || sub(/$/, "`", line)
-        line = "| `" line " |"
+        mean(names[i], "", "loss")
+        line = "| `" line (known < seed_count ? " (" known " of " seed_count " seeds)" : "") " |"
         for (c = 1; c <= count; c++)
             line = line " " cell(names[i], base, columns[c], digits) " |"
-        mean(names[i], "", "loss")
-        print line (known < seed_count ? " " known " of " seed_count " seeds" : "")
+        print line
     }
     print ""
 }
 
-# What a regularizer measures itself, in the runs that train it and in those without.
+# What a regularizer measures itself, in the runs that train it and in those without, which measure the form kl of two.
 function print_own(   i, s, own, off, on, pairs, name, heading) {
     for (i = 1; i <= name_count; i++) {
         name = names[i]
-        if (!(name in present) || name ~ /^(off$|eitp-|minilm:)/)
+        if (!(name in present) || name ~ /^(off$|eitp-|minilm:|self_repair_denoise)/)
             continue
         own = name
         sub(/_x10$/, "", own)
         sub(/_(kl|denoise)$/, "", own)
         off = on = pairs = 0
         for (s = 1; s <= seed_count; s++) {
-            if (!((name, seeds[s]) in lines) || !(("off", seeds[s]) in lines))
+            if (!((name, seeds[s]) in lines) || member(lines["off", seeds[s]], "metrics/" own, "terms") == "")
                 continue
             pairs++
             off += member(lines["off", seeds[s]], "metrics/" own, "terms")
@@ -148,17 +148,38 @@ function own_value(line, own,   found) {
     return found != "" ? found : member(line, "loss_" own, "terms")
 }
 
+# The terms of a result are an object without others in it.
+function terms_of(line) {
+    line = substr(line, index(line, "\"terms\": "))
+    return substr(line, 1, index(line, "}"))
+}
+
+function print_run(configuration, seed,   line, fine, count, name, i) {
+    line = lines[configuration, seed]
+    fine = configuration ~ /^minilm:/
+    count = fine ? fine_count : text_count
+    printf "  {\"configuration\": \"%s\", \"seed\": %s, \"options\": \"%s\",\n   ", configuration, seed,
+        text_member(line, "options")
+    for (i = 1; i <= count; i++) {
+        name = fine ? fine_numbers[i] : text_numbers[i]
+        if ((configuration, seed, name) in values)
+            printf "\"%s\": %.9g, ", name, values[configuration, seed, name]
+    }
+    printf "\n   %s}", terms_of(line)
+}
+
 function print_json(   i, s, first) {
-    printf "{\"kind\": \"ablation\", \"date\": \"%s\", \"processor\": \"%s\", \"commit\": \"%s\",\n",
-        date, processor, commit
-    printf " \"command\": \"make ablation\", \"runs\": [\n"
+    printf "{\n \"kind\": \"ablation\",\n \"date\": \"%s\",\n \"machine\": \"%s\",\n", date, processor
+    printf " \"commit\": \"%s\",\n \"command\": \"make ablation\",\n \"runs\": [\n", commit
     for (i = 1; i <= name_count; i++) {
         for (s = 1; s <= seed_count; s++) {
-            if ((names[i], seeds[s]) in lines)
-                printf "%s  %s", first++ ? ",\n" : "", lines[names[i], seeds[s]]
+            if (!((names[i], seeds[s]) in lines))
+                continue
+            printf "%s", first++ ? ",\n" : ""
+            print_run(names[i], seeds[s])
         }
     }
-    print "\n]}"
+    print "\n ]\n}"
 }
 
 END {

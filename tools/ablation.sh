@@ -300,7 +300,7 @@ work() {
 report() {
     [ -n "$(ls "$out"/results/*.json 2>/dev/null)" ] || fail "there are no results in $out/results"
     list >"$out/configurations"
-    cat "$out"/results/*.json | awk -v form="$1" -v configurations="$out/configurations" -v commit="$commit" \
+    cat "$out"/results/*.json | awk -v form="$1" -v configurations="$out/configurations" \
         -v date="$(date +%Y-%m-%d)" \
         -v processor="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)" \
         -f "$root/tools/ablation.awk"
