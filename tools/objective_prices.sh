@@ -13,8 +13,8 @@ out=${PRICES:-${BUILD:-$root/build}/prices}
 eitp=${EITP:-${BUILD:-$root/build}/eitp}
 model=${MODEL:-gpt2} batch=${BATCH:-4} block=${BLOCK:-128} pairs=${PAIRS:-5} only=${ONLY:-}
 
-# A name, and members of a file of options. The first one shows how far apart steps without a regularizer are. A metric
-# with passes of its own is computed in every step here, but in every 50th of a run.
+# A name, and members of a file of options. The first one shows how far apart steps without a regularizer are. What has
+# passes of its own is computed in every step here, but in a run in every 50th as a metric and in every 10th as a loss.
 configurations() {
     echo 'off-again '
     for name in path_norm entropy coding_rate coherence brier variance participation_ratio balance attention_entropy; do
@@ -23,14 +23,14 @@ configurations() {
     done
     for name in chaos jacobian_norm self_repair; do
         printf '%s-metric "%s": "metric", "%s_every": 1\n' $name $name $name
-        printf '%s-loss "%s": "loss"\n' $name $name
+        printf '%s-loss "%s": "loss", "%s_every": 1\n' $name $name $name
     done
     cat <<'LIST'
 self_repair_denoise-metric "self_repair": "metric", "self_repair_form": "denoise", "self_repair_every": 1
-self_repair_denoise-loss "self_repair": "denoise"
-eitp-safe-preset "objective": "eitp-safe"
-eitp-paper-preset "objective": "eitp-paper"
-eitp-safe-capped "objective": "eitp-safe", "reg_grad_cap": 0.2
+self_repair_denoise-loss "self_repair": "denoise", "self_repair_every": 1
+eitp-safe-without-chaos "objective": "eitp-safe", "chaos": "off"
+eitp-paper-without-chaos "objective": "eitp-paper", "chaos": "off"
+eitp-safe-capped "objective": "eitp-safe", "chaos": "off", "reg_grad_cap": 0.2
 LIST
 }
 
