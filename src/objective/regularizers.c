@@ -16,10 +16,15 @@ typedef struct eitp__regularizer_scope {
 
 /* ---- What a pass has ---- */
 
-/* The hidden states that the head reads, by group, in F32. */
+/* The hidden states that the head reads, by group, in F32: one copy for all statistics. */
 static eitp_tensor *eitp__hidden_by_group(const eitp__regularizer_scope *scope) {
-    eitp_tensor *hidden = eitp_model_tap(scope->model, scope->graph, EITP_TAP_FINAL, 0);
-    return eitp_cast(eitp_pass_by_group(scope->pass, hidden), EITP_F32);
+    eitp_tensor *states = eitp__graph_tapped(scope->graph, scope->pass, EITP_TAP_FINAL, 0);
+    if (states)
+        return states;
+    states = eitp_pass_by_group(scope->pass, eitp_model_tap(scope->model, scope->graph, EITP_TAP_FINAL, 0));
+    states = eitp_cast(states, EITP_F32);
+    eitp__graph_tap(states, scope->pass, EITP_TAP_FINAL, 0);
+    return states;
 }
 
 /* The logits F32 [n, classes] of rows, or [samples, classes] of a classifier of samples. */

@@ -92,34 +92,40 @@ static eitp__quantity *eitp__regularizer_add(eitp_pass *pass, const char *name, 
     return quantity;
 }
 
-/* The kind of values of a statistic; EITP__PENALTY after an error. */
-static eitp__quantity_kind eitp__group_kind(eitp_pass *pass, const char *name, const eitp_tensor *values) {
-    if (!values->rows && values->rank == 1 && values->shape[0] == eitp_pass_groups(pass))
-        return EITP__PER_GROUP;
-    if (!values->rows && values->rank == 1 && values->shape[0] == eitp__layout_places(&pass->layout))
-        return EITP__PER_SAMPLE;
+/* Finds the kind of values of groups or samples; 0 after an error. */
+static int eitp__find_group_kind(eitp_pass *pass, const char *name, const eitp_tensor *values,
+                                 eitp__quantity_kind *kind) {
+    const int is_vector = !values->rows && values->rank == 1;
+    *kind = EITP__PER_GROUP;
+    if (is_vector && values->shape[0] == eitp_pass_groups(pass))
+        return 1;
+    *kind = EITP__PER_SAMPLE;
+    if (is_vector && values->shape[0] == eitp__layout_places(&pass->layout))
+        return 1;
     eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': expected a value for each of the %lld groups",
                      name ? name : "", (long long)eitp_pass_groups(pass));
-    return EITP__PENALTY;
+    return 0;
 }
 
-/* Evaluations have groups of samples: their passes have other micro-batches than those of training. */
-static int eitp__pass_has_groups(const eitp_pass *pass) {
-    return pass->trains || pass->layout.joined == 1;
+/* Adds values of groups or samples; NULL after an error. Evaluations have groups of samples alone: their passes have
+   other micro-batches than those of training. */
+static eitp__quantity *eitp__group_value_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term,
+                                             const eitp_term_schedule *schedule) {
+    eitp__quantity_kind kind;
+    eitp__quantity *quantity;
+    if (!pass || !values || (!pass->trains && pass->layout.joined > 1))
+        return NULL;
+    if (!eitp__find_group_kind(pass, name, values, &kind))
+        return NULL;
+    quantity = eitp__regularizer_add(pass, name, is_term, schedule);
+    return quantity && eitp__quantity_set_values(pass, quantity, values, kind) ? quantity : NULL;
 }
 
 void eitp_pass_statistic(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_term_schedule *schedule) {
     const int64_t one = 1;
-    eitp__quantity *term;
+    eitp__quantity *term = eitp__group_value_add(pass, name, values, eitp_pass_is_training(pass), schedule);
     eitp_tensor *sum;
-    eitp__quantity_kind kind;
-    if (!pass || !values || !eitp__pass_has_groups(pass))
-        return;
-    kind = eitp__group_kind(pass, name, values);
-    if (kind == EITP__PENALTY)
-        return;
-    term = eitp__regularizer_add(pass, name, pass->trains, schedule);
-    if (!term || !eitp__quantity_set_values(pass, term, values, kind) || !pass->trains)
+    if (!term || !pass->trains)
         return;
     term->weight = eitp_input(pass->graph, name, EITP_F32, 1, &one);
     sum = eitp_multiply(eitp_sum(term->values, EITP_ALL_DIMENSIONS, 0), term->weight);
@@ -155,15 +161,8 @@ void eitp_pass_parameter_measure(eitp_pass *pass, const char *name,
 }
 
 void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction) {
-    eitp__quantity *measure;
-    eitp__quantity_kind kind;
-    if (!pass || !values || !eitp__pass_has_groups(pass))
-        return;
-    kind = eitp__group_kind(pass, name, values);
-    if (kind == EITP__PENALTY)
-        return;
-    measure = eitp__regularizer_add(pass, name, 0, NULL);
-    if (!measure || !eitp__quantity_set_values(pass, measure, values, kind))
+    eitp__quantity *measure = eitp__group_value_add(pass, name, values, 0, NULL);
+    if (!measure)
         return;
     measure->direction = direction;
     if (!eitp__is_direction(direction))

@@ -146,3 +146,15 @@ EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eit
 EITP__PRIVATE eitp_status eitp__accumulate_more(eitp_tensor *loss, eitp__gradient_set set, eitp_error *error) {
     return eitp__accumulate_loss(loss, set, NULL, 0, error);
 }
+
+EITP__PRIVATE eitp_status eitp__clear_gradients(eitp_context *context, eitp__gradient_set set, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
+        const eitp_variable variable = eitp_variable_at(context, i);
+        for (int part = 0; part < EITP__GRADIENT_PARTS && !status; part++) {
+            if (!strcmp(variable.kind, eitp__gradient_kind(set, (eitp__gradient_part)part)))
+                status = eitp_variable_fill(context, variable.name, 0, error);
+        }
+    }
+    return status;
+}

@@ -91,6 +91,9 @@ EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eit
 /* The same after the passes of a step: adds the gradient, all terms of a parameter, to the variable of the first. */
 EITP__PRIVATE eitp_status eitp__accumulate_more(eitp_tensor *loss, eitp__gradient_set set, eitp_error *error);
 
+/* Sets all variables of a set to 0: for eitp__accumulate_more, where no pass of a step begins them anew. */
+EITP__PRIVATE eitp_status eitp__clear_gradients(eitp_context *context, eitp__gradient_set set, eitp_error *error);
+
 /* The variable in which term 0, 1, ... of a parameter's gradient is accumulated, or NULL. */
 EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, eitp__gradient_set set, int term);
 

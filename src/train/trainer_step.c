@@ -138,18 +138,24 @@ static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp_p
     return status;
 }
 
-/* Writes the dropout keys: seed, step, and the position in the step of the pass's first row or sample. */
-static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, int64_t first_row, eitp_error *error) {
-    const eitp__step_plans *plans = &trainer->plans;
-    const eitp__layout *layout = &plans->pass.layout;
+/* Writes a random key: seed, step, and the position in the step of the first row or sample. */
+static eitp_status eitp__write_random_key(const eitp_trainer *trainer, eitp_plan *plan, eitp_tensor *input,
+                                          int64_t first, eitp_error *error) {
     int64_t key[3];
-    eitp_status status;
-    key[0] = (int64_t)plans->config.seed;
+    key[0] = (int64_t)trainer->plans.config.seed;
     key[1] = trainer->step + 1;
-    key[2] = first_row;
-    status = eitp__write_values(plans->gradient_plan, plans->pass.key, key, sizeof key, error);
-    key[2] = eitp__layout_place(layout, pass * layout->samples);
-    return status ? status : eitp__write_values(plans->gradient_plan, plans->pass.sample_key, key, sizeof key, error);
+    key[2] = first;
+    return eitp__write_values(plan, input, key, sizeof key, error);
+}
+
+/* Writes the keys that a pass has. */
+static eitp_status eitp__write_keys(const eitp_trainer *trainer, const eitp_pass *pass, eitp_plan *plan,
+                                    int64_t first_row, int64_t first_sample, eitp_error *error) {
+    eitp_status status = eitp__write_random_key(trainer, plan, pass->key, first_row, error);
+    if (!status)
+        status = eitp__write_random_key(trainer, plan, pass->sample_key,
+                                        eitp__layout_place(&pass->layout, first_sample), error);
+    return status ? status : eitp__write_random_key(trainer, plan, pass->probe_key, 0, error);
 }
 
 /* Executes forward and backward of one pass of the step, and the update if it is the only pass. */
@@ -163,7 +169,7 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
     state->first_row += eitp__layout_align(&plans->pass.layout, batch->rows);
     status = eitp__batch_write(batch, plan, error);
     if (!status)
-        status = eitp__write_keys(trainer, pass, first_row, error);
+        status = eitp__write_keys(trainer, &plans->pass, plan, first_row, pass * plans->pass.layout.samples, error);
     if (!status)
         status = eitp__write_weights(trainer, &plans->pass, plan, &state->items, 0, error);
     if (!status)
@@ -176,15 +182,6 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
 
 /* ---- Probes ---- */
 
-/* A probe's random key: seed, step, and the position in the step of its first row. */
-static eitp_status eitp__write_probe_key(const eitp_trainer *trainer, const eitp__probe *probe, eitp_error *error) {
-    int64_t key[3];
-    key[0] = (int64_t)trainer->plans.config.seed;
-    key[1] = trainer->step + 1;
-    key[2] = 0;
-    return eitp__write_values(probe->plan, probe->pass.probe_key, key, sizeof key, error);
-}
-
 /* Executes a probe on the first samples of the step. */
 static eitp_status eitp__execute_probe(eitp_trainer *trainer, eitp__probe *probe, eitp_error *error) {
     eitp__step_items items = EITP__ZERO;
@@ -194,7 +191,7 @@ static eitp_status eitp__execute_probe(eitp_trainer *trainer, eitp__probe *probe
     eitp__batch_count_items(&probe->batch, &items);
     status = eitp__batch_write(&probe->batch, probe->plan, error);
     if (!status)
-        status = eitp__write_probe_key(trainer, probe, error);
+        status = eitp__write_keys(trainer, &probe->pass, probe->plan, 0, 0, error);
     if (!status)
         status = eitp__write_weights(trainer, &probe->pass, probe->plan, &items, 0, error);
     if (!status)
@@ -204,6 +201,14 @@ static eitp_status eitp__execute_probe(eitp_trainer *trainer, eitp__probe *probe
 
 static int eitp__probe_is_due(const eitp_trainer *trainer, const eitp__probe *probe) {
     return eitp__term_is_due(&probe->kind.timing, trainer->step + 1);
+}
+
+/* Capped gradients of probes are added to variables that the passes of a step may not begin anew. */
+static eitp_status eitp__clear_capped(eitp_trainer *trainer, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    if (!(plans->objective.config.grad_cap > 0) || !eitp__probes_train(&plans->probes))
+        return EITP_OK;
+    return eitp__clear_gradients(plans->task.context, EITP__REGULARIZER_GRADIENT, error);
 }
 
 /* Executes the probes of the step that have a gradient, which is added to that of the passes; or the others. */
@@ -240,21 +245,13 @@ static const eitp__probe *eitp__probe_of(const eitp_trainer *trainer, const eitp
 static eitp_status eitp__write_norm_pass(eitp_trainer *trainer, eitp__term_norm_pass *norms, eitp_error *error) {
     eitp__batch *batch = &norms->batch;
     eitp__step_items items = EITP__ZERO;
-    int64_t key[3];
     eitp_status status;
-    key[0] = (int64_t)trainer->plans.config.seed;
-    key[1] = trainer->step + 1;
-    key[2] = 0;
     eitp__batch_copy(batch, &trainer->plans.batches.passes[0], norms->pass.layout.samples);
     eitp__batch_corrupt(batch, trainer->plans.config.seed, trainer->step + 1);
     eitp__batch_count_items(batch, &items);
     status = eitp__batch_write(batch, norms->plan, error);
     if (!status)
-        status = eitp__write_values(norms->plan, norms->pass.key, key, sizeof key, error);
-    if (!status)
-        status = eitp__write_values(norms->plan, norms->pass.sample_key, key, sizeof key, error);
-    if (!status)
-        status = eitp__write_values(norms->plan, norms->pass.probe_key, key, sizeof key, error);
+        status = eitp__write_keys(trainer, &norms->pass, norms->plan, 0, 0, error);
     for (int of_penalties = 0; of_penalties < 2 && !status; of_penalties++)
         status = eitp__write_weights(trainer, &norms->pass, norms->plan, &items, of_penalties, error);
     return status ? status : eitp__write_unique(trainer, norms->plan, norms->pass.unique, error);
@@ -532,6 +529,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
         status = eitp__measure_terms(trainer, &state, error);
     if (!status)
         status = eitp__execute_probes(trainer, 0, &state, error);
+    if (!status)
+        status = eitp__clear_capped(trainer, error);
     if (!status && !trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
     for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {

@@ -278,6 +278,30 @@ static void a_cap_scales_the_regularizers(void) {
     CHECK(report.regularizer_scale == 0);
 }
 
+/* What passes of regularizers' own have accumulated in a step is gone in the next one. */
+static void a_capped_probe_starts_at_zero(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_objective_config objective = eitp_objective_config_default();
+    variant v = regularized();
+    eitp_step_report report;
+    run r;
+    v.extend = NULL;
+    v.objective = &objective;
+    objective.grad_cap = 1e9;
+    objective.term_norms_every = 1;
+    objective.terms[EITP_JACOBIAN_NORM].mode = EITP_TERM_LOSS;
+    objective.terms[EITP_JACOBIAN_NORM].every = 2;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    for (int step = 1; step <= 5; step++) {
+        CHECK_THAT(!eitp_trainer_step(r.trainer, &report, &error_), "%s", error_.message);
+        if (step % 2)
+            CHECK_NEAR(report.regularizer_grad_norm, report.terms[1].grad_norm, 1e-3 * report.terms[1].grad_norm);
+        else
+            CHECK_THAT(report.regularizer_grad_norm == 0, "step %d: %g", step, report.regularizer_grad_norm);
+    }
+    end_run(&r);
+}
+
 /* ---- Controllers ---- */
 
 static double bounded(double factor, const eitp_objective_config *objective) {
@@ -476,6 +500,7 @@ int main(int argc, char **argv) {
         TEST(reports_have_values_and_weights),
         TEST(schedules_set_weights),
         TEST(a_cap_scales_the_regularizers),
+        TEST(a_capped_probe_starts_at_zero),
         TEST(controllers_follow_their_formulas),
         TEST(a_resumed_run_has_the_same_bits),
         TEST(norms_of_terms_are_those_of_their_gradients),
