@@ -59,7 +59,7 @@ static eitp_term_schedule eitp__regularizer_timing(const eitp_regularizer_config
     return timing;
 }
 
-/* A measure without a term is reported when the term would be. */
+/* The measure that was added last is reported, without a term, when the term would be. */
 static void eitp__time_measure(eitp_pass *pass, const eitp_regularizer_config *term) {
     if (pass->quantity_count && pass->trains && term->mode == EITP_TERM_METRIC)
         pass->quantities[pass->quantity_count - 1].timing = eitp__regularizer_timing(term);
@@ -85,8 +85,7 @@ static void eitp__add_path_norm(const eitp__objective *objective, eitp_pass *pas
         eitp_pass_penalty(pass, name, eitp__build_path_norm, user, &timing);
     else
         eitp_pass_parameter_measure(pass, name, eitp__build_path_norm, user);
-    if (term->mode == EITP_TERM_METRIC)
-        eitp__time_measure(pass, term);
+    eitp__time_measure(pass, term);
     eitp__note_regularizer(pass, EITP_PATH_NORM);
 }
 
@@ -108,17 +107,18 @@ static int eitp__pass_has_parts(const eitp__objective *objective, const eitp_pas
 }
 
 static void eitp__add_statistic(const eitp__objective *objective, eitp_pass *pass, eitp_regularizer regularizer) {
-    if (!eitp__pass_has_parts(objective, pass, regularizer))
-        return;
     const eitp_regularizer_config *term = &objective->config.terms[regularizer];
     const int trains = term->mode == EITP_TERM_LOSS && pass->trains;
     const eitp_term_schedule timing = eitp__regularizer_timing(term);
-    const eitp__statistic statistic = eitp__regularizer_statistic(objective, pass, regularizer, trains);
     const char *name = eitp_regularizer_name(regularizer);
-    if (trains)
+    eitp__statistic statistic;
+    if (!eitp__pass_has_parts(objective, pass, regularizer))
+        return;
+    statistic = eitp__regularizer_statistic(objective, pass, regularizer, trains);
+    if (trains) {
         eitp_pass_statistic(pass, name, statistic.loss, &timing);
-    if (trains)
         eitp__note_regularizer(pass, regularizer);
+    }
     eitp_pass_measure(pass, name, statistic.measure, EITP_DIRECTION_UNKNOWN);
     eitp__time_measure(pass, term);
     if (statistic.further)

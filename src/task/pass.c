@@ -356,6 +356,10 @@ EITP__PRIVATE eitp_tensor *eitp__pass_totals(eitp_graph *graph) {
     return eitp_variable_tensor(graph, "step.totals", EITP_CACHE, EITP_F64, 1, &most);
 }
 
+EITP__PRIVATE int eitp__pass_reports(const eitp_pass *pass, const eitp__quantity *quantity) {
+    return !pass->probe || quantity->is_regularizer;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, int first, eitp_tensor *carry) {
     eitp_tensor *totals = eitp__pass_totals(pass->graph);
     for (int q = 0; q < pass->quantity_count; q++) {
@@ -366,7 +370,7 @@ EITP__PRIVATE eitp_tensor *eitp__pass_add_totals(eitp_pass *pass, int first, eit
         else if (quantity->kind == EITP__PER_ROW || quantity->kind == EITP__PER_SAMPLE)
             bounds = eitp_pass_bounds(pass);
         const int is_by_item = quantity->kind == EITP__PER_SAMPLE || quantity->kind == EITP__PER_GROUP;
-        if (quantity->kind != EITP__PENALTY)
+        if (quantity->kind != EITP__PENALTY && eitp__pass_reports(pass, quantity))
             totals = eitp__add_total(quantity->values, totals, first + q, bounds, is_by_item, carry);
     }
     return totals;

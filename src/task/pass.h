@@ -111,8 +111,11 @@ EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_g
 /* The bounds of groups, for the trainer to fill in. */
 EITP__PRIVATE eitp_tensor *eitp__pass_group_bounds(eitp_pass *pass);
 
+/* True if a pass computes a quantity for the step: a probe leaves out those of the task, and so what only they need. */
+EITP__PRIVATE int eitp__pass_reports(const eitp_pass *pass, const eitp__quantity *quantity);
+
 /*
- * Adds the sums of all quantities but penalties to the pass, from element `first` on of a variable F64
+ * Adds the sums of its quantities but penalties to the pass, from element `first` on of a variable F64
  * [EITP_MAX_STEP_QUANTITIES], and returns its new value. The sums continue those of the pass before if `carry`, F32
  * [1], is 1. In another graph the variable is eitp__pass_totals.
  */

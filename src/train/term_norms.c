@@ -21,7 +21,7 @@ static eitp_tensor *eitp__term_squares(eitp_tensor *term, int count, eitp_tensor
 /* The weighted term; NULL for other quantities. */
 static eitp_tensor *eitp__weighted_term(eitp_pass *pass, eitp__quantity *quantity) {
     const int64_t one = 1;
-    if (!quantity->is_term || (pass->probe && !quantity->is_regularizer))
+    if (!quantity->is_term || !eitp__pass_reports(pass, quantity))
         return NULL;
     if (quantity->kind != EITP__PENALTY)
         return eitp_multiply(eitp_sum(quantity->values, EITP_ALL_DIMENSIONS, 0), quantity->weight);

@@ -474,7 +474,7 @@ static void eitp__report_quantities(const eitp_trainer *trainer, const eitp__ste
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
         eitp_term_report *result = &report->terms[report->term_count + report->measure_count];
-        if (quantity->is_term != are_terms || (pass->probe && !quantity->is_regularizer) ||
+        if (quantity->is_term != are_terms || !eitp__pass_reports(pass, quantity) ||
             (quantity->is_regularizer && !eitp__term_is_due(&quantity->timing, report->step)))
             continue;
         snprintf(result->name, sizeof result->name, "%s", quantity->name);

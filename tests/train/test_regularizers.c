@@ -302,6 +302,29 @@ static void a_capped_probe_starts_at_zero(void) {
     end_run(&r);
 }
 
+static void a_probe_leaves_the_loss_of_the_task_out(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_objective_config objective = eitp_objective_config_default();
+    variant v = regularized();
+    char *listing, *line;
+    size_t size = 0;
+    run r;
+    v.extend = NULL;
+    v.objective = &objective;
+    objective.terms[EITP_CHAOS].mode = EITP_TERM_METRIC;
+    CHECK_THAT(!make_run(&r, &host, &v, directory_, &error_), "%s", error_.message);
+    const eitp__probe *probe = &r.trainer->plans.probes.of[0];
+    CHECK(!eitp_graph_format(probe->pass.graph, probe->plan, EITP_GRAPH_TEXT, NULL, 0, &size, &error_));
+    listing = (char *)malloc(size + 1);
+    CHECK(!eitp_graph_format(probe->pass.graph, probe->plan, EITP_GRAPH_TEXT, listing, size + 1, &size, &error_));
+    line = strstr(listing, "linear_cross_entropy(");
+    REQUIRE(line && strchr(line, '\n'));
+    *strchr(line, '\n') = 0;
+    CHECK_THAT(strstr(line, "not in the plan"), "%s", line);
+    free(listing);
+    end_run(&r);
+}
+
 /* ---- Controllers ---- */
 
 static double bounded(double factor, const eitp_objective_config *objective) {
@@ -501,6 +524,7 @@ int main(int argc, char **argv) {
         TEST(schedules_set_weights),
         TEST(a_cap_scales_the_regularizers),
         TEST(a_capped_probe_starts_at_zero),
+        TEST(a_probe_leaves_the_loss_of_the_task_out),
         TEST(controllers_follow_their_formulas),
         TEST(a_resumed_run_has_the_same_bits),
         TEST(norms_of_terms_are_those_of_their_gradients),
