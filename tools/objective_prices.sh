@@ -83,9 +83,12 @@ table() {
         }
         {
             match($0, /"name": "[^"]*"/)
-            name = mode = substr($0, RSTART + 9, RLENGTH - 10)
-            sub(/-[^-]*$/, "", name)
-            sub(/.*-/, "", mode)
+            name = substr($0, RSTART + 9, RLENGTH - 10)
+            mode = ""
+            if (match(name, /-(metric|loss)$/)) {
+                mode = substr(name, RSTART + 1)
+                name = substr(name, 1, RSTART - 1)
+            }
             planned = number("planned_bytes")
             peak = number("peak_rss_bytes")
             printf "| `%s` | %s | %+.1f %% | %+.1f to %+.1f %% | %.1f MB | %.1f MB | %.3f |\n", name, mode,

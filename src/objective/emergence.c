@@ -60,18 +60,16 @@ static const eitp__emergence_part eitp__emergence_parts[] = {
     {eitp__emergence_states, EITP__NEEDS_NOTHING, ""},
     {eitp__emergence_sensitivity, EITP__NEEDS_NOTHING, ""},
     {eitp__emergence_spectra, EITP__NEEDS_NOTHING, ""},
+    {eitp__emergence_path_norm, EITP__NEEDS_NOTHING, ""},
     {eitp__emergence_corruption, EITP__NEEDS_CAUSAL, "corruption"},
     {eitp__emergence_noise, EITP__NEEDS_HEAD, "noise"},
-    {eitp__emergence_texts, EITP__NEEDS_CAUSAL, "texts"},
-    {eitp__emergence_resources, EITP__NEEDS_HEAD, "tokens_per_second joules_per_token peak_bytes"},
+    {eitp__emergence_texts, EITP__NEEDS_CAUSAL, "texts reference_perplexity"},
+    {eitp__emergence_resources, EITP__NEEDS_HEAD, "tokens_per_second mfu joules_per_token peak_bytes"},
 };
 
-/* What no evaluation of a model alone can tell. */
-static const eitp_emergence_omission eitp__emergence_beyond[] = {
-    {"recovery", "needs training: change the weights, train for k steps, and measure the loss before, between and "
-                 "after: (between - after) / (between - before)"},
-    {"reference_perplexity", "needs another model, to which the generated texts are given"},
-};
+/* What takes more than an evaluation. */
+static const char eitp__no_recovery[] = "needs training: change the weights, train for k steps, and measure the loss "
+                                        "before, between and after: (between - after) / (between - before)";
 
 /* Adds an omission for each of the names. */
 static eitp_status eitp__omit_all(const eitp__emergence *e, const char *names, const char *reason, eitp_error *error) {
@@ -99,10 +97,7 @@ static eitp_status eitp__measure_parts(eitp__emergence *e, eitp_error *error) {
         else
             status = part->measure(e, error);
     }
-    for (size_t i = 0; i < EITP__COUNT(eitp__emergence_beyond) && !status; i++)
-        status =
-            eitp__report_omission(e->report, eitp__emergence_beyond[i].name, eitp__emergence_beyond[i].reason, error);
-    return status;
+    return status ? status : eitp__report_omission(e->report, "recovery", eitp__no_recovery, error);
 }
 
 /* ---- The measurement ---- */
@@ -135,6 +130,22 @@ static eitp_status eitp__hash_config(const eitp__emergence *e, uint64_t *hash, e
     return failed ? eitp__fail_memory(error, 1000, "a configuration") : EITP_OK;
 }
 
+/* A reference predicts the next token of its tokenizer. */
+static eitp_status eitp__check_reference(const eitp_emergence_config *config, eitp_error *error) {
+    const eitp_transformer_config *shape = config->reference ? &config->reference->config : NULL;
+    if (!shape)
+        return EITP_OK;
+    if (shape->head != EITP_HEAD_LANGUAGE || shape->bidirectional)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "reference must be a model that predicts the next token");
+    if (!config->reference_tokenizer)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "reference_tokenizer is required with a reference");
+    if (eitp_tokenizer_size(config->reference_tokenizer) > shape->vocabulary)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "reference_tokenizer has %d tokens, but the vocabulary of the reference has %lld",
+                          (int)eitp_tokenizer_size(config->reference_tokenizer), (long long)shape->vocabulary);
+    return EITP_OK;
+}
+
 static eitp_status eitp__emergence_check(const eitp_task *task, eitp_split split, const eitp_emergence_config *config,
                                          eitp_error *error) {
     eitp_status status = eitp__task_check(task, error);
@@ -144,6 +155,9 @@ static eitp_status eitp__emergence_check(const eitp_task *task, eitp_split split
         return status;
     if (!task->model)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no model to measure");
+    status = eitp__check_reference(config, error);
+    if (status)
+        return status;
     if ((unsigned)split > EITP_VALIDATION)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "unknown split %d (choose from EITP_TRAINING and EITP_VALIDATION)", (int)split);

@@ -27,6 +27,9 @@ typedef struct eitp_emergence_config {
                             is kept, and restored bit for bit */
     uint64_t seed;       /* of the samples, corruption, noise, retrieval and texts */
     const eitp_tokenizer *tokenizer; /* for bytes of text, and the ids that are drawn; NULL: unknown */
+    /* A model that predicts the next token, and its tokenizer: it judges the generated texts. NULL: none. */
+    const eitp_model *reference;
+    const eitp_tokenizer *reference_tokenizer;
 } eitp_emergence_config;
 
 /* 64 sequences, 16 of them probes of 256 tokens with 10 rounds; 16 trials; 8 texts of 64 tokens after 16, at

@@ -1,5 +1,7 @@
 #include "objective/emergence_forward.h"
 
+#include "tensor/plan.h"
+
 /* ---- Hidden states ---- */
 
 EITP__PRIVATE int64_t eitp__middle_layer(const eitp_model *model) {
@@ -85,6 +87,10 @@ EITP__PRIVATE eitp_status eitp__hidden_pass_read(const eitp__hidden_pass *pass, 
     return eitp_plan_read(pass->plan, output, values, (size_t)(count * width) * sizeof *values, error);
 }
 
+EITP__PRIVATE double eitp__hidden_pass_flops(const eitp__hidden_pass *pass) {
+    return eitp__plan_flops(pass->plan);
+}
+
 /* ---- Predictions ---- */
 
 enum { EITP__NO_TARGET = -100 };
@@ -156,6 +162,10 @@ EITP__PRIVATE void eitp__head_pass_release(eitp__head_pass *pass) {
     eitp__release(host, pass->values, 4 * (size_t)pass->rows * sizeof *pass->values);
     eitp__release(host, pass->ids, (size_t)pass->rows * sizeof *pass->ids);
     memset(pass, 0, sizeof *pass);
+}
+
+EITP__PRIVATE double eitp__head_pass_flops(const eitp__head_pass *pass, int64_t count) {
+    return eitp__plan_flops(pass->plan) * (double)count / (double)pass->rows;
 }
 
 /* Writes `count` rows, and zeros after them. */

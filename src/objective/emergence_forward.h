@@ -33,6 +33,9 @@ EITP__PRIVATE void eitp__hidden_pass_release(eitp__hidden_pass *pass);
 EITP__PRIVATE eitp_status eitp__hidden_pass_execute(eitp__hidden_pass *pass, const int32_t *tokens,
                                                     const int32_t *segments, int64_t count, eitp_error *error);
 
+/* The arithmetic of the last execution. */
+EITP__PRIVATE double eitp__hidden_pass_flops(const eitp__hidden_pass *pass);
+
 /* Reads rows [0, count) of an output, of `width` values each. */
 EITP__PRIVATE eitp_status eitp__hidden_pass_read(const eitp__hidden_pass *pass, eitp_tensor *output, int64_t count,
                                                  int64_t width, float *values, eitp_error *error);
@@ -64,6 +67,9 @@ typedef struct eitp__head_pass {
 EITP__PRIVATE eitp_status eitp__head_pass_create(eitp__head_pass *pass, const eitp_model *model, int64_t most,
                                                  int compares, eitp_error *error);
 EITP__PRIVATE void eitp__head_pass_release(eitp__head_pass *pass);
+
+/* The arithmetic of predicting `count` rows, without that of rows which fill up an execution. */
+EITP__PRIVATE double eitp__head_pass_flops(const eitp__head_pass *pass, int64_t count);
 
 /* Predictions of `count` rows of hidden states [count, width], for targets of which negative ones are none. `others`
    are the counterparts; NULL without. */

@@ -63,14 +63,17 @@ static eitp_status eitp__predict_sequences(eitp__emergence *e, eitp__predicting 
     eitp_status status = eitp__system_use_read(&e->host, 1, &before, error);
     for (int64_t s = 0; s < e->sequences && !status; s++) {
         int64_t count, predicted;
-        double began;
+        double began, seconds;
         status = eitp__emergence_read(e, s, &count, error);
         began = eitp__clock();
         if (!status)
             status = eitp__emergence_predict(e, count, &predicted, error);
         if (status)
             return status;
-        eitp__sampled_add(&e->speed, (double)count, eitp__clock() - began);
+        seconds = eitp__clock() - began;
+        eitp__sampled_add(&e->speed, (double)count, seconds);
+        e->seconds += seconds;
+        e->flops += eitp__hidden_pass_flops(&e->hidden_pass) + eitp__head_pass_flops(&e->head_pass, predicted);
         e->predicted_tokens += count;
         status = eitp__add_predictions(e, p, s, predicted, error);
     }
@@ -134,15 +137,28 @@ EITP__PRIVATE eitp_status eitp__emergence_predictions(eitp__emergence *e, eitp_e
     return status;
 }
 
+/* The share of the peak rate of products that the predictions had, in percent; NaN: unknown. */
+static double eitp__utilization(const eitp__emergence *e) {
+    const eitp__backend *backend = e->model->context->backend;
+    const double peak =
+        backend->interface->peak ? backend->interface->peak(backend, eitp_context_precision(e->model->context)) : 0;
+    return peak > 0 && e->seconds > 0 ? 100 * e->flops / e->seconds / peak : (double)NAN;
+}
+
 EITP__PRIVATE eitp_status eitp__emergence_resources(eitp__emergence *e, eitp_error *error) {
     static const char group[] = "resources";
-    const double tokens = (double)e->predicted_tokens;
+    const double tokens = (double)e->predicted_tokens, speed = eitp__sampled_mean(&e->speed);
+    const double speed_error = eitp__sampled_error(&e->speed), utilization = eitp__utilization(e);
     eitp_emergence_report *r = e->report;
     eitp_memory_info memory;
     eitp_status status = eitp_memory_info_read(&e->host, &memory, error);
     if (!status)
-        status = eitp__report_number(r, group, "tokens_per_second", eitp__sampled_mean(&e->speed), e->predicted_tokens,
-                                     eitp__sampled_error(&e->speed), "unavailable: the clock did not advance", error);
+        status = eitp__report_number(r, group, "tokens_per_second", speed, e->predicted_tokens, speed_error,
+                                     "unavailable: the clock did not advance", error);
+    if (!status)
+        status =
+            eitp__report_number(r, group, "mfu", utilization, e->predicted_tokens, utilization * speed_error / speed,
+                                "unavailable: the peak rate of the device is unknown", error);
     if (!status)
         status = eitp__report_number(r, group, "joules_per_token", e->joules > 0 ? e->joules / tokens : (double)NAN,
                                      e->predicted_tokens, 0, "unavailable: no energy counter can be read", error);

@@ -27,7 +27,8 @@ typedef struct eitp__emergence {
     eitp__prediction *predictions; /* [rows] */
     /* What predicting the sequences took. */
     eitp__sampled speed; /* tokens per second */
-    double joules;       /* NaN: unknown */
+    double seconds, flops;
+    double joules; /* NaN: unknown */
     int64_t predicted_tokens;
 } eitp__emergence;
 
@@ -81,6 +82,7 @@ EITP__PRIVATE eitp_status eitp__emergence_retrieval(eitp__emergence *e, eitp_err
 EITP__PRIVATE eitp_status eitp__emergence_states(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_sensitivity(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_spectra(eitp__emergence *e, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__emergence_path_norm(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_corruption(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_noise(eitp__emergence *e, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__emergence_texts(eitp__emergence *e, eitp_error *error);

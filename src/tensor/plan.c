@@ -315,3 +315,8 @@ eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan) {
     eitp_plan_stats none = EITP__ZERO;
     return plan ? plan->stats : none;
 }
+
+EITP__PRIVATE double eitp__plan_flops(const eitp_plan *plan) {
+    const double flops = plan->stats.flops - plan->stats.recomputed_flops;
+    return plan->graph->capacity > 0 ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
+}

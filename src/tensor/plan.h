@@ -227,6 +227,9 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
 /* Recomputes values instead of keeping them, for as long as that lowers the peak and it is above `target` bytes. */
 EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error);
 
+/* The arithmetic of a plan's last execution, for the rows that it used, without what it recomputed. */
+EITP__PRIVATE double eitp__plan_flops(const eitp_plan *plan);
+
 /* The backend's estimate of the time of a step, in seconds. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 

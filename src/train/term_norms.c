@@ -113,6 +113,15 @@ EITP__PRIVATE eitp_status eitp__term_norms_estimate(const eitp__term_norms *norm
     return status;
 }
 
+EITP__PRIVATE void eitp__term_norms_count(const eitp__term_norms *norms, double *flops, double *seconds) {
+    *flops = *seconds = 0;
+    for (int i = 0; i < norms->count; i++) {
+        const eitp_plan_stats stats = eitp_plan_statistics(norms->passes[i].plan);
+        *flops += stats.flops;
+        *seconds += stats.seconds;
+    }
+}
+
 EITP__PRIVATE void eitp__term_norms_discard(eitp__term_norms *norms) {
     for (int i = 0; i < norms->count; i++) {
         eitp__term_norm_pass *pass = &norms->passes[i];

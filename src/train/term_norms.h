@@ -34,6 +34,9 @@ EITP__PRIVATE eitp_status eitp__term_norms_create(eitp__term_norms *norms, const
 EITP__PRIVATE eitp_status eitp__term_norms_estimate(const eitp__term_norms *norms, const eitp_plan_config *limit,
                                                     size_t *bytes, double *seconds, eitp_error *error);
 
+/* Arithmetic and seconds of a measurement, of the plans that were created. */
+EITP__PRIVATE void eitp__term_norms_count(const eitp__term_norms *norms, double *flops, double *seconds);
+
 /* Releases everything. */
 EITP__PRIVATE void eitp__term_norms_discard(eitp__term_norms *norms);
 

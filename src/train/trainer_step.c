@@ -108,13 +108,6 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
-/* The arithmetic of a plan's last execution, for the rows that it used. */
-static double eitp__plan_flops(const eitp_plan *plan) {
-    const eitp_plan_stats stats = eitp_plan_statistics(plan);
-    const double flops = stats.flops - stats.recomputed_flops;
-    return plan->graph->capacity > 0 ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
-}
-
 /* The weight of a term in the step being made. */
 static double eitp__step_weight(const eitp_trainer *trainer, const eitp__quantity *term) {
     const double weight = eitp__term_weight(term, trainer->step + 1);

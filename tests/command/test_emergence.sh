@@ -13,6 +13,7 @@ number() {
 # Without what differs between two runs: times, energy and memory.
 without_times() {
     sed 's/"time": [0-9]*, //; s/"tokens_per_second": [^,]*, "tokens_per_second_n": [^,]*, "tokens_per_second_error": [^,]*, //
+        s/"mfu": [^,]*, "mfu_n": [^,]*, "mfu_error": [^,]*, //
         s/"joules_per_token": [0-9.e-]*, "joules_per_token_n": [^,]*, "joules_per_token_error": [^,]*, //
         s/"peak_bytes": [^,]*,/"peak_bytes": 1,/' "$1"
 }
@@ -48,8 +49,8 @@ check "every number with n and error" awk -F': ' 'NF == 2 {
 for name in loss perplexity bits_per_byte accuracy calibration_error error_auroc entropy in_context_gain retrieval_2 \
     retrieval_loss_8 participation_ratio_final coding_rate_middle two_nn_final correlation_dimension_final \
     correlation_r2_middle neighbour_cosine_final alignment_middle_last attention_entropy attention_entropy_0 \
-    spectral_alpha spectral_distance lambda_f lambda_f_relative lambda_max corruption_loss_5 corruption_kl_10 noise_loss_1 noise_loss_5 distinct_1 distinct_2 \
-    repeated_4 tokens_per_second joules_per_token peak_bytes recovery reference_perplexity; do
+    spectral_alpha spectral_distance path_norm lambda_f lambda_f_relative lambda_max corruption_loss_5 corruption_kl_10 \
+    noise_loss_1 noise_loss_5 distinct_1 distinct_2 repeated_4 tokens_per_second mfu joules_per_token peak_bytes recovery reference_perplexity; do
     check "$name is measured or left out" grep -q "\"$name\": " first
 done
 check "energy is a number or unavailable, not 0" sh -c '! grep -q "\"joules_per_token\": 0," first'
@@ -69,7 +70,20 @@ check "groups and columns" grep -q '^long range  *value  *standard error  *n$' o
 check "a row" grep -q '^  loss  *[0-9.]*  *[0-9.e-]*  *[0-9]*$' out
 check "what is left out" grep -q '^  recovery  *needs training' out
 
+# ---- A reference ----
+
+exits 0 "a reference" $measure --json --reference-model straight/checkpoint-12
+check "which one" grep -q '"reference": "straight/checkpoint-12"' out
+check "its perplexity of the texts" awk -v x="$(number reference_perplexity out)" 'BEGIN { exit !(x > 1) }'
+check "of all their tokens" awk -v n="$(number reference_perplexity_n out)" 'BEGIN { exit !(n > 100) }'
+without_times out | sed 's/"reference": "[^"]*", //; s/"reference_perplexity[^,]*, //g' >c
+without_times first | sed 's/"reference_perplexity": "[^"]*", //' >d
+check "nothing else changes" same c d
+
 # ---- Errors ----
+
+refuses 1 "--reference-model requires --emergence" eval --model straight --data text.txt --reference-model straight
+refuses 1 "missing" $measure --reference-model missing
 
 refuses 1 "--seed requires --emergence" eval --model straight --data text.txt --seed 3
 refuses 1 "--output requires --emergence" eval --model straight --data text.txt -o gone

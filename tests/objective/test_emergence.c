@@ -190,14 +190,16 @@ static void numbers_are_finite_and_counted(void) {
                                            "noise_loss_5",
                                            "distinct_1",
                                            "repeated_4",
+                                           "path_norm",
                                            "tokens_per_second"};
     bench b;
     REQUIRE(bench_open(&b, "fp32", 1));
     REQUIRE(measure(&b));
     for (size_t i = 0; i < EITP__COUNT(expected); i++) {
         const eitp_emergence_number *number = find(&b.report, expected[i]);
-        CHECK_THAT(number->count > 0 && (number->error > 0 || number->value == 0), "%s: %lld, %g", expected[i],
-                   (long long)number->count, number->error);
+        const int has_error = strcmp(expected[i], "path_norm") != 0;
+        CHECK_THAT(number->count > 0 && (number->error > 0) == (has_error && number->value != 0), "%s: %lld, %g",
+                   expected[i], (long long)number->count, number->error);
     }
     for (size_t i = 0; i < b.report.number_count; i++) {
         const eitp_emergence_number *number = &b.report.numbers[i];
@@ -476,6 +478,160 @@ static void retrieval_predicts_after_the_second_key(void) {
     bench_destroy(&b);
 }
 
+/* ---- Weights ---- */
+
+/* Each of 16 channels goes to all outputs with a weight of 1/2, on average over outputs. */
+static void the_path_norm_of_blocks_that_add_nothing_is_that_of_the_head(void) {
+    bench b;
+    REQUIRE(bench_open(&b, "fp32", 1));
+    write_values(&b, "c_proj", 0);
+    write_values(&b, "wte", -0.5);
+    REQUIRE(measure(&b));
+    CHECK_THAT(fabs(value_of(&b, "path_norm") - log(16 * 0.5) / 2) < 1e-6, "%g", value_of(&b, "path_norm"));
+    CHECK(find(&b.report, "path_norm")->count == 2);
+    bench_destroy(&b);
+}
+
+/* ---- A reference ---- */
+
+enum { PROMPT = 4, TEXT = 12 };
+
+typedef struct judge {
+    eitp_context *context;
+    eitp_model *model;
+    eitp_tokenizer *tokenizer; /* each byte is a token */
+} judge;
+
+static int judge_open(judge *j, int64_t positions) {
+    eitp_context_config context = eitp_context_config_default();
+    const eitp_host host = eitp_host_default();
+    eitp_transformer_config config = shape();
+    eitp_status status;
+    memset(j, 0, sizeof *j);
+    context.device = "auto";
+    context.precision = "fp32";
+    config.vocabulary = 260;
+    config.positions = positions;
+    status = eitp_context_create(&context, &j->context, &error);
+    if (!status)
+        status = eitp_model_create(j->context, &config, &j->model, &error);
+    if (!status)
+        status = eitp_model_initialize(j->model, 7, &error);
+    if (!status)
+        status = eitp_tokenizer_create_bytes(&host, &j->tokenizer, &error);
+    CHECK_THAT(!status, "%s", error.message);
+    return !status;
+}
+
+static void judge_close(judge *j) {
+    eitp_tokenizer_destroy(j->tokenizer);
+    eitp_model_destroy(j->model);
+    eitp_context_destroy(j->context);
+}
+
+static void judge_use(const judge *j, bench *b) {
+    b->config.tokenizer = j->tokenizer;
+    b->config.reference = j->model;
+    b->config.reference_tokenizer = j->tokenizer;
+}
+
+static void a_reference_of_zeros_guesses(void) {
+    bench b;
+    judge j;
+    REQUIRE(bench_open(&b, "fp32", 1) && judge_open(&j, POSITIONS));
+    for (size_t i = 0; i < eitp_variable_count(j.context); i++)
+        CHECK(!eitp_variable_fill(j.context, eitp_variable_at(j.context, i).name, 0, &error));
+    judge_use(&j, &b);
+    REQUIRE(measure(&b));
+    CHECK_THAT(fabs(value_of(&b, "reference_perplexity") - 260) < 1e-3, "%g", value_of(&b, "reference_perplexity"));
+    CHECK(find(&b.report, "reference_perplexity")->count == 2 * TEXT);
+    judge_close(&j);
+    bench_destroy(&b);
+}
+
+/* The likeliest tokens after a prompt. */
+static void generate(const bench *b, const int32_t *prompt, int32_t *text) {
+    eitp_sampling sampling = eitp_sampling_default();
+    eitp_generator *generator = NULL;
+    sampling.temperature = 0;
+    REQUIRE_OK(eitp_generator_create(b->model, PROMPT + TEXT, &generator, &error), error);
+    CHECK(!eitp_generator_feed(generator, prompt, PROMPT, &error));
+    for (int i = 0; i < TEXT; i++) {
+        text[i] = eitp_generator_sample(generator, &sampling);
+        CHECK(i + 1 == TEXT || !eitp_generator_feed(generator, &text[i], 1, &error));
+    }
+    eitp_generator_destroy(generator);
+}
+
+/* The perplexity of a text after its context, by generating. */
+static double naive_perplexity(const judge *j, const int32_t *context, int64_t context_count, const int32_t *text,
+                               int64_t count) {
+    eitp_generator *generator = NULL;
+    double loss = 0;
+    CHECK(!eitp_generator_create(j->model, 0, &generator, &error));
+    CHECK(!eitp_generator_feed(generator, context, context_count, &error));
+    for (int64_t i = 0; i < count; i++) {
+        const float *logits = eitp_generator_logits(generator);
+        double sum = 0;
+        for (int v = 0; v < 260; v++)
+            sum += exp((double)logits[v]);
+        loss += (log(sum) - (double)logits[text[i]]) / (double)count;
+        CHECK(!eitp_generator_feed(generator, &text[i], 1, &error) || i + 1 == count);
+    }
+    eitp_generator_destroy(generator);
+    return exp(loss);
+}
+
+/* With positions for the whole sequence; for the text and two tokens of its prompt; for a part of the text. */
+static void a_reference_judges_texts_after_their_prompts(void) {
+    static const int64_t positions[] = {POSITIONS, TEXT + 2, 10};
+    for (int i = 0; i < 3; i++) {
+        const int64_t context = i == 0 ? 1 + PROMPT : i == 1 ? 2 : 1, count = i == 2 ? 9 : TEXT;
+        int32_t before[1 + PROMPT], text[TEXT];
+        double expected;
+        bench b;
+        judge j;
+        REQUIRE(bench_open(&b, "fp32", 1) && judge_open(&j, positions[i]));
+        judge_use(&j, &b);
+        b.config.temperature = 0;
+        b.config.texts = 1;
+        REQUIRE(measure(&b));
+        before[0] = eitp_tokenizer_end_of_text(j.tokenizer);
+        memcpy(before + 1, b.ids, PROMPT * sizeof *before);
+        generate(&b, b.ids, text);
+        expected = naive_perplexity(&j, before + 1 + PROMPT - context, context, text, count);
+        CHECK_THAT(fabs(value_of(&b, "reference_perplexity") / expected - 1) < 1e-5, "%lld positions: %g is not %g",
+                   (long long)positions[i], value_of(&b, "reference_perplexity"), expected);
+        CHECK(find(&b.report, "reference_perplexity")->count == count);
+        judge_close(&j);
+        bench_destroy(&b);
+    }
+}
+
+static void references_that_cannot_judge_are_refused(void) {
+    eitp_emergence_report report;
+    bench b;
+    judge j;
+    REQUIRE(bench_open(&b, "fp32", 1) && judge_open(&j, POSITIONS));
+    judge_use(&j, &b);
+    b.config.reference_tokenizer = NULL;
+    CHECK(eitp_emergence_measure(&b.task, EITP_TRAINING, &b.config, &report, &error) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error.message, "reference_tokenizer"), "%s", error.message);
+    b.config.reference_tokenizer = j.tokenizer;
+    b.config.reference = b.model; /* of 50 ids */
+    CHECK(eitp_emergence_measure(&b.task, EITP_TRAINING, &b.config, &report, &error) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error.message, "257 tokens"), "%s", error.message);
+    b.config.reference = j.model;
+    b.config.tokenizer = NULL;
+    REQUIRE(measure(&b));
+    CHECK(omitted(&b.report, "reference_perplexity") && find(&b.report, "distinct_1")->count == 2);
+    b.config.reference = NULL;
+    REQUIRE(measure(&b));
+    CHECK(omitted(&b.report, "reference_perplexity"));
+    judge_close(&j);
+    bench_destroy(&b);
+}
+
 /* ---- Repetition ---- */
 
 static void weights_are_restored_bit_for_bit(void) {
@@ -691,12 +847,16 @@ static void short_samples_leave_numbers_out(void) {
 
 /* A sensor that cannot be read for want of memory counts as missing; nothing else does. */
 static int is_whole(const bench *b) {
-    return find(&b->report, "loss")->count == 2 * POSITIONS && find(&b->report, "noise_loss_5")->count == POSITIONS &&
-           find(&b->report, "distinct_2")->count == 1 && find(&b->report, "peak_bytes")->count == 1;
+    return find(&b->report, "loss")->count == 2 * POSITIONS &&
+           find(&b->report, "reference_perplexity")->count == TEXT &&
+           find(&b->report, "noise_loss_5")->count == POSITIONS && find(&b->report, "distinct_2")->count == 1 &&
+           find(&b->report, "peak_bytes")->count == 1;
 }
 
 static void memory_may_run_out_anywhere(void) {
     const long stride = test_stride(7, 23);
+    judge j;
+    REQUIRE(judge_open(&j, POSITIONS));
     for (long n = 1;; n += stride) {
         faults f;
         bench b;
@@ -706,6 +866,7 @@ static void memory_may_run_out_anywhere(void) {
         REQUIRE(!status);
         b.config.sequences = 2;
         b.config.probes = b.config.retrieval_trials = b.config.texts = 1;
+        judge_use(&j, &b);
         f.fail_allocation = f.allocations + n;
         status = eitp_emergence_measure(&b.task, EITP_TRAINING, &b.config, &b.report, &error);
         CHECK_THAT(status == EITP_ERROR_MEMORY ? f.failures && !b.report.numbers && !b.report.omissions
@@ -715,6 +876,7 @@ static void memory_may_run_out_anywhere(void) {
         if (!faults_end(&f))
             break;
     }
+    judge_close(&j);
 }
 
 int main(int argc, char **argv) {
@@ -729,6 +891,10 @@ int main(int argc, char **argv) {
         TEST(retrieval_has_one_pair_and_its_key),
         TEST(retrieval_counts_right_answers),
         TEST(retrieval_predicts_after_the_second_key),
+        TEST(the_path_norm_of_blocks_that_add_nothing_is_that_of_the_head),
+        TEST(a_reference_of_zeros_guesses),
+        TEST(a_reference_judges_texts_after_their_prompts),
+        TEST(references_that_cannot_judge_are_refused),
         TEST(weights_are_restored_bit_for_bit),
         TEST(an_interrupted_measurement_restores_the_weights),
         TEST(a_seed_gives_the_same_numbers),

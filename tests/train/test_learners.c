@@ -331,13 +331,13 @@ static void divisions_change_no_bit(void) {
         objective.grad_cap = i == 3 ? 0.1 : 0;
         expected = train(&usual, 3);
         CHECK_THAT(expected, "case %d failed", i);
-        for (int d = 0; d < 7; d++) {
+        for (int d = 0; d < 8; d++) {
             v = usual;
             v.micro_batches_per_pass = d == 0 ? 1 : d == 1 ? 2 : 4;
             v.keep_gradients = d == 2;
             v.threads = d == 3 ? 1 : d == 1 ? 3 : 2;
             v.piece_bytes = d == 5 ? 1 << 12 : 0;
-            v.offload = d == 6 ? EITP_OFFLOAD_STATES : EITP_OFFLOAD_NONE;
+            v.offload = d == 6 ? EITP_OFFLOAD_STATES : d == 7 ? EITP_OFFLOAD_ALL : EITP_OFFLOAD_NONE;
             if (d == 4)
                 v.plan.recompute = EITP_RECOMPUTE_LAYER;
             CHECK_THAT(train(&v, 3) == expected, "case %d, division %d: other bits", i, d);

@@ -274,6 +274,31 @@ static void a_pass_costs_what_its_rows_cost(void) {
                flops[2]);
 }
 
+/* What is made in one step of four, a pass of a regularizer's own or the norms of terms, costs a quarter. */
+static void measurements_cost_by_how_often_they_are_made(void) {
+    static const int64_t every[] = {0, 1, 4};
+    for (int norms = 0; norms < 2; norms++) {
+        double flops[3] = {0, 0, 0}, seconds[3] = {0, 0, 0};
+        for (int i = 0; i < 3; i++) {
+            eitp_fit fit = small_fit("fp32");
+            eitp_fit_candidate candidate = eitp_fit_candidate_default();
+            eitp_objective_config *objective = &fit.trainer.objective;
+            objective->terms[EITP_BRIER].mode = EITP_TERM_LOSS;
+            objective->term_norms_every = norms ? every[i] : 0;
+            objective->terms[EITP_CHAOS].mode = norms || !i ? EITP_TERM_OFF : EITP_TERM_METRIC;
+            objective->terms[EITP_CHAOS].every = i ? every[i] : 1;
+            REQUIRE_OK(eitp_fit_measure(&fit, &candidate, &error_), error_);
+            flops[i] = candidate.flops;
+            seconds[i] = candidate.seconds;
+        }
+        CHECK_THAT(flops[2] > flops[0] && fabs(4 * (flops[2] - flops[0]) / (flops[1] - flops[0]) - 1) < 1e-9,
+                   "%d: %g, %g, %g operations", norms, flops[0], flops[1], flops[2]);
+        CHECK_THAT(seconds[2] > seconds[0] &&
+                       fabs(4 * (seconds[2] - seconds[0]) / (seconds[1] - seconds[0]) - 1) < 1e-6,
+                   "%d: %g, %g, %g s", norms, seconds[0], seconds[1], seconds[2]);
+    }
+}
+
 static void a_context_for_plans_executes_nothing(void) {
     eitp_context_config config = eitp_context_config_default();
     const int64_t shape[1] = {1 << 20};
@@ -357,6 +382,7 @@ int main(int argc, char **argv) {
                                       TEST(offloading_is_the_last_resort),
                                       TEST(planning_grows_with_the_graph),
                                       TEST(a_pass_costs_what_its_rows_cost),
+                                      TEST(measurements_cost_by_how_often_they_are_made),
                                       TEST(a_context_for_plans_executes_nothing),
                                       TEST(every_failed_allocation_is_an_error)};
     return RUN_TESTS(tests, argc, argv);

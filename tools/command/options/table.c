@@ -184,6 +184,9 @@ static const option_row rows[] = {
     {"emergence", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVAL, 0,
      "measure more than the loss, on --eval-windows samples (default: 64): calibration, retrieval over distances, "
      "hidden states, attention, spectra, robustness, generated text"},
+    {"reference-model", "", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_EVAL, 0,
+     "with --emergence: model directory, or output directory (its best checkpoint, or the newest), of another model, "
+     "whose perplexity of the generated texts is measured"},
     {"save-strategy", "", KIND_CHOICE, 0, 0, NULL, "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to write checkpoints: only the last; every --save-steps; or at each epoch's end (default: steps)"},
     {"save-steps", "save-every checkpoint-steps", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},

@@ -7,12 +7,13 @@
 
 typedef struct measuring {
     const trained_model *trained;
+    trained_model reference; /* of --reference-model */
     eitp_emergence_config config;
     eitp_emergence_report report;
 } measuring;
 
 eitp_status emergence_check(const option_set *o, eitp_error *error) {
-    static const option_id of_emergence[] = {OPTION_SEED, OPTION_OUTPUT};
+    static const option_id of_emergence[] = {OPTION_SEED, OPTION_OUTPUT, OPTION_REFERENCE_MODEL};
     const char *path = options_text(o, OPTION_OUTPUT);
     char *parent;
     int exists;
@@ -47,6 +48,8 @@ static void add_json(const measuring *m, text_buffer *t) {
     text_json_member_string(t, "model", m->trained->directory);
     if (m->trained->adapter)
         text_json_member_string(t, "adapter", m->trained->adapter);
+    if (m->reference.directory)
+        text_json_member_string(t, "reference", m->reference.directory);
     text_json_member_string(t, "version", eitp_version());
     text_json_member_integer(t, "time", (int64_t)time(NULL));
     text_json_member_integer(t, "seed", (int64_t)m->config.seed);
@@ -116,6 +119,23 @@ static eitp_status print_report(const measuring *m, const option_set *o, eitp_er
     return status;
 }
 
+/* Opens the model that judges generated texts. */
+static eitp_status open_reference(measuring *m, const option_set *o, eitp_error *error) {
+    const char *path = options_text(o, OPTION_REFERENCE_MODEL);
+    eitp_status status;
+    if (!path)
+        return EITP_OK;
+    status = trained_model_read_other(o, path, &m->reference, error);
+    if (!status)
+        status = trained_model_check_language(&m->reference, error);
+    if (!status && !m->reference.tokenizer)
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "--reference-model: '%s' has no tokenizer",
+                              m->reference.directory);
+    m->config.reference = m->reference.model;
+    m->config.reference_tokenizer = m->reference.tokenizer;
+    return status;
+}
+
 eitp_status emergence_print(const trained_model *m, const option_set *o, int64_t samples, eitp_error *error) {
     measuring measured;
     eitp_status status;
@@ -126,12 +146,15 @@ eitp_status emergence_print(const trained_model *m, const option_set *o, int64_t
     measured.config.tokenizer = m->tokenizer;
     if (samples > 0)
         measured.config.sequences = samples < 1 << 20 ? samples : 1 << 20;
-    status = eitp_emergence_measure(eitp_training_get_task(m->training), EITP_TRAINING, &measured.config,
-                                    &measured.report, error);
+    status = open_reference(&measured, o, error);
+    if (!status)
+        status = eitp_emergence_measure(eitp_training_get_task(m->training), EITP_TRAINING, &measured.config,
+                                        &measured.report, error);
     if (!status)
         status = check_finite(&measured, error);
     if (!status)
         status = print_report(&measured, o, error);
     eitp_emergence_release(&measured.report);
+    trained_model_close(&measured.reference);
     return status;
 }

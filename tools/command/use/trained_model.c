@@ -19,10 +19,9 @@ static eitp_status find_adapter(const char *path, char **checkpoint, eitp_error 
                         "no adapters in '%s': it has neither an adapter_config.json nor a checkpoint with one", path);
 }
 
-/* The directory that --model means, and its path, in new texts: as it was given, since a run may replace the checkpoint
+/* The directory that a path means, and the path, in new texts: as it was given, since a run may replace the checkpoint
    that it means, or the place of a model in the hub's cache. */
-static eitp_status find_model(const option_set *o, char **directory, char **path, eitp_error *error) {
-    const char *given = options_text(o, OPTION_MODEL);
+static eitp_status find_model(const char *given, char **directory, char **path, eitp_error *error) {
     eitp_status status;
     if (!given)
         return EITP_OK;
@@ -43,10 +42,10 @@ static int show_stage(void *user, const eitp_training_progress *progress) {
 
 /* ---- Opening ---- */
 
-eitp_status trained_model_describe(const option_set *o, trained_model *m, eitp_recipe *recipe, eitp_error *error) {
-    const char *adapter = options_text(o, OPTION_ADAPTER);
+static eitp_status describe(const option_set *o, const char *model, const char *adapter, trained_model *m,
+                            eitp_recipe *recipe, eitp_error *error) {
     char *path = NULL;
-    eitp_status status = find_model(o, &m->found_model, &path, error);
+    eitp_status status = find_model(model, &m->found_model, &path, error);
     if (!status && adapter)
         status = find_adapter(adapter, &m->found_adapter, error);
     m->path = adapter ? command_copy(adapter) : path;
@@ -55,9 +54,15 @@ eitp_status trained_model_describe(const option_set *o, trained_model *m, eitp_r
     recipe->context = model_context_config(o, NULL, m->isa);
     recipe->memory.precision = recipe->context.precision;
     recipe->model.directory = m->weights;
-    recipe->model.tokenizer = options_text(o, OPTION_TOKENIZER);
     recipe->run.directory = m->path;
     recipe->progress = show_stage;
+    return status;
+}
+
+eitp_status trained_model_describe(const option_set *o, trained_model *m, eitp_recipe *recipe, eitp_error *error) {
+    const eitp_status status =
+        describe(o, options_text(o, OPTION_MODEL), options_text(o, OPTION_ADAPTER), m, recipe, error);
+    recipe->model.tokenizer = options_text(o, OPTION_TOKENIZER);
     return status;
 }
 
@@ -92,12 +97,21 @@ eitp_status trained_model_load(trained_model *m, eitp_error *error) {
     return EITP_OK;
 }
 
+static eitp_status open_and_load(trained_model *m, const eitp_recipe *recipe, eitp_error *error) {
+    const eitp_status status = trained_model_open(m, recipe, EITP_SAMPLES_NONE, error);
+    return status ? status : trained_model_load(m, error);
+}
+
 eitp_status trained_model_read(const option_set *o, trained_model *m, eitp_error *error) {
     eitp_recipe recipe;
-    eitp_status status = trained_model_describe(o, m, &recipe, error);
-    if (!status)
-        status = trained_model_open(m, &recipe, EITP_SAMPLES_NONE, error);
-    return status ? status : trained_model_load(m, error);
+    const eitp_status status = trained_model_describe(o, m, &recipe, error);
+    return status ? status : open_and_load(m, &recipe, error);
+}
+
+eitp_status trained_model_read_other(const option_set *o, const char *path, trained_model *m, eitp_error *error) {
+    eitp_recipe recipe;
+    const eitp_status status = describe(o, path, NULL, m, &recipe, error);
+    return status ? status : open_and_load(m, &recipe, error);
 }
 
 void trained_model_close(trained_model *m) {

@@ -33,6 +33,9 @@ eitp_status trained_model_load(trained_model *m, eitp_error *error);
 /* All of it, without samples. */
 eitp_status trained_model_read(const option_set *o, trained_model *m, eitp_error *error);
 
+/* The same for another model, of a path, with its own tokenizer and a context of its own. */
+eitp_status trained_model_read_other(const option_set *o, const char *path, trained_model *m, eitp_error *error);
+
 void trained_model_close(trained_model *m);
 
 /* The directory of what was trained: the adapters', or the model's. */
