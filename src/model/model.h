@@ -298,6 +298,7 @@ typedef struct eitp_model_inputs {
     eitp_tensor *segments;   /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
     eitp_tensor *bounds;     /* I32 [samples, 2]: see eitp_pool; NULL: the samples are the sequences of offsets */
     eitp_tensor *sample_key; /* I64 [3]: as key, but with the index of sample 0, for classifiers; NULL: no dropout */
+    eitp_tensor *added; /* [n, width]: added to the embeddings, such as a latent variable's projection; NULL: nothing */
 } eitp_model_inputs;
 
 /* Creates tokens, positions, offsets and, if with_key, key, for up to `sequences` sequences of up to `max_length`

@@ -172,7 +172,7 @@ static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *gr
                           inputs->segments ? inputs->segments : eitp__affine_ids(inputs->positions, 0, 0));
 }
 
-/* The sum of token, position and segment embeddings. */
+/* The sum of token, position and segment embeddings, and of what is added to them. */
 static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;
@@ -182,6 +182,7 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);
     x = has_positions ? eitp_add(x, positions) : x;
+    x = inputs->added ? eitp_add(x, eitp_cast(inputs->added, x ? x->dtype : EITP_F32)) : x;
     return eitp__row_find(&model->config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT)
                ? eitp_add(x, eitp__model_segments(model, graph, inputs))
                : x;
@@ -247,7 +248,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = inputs.segments = inputs.bounds = inputs.sample_key = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = inputs.bounds = inputs.sample_key = inputs.added = NULL;
     return inputs;
 }
 

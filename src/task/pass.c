@@ -113,6 +113,21 @@ eitp_tensor *eitp_pass_bounds(eitp_pass *pass) {
     return pass->bounds;
 }
 
+eitp_tensor *eitp_pass_by_row(eitp_pass *pass, eitp_tensor *x) {
+    int64_t rows;
+    if (!pass || !x)
+        return NULL;
+    if (x->rank != 2 || x->rows || x->shape[0] != eitp__layout_places(&pass->layout)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "eitp_pass_by_row: expected values for each sample, [samples, c]");
+        return NULL;
+    }
+    rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
+    if (!pass->places)
+        pass->places = eitp_input_rows(pass->graph, "places", EITP_I32, 1, &rows);
+    return eitp_embedding(x, pass->places);
+}
+
 EITP__PRIVATE eitp_tensor *eitp__pass_group_bounds(eitp_pass *pass) {
     int64_t shape[2];
     shape[0] = eitp__layout_groups(&pass->layout);

@@ -77,9 +77,10 @@ struct eitp_pass {
     eitp__learner learners[EITP_MAX_LEARNERS]; /* none in evaluations, and in probes */
     int learner_count;
     eitp_tensor *positions, *offsets, *bounds, *key, *sample_key; /* NULL: not used */
-    eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
-    int lookup;                                                   /* index of the input whose ids they are */
-    int64_t vocabulary;                                           /* its ids are below; 0 without a lookup */
+    eitp_tensor *places; /* row input I32 [n]: the place of each row's sample, -1 between samples; NULL: not used */
+    eitp_tensor *unique, *inverse;  /* from eitp_pass_unique */
+    int lookup;                     /* index of the input whose ids they are */
+    int64_t vocabulary;             /* its ids are below; 0 without a lookup */
     const eitp_model *positions_of; /* the model whose positions they are: see eitp_model_fill_positions; may be NULL */
     int positions_from;             /* index of the input that has its tokens */
     eitp_tensor *loss;              /* in training: the weighted sum of the task's terms */

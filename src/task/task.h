@@ -74,6 +74,12 @@ EITP_API eitp_tensor *eitp_pass_bounds(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_sample_key(eitp_pass *pass);
 
+/*
+ * For each row the value of its sample: x [samples, c], such as a pooled state or a function of it, becomes [n, c]; 0
+ * in rows between samples. Its gradient sums over the rows of a sample.
+ */
+EITP_API eitp_tensor *eitp_pass_by_row(eitp_pass *pass, eitp_tensor *x);
+
 /* Maximum number of rows between two offsets: eitp_attention_config.max_length. */
 EITP_API int64_t eitp_pass_max_length(const eitp_pass *pass);
 

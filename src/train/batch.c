@@ -19,7 +19,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 10 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 11 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -27,6 +27,7 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
     const size_t rows = (size_t)eitp__batch_rows(pass) * sizeof(int32_t), samples = (size_t)pass->layout.samples;
     const eitp__batch_buffer others[] = {
         {(void **)&batch->positions, pass->positions ? rows : 0},
+        {(void **)&batch->places, pass->places ? rows : 0},
         {(void **)&batch->corrupted, pass->corrupted ? rows : 0},
         {(void **)&batch->inverse, pass->inverse ? rows : 0},
         {(void **)&batch->offsets,
@@ -288,6 +289,16 @@ static void eitp__batch_fill_bounds(eitp__batch *batch) {
     }
 }
 
+/* Stores the place of each row's sample. */
+static void eitp__batch_fill_places(eitp__batch *batch) {
+    for (int64_t row = 0; row < batch->rows; row++)
+        batch->places[row] = -1;
+    for (int64_t s = 0; s < batch->count; s++) {
+        for (int64_t row = batch->starts[s]; row < batch->starts[s] + batch->lengths[s]; row++)
+            batch->places[row] = (int32_t)eitp__layout_place(&batch->pass->layout, s);
+    }
+}
+
 /* Stores where each group begins and ends. */
 static void eitp__batch_fill_group_bounds(eitp__batch *batch) {
     const eitp__layout *layout = &batch->pass->layout;
@@ -301,7 +312,7 @@ static void eitp__batch_fill_group_bounds(eitp__batch *batch) {
     }
 }
 
-/* Writes offsets and bounds. */
+/* Writes offsets, bounds and places. */
 static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp__layout *layout = &batch->pass->layout;
     const size_t offsets = (size_t)(eitp__layout_sequences(layout) + 1) * sizeof *batch->offsets;
@@ -314,6 +325,11 @@ static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan,
     if (!status && batch->bounds) {
         eitp__batch_fill_bounds(batch);
         status = eitp_plan_write(plan, batch->pass->bounds, batch->bounds, bounds, error);
+    }
+    if (!status && batch->places) {
+        eitp__batch_fill_places(batch);
+        status = eitp_plan_write(plan, batch->pass->places, batch->places, (size_t)batch->rows * sizeof *batch->places,
+                                 error);
     }
     if (!status && batch->group_bounds) {
         eitp__batch_fill_group_bounds(batch);

@@ -34,6 +34,7 @@ typedef struct eitp__batch {
     int64_t count, rows;                /* samples, and rows up to the end of the last */
     void *values[EITP_MAX_PASS_INPUTS]; /* of each input: [rows] or [places] */
     int32_t *positions;                 /* [rows] */
+    int32_t *places;                    /* [rows]: of the sample; -1 between samples */
     int32_t *offsets;                   /* [sequences + 1] */
     int32_t *bounds;                    /* [places, 2] */
     int32_t *group_bounds;              /* [groups, 2] */

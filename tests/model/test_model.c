@@ -262,6 +262,47 @@ static void own_blocks_match_the_model(void) {
     }
 }
 
+/* 0.05 times the number of the channel, in each row. */
+static eitp_tensor *channels_by_row(pass *p, const eitp_transformer_config *config) {
+    eitp_tensor *table = matrix(p->graph, EITP_F32, "transformer.wpe.weight", config->positions);
+    return eitp_add(eitp_affine(eitp_embedding(table, p->inputs.positions), 0, 0),
+                    eitp_affine(eitp_arange(p->graph, EITP_F32, WIDTH), 0.05, 0));
+}
+
+/* As if they were part of the position embedding. */
+static void added_values_are_part_of_the_embeddings(void) {
+    const eitp_transformer_config config = small_gpt2();
+    float hidden[3][ROWS * WIDTH], table[LONGEST * WIDTH];
+    eitp_context *context = open_context(NULL, "fp32");
+    eitp_model *model;
+    double moved = 0;
+    REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
+    fill_all(context, 3);
+    for (int i = 0; i < 3; i++) {
+        pass p = EITP__ZERO;
+        REQUIRE_OK(eitp_graph_create(context, &p.graph, &error_), error_);
+        p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 0);
+        if (i == 1)
+            p.inputs.added = channels_by_row(&p, &config);
+        p.hidden = eitp_output(eitp_model_hidden(model, p.graph, &p.inputs, LONGEST));
+        if (i == 2) {
+            CHECK(!eitp_variable_read_f32(context, "transformer.wpe.weight", 0, table, LONGEST * WIDTH, &error_));
+            for (int j = 0; j < LONGEST * WIDTH; j++)
+                table[j] += 0.05f * (float)(j % WIDTH);
+            CHECK(!eitp_variable_write_f32(context, "transformer.wpe.weight", 0, table, LONGEST * WIDTH, &error_));
+        }
+        run_pass(&p, hidden[i]);
+    }
+    for (int j = 0; j < ROWS * WIDTH; j++) {
+        CHECK_THAT(fabs((double)hidden[1][j] - (double)hidden[2][j]) < 1e-4, "%d: %g, not %g", j, (double)hidden[1][j],
+                   (double)hidden[2][j]);
+        moved = fmax(moved, fabs((double)hidden[1][j] - (double)hidden[0][j]));
+    }
+    CHECK_THAT(moved > 0.1, "%g", moved);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+}
+
 /* A model and eitp_block_initialize declare the same variables, remainders too, with the same values. */
 static void block_initialize_matches_the_model(void) {
     static const char *const precisions[] = {"fp32", "bf16"};
@@ -997,6 +1038,7 @@ static void adapters_follow_the_table(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(own_blocks_match_the_model),
+        TEST(added_values_are_part_of_the_embeddings),
         TEST(block_initialize_matches_the_model),
         TEST(embeddings_follow_the_table),
         TEST(blocks_match_a_naive_implementation),

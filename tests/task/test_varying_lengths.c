@@ -4,7 +4,7 @@
 enum { VOCABULARY = 40, WIDTH = 16, LONGEST = 9, CLASSES = 4, SAMPLES = 50 };
 
 /* What the task builds in addition to a loss for each token. */
-enum { WITH_LABELS = 1, WITHOUT_UNIQUE = 2, WITH_TWO_TABLES = 4 };
+enum { WITH_LABELS = 1, WITHOUT_UNIQUE = 2, WITH_TWO_TABLES = 4, WITH_STATES = 8 };
 
 typedef struct model {
     run r; /* only its context, task, configuration and trainer are used */
@@ -31,6 +31,12 @@ static eitp_status read_sample(void *user, eitp_split split, uint64_t number, ei
     if ((int64_t)number == m->bad_sample)
         ids[0] = VOCABULARY + 3;
     sample->items[0] = sample->rows;
+    if (m->parts & WITH_STATES) {
+        *(float *)sample->values[2] = 1 + (float)(noise(number, 400) % 100);
+        for (int64_t i = 0; i < sample->rows; i++)
+            ((float *)sample->values[3])[i] = *(float *)sample->values[2];
+        sample->items[1] = sample->items[2] = sample->rows;
+    }
     if (!(m->parts & WITH_LABELS))
         return EITP_OK;
     for (int i = 0; i < WIDTH; i++)
@@ -80,6 +86,24 @@ static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor
     return eitp_add(x, key ? eitp_dropout(qkv, key, 0.1) : qkv);
 }
 
+/* A state of each sample, which is added to all its rows. */
+static eitp_tensor *build_states(const model *m, eitp_pass *pass, eitp_tensor *x) {
+    eitp_tensor *state = eitp_pool(x, eitp_pass_bounds(pass), LONGEST, EITP_POOLING_MEAN);
+    state = eitp_cast(state, eitp_context_precision(m->r.context));
+    state = eitp_linear(state, matrix(m, pass, "state.weight", WIDTH, WIDTH), NULL, EITP_TANH);
+    return eitp_add(x, eitp_pass_by_row(pass, state));
+}
+
+/* Counts rows that have not the number of their sample, which each row has, too. */
+static void build_numbers(eitp_pass *pass) {
+    static const int64_t one[] = {1};
+    eitp_tensor *numbers = eitp_pass_sample_input(pass, "number", EITP_F32, 1, one, -1);
+    eitp_tensor *copies = eitp_pass_row_input(pass, "copy", EITP_F32, 1, one, 0);
+    eitp_tensor *by_row = eitp_pass_by_row(pass, numbers);
+    eitp_pass_metric(pass, "wrong", eitp_abs(eitp_subtract(by_row, copies)), EITP_LOWER_IS_BETTER);
+    eitp_pass_metric(pass, "number", by_row, EITP_DIRECTION_UNKNOWN);
+}
+
 static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     const model *m = (const model *)user;
     eitp_tensor *ids = eitp_pass_row_input(pass, "ids", EITP_I32, 0, NULL, 0);
@@ -90,9 +114,12 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
         x = eitp_add(x, eitp_pass_embedding(pass, matrix(m, pass, "other", VOCABULARY, WIDTH), ids));
     x = eitp_add(x, eitp_embedding(matrix(m, pass, "places", LONGEST, WIDTH), eitp_pass_positions(pass)));
     x = build_attention(m, pass, x);
+    x = m->parts & WITH_STATES ? build_states(m, pass, x) : x;
     eitp_pass_term(pass, "tokens", eitp_linear_cross_entropy(x, table, targets, -100), NULL);
     if (m->parts & WITH_LABELS)
         build_labels(m, pass);
+    if (m->parts & WITH_STATES)
+        build_numbers(pass);
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }
 
@@ -179,6 +206,7 @@ static void micro_batches_per_pass_change_no_bit(void) {
             continue;
         check_merging(v, 0);
         check_merging(v, WITH_LABELS);
+        check_merging(v, WITH_STATES);
     }
 }
 
@@ -240,6 +268,26 @@ static void accuracy_is_a_metric(void) {
     end_run(&m.r);
 }
 
+static void rows_have_the_value_of_their_sample(void) {
+    variant v = default_variant();
+    eitp_evaluation evaluation;
+    eitp_graph *graph;
+    model m;
+    v.threads = 1;
+    v.precision = "fp32";
+    REQUIRE_OK(begin(&m, &v, WITH_STATES), error_);
+    REQUIRE_OK(eitp_trainer_evaluate(m.r.trainer, 0, &evaluation, &error_), error_);
+    CHECK(evaluation.metric_count == 3 && !strcmp(evaluation.metrics[1].name, "wrong"));
+    CHECK_THAT(evaluation.metrics[1].mean == 0 && evaluation.metrics[1].items > SAMPLES, "%g",
+               evaluation.metrics[1].mean);
+    CHECK_THAT(evaluation.metrics[2].mean > 30 && evaluation.metrics[2].mean < 70, "%g", evaluation.metrics[2].mean);
+    graph = eitp_pass_graph(&m.r.trainer->plans.pass);
+    CHECK(!eitp_pass_by_row(NULL, NULL) && !eitp_pass_by_row(&m.r.trainer->plans.pass, NULL));
+    CHECK(!eitp_pass_by_row(&m.r.trainer->plans.pass, eitp_arange(graph, EITP_F32, 7)));
+    CHECK(eitp_graph_status(graph, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "each sample"));
+    end_run(&m.r);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(micro_batches_per_pass_change_no_bit),
@@ -247,6 +295,7 @@ int main(int argc, char **argv) {
         TEST(two_lookups_are_refused),
         TEST(ids_outside_the_table_change_nothing),
         TEST(accuracy_is_a_metric),
+        TEST(rows_have_the_value_of_their_sample),
     };
     return RUN_TESTS(tests, argc, argv);
 }
