@@ -126,7 +126,7 @@ list_test() {
     programs packed emulated
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
     [ "$sanitizers" = 0 ] || on_device EITP_TEST_QUICK=1\  device graph ops plan execute trainer micro_batches \
-        encoder_training classification masked lora planner
+        classification masked
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts "$BUILD/eitp"
