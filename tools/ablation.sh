@@ -48,6 +48,14 @@ minilm:eitp-paper --objective eitp-paper
 minilm:brier --brier loss
 minilm:entropy --entropy loss
 minilm:variance --variance loss
+minilm:path_norm --path-norm loss
+minilm:coding_rate --coding-rate loss
+minilm:chaos --chaos loss
+minilm:jacobian_norm --jacobian-norm loss
+minilm:coherence --coherence loss
+minilm:participation_ratio --participation-ratio loss
+minilm:balance --balance loss
+minilm:attention_entropy --attention-entropy loss
 path_norm_x10 --path-norm-weight 1e-2
 entropy_x10 --entropy-weight 0.1
 coding_rate_x10 --coding-rate-weight 0.1
