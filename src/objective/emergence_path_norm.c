@@ -1,4 +1,4 @@
-/* The path norm of the weights, as the regularizer measures it. */
+/* The path norm of the weights. */
 #include "objective/emergence_state.h"
 #include "objective/path_norm.h"
 

@@ -15,7 +15,7 @@ typedef struct eitp__reference {
     eitp__sampled loss;            /* of the texts, per token of the reference */
 } eitp__reference;
 
-/* `model` NULL: there is none. Release it in any case. */
+/* Without a model nothing may be judged. Release it in any case. */
 EITP__PRIVATE void eitp__reference_open(eitp__reference *r, const eitp__emergence *e, const eitp_model *model);
 EITP__PRIVATE void eitp__reference_release(eitp__reference *r);
 

@@ -54,7 +54,7 @@ static eitp_status eitp__measure_texts(eitp__emergence *e, eitp_generator *gener
 /* Why no reference judges the texts; NULL: one does. */
 static const char *eitp__reference_lack(const eitp_emergence_config *config) {
     if (!config->reference)
-        return "needs another model, to which the generated texts are given";
+        return "needs a reference model, which judges the generated texts";
     return config->tokenizer ? NULL : "the texts cannot be decoded without a tokenizer";
 }
 
