@@ -36,8 +36,12 @@ typedef struct eitp_labelled_sample {
     int32_t *ids;      /* room for max_length ids of the source; NULL: not wanted */
     int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
     int64_t length;    /* number of ids, at least 1 */
-    int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
-    float *targets;    /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
+    /* Of texts in the tokens of two tokenizers: room for max_second ids. Those of segment 1 go here, second_length of
+       them, and `length` counts those of segment 0. NULL: they follow these in `ids`. */
+    int32_t *second;
+    int64_t second_length;
+    int32_t label;  /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
+    float *targets; /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
                           sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
     /* Room for max_length values; NULL: not wanted. EITP_PROBLEM_TOKENS: the label of each id; -1: it has none. */
     int32_t *token_labels;
@@ -47,8 +51,11 @@ typedef struct eitp_labelled_sample {
    outlive the users of the source. A source without `read` has no samples. */
 typedef struct eitp_labelled_source {
     void *user;
-    uint64_t count;            /* number of samples */
-    int64_t max_length;        /* ids of the longest sample */
+    uint64_t count;     /* number of samples */
+    int64_t max_length; /* ids of the longest sample */
+    /* Of texts in the tokens of two tokenizers: ids of the longest sequence of each; 0: samples are one sequence, and
+       `read` knows nothing of `second`. */
+    int64_t max_first, max_second;
     eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
     int64_t label_count;       /* labels, or numbers to predict */
     const char *const *labels; /* label_count names, by which a task finds the model's labels; NULL: they have none */

@@ -8,7 +8,7 @@
 #ifndef EITP_IO_H
 #define EITP_IO_H
 
-#include "model/model.h"
+#include "model/latent.h"
 
 EITP_BEGIN_DECLARATIONS
 
@@ -49,6 +49,15 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
  */
 EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                             eitp_transformer_config *config, eitp_error *error);
+
+/*
+ * Reads what the config.json of a directory says of a latent variable, and the encoder's configuration. The directory
+ * of a model with one has config.json, with model_type "vae", its projections in model.safetensors, and two model
+ * directories, "encoder" and "decoder", with their tokenizers; eitp_model_config_read reads the decoder's. Another
+ * directory sets config->size to 0.
+ */
+EITP_API eitp_status eitp_latent_config_read(const eitp_host *host, const char *directory, eitp_latent_config *config,
+                                             eitp_error *error);
 
 /* Takes the names of a classifier's labels from the config.json of a directory, if it has one with as many; they can be
    read without the weights. */

@@ -210,14 +210,11 @@ static eitp_status eitp__apply_weights(const eitp_host *host, const char *direct
     return status;
 }
 
-eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_transformer_config *config,
-                                   eitp_error *error) {
+static eitp_status eitp__read_own_config(const eitp_host *host, const char *directory, eitp_transformer_config *config,
+                                         eitp_error *error) {
     eitp_transformer_config read;
     char *path;
-    eitp_status status;
-    if (!host || !directory || !config)
-        return eitp__fail_null(error, "eitp_model_config_read", "host, directory and config");
-    status = eitp__path_in(host, directory, "config.json", &path, error);
+    eitp_status status = eitp__path_in(host, directory, "config.json", &path, error);
     if (!status)
         status = eitp_transformer_config_read(host, path, &read, error);
     eitp__release_text(host, path);
@@ -230,12 +227,44 @@ eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
     return status;
 }
 
+eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_transformer_config *config,
+                                   eitp_error *error) {
+    char *decoder = NULL;
+    eitp_status status;
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_config_read", "host, directory and config");
+    status = eitp__latent_find_part(host, directory, EITP__DECODER_DIRECTORY, &decoder, error);
+    if (!status)
+        status = eitp__read_own_config(host, decoder ? decoder : directory, config, error);
+    eitp__release_text(host, decoder);
+    return status;
+}
+
+eitp_status eitp_latent_config_read(const eitp_host *host, const char *directory, eitp_latent_config *config,
+                                    eitp_error *error) {
+    eitp_latent_config read = EITP__ZERO;
+    char *path = NULL;
+    eitp_status status;
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_latent_config_read", "host, directory and config");
+    status = eitp__latent_read(host, directory, &read, error);
+    if (!status && read.size) {
+        path = eitp__join_path(host, directory, EITP__ENCODER_DIRECTORY);
+        status = path ? eitp_model_config_read(host, path, &read.encoder, error)
+                      : eitp__fail_memory(error, strlen(directory), "a path");
+    }
+    eitp__release_text(host, path);
+    if (!status)
+        *config = read;
+    return status;
+}
+
 /* True if the member is part of eitp_transformer_config. */
 static int eitp__is_special_token_member(const char *name) {
     return !strcmp(name, "bos_token_id") || !strcmp(name, "eos_token_id") || !strcmp(name, "pad_token_id");
 }
 
-EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error) {
+static eitp_status eitp__keep_own_generation(eitp_model *model, const char *directory, eitp_error *error) {
     eitp_json_document *document;
     eitp__buffer members;
     char *kept = NULL;
@@ -264,6 +293,22 @@ EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const c
     eitp__release_text(&model->host, model->generation);
     model->generation = kept;
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error) {
+    static const char *const names[2] = {EITP__DECODER_DIRECTORY, EITP__ENCODER_DIRECTORY};
+    eitp_model *const parts[2] = {model, eitp_model_encoder(model)};
+    eitp_status status = EITP_OK;
+    if (!model->latent)
+        return eitp__keep_own_generation(model, directory, error);
+    for (int i = 0; i < 2 && !status; i++) {
+        char *path;
+        status = eitp__path_in(&model->host, directory, names[i], &path, error);
+        if (!status)
+            status = eitp__keep_own_generation(parts[i], path, error);
+        eitp__release_text(&model->host, path);
+    }
+    return status;
 }
 
 static eitp_status eitp__write_generation_config(const eitp_model *model, const char *path, int32_t end_of_text,
@@ -560,15 +605,13 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
     return eitp_model_load_weights_with(model, directory, &config, error);
 }
 
-eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory, const eitp_load_config *config,
-                                         eitp_error *error) {
+/* Loads a model without its encoder. */
+static eitp_status eitp__load_own_weights(eitp_model *model, const char *directory, const eitp_load_config *config,
+                                          eitp_error *error) {
     eitp__safetensors *collection = NULL;
     eitp__load load = EITP__ZERO;
-    char *source;
     eitp_status status;
-    if (!model || !directory || !config)
-        return eitp__fail_null(error, "eitp_model_load_weights", "model, directory and config");
-    source = eitp__copy_text(&model->host, directory);
+    char *source = eitp__copy_text(&model->host, directory);
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                     : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
@@ -586,7 +629,7 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
         status = eitp__read_collection(&load, error);
     eitp__buffer_release(&load.random);
     if (!status)
-        status = eitp__model_keep_generation(model, directory, error);
+        status = eitp__keep_own_generation(model, directory, error);
     if (!status)
         model->has_loaded_head = load.has_head;
     if (!status && model->labels && model->has_loaded_head)
@@ -598,16 +641,54 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
     return status;
 }
 
+/* Loads the encoder and the projections of the latent variable. */
+static eitp_status eitp__load_latent(eitp_model *model, const char *directory, const eitp_load_config *config,
+                                     eitp_error *error) {
+    eitp__model_file files[EITP__MODEL_FILES];
+    char *encoder = NULL, *path = NULL;
+    eitp_status status = eitp__path_in(&model->host, directory, EITP__ENCODER_DIRECTORY, &encoder, error);
+    eitp__model_files(model, files);
+    if (!status)
+        status = eitp__load_own_weights(model->latent->encoder, encoder, config, error);
+    if (!status)
+        status = eitp__path_in(&model->host, directory, files[0].name, &path, error);
+    if (!status)
+        status = eitp__variables_read_selected(model->context, path, &files[0].selection, EITP__READ_LOAD, NULL, error);
+    eitp__release_text(&model->host, encoder);
+    eitp__release_text(&model->host, path);
+    return status;
+}
+
+eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory, const eitp_load_config *config,
+                                         eitp_error *error) {
+    char *decoder = NULL;
+    eitp_status status;
+    if (!model || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_load_weights", "model, directory and config");
+    status = eitp__latent_find_part(&model->host, directory, EITP__DECODER_DIRECTORY, &decoder, error);
+    if (!status)
+        status = eitp__load_own_weights(model, decoder ? decoder : directory, config, error);
+    if (!status && decoder && model->latent)
+        status = eitp__load_latent(model, directory, config, error);
+    eitp__release_text(&model->host, decoder);
+    return status;
+}
+
 eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model, eitp_error *error) {
     if (!context || !directory || !model)
         return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
     eitp_transformer_config config;
+    eitp_latent_config latent = EITP__ZERO;
     eitp_model *created = NULL;
     eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
     if (!status)
+        status = eitp_latent_config_read(&host, directory, &latent, error);
+    if (!status)
         status = eitp_model_create(context, &config, &created, error);
+    if (!status && latent.size)
+        status = eitp_model_add_encoder(created, &latent, error);
     if (!status)
         status = eitp_model_load_weights(created, directory, error);
     if (status) {
@@ -764,20 +845,36 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_error
     return eitp_model_save_with(model, directory, &config, error);
 }
 
-eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,
-                                 eitp_error *error) {
-    if (!model || !directory || !config)
-        return eitp__fail_null(error, "eitp_model_save_with", "model, directory and config");
-    if (config->dtype != EITP_F32 && config->dtype != EITP_F16 && config->dtype != EITP_BF16)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "weights cannot be saved as %s (choose from f32, f16, bf16)",
-                          eitp_dtype_name(config->dtype));
-    return eitp__model_save(model, directory, config->dtype, config->end_of_text, NULL, NULL, error);
+static eitp__selection eitp__select_model(const eitp_model *model) {
+    eitp__selection selection = EITP__ZERO;
+    selection.role = EITP_PARAMETER;
+    selection.selects = model->lora.rank ? eitp__is_not_adapter : eitp__is_not_of_learner;
+    selection.prefix = "";
+    selection.config = &model->config;
+    return selection;
 }
 
-EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
-                                           int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
-                                           eitp_error *error) {
-    eitp__selection selection = EITP__ZERO;
+EITP__PRIVATE int eitp__model_files(const eitp_model *model, eitp__model_file files[EITP__MODEL_FILES]) {
+    const eitp_model *encoder = eitp_model_encoder(model);
+    files[0].name = EITP__WEIGHTS_FILE;
+    files[0].selection = eitp__select_model(model);
+    if (!encoder)
+        return 1;
+    files[0].selection.config = NULL;
+    files[0].selection.without[0] = &model->config;
+    files[0].selection.without[1] = &encoder->config;
+    files[1].name = EITP__DECODER_DIRECTORY "/" EITP__WEIGHTS_FILE;
+    files[1].selection = eitp__select_model(model);
+    files[1].selection.only = &model->config;
+    files[2].name = EITP__ENCODER_DIRECTORY "/" EITP__WEIGHTS_FILE;
+    files[2].selection = eitp__select_model(encoder);
+    files[2].selection.only = &encoder->config;
+    return 3;
+}
+
+/* The files of a model directory but the weights. */
+static eitp_status eitp__save_own_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
+                                          int32_t end_of_text, eitp_error *error) {
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
     if (!status)
@@ -793,25 +890,42 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
         return status;
     status = eitp__write_generation_config(model, path, end_of_text, error);
     eitp__release_text(&model->host, path);
-    if (!status)
-        status = eitp__path_in(&model->host, directory, "model.safetensors", &path, error);
-    if (status)
-        return status;
-    selection.role = EITP_PARAMETER;
-    selection.selects = model->lora.rank ? eitp__is_not_adapter : eitp__is_not_of_learner;
-    selection.prefix = "";
-    selection.config = &model->config;
-    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, output, error);
-    eitp__release_text(&model->host, path);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           eitp__read_sums *sums, eitp_error *error) {
-    eitp__selection selection = EITP__ZERO;
-    selection.role = EITP_PARAMETER;
-    selection.selects = eitp__is_not_of_learner;
-    selection.prefix = "";
-    selection.config = &model->config;
-    return eitp__variables_read_selected(model->context, path, &selection, reading, sums, error);
+EITP__PRIVATE eitp_status eitp__model_save_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
+                                                   int32_t end_of_text, eitp_error *error) {
+    static const char *const names[2] = {EITP__DECODER_DIRECTORY, EITP__ENCODER_DIRECTORY};
+    eitp_model *const parts[2] = {model, eitp_model_encoder(model)};
+    eitp_status status = EITP_OK;
+    if (!model->latent)
+        return eitp__save_own_configs(model, directory, dtype, end_of_text, error);
+    for (int i = 0; i < 2 && !status; i++) {
+        char *path;
+        status = eitp__path_in(&model->host, directory, names[i], &path, error);
+        if (!status)
+            status = eitp__save_own_configs(parts[i], path, dtype, i ? -1 : end_of_text, error);
+        eitp__release_text(&model->host, path);
+    }
+    return status ? status : eitp__latent_config_write(model, directory, error);
+}
+
+eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,
+                                 eitp_error *error) {
+    eitp__model_file files[EITP__MODEL_FILES];
+    eitp_status status;
+    if (!model || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_save_with", "model, directory and config");
+    if (config->dtype != EITP_F32 && config->dtype != EITP_F16 && config->dtype != EITP_BF16)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "weights cannot be saved as %s (choose from f32, f16, bf16)",
+                          eitp_dtype_name(config->dtype));
+    status = eitp__model_save_configs(model, directory, config->dtype, config->end_of_text, error);
+    for (int i = eitp__model_files(model, files) - 1; i >= 0 && !status; i--) {
+        char *path;
+        status = eitp__path_in(&model->host, directory, files[i].name, &path, error);
+        if (!status)
+            status = eitp__variables_save(model->context, path, &files[i].selection, config->dtype, NULL, NULL, error);
+        eitp__release_text(&model->host, path);
+    }
+    return status;
 }

@@ -2,12 +2,15 @@
 #ifndef EITP_MODEL_DIRECTORY_H
 #define EITP_MODEL_DIRECTORY_H
 
+#include "io/latent_directory.h"
 #include "io/variables.h"
 #include "model/architecture.h"
 
+#define EITP__WEIGHTS_FILE "model.safetensors"
 #define EITP__GENERATION_FILE "generation_config.json"
 
-/* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
+/* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. With a
+   latent variable they are those of encoder and decoder. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
 /* Says whether a parameter of the model is visited, and receives the next of its values. */
@@ -21,14 +24,19 @@ EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp
                                                    float *values, int64_t capacity, eitp__values_visit visit,
                                                    void *user, eitp_error *error);
 
-/* eitp_model_save for checkpoints too: `checksum` receives that of the tensors; `output` is that of model.safetensors.
-   Both may be NULL. */
-EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
-                                           int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
-                                           eitp_error *error);
+/* A file of weights in a model directory, and what it has. */
+typedef struct eitp__model_file {
+    const char *name; /* in the directory */
+    eitp__selection selection;
+} eitp__model_file;
 
-/* Reads a model.safetensors written by eitp_model_save. */
-EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           eitp__read_sums *sums, eitp_error *error);
+/* Lists the files that eitp_model_save writes weights to, and returns their number: one, or with a latent variable one
+   for it, the decoder and the encoder each. */
+enum { EITP__MODEL_FILES = 3 };
+EITP__PRIVATE int eitp__model_files(const eitp_model *model, eitp__model_file files[EITP__MODEL_FILES]);
+
+/* Writes the other files of eitp_model_save, and creates the directories. */
+EITP__PRIVATE eitp_status eitp__model_save_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
+                                                   int32_t end_of_text, eitp_error *error);
 
 #endif

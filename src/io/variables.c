@@ -132,8 +132,18 @@ static int eitp__is_of_classifier(const eitp_transformer_config *config, const e
     return eitp__parameter_find(config, variable->name, &parameter) && eitp__lora_keeps(config, &parameter);
 }
 
+/* True if the variable is of a model that the selection is of, and of none that it leaves out. */
+static int eitp__is_of_models(const eitp__selection *selection, const eitp_variable *variable) {
+    eitp__parameter parameter;
+    int is_of = !selection->only || eitp__parameter_find(selection->only, variable->name, &parameter);
+    for (size_t i = 0; i < EITP__COUNT(selection->without); i++)
+        is_of = is_of &&
+                !(selection->without[i] && eitp__parameter_find(selection->without[i], variable->name, &parameter));
+    return is_of;
+}
+
 static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
-    return variable->role == selection->role &&
+    return variable->role == selection->role && eitp__is_of_models(selection, variable) &&
            (!selection->selects || selection->selects(variable) ||
             (selection->with_classifier && eitp__is_of_classifier(selection->config, variable)));
 }

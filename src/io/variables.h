@@ -57,7 +57,9 @@ typedef struct eitp__selection {
     int (*selects)(const eitp_variable *variable); /* NULL: all */
     const char *prefix;                            /* of their names in the file */
     const eitp_transformer_config *config;         /* whose architecture gives the layout of parameters; NULL: none */
-    int with_classifier;                           /* those of its classifier too, whatever `selects` says */
+    /* NULL, or: parameters of this model alone; and: without those of these models. */
+    const eitp_transformer_config *only, *without[2];
+    int with_classifier; /* those of its classifier too, whatever `selects` says */
     int may_lack_states; /* reading: a variable without a parent that the file lacks keeps its value, which is logged */
 } eitp__selection;
 

@@ -42,6 +42,10 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
         status = eitp__lora_find_layers(&model->config, &layers, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model already has adapters");
+    if (!status && model->latent)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "a model with an encoder cannot have adapters; freeze a part of it instead, such as "
+                            "\"encoder\"");
     if (!status && model->context->graph_count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are created");
     if (!status)

@@ -18,7 +18,7 @@ static int eitp__find_in_model(const eitp_model *model, const char *name, eitp__
 EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name) {
     eitp__parameter parameter;
     if (!eitp__find_in_model(model, name, &parameter))
-        return 0;
+        return model->latent ? eitp__layers_above(model->latent->encoder, name) : 0;
     if (parameter.layer >= 0)
         return model->config.layers - parameter.layer;
     return parameter.row && parameter.row->place == EITP__BEFORE_BLOCKS ? model->config.layers + 1 : 0;

@@ -40,31 +40,50 @@ static int64_t eitp__parse_layers(const char *item, size_t size) {
     return number;
 }
 
-/* True if an item of eitp_model_freeze matches the parameter. */
-static int eitp__freeze_matches(const eitp_model *model, const char *item, size_t size,
+static int eitp__freeze_is(const char *item, size_t size, const char *word) {
+    return size == strlen(word) && !strncmp(item, word, size);
+}
+
+/* True if an item of eitp_model_freeze matches the parameter. `whole` is the item that stands for the whole model;
+   NULL: none does. */
+static int eitp__freeze_matches(const eitp_model *model, const char *item, size_t size, const char *whole,
                                 const eitp__parameter *parameter) {
     const char *short_name = eitp__without_prefix(&model->config, parameter->name);
     int64_t layers = eitp__parse_layers(item, size);
     if (layers >= 0)
         return parameter->layer >= 0 && parameter->layer < layers;
-    if (size == strlen("embeddings") && !strncmp(item, "embeddings", size))
+    if (eitp__freeze_is(item, size, "embeddings"))
         return parameter->row->place == EITP__BEFORE_BLOCKS;
+    if (whole && eitp__freeze_is(item, size, whole))
+        return 1;
     return eitp__pattern_matches(item, size, parameter->name) || eitp__pattern_matches(item, size, short_name);
 }
 
 /* Freezes the parameters that an item matches, or only counts them if `freezes` is 0. */
-static eitp_status eitp__freeze_item(eitp_model *model, const char *item, size_t size, int freezes, int64_t *count,
-                                     eitp_error *error) {
+static eitp_status eitp__freeze_item(eitp_model *model, const char *item, size_t size, const char *whole, int freezes,
+                                     int64_t *count, eitp_error *error) {
     eitp_status status = EITP_OK;
-    *count = 0;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (!eitp__freeze_matches(model, item, size, &parameter))
+        if (!eitp__freeze_matches(model, item, size, whole, &parameter))
             continue;
         ++*count;
         if (freezes)
             status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
     }
+    return status;
+}
+
+/* The same in a model and its encoder, if it has one. Layers and embeddings are those of the model. */
+static eitp_status eitp__freeze_parts(eitp_model *model, const char *item, size_t size, int freezes, int64_t *count,
+                                      eitp_error *error) {
+    eitp_model *encoder = eitp_model_encoder(model);
+    const int is_of_model = eitp__parse_layers(item, size) >= 0 || eitp__freeze_is(item, size, "embeddings");
+    eitp_status status;
+    *count = 0;
+    status = eitp__freeze_item(model, item, size, encoder ? "decoder" : NULL, freezes, count, error);
+    if (!status && encoder && !is_of_model)
+        status = eitp__freeze_item(encoder, item, size, "encoder", freezes, count, error);
     return status;
 }
 
@@ -76,7 +95,7 @@ eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *
         for (const char *item = parts; !status; item++) {
             size_t size = strcspn(item, ",");
             int64_t count, layers = eitp__parse_layers(item, size);
-            status = eitp__freeze_item(model, item, size, freezes, &count, error);
+            status = eitp__freeze_parts(model, item, size, freezes, &count, error);
             if (!status && (!count || layers > model->config.layers))
                 return eitp__fail(error, EITP_ERROR_ARGUMENT,
                                   "'%.*s' matches no parameter of a model with %lld layers (choose from embeddings, "
@@ -91,9 +110,10 @@ eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *
 }
 
 int64_t eitp_model_trained_parameter_count(const eitp_model *model) {
-    int64_t base, elements = 0;
+    int64_t base, elements;
     if (!model)
         return 0;
+    elements = eitp__latent_elements(model) + eitp_model_trained_parameter_count(eitp_model_encoder(model));
     base = eitp__parameter_count(&model->config);
     for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
         eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)

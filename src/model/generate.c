@@ -12,10 +12,13 @@ struct eitp_generator {
     eitp_graph *graph;
     eitp_plan *plan;
     eitp_tensor *tokens, *positions, *position, *last, *logits;
+    eitp_tensor *latent, *seers; /* F32 [1, size]; I32 [n]: 0 in rows that see it, else -1; NULL: the model has none */
     int64_t capacity, chunk, fed;
     int32_t *chunk_positions;
-    float *row;     /* logits of the last token */
-    int32_t *order; /* tokens, most likely first, for sampling */
+    int32_t *chunk_seers; /* the next two: NULL without a latent variable */
+    float *z;             /* [size] */
+    float *row;           /* logits of the last token */
+    int32_t *order;       /* tokens, most likely first, for sampling */
     double *weights;
 };
 
@@ -44,6 +47,18 @@ eitp_sampling eitp_sampling_default(void) {
     return sampling;
 }
 
+/* What the latent variable adds to the embeddings of the rows that see it. */
+static eitp_tensor *eitp__generator_latent(eitp_generator *generator) {
+    const eitp_model *model = generator->model;
+    int64_t shape[2] = {1, 0};
+    if (!model->latent)
+        return NULL;
+    shape[1] = model->latent->size;
+    generator->latent = eitp_input(generator->graph, "latent", EITP_F32, 2, shape);
+    generator->seers = eitp_input_rows(generator->graph, "rows with the latent", EITP_I32, 1, &generator->chunk);
+    return eitp_embedding(eitp_model_latent_embedding(model, generator->latent), generator->seers);
+}
+
 /* Builds the graph: hidden states of all tokens fed, logits of the last one. */
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
@@ -55,6 +70,7 @@ static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *e
     generator->positions = inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
+    inputs.added = eitp__generator_latent(generator);
     attention.position = generator->position;
     attention.own_cache = 1;
     attention.max_length = generator->capacity;
@@ -92,7 +108,13 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
     created->row = (float *)eitp__allocate(&created->host, vocabulary * sizeof *created->row);
     created->order = (int32_t *)eitp__allocate(&created->host, vocabulary * sizeof *created->order);
     created->weights = (double *)eitp__allocate(&created->host, vocabulary * sizeof *created->weights);
-    if (!created->chunk_positions || !created->row || !created->order || !created->weights)
+    if (model->latent) {
+        created->chunk_seers =
+            (int32_t *)eitp__allocate(&created->host, (size_t)created->chunk * sizeof *created->chunk_seers);
+        created->z = (float *)eitp__allocate(&created->host, (size_t)model->latent->size * sizeof *created->z);
+    }
+    if (!created->chunk_positions || !created->row || !created->order || !created->weights ||
+        (model->latent && (!created->chunk_seers || !created->z)))
         status =
             eitp__fail_memory(error, vocabulary * (sizeof *created->row + sizeof *created->weights), "a generator");
     else
@@ -116,6 +138,10 @@ void eitp_generator_destroy(eitp_generator *generator) {
     vocabulary = (size_t)generator->model->config.vocabulary;
     eitp_plan_destroy(generator->plan);
     eitp_graph_destroy(generator->graph);
+    if (generator->chunk_seers)
+        eitp__release(&host, generator->chunk_seers, (size_t)generator->chunk * sizeof *generator->chunk_seers);
+    if (generator->z)
+        eitp__release(&host, generator->z, (size_t)generator->model->latent->size * sizeof *generator->z);
     eitp__release(&host, generator->chunk_positions, (size_t)generator->chunk * sizeof *generator->chunk_positions);
     eitp__release(&host, generator->row, vocabulary * sizeof *generator->row);
     eitp__release(&host, generator->order, vocabulary * sizeof *generator->order);
@@ -136,6 +162,36 @@ int64_t eitp_generator_remaining(const eitp_generator *generator) {
     return generator ? generator->capacity - generator->fed : 0;
 }
 
+eitp_status eitp_generator_set_latent(eitp_generator *generator, const float *z, eitp_error *error) {
+    if (!generator || !z)
+        return eitp__fail_null(error, "eitp_generator_set_latent", "generator and z");
+    if (!generator->latent)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no latent variable");
+    for (int64_t i = 0; i < generator->model->latent->size; i++) {
+        if (!isfinite(z[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "unit %lld of the latent variable is not finite",
+                              (long long)i);
+    }
+    memcpy(generator->z, z, (size_t)generator->model->latent->size * sizeof *z);
+    eitp_generator_reset(generator);
+    return EITP_OK;
+}
+
+/* Writes the latent variable, and which of the next `count` rows see it. */
+static eitp_status eitp__feed_latent(eitp_generator *generator, int64_t count, eitp_error *error) {
+    const eitp__latent *latent = generator->model->latent;
+    eitp_status status;
+    if (!latent)
+        return EITP_OK;
+    for (int64_t i = 0; i < count; i++)
+        generator->chunk_seers[i] = latent->input == EITP_LATENT_ADDED || generator->fed + i == 0 ? 0 : -1;
+    status = eitp_plan_write(generator->plan, generator->seers, generator->chunk_seers,
+                             (size_t)count * sizeof *generator->chunk_seers, error);
+    return status ? status
+                  : eitp_plan_write(generator->plan, generator->latent, generator->z,
+                                    (size_t)latent->size * sizeof *generator->z, error);
+}
+
 static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *tokens, int64_t count,
                                     eitp_error *error) {
     int32_t first = (int32_t)generator->fed, last = (int32_t)count - 1;
@@ -151,6 +207,8 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
         status = eitp_plan_write(generator->plan, generator->position, &first, sizeof first, error);
     if (!status)
         status = eitp_plan_write(generator->plan, generator->last, &last, sizeof last, error);
+    if (!status)
+        status = eitp__feed_latent(generator, count, error);
     if (!status)
         status = eitp_plan_execute(generator->plan, error);
     if (!status)

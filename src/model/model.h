@@ -277,7 +277,8 @@ EITP_API eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error)
 /*
  * Freezes parameters (see eitp_variable_set_trained). `parts` is a list separated by commas of "embeddings" (all
  * embeddings before the first block; a tied head is frozen with the token embedding), "layers:N" (the first N blocks),
- * and parameter names, with or without the architecture's prefix ("transformer."), where "*" matches any text.
+ * and parameter names, with or without the architecture's prefix ("transformer."), where "*" matches any text. A model
+ * with an encoder (eitp_model_add_encoder) has "encoder" and "decoder", too: all parameters of either.
  * EITP_ERROR_ARGUMENT if an item matches no parameter; nothing is frozen then.
  */
 EITP_API eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error);

@@ -35,9 +35,26 @@ static eitp_status eitp__share_copy(const eitp_model *model, eitp_context *conte
                : EITP_OK;
 }
 
-/* Borrows all parameters, or none. */
-static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
-    const size_t variables = context->variable_count, segments = context->segments->count;
+/* The same with the encoder, if the model has one. */
+static eitp_status eitp__share_copy_all(const eitp_model *model, eitp_context *context, eitp_model *copy,
+                                        eitp_error *error) {
+    const eitp__latent *latent = model->latent;
+    eitp_status status = eitp__share_copy(model, context, copy, error);
+    if (status || !latent)
+        return status;
+    copy->latent = (eitp__latent *)eitp__allocate(&copy->host, sizeof *copy->latent);
+    if (!copy->latent)
+        return eitp__fail_memory(error, sizeof *copy->latent, "a model");
+    *copy->latent = *latent;
+    copy->latent->encoder = (eitp_model *)eitp__allocate(&copy->host, sizeof *copy->latent->encoder);
+    if (!copy->latent->encoder)
+        return eitp__fail_memory(error, sizeof *copy->latent->encoder, "a model");
+    copy->latent->encoder->host = copy->host;
+    return eitp__share_copy(latent->encoder, context, copy->latent->encoder, error);
+}
+
+/* Borrows the parameters of a model but its encoder. */
+static eitp_status eitp__share_own_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
     const int64_t base = eitp__parameter_count(&model->config);
     const int64_t count = base + eitp__lora_parameter_count(&model->config, &model->lora);
     eitp_status status = EITP_OK;
@@ -46,6 +63,17 @@ static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context 
                                                    : eitp__lora_parameter(&model->config, &model->lora, i - base);
         status = eitp__variable_borrow(context, model->context, parameter.name, error);
     }
+    for (int i = 0; i < EITP__LATENT_PARAMETERS && model->latent && !status; i++)
+        status = eitp__variable_borrow(context, model->context, eitp__latent_parameter_at(model, i).name, error);
+    return status;
+}
+
+/* Borrows all parameters, or none. */
+static eitp_status eitp__share_parameters(const eitp_model *model, eitp_context *context, eitp_error *error) {
+    const size_t variables = context->variable_count, segments = context->segments->count;
+    eitp_status status = eitp__share_own_parameters(model, context, error);
+    if (!status && model->latent)
+        status = eitp__share_own_parameters(model->latent->encoder, context, error);
     if (status)
         eitp__variables_roll_back(context, variables, segments);
     return status;
@@ -64,7 +92,7 @@ eitp_status eitp_model_share(const eitp_model *model, eitp_context *context, eit
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a model");
     created->host = context->host;
-    status = eitp__share_copy(model, context, created, error);
+    status = eitp__share_copy_all(model, context, created, error);
     if (!status)
         status = eitp__share_parameters(model, context, error);
     if (status) {

@@ -45,6 +45,9 @@ void eitp_model_destroy(eitp_model *model) {
     eitp__release_text(&host, model->source);
     eitp__release_text(&host, model->generation);
     eitp__labels_release(model->labels);
+    if (model->latent)
+        eitp_model_destroy(model->latent->encoder);
+    eitp__release(&host, model->latent, sizeof *model->latent);
     eitp__release(&host, model, sizeof *model);
 }
 
@@ -115,12 +118,15 @@ int64_t eitp_model_positions(const eitp_model *model) {
 
 int eitp_model_has_dropout(const eitp_model *model) {
     return model &&
-           (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
-            model->config.residual_dropout > 0 || model->lora.dropout > 0 || eitp__head_dropout(&model->config) > 0);
+           ((model->latent && eitp_model_has_dropout(model->latent->encoder)) || model->config.embedding_dropout > 0 ||
+            model->config.attention_dropout > 0 || model->config.residual_dropout > 0 || model->lora.dropout > 0 ||
+            eitp__head_dropout(&model->config) > 0);
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
-    int64_t elements = 0;
+    int64_t elements = model ? eitp__latent_elements(model) : 0;
+    if (model && model->latent)
+        elements += eitp_model_parameter_count(model->latent->encoder);
     for (int64_t i = 0; model && i < eitp__parameter_count(&model->config); i++) {
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         elements += eitp__parameter_elements(&parameter);
@@ -136,7 +142,9 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         status = eitp__parameter_fill(model->context, &model->config, &parameter, seed, error);
     }
-    return status;
+    if (!status && model->latent)
+        status = eitp_model_initialize(model->latent->encoder, seed, error);
+    return status ? status : eitp_model_initialize_latent(model, seed, error);
 }
 
 /* ---- The graph ---- */

@@ -4,6 +4,7 @@
 
 #include "model/architecture.h"
 #include "model/labels.h"
+#include "model/latent_state.h"
 
 struct eitp_model {
     eitp_context *context;
@@ -13,6 +14,7 @@ struct eitp_model {
     char *source;          /* the directory its weights were loaded from, or NULL */
     eitp__labels *labels;  /* of a classifier, or NULL */
     int has_loaded_head;   /* the weights of the head are those of a directory */
+    eitp__latent *latent;  /* NULL: none */
     char *generation;      /* members of its generation_config.json to write back, or NULL */
 };
 

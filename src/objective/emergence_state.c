@@ -25,7 +25,7 @@ static eitp_status eitp__emergence_open_inputs(eitp__emergence *e, eitp_error *e
     eitp__layout layout = eitp__layout_plain(1, e->rows);
     eitp_status status;
     layout.rows_vary = e->task->rows_vary;
-    status = eitp__pass_build(&e->pass, e->task, &layout, 0, 0, e->rows, error);
+    status = eitp__pass_build(&e->pass, e->task, &layout, 0, 0, e->rows, 0, error);
     if (status)
         return status;
     if (eitp__find_input(&e->pass, "tokens") != 0)

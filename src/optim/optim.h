@@ -136,14 +136,16 @@ typedef enum eitp_schedule_kind {
     EITP_SCHEDULE_LINEAR = 1,
     EITP_SCHEDULE_COSINE = 2,               /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
     EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3, /* the same with restarts, in cycles of equal length */
-    EITP_SCHEDULE_PLATEAU = 4 /* reduced when the validation loss has stopped improving: see eitp_plateau_config */
+    EITP_SCHEDULE_PLATEAU = 4, /* reduced when the validation loss has stopped improving: see eitp_plateau_config */
+    EITP_SCHEDULE_CYCLICAL = 5 /* for weights of loss terms: Fu et al., arXiv 1903.10145 */
 } eitp_schedule_kind;
 
 /*
  * The learning rate of step s, counted from 1. In the first `warmup` steps it is peak * s / warmup. Then, with p = (s -
  * 1 - warmup) / (steps - warmup), at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
  * (peak - final) (1 + cos(pi p)) / 2; cosine with restarts, the cosine of the fractional part of cycles * p, and
- * `final` once p is 1. The rate of EITP_SCHEDULE_PLATEAU depends on evaluations, which a trainer counts: here it is
+ * `final` once p is 1; cyclical, with f the same fractional part, final + (peak - final) min(1, 2 f), and the peak once
+ * p is 1. The rate of EITP_SCHEDULE_PLATEAU depends on evaluations, which a trainer counts: here it is
  * the peak, from which the trainer reduces it, and `final` is the lowest rate that it reduces to. Start
  * from eitp_schedule_default().
  */
@@ -151,7 +153,7 @@ typedef struct eitp_schedule {
     eitp_schedule_kind kind;
     double peak, final;
     int64_t warmup, steps;
-    int64_t cycles; /* of the cosine with restarts; below 1: 1 */
+    int64_t cycles; /* of those that have them; below 1: 1 */
 } eitp_schedule;
 
 /* Constant, at 5e-5, without warm-up; one cycle. */

@@ -17,6 +17,7 @@ double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
     double progress = 0, cycles;
     if (!schedule)
         return 0;
+    cycles = schedule->cycles > 1 ? (double)schedule->cycles : 1;
     if (schedule->warmup > 0 && step <= schedule->warmup)
         return schedule->peak * (double)step / (double)schedule->warmup;
     if (schedule->steps > schedule->warmup)
@@ -31,9 +32,11 @@ double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
     case EITP_SCHEDULE_COSINE:
         return eitp__cosine_decay(schedule->peak, schedule->final, progress);
     case EITP_SCHEDULE_COSINE_WITH_RESTARTS:
-        cycles = schedule->cycles > 1 ? (double)schedule->cycles : 1;
         return progress < 1 ? eitp__cosine_decay(schedule->peak, schedule->final, fmod(cycles * progress, 1))
                             : schedule->final;
+    case EITP_SCHEDULE_CYCLICAL:
+        progress = progress < 1 ? 2 * fmod(cycles * progress, 1) : 1;
+        return schedule->final + (schedule->peak - schedule->final) * (progress < 1 ? progress : 1);
     case EITP_SCHEDULE_PLATEAU: /* the trainer reduces it */
     case EITP_SCHEDULE_CONSTANT:
     default:

@@ -34,8 +34,8 @@ EITP__PRIVATE eitp_status eitp__labelled_check(const eitp_labelled_source *sourc
     return EITP_OK;
 }
 
-static eitp_status eitp__check_ids_below(const char *what, const int32_t *ids, int64_t count, int64_t limit,
-                                         const char *advice, uint64_t number, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__check_ids_below(const char *what, const int32_t *ids, int64_t count, int64_t limit,
+                                                const char *advice, uint64_t number, eitp_error *error) {
     for (int64_t i = 0; i < count; i++) {
         if (ids[i] < 0 || ids[i] >= limit)
             return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %s %d; the model's are 0 to %lld: %s",

@@ -14,6 +14,10 @@ EITP__PRIVATE eitp_model_inputs eitp__labelled_inputs(eitp_pass *pass, const eit
 /* Their number. */
 EITP__PRIVATE int eitp__labelled_input_count(const eitp_model *model);
 
+/* Fails if an id of a sample is not below the limit; `what` it is, and what to do. */
+EITP__PRIVATE eitp_status eitp__check_ids_below(const char *what, const int32_t *ids, int64_t count, int64_t limit,
+                                                const char *advice, uint64_t number, eitp_error *error);
+
 /* Reads sample `number` into these inputs, with the targets that *read wants, sets sample->rows, and checks the ids. */
 EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source, const eitp_model *model,
                                               uint64_t number, eitp_sample *sample, eitp_labelled_sample *read,

@@ -44,6 +44,10 @@ EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout) {
     return layout->samples + (eitp__layout_gap(layout) ? (layout->samples - 1) / layout->micro_batch : 0);
 }
 
+EITP__PRIVATE int64_t eitp__layout_parted(const eitp__layout *layout) {
+    return eitp__layout_sequences(layout) + layout->samples;
+}
+
 EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout) {
     const int64_t gap = eitp__layout_gap(layout);
     return gap > layout->rows ? gap : layout->rows;

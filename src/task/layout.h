@@ -45,6 +45,9 @@ EITP__PRIVATE int64_t eitp__layout_groups(const eitp__layout *layout);
 /* Maximum number of samples and gaps. */
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout);
 
+/* The same if each sample may be two sequences. */
+EITP__PRIVATE int64_t eitp__layout_parted(const eitp__layout *layout);
+
 /* Maximum rows of a sequence, which is a sample or a gap. */
 EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout);
 

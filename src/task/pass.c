@@ -226,6 +226,32 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     return inputs;
 }
 
+eitp_model_inputs eitp_pass_encoder_inputs(eitp_pass *pass, const eitp_model *encoder) {
+    eitp_model_inputs inputs = EITP__ZERO;
+    int64_t rows, offsets, bounds[2] = {0, 2};
+    if (!pass || !encoder)
+        return inputs;
+    if (pass->encoder) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "eitp_pass_encoder_inputs: a pass has one encoder");
+        return inputs;
+    }
+    rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
+    offsets = eitp__layout_parted(&pass->layout) + 1;
+    bounds[0] = eitp__layout_places(&pass->layout);
+    inputs.tokens = eitp_pass_row_input(pass, "encoder tokens", EITP_I32, 0, NULL, 0);
+    pass->encoder = encoder;
+    pass->encoder_from = pass->input_count - 1;
+    inputs.positions = pass->encoder_positions = eitp_input_rows(pass->graph, "encoder positions", EITP_I32, 1, &rows);
+    inputs.offsets = pass->encoder_offsets = eitp_input(pass->graph, "encoder offsets", EITP_I32, 1, &offsets);
+    inputs.bounds = pass->encoder_bounds = eitp_input(pass->graph, "encoder bounds", EITP_I32, 2, bounds);
+    inputs.key = eitp_model_has_dropout(encoder) ? eitp_pass_key(pass) : NULL;
+    return inputs;
+}
+
+int64_t eitp_pass_steps(const eitp_pass *pass) {
+    return pass ? pass->steps : 0;
+}
+
 /* ---- Loss terms and metrics ---- */
 
 /* Values have rank 1, or further dimensions of size 1. */
@@ -442,7 +468,7 @@ EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
-                                           int trains, int probe, int64_t step_rows, eitp_error *error) {
+                                           int trains, int probe, int64_t step_rows, int64_t steps, eitp_error *error) {
     eitp_status status;
     memset(pass, 0, sizeof *pass);
     pass->task = task;
@@ -450,6 +476,7 @@ EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *tas
     pass->trains = trains;
     pass->probe = probe;
     pass->step_rows = step_rows;
+    pass->steps = steps;
     status = eitp_graph_create(task->context, &pass->graph, error);
     eitp__error_clear(status ? NULL : error);
     if (!status)

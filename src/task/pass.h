@@ -86,7 +86,11 @@ struct eitp_pass {
     eitp_tensor *loss;              /* in training: the weighted sum of the task's terms */
     eitp_tensor *regularizers;      /* in training: the weighted sum of the statistics; NULL: none */
     eitp_tensor *segments;          /* the model's input of segments; NULL: none */
-    eitp_tensor *targets;           /* of eitp_pass_set_targets; NULL: unknown */
+    const eitp_model *encoder;      /* of eitp_pass_encoder_inputs; NULL: none */
+    int encoder_from;               /* index of the input that has its tokens */
+    eitp_tensor *encoder_positions, *encoder_offsets, *encoder_bounds;
+    int64_t steps;        /* of the training; 0: unknown */
+    eitp_tensor *targets; /* of eitp_pass_set_targets; NULL: unknown */
     int32_t ignored;
     eitp_tensor *probe_key; /* input I64 [3] of a probe: as a dropout key; NULL: not used */
     eitp_tensor *corrupted; /* row input of a probe: tokens of which some are replaced; NULL: not used */
@@ -98,9 +102,10 @@ struct eitp_pass {
 /* Checks the required members of a task. */
 EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error);
 
-/* Builds a pass of a task in a graph of its own. `probe` is eitp_pass.probe. Release it even after a failure. */
+/* Builds a pass of a task in a graph of its own. `probe` and `steps` are those of eitp_pass. Release it even after a
+   failure. */
 EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
-                                           int trains, int probe, int64_t step_rows, eitp_error *error);
+                                           int trains, int probe, int64_t step_rows, int64_t steps, eitp_error *error);
 EITP__PRIVATE void eitp__pass_release(eitp_pass *pass);
 
 /* Maximum number of distinct ids in a step. */

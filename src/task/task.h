@@ -87,7 +87,7 @@ EITP_API int64_t eitp_pass_max_length(const eitp_pass *pass);
  * For an embedding table that is used elsewhere too, such as one tied to the output head: sums its gradient by distinct
  * id over the whole step, so that it has the same bits for any number of passes. `ids` is a row input with one I32 id a
  * row. *unique and *inverse receive the arguments of eitp_embedding_unique, NULL in evaluation. A task may call it
- * once. Samples with ids outside 0 to vocabulary - 1 are refused.
+ * once. Samples with ids outside 0 to vocabulary - 1 are refused, but for -1, whose embedding is 0.
  */
 EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
                                eitp_tensor **inverse);
@@ -97,6 +97,17 @@ EITP_API eitp_tensor *eitp_pass_embedding(eitp_pass *pass, eitp_tensor *table, e
 
 /* All inputs that a model needs, but the segments. Its tokens are the next row input. */
 EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *model);
+
+/*
+ * The same for an encoder: another model, which reads a sequence of its own for each sample, such as the text of the
+ * sample in the tokens of another tokenizer. Its tokens are the next row input, "encoder tokens". The sequence is the
+ * first eitp_sample.encoder_rows rows of the sample, and the sample has the rows of the longer sequence; `read` fills
+ * both up. The encoder computes the other rows too, and its sequences do not see them. A pass has one encoder.
+ */
+EITP_API eitp_model_inputs eitp_pass_encoder_inputs(eitp_pass *pass, const eitp_model *encoder);
+
+/* The number of steps of the training, for schedules of terms; 0: unknown. */
+EITP_API int64_t eitp_pass_steps(const eitp_pass *pass);
 
 /*
  * Adds a loss term. `values` has a value for each row, [n], or for each sample, [samples], further dimensions being 1;
@@ -238,6 +249,9 @@ typedef struct eitp_sample {
     /* For random choices, such as masks: the trainer's seed, and how often training has gone through all samples before
        this one. Both are 0 in evaluation, which reads the same sample each time. Set before `read`. */
     uint64_t seed, epoch;
+    int trains; /* nonzero in training; set before `read` */
+    int64_t
+        encoder_rows; /* rows of the encoder's sequence, 1 to `rows`: see eitp_pass_encoder_inputs; 0: all of them */
     /* For each term and metric in the order of build: the number of items that it is a mean over, 0 or more.
        Initially 1 for each. */
     int64_t items[EITP_MAX_PASS_QUANTITIES];

@@ -19,7 +19,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 11 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 15 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -36,6 +36,12 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
          pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
         {(void **)&batch->group_bounds,
          pass->group_bounds ? 2 * (size_t)eitp__layout_groups(&pass->layout) * sizeof *batch->group_bounds : 0},
+        {(void **)&batch->encoder_positions, pass->encoder ? rows : 0},
+        {(void **)&batch->encoder_offsets,
+         pass->encoder ? (size_t)(eitp__layout_parted(&pass->layout) + 1) * sizeof *batch->encoder_offsets : 0},
+        {(void **)&batch->encoder_bounds,
+         pass->encoder ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->encoder_bounds : 0},
+        {(void **)&batch->encoder_lengths, pass->encoder ? samples * sizeof *batch->encoder_lengths : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
         {(void **)&batch->numbers, samples * sizeof *batch->numbers},
@@ -93,6 +99,8 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     for (int64_t row = first; row < first + count; row++) {
         if (batch->positions)
             batch->positions[row] = 0;
+        if (batch->encoder_positions)
+            batch->encoder_positions[row] = -1;
         if (batch->inverse)
             batch->inverse[row] = -1;
     }
@@ -116,7 +124,7 @@ static eitp_status eitp__check_ids(const eitp_pass *pass, uint64_t number, const
                                    eitp_error *error) {
     const int32_t *ids = (const int32_t *)sample->values[pass->lookup];
     for (int64_t i = 0; i < sample->rows; i++) {
-        if (ids[i] < 0 || ids[i] >= pass->vocabulary)
+        if (ids[i] < -1 || ids[i] >= pass->vocabulary)
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "sample %llu has id %d in '%s', which is out of range for a table of %lld rows",
                               (unsigned long long)number, (int)ids[i], pass->inputs[pass->lookup].tensor->name,
@@ -133,6 +141,13 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
                           (unsigned long long)number, (long long)sample->rows, layout->rows_vary ? "1 to " : "",
                           (long long)layout->rows);
+    if (pass->encoder && (sample->encoder_rows < 1 || sample->encoder_rows > sample->rows ||
+                          sample->encoder_rows > eitp_model_positions(pass->encoder)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sample %llu has %lld rows for the encoder; expected 1 to the sample's %lld rows, and to the "
+                          "encoder's %lld positions",
+                          (unsigned long long)number, (long long)sample->encoder_rows, (long long)sample->rows,
+                          (long long)eitp_model_positions(pass->encoder));
     for (int q = 0; q < pass->quantity_count && !pass->quantities[q].is_regularizer; q++) {
         if (sample->items[q] < 0)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
@@ -145,9 +160,11 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
 }
 
 /* Initializes the sample passed to `read`. */
-static void eitp__sample_begin(eitp_sample *sample, void **values, int64_t rows, const eitp__draw *draw) {
+static void eitp__sample_begin(eitp_sample *sample, void **values, const eitp_pass *pass, const eitp__draw *draw) {
     sample->values = values;
-    sample->rows = rows;
+    sample->rows = pass->layout.rows;
+    sample->encoder_rows = 0;
+    sample->trains = pass->trains;
     sample->seed = draw->seed;
     sample->epoch = draw->epoch;
     for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++) {
@@ -161,6 +178,16 @@ static void eitp__sample_items_set(eitp__sample_items *items, const eitp_sample 
         items->of[i] = sample->items[i];
         items->weights[i] = sample->weights[i] < 0 ? (double)sample->items[i] : sample->weights[i];
     }
+}
+
+/* Notes the sequence of the encoder in the sample that is added. */
+static void eitp__batch_add_encoded(eitp__batch *batch, int64_t row, const eitp_sample *sample) {
+    const eitp_pass *pass = batch->pass;
+    eitp_model_fill_positions(pass->encoder, (const int32_t *)sample->values[pass->encoder_from], sample->encoder_rows,
+                              batch->encoder_positions + row);
+    for (int64_t i = sample->encoder_rows; i < sample->rows; i++)
+        batch->encoder_positions[row + i] = -1;
+    batch->encoder_lengths[batch->count] = sample->encoder_rows;
 }
 
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error) {
@@ -178,15 +205,18 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
     for (int i = 0; i < pass->input_count; i++)
         values[i] =
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
-    eitp__sample_begin(&sample, values, layout->rows, draw);
+    eitp__sample_begin(&sample, values, pass, draw);
     eitp__error_clear(error);
     status = eitp__error_complete(error, task->read(task->user, draw->split, draw->number, &sample, error),
                                   "the task's read failed on sample %llu without a message",
                                   (unsigned long long)draw->number);
+    sample.encoder_rows = sample.encoder_rows ? sample.encoder_rows : sample.rows;
     if (!status)
         status = eitp__check_sample(pass, draw->number, &sample, error);
     if (status)
         return status;
+    if (batch->encoder_positions)
+        eitp__batch_add_encoded(batch, row, &sample);
     if (batch->positions)
         eitp_model_fill_positions(pass->positions_of,
                                   pass->positions_of ? (const int32_t *)values[pass->positions_from] : NULL,
@@ -208,6 +238,8 @@ EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from,
     for (int64_t s = 0; s < batch->count; s++) {
         batch->starts[s] = from->starts[s];
         batch->lengths[s] = from->lengths[s];
+        if (batch->encoder_lengths && from->encoder_lengths)
+            batch->encoder_lengths[s] = from->encoder_lengths[s];
         batch->numbers[s] = from->numbers[s];
         batch->items[s] = from->items[s];
         batch->rows = from->starts[s] + from->lengths[s];
@@ -218,6 +250,9 @@ EITP__PRIVATE void eitp__batch_copy(eitp__batch *batch, const eitp__batch *from,
                (size_t)(pass->inputs[i].is_per_row ? batch->rows : places) * pass->inputs[i].value_size);
     if (batch->positions && from->positions)
         memcpy(batch->positions, from->positions, (size_t)batch->rows * sizeof *batch->positions);
+    if (batch->encoder_positions && from->encoder_positions)
+        memcpy(batch->encoder_positions, from->encoder_positions,
+               (size_t)batch->rows * sizeof *batch->encoder_positions);
     if (batch->inverse && from->inverse)
         memcpy(batch->inverse, from->inverse, (size_t)batch->rows * sizeof *batch->inverse);
 }
@@ -263,29 +298,32 @@ EITP__PRIVATE double eitp__mean_divisor(const eitp__step_items *items, int quant
     return items->weights[quantity] > 0 ? items->weights[quantity] : 1;
 }
 
-/* Stores where samples and padding start. Unused sequences are empty. */
-static void eitp__batch_fill_offsets(eitp__batch *batch) {
-    const int64_t sequences = eitp__layout_sequences(&batch->pass->layout);
+/* Stores where the first `lengths` rows of samples, their other rows, and the rows between them start. Unused sequences
+   are empty. */
+static void eitp__batch_fill_offsets(const eitp__batch *batch, const int64_t *lengths, int64_t sequences,
+                                     int32_t *offsets) {
     int64_t sequence = 0, end = 0;
     for (int64_t s = 0; s < batch->count; s++) {
         if (batch->starts[s] > end)
-            batch->offsets[sequence++] = (int32_t)end;
-        batch->offsets[sequence++] = (int32_t)batch->starts[s];
+            offsets[sequence++] = (int32_t)end;
+        offsets[sequence++] = (int32_t)batch->starts[s];
         end = batch->starts[s] + batch->lengths[s];
+        if (lengths[s] < batch->lengths[s])
+            offsets[sequence++] = (int32_t)(batch->starts[s] + lengths[s]);
     }
     while (sequence <= sequences)
-        batch->offsets[sequence++] = (int32_t)end;
+        offsets[sequence++] = (int32_t)end;
 }
 
-/* Stores where the sample of each place begins and ends. */
-static void eitp__batch_fill_bounds(eitp__batch *batch) {
+/* Stores where the sample of each place, or its first `lengths` rows, begins and ends. */
+static void eitp__batch_fill_bounds(const eitp__batch *batch, const int64_t *lengths, int32_t *all) {
     const eitp__layout *layout = &batch->pass->layout;
     for (int64_t i = 0; i < 2 * eitp__layout_places(layout); i++)
-        batch->bounds[i] = -1;
+        all[i] = -1;
     for (int64_t s = 0; s < batch->count; s++) {
-        int32_t *bounds = &batch->bounds[2 * eitp__layout_place(layout, s)];
+        int32_t *bounds = &all[2 * eitp__layout_place(layout, s)];
         bounds[0] = (int32_t)batch->starts[s];
-        bounds[1] = (int32_t)(batch->starts[s] + batch->lengths[s]);
+        bounds[1] = (int32_t)(batch->starts[s] + lengths[s]);
     }
 }
 
@@ -312,6 +350,23 @@ static void eitp__batch_fill_group_bounds(eitp__batch *batch) {
     }
 }
 
+/* Writes what the encoder has besides its tokens. */
+static eitp_status eitp__batch_write_encoded(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
+    const eitp_pass *pass = batch->pass;
+    const int64_t sequences = eitp__layout_parted(&pass->layout);
+    eitp_status status = eitp_plan_write(plan, pass->encoder_positions, batch->encoder_positions,
+                                         (size_t)batch->rows * sizeof *batch->encoder_positions, error);
+    eitp__batch_fill_offsets(batch, batch->encoder_lengths, sequences, batch->encoder_offsets);
+    eitp__batch_fill_bounds(batch, batch->encoder_lengths, batch->encoder_bounds);
+    if (!status)
+        status = eitp_plan_write(plan, pass->encoder_offsets, batch->encoder_offsets,
+                                 (size_t)(sequences + 1) * sizeof *batch->encoder_offsets, error);
+    return status
+               ? status
+               : eitp_plan_write(plan, pass->encoder_bounds, batch->encoder_bounds,
+                                 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->encoder_bounds, error);
+}
+
 /* Writes offsets, bounds and places. */
 static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp__layout *layout = &batch->pass->layout;
@@ -319,11 +374,11 @@ static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan,
     const size_t bounds = 2 * (size_t)eitp__layout_places(layout) * sizeof *batch->bounds;
     eitp_status status = EITP_OK;
     if (batch->offsets) {
-        eitp__batch_fill_offsets(batch);
+        eitp__batch_fill_offsets(batch, batch->lengths, eitp__layout_sequences(layout), batch->offsets);
         status = eitp_plan_write(plan, batch->pass->offsets, batch->offsets, offsets, error);
     }
     if (!status && batch->bounds) {
-        eitp__batch_fill_bounds(batch);
+        eitp__batch_fill_bounds(batch, batch->lengths, batch->bounds);
         status = eitp_plan_write(plan, batch->pass->bounds, batch->bounds, bounds, error);
     }
     if (!status && batch->places) {
@@ -356,6 +411,8 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
         status = eitp_plan_write(plan, pass->corrupted, batch->corrupted, bytes, error);
     if (!status && batch->inverse)
         status = eitp_plan_write(plan, pass->inverse, batch->inverse, bytes, error);
+    if (!status && pass->encoder)
+        status = eitp__batch_write_encoded(batch, plan, error);
     return status ? status : eitp__batch_write_layout(batch, plan, error);
 }
 

@@ -38,9 +38,13 @@ typedef struct eitp__batch {
     int32_t *offsets;                   /* [sequences + 1] */
     int32_t *bounds;                    /* [places, 2] */
     int32_t *group_bounds;              /* [groups, 2] */
+    int32_t *encoder_positions;         /* [rows]: of the encoder's tokens; -1 in other rows */
+    int32_t *encoder_offsets;           /* [parted sequences + 1] */
+    int32_t *encoder_bounds;            /* [places, 2] */
     int32_t *corrupted;                 /* [rows]: see eitp__batch_corrupt */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
+    int64_t *encoder_lengths;           /* [samples]: rows of the encoder's sequence */
     uint64_t *numbers;                  /* [samples]: in their split */
     eitp__sample_items *items;          /* [samples] */
 } eitp__batch;

@@ -61,7 +61,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t 
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
     evaluator->host = host;
-    status = eitp__pass_build(&evaluator->pass, task, &layout, 0, 0, samples * task->rows, error);
+    status = eitp__pass_build(&evaluator->pass, task, &layout, 0, 0, samples * task->rows, 0, error);
     if (!status)
         status = eitp__check_metric_names(&evaluator->pass, error);
     if (!status)
@@ -84,7 +84,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_
     const eitp__layout layout = eitp__evaluator_layout(task, samples);
     eitp_pass pass;
     eitp_plan_stats stats = EITP__ZERO;
-    eitp_status status = eitp__pass_build(&pass, task, &layout, 0, 0, samples * task->rows, error);
+    eitp_status status = eitp__pass_build(&pass, task, &layout, 0, 0, samples * task->rows, 0, error);
     if (!status)
         status = eitp_plan_estimate(pass.graph, NULL, &stats, error);
     eitp__pass_release(&pass);

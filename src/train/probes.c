@@ -20,7 +20,7 @@ EITP__PRIVATE int eitp__probes_train(const eitp__probes *probes) {
 static eitp_status eitp__probe_build(eitp__probe *probe, const eitp_task *task, const eitp__layout *layout,
                                      int64_t step_rows, eitp__gradient_set set, eitp_error *error) {
     const int number = 1 + (int)probe->kind.regularizer;
-    eitp_status status = eitp__pass_build(&probe->pass, task, layout, 1, number, step_rows, error);
+    eitp_status status = eitp__pass_build(&probe->pass, task, layout, 1, number, step_rows, 0, error);
     if (status)
         return status;
     if (probe->kind.trains && probe->pass.regularizers)

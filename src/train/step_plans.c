@@ -247,7 +247,8 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
     eitp_optimizer_config optimizer;
     eitp_tensor *loss;
-    eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, 0, samples * layout.rows, error);
+    eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, 0, samples * layout.rows,
+                                          plans->config.schedule.steps, error);
     if (!status)
         status = eitp__pass_check_learners(&plans->pass, error);
     if (status)

@@ -56,7 +56,7 @@ static eitp_status eitp__term_norm_outputs(eitp__term_norm_pass *norms, eitp_ten
 static eitp_status eitp__term_norm_pass_build(eitp__term_norm_pass *norms, const eitp_pass *like, eitp_error *error) {
     const eitp_host host = eitp_context_host(like->task->context);
     eitp_status status =
-        eitp__pass_build(&norms->pass, like->task, &like->layout, 1, like->probe, like->step_rows, error);
+        eitp__pass_build(&norms->pass, like->task, &like->layout, 1, like->probe, like->step_rows, like->steps, error);
     size_t bytes;
     eitp_tensor **parameters, **gradients;
     if (status)

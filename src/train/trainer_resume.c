@@ -198,32 +198,47 @@ typedef struct eitp__resumption {
     eitp__state state;
 } eitp__resumption;
 
-/* Compares what was read of a file with the manifest, and its tensors with the checksum in trainer_state.json. */
+/* Compares what was read of a file with the manifest, and its tensors with the checksum in trainer_state.json, if that
+   has one: it is not negative. */
 static eitp_status eitp__check_sums(eitp__resumption *r, const char *path, const char *name,
                                     const eitp__read_sums *sums, int64_t expected, eitp_error *error) {
     eitp_status status = eitp__manifest_compare(&r->manifest, path, name, &sums->file, error);
-    if (!status && (int64_t)sums->tensors != expected)
+    if (!status && expected >= 0 && (int64_t)sums->tensors != expected)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
                             (unsigned)sums->tensors, (unsigned)expected);
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
-/* Reads the weights, or the adapters. */
-static eitp_status eitp__read_model_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+/* Reads the adapters, or a file of weights; `selection` NULL: the parameters of a task without a model. */
+static eitp_status eitp__resume_weights(eitp__resumption *r, const char *name, const eitp__selection *selection,
+                                        int64_t expected, eitp__reading reading, eitp_error *error) {
     const eitp_task *task = &r->trainer->plans.task;
     const int has_adapters = eitp_model_lora_config(task->model).rank > 0;
-    const char *name = has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE;
     eitp__read_sums sums = EITP__ZERO;
     char *path = eitp__join_path(&r->trainer->host, r->checkpoint, name);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
     if (!status && has_adapters)
         status = eitp__lora_read(task->model, r->checkpoint, reading, &sums, error);
     else if (!status)
-        status = task->model ? eitp__model_read(task->model, path, reading, &sums, error)
-                             : eitp__variables_read(task->context, path, EITP_PARAMETER, reading, &sums, error);
+        status = selection ? eitp__variables_read_selected(task->context, path, selection, reading, &sums, error)
+                           : eitp__variables_read(task->context, path, EITP_PARAMETER, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__check_sums(r, path, name, &sums, r->state.model_checksum, error);
+        status = eitp__check_sums(r, path, name, &sums, expected, error);
     eitp__release_text(&r->trainer->host, path);
+    return status;
+}
+
+/* Reads the weights, or the adapters. The state has the checksum of the first file. */
+static eitp_status eitp__read_model_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    const eitp_model *model = r->trainer->plans.task.model;
+    const int64_t expected = r->state.model_checksum;
+    eitp__model_file files[EITP__MODEL_FILES];
+    eitp_status status = EITP_OK;
+    if (!model || eitp_model_lora_config(model).rank > 0)
+        return eitp__resume_weights(r, model ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE, NULL, expected, reading,
+                                    error);
+    for (int i = 0, count = eitp__model_files(model, files); i < count && !status; i++)
+        status = eitp__resume_weights(r, files[i].name, &files[i].selection, i ? -1 : expected, reading, error);
     return status;
 }
 
@@ -365,7 +380,11 @@ static eitp_status eitp__load_shrunk(eitp__resumption *r, eitp_error *error) {
 }
 
 EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint) {
-    static const char *const names[] = {EITP__WEIGHTS_FILE, EITP__LORA_WEIGHTS_FILE, EITP__LORA_OTHERS_FILE,
+    static const char *const names[] = {EITP__WEIGHTS_FILE,
+                                        EITP__DECODER_DIRECTORY "/" EITP__WEIGHTS_FILE,
+                                        EITP__ENCODER_DIRECTORY "/" EITP__WEIGHTS_FILE,
+                                        EITP__LORA_WEIGHTS_FILE,
+                                        EITP__LORA_OTHERS_FILE,
                                         EITP__OPTIMIZER_FILE};
     eitp__prefetch *prefetch = eitp__prefetch_create(host);
     for (size_t i = 0; i < EITP__COUNT(names) && prefetch; i++) {

@@ -87,13 +87,24 @@ static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eit
 /* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
 static eitp_status eitp__save_weights(eitp__save *save, uint32_t *checksum, eitp_error *error) {
     const eitp_task *task = &save->trainer->plans.task;
-    eitp__file_output output = EITP__ZERO;
+    const char *directory = save->draft.partial;
+    eitp__model_file files[EITP__MODEL_FILES];
     eitp_status status;
     if (!task->model)
         return eitp__save_variables(save, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, error);
-    output.queue = save->queue;
-    status = eitp__model_save(task->model, save->draft.partial, EITP_F32, -1, checksum, &output, error);
-    return status ? status : eitp__save_list(save, EITP__WEIGHTS_FILE, &output, error);
+    status = eitp__model_save_configs(task->model, directory, EITP_F32, -1, error);
+    for (int i = 0, count = eitp__model_files(task->model, files); i < count && !status; i++) {
+        eitp__file_output output = EITP__ZERO;
+        char *path = eitp__join_path(&save->host, directory, files[i].name);
+        output.queue = save->queue;
+        status = path ? eitp__variables_save(task->context, path, &files[i].selection, EITP_F32, i ? NULL : checksum,
+                                             &output, error)
+                      : eitp__fail_memory(error, strlen(directory), "a path");
+        eitp__release_text(&save->host, path);
+        if (!status)
+            status = eitp__save_list(save, files[i].name, &output, error);
+    }
+    return status;
 }
 
 /* ---- The size of a checkpoint ---- */
@@ -168,7 +179,7 @@ static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
 
 EITP__PRIVATE eitp_status eitp__save_create_queue(const eitp_trainer *trainer, eitp__write_behind **queue,
                                                   eitp_error *error) {
-    const size_t files = 3; /* weights, others and optimizer state */
+    const size_t files = EITP__MODEL_FILES + 2; /* weights, others and optimizer state */
     uint64_t bytes, largest;
     eitp__checkpoint_size(&trainer->plans.task, &bytes, &largest);
     return eitp__write_behind_create(&trainer->host, bytes, files, queue, error);

@@ -34,11 +34,11 @@ EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch) {
     for (int64_t s = 0; s < batch->count; s++) {
         for (int64_t i = batch->starts[s]; i < batch->starts[s] + batch->lengths[s]; i++) {
             const int32_t id = ids[i];
-            if (unique->places[id] < 0) {
+            if (id >= 0 && unique->places[id] < 0) {
                 unique->places[id] = (int32_t)unique->count;
                 unique->ids[unique->count++] = id;
             }
-            batch->inverse[i] = unique->places[id];
+            batch->inverse[i] = id < 0 ? -1 : unique->places[id];
         }
     }
 }

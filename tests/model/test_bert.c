@@ -2,6 +2,7 @@
    files. */
 #include "tests/support/everything.h"
 #include "tests/support/faults.h"
+#include "tests/support/model_files.h"
 #include "tests/support/test.h"
 
 #define GOLDEN "tests/golden/bert/"
@@ -486,11 +487,11 @@ static void the_bias_of_an_untied_head_is_written_twice(void) {
         CHECK(bias[22] != 0 && !memcmp(bias, copy, sizeof bias));
         eitp__safetensors_close(file);
         copy_without(whole, scratch_path(directory, "less"), cases[i].copy);
-        CHECK_THAT(!eitp__model_read(model, whole, EITP__READ_LOAD, &sums, &error_), "%s", error_.message);
-        CHECK_THAT(!eitp__model_read(model, scratch_path(directory, "less"), EITP__READ_LOAD, &sums, &error_), "%s",
+        CHECK_THAT(!model_file_read(model, whole, EITP__READ_LOAD, &sums, &error_), "%s", error_.message);
+        CHECK_THAT(!model_file_read(model, scratch_path(directory, "less"), EITP__READ_LOAD, &sums, &error_), "%s",
                    error_.message);
         copy_without(whole, scratch_path(directory, "less"), cases[i].bias);
-        CHECK(eitp__model_read(model, scratch_path(directory, "less"), EITP__READ_LOAD, &sums, &error_));
+        CHECK(model_file_read(model, scratch_path(directory, "less"), EITP__READ_LOAD, &sums, &error_));
         eitp_model_destroy(model);
         eitp_context_destroy(context);
         scratch_remove(directory);

@@ -1,6 +1,7 @@
 /* Architectures: blocks in a program's own model, pre- and post-norm, bidirectional attention, layouts in files. */
 #include "tests/support/everything.h"
 #include "tests/support/faults.h"
+#include "tests/support/model_files.h"
 #include "tests/support/test.h"
 
 static eitp_error error_;
@@ -833,7 +834,7 @@ static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     REQUIRE(scratch_make(directory));
     REQUIRE_OK(eitp_model_create(a, &config, &model, &error_), error_);
     fill_all(a, 8);
-    REQUIRE_OK(eitp__model_save(model, directory, EITP_F32, -1, &written, NULL, &error_), error_);
+    REQUIRE_OK(model_file_write(model, directory, &written, &error_), error_);
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     REQUIRE_OK(eitp__safetensors_open(&a->host, path, &file, &error_), error_);
     CHECK_THAT(eitp__safetensors_count(file) == 6 + 2 * 17, "%zu", eitp__safetensors_count(file));
@@ -853,14 +854,14 @@ static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     eitp__safetensors_close(file);
     REQUIRE_OK(eitp_model_create(b, &config, &loaded, &error_), error_);
     REQUIRE_OK(eitp_model_initialize(loaded, 1, &error_), error_);
-    REQUIRE_OK(eitp__model_read(loaded, path, EITP__READ_ALL, &read, &error_), error_);
+    REQUIRE_OK(model_file_read(loaded, path, EITP__READ_ALL, &read, &error_), error_);
     REQUIRE_OK(eitp__sum_from(&host, path, 0, 0, &whole, &error_), error_);
     CHECK(read.tensors == written && read.file.crc == whole.crc && read.file.size == whole.size);
     CHECK(differing(a, b) > 20);
     REQUIRE_OK(eitp_model_load_weights(loaded, directory, &error_), error_);
     CHECK(!differing(a, b));
     fill_all(b, 9);
-    REQUIRE_OK(eitp__model_read(loaded, path, EITP__READ_LOAD, &read, &error_), error_);
+    REQUIRE_OK(model_file_read(loaded, path, EITP__READ_LOAD, &read, &error_), error_);
     CHECK(!differing(a, b) && read.tensors == written && read.file.crc == whole.crc);
     eitp_model_destroy(model);
     eitp_model_destroy(loaded);
@@ -909,7 +910,7 @@ static void pieces_are_found_and_checked(void) {
         CHECK_THAT(way != 1 || strstr(error_.message, "base.block.0.self.k.weight"), "%s", error_.message);
         CHECK_THAT(way != 2 || strstr(error_.message, "has shape [20, 12], expected [12, 20]"), "%s", error_.message);
         CHECK(way || !differing(a, b));
-        CHECK_THAT(eitp__model_read(loaded, path, EITP__READ_LOAD, NULL, &error_) == EITP_ERROR_FORMAT, "%d", way);
+        CHECK_THAT(model_file_read(loaded, path, EITP__READ_LOAD, NULL, &error_) == EITP_ERROR_FORMAT, "%d", way);
     }
     eitp_model_destroy(model);
     eitp_model_destroy(loaded);

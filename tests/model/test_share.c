@@ -1,4 +1,5 @@
 /* Models whose weights several contexts use: bits, memory, threads, life time, and what is refused. */
+#include "tests/support/model_files.h"
 #include "tests/support/trainer_run.h"
 
 #include <pthread.h>
@@ -431,8 +432,8 @@ static void adapters_are_shared_or_of_ones_own(void) {
     REQUIRE_OK(open_owner(&o, &host, "bf16", 0, &error_), error_);
     REQUIRE_OK(open_context(&host, "bf16", &b.context, &error_), error_);
     REQUIRE_OK(eitp_model_share(o.model, b.context, &b.model, &error_), error_);
-    REQUIRE_OK(eitp__model_save(o.model, directory, EITP_F32, -1, &sums[0], NULL, &error_), error_);
-    REQUIRE_OK(eitp__model_save(b.model, second, EITP_F32, -1, &sums[1], NULL, &error_), error_);
+    REQUIRE_OK(model_file_write(o.model, directory, &sums[0], &error_), error_);
+    REQUIRE_OK(model_file_write(b.model, second, &sums[1], &error_), error_);
     CHECK(sums[0] == sums[1]);
     REQUIRE_OK(eitp_model_add_lora(b.model, &lora, &error_), error_);
     REQUIRE_OK(eitp_model_initialize_lora(b.model, 3, &error_), error_);

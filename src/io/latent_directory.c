@@ -1,0 +1,78 @@
+#include "io/latent_directory.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "model/transformer.h"
+
+/* The model_type of config.json, and the names of eitp_latent_input in it. */
+#define EITP__LATENT_TYPE "vae"
+#define EITP__LATENT_CONFIG_LIMIT ((size_t)1 << 26) /* bytes */
+static const char *const eitp__latent_inputs[] = {"prefix", "added"};
+
+static eitp_status eitp__latent_parse(const eitp_json *root, eitp_latent_config *config, eitp_error *error) {
+    const char *type = "", *input = eitp__latent_inputs[EITP_LATENT_PREFIX];
+    int at = 0;
+    eitp_status status = eitp__json_get_text(root, "model_type", &type, error);
+    config->size = 0;
+    if (status || strcmp(type, EITP__LATENT_TYPE) != 0)
+        return status;
+    status = eitp__json_get_integer(root, "latent_size", 1, EITP__MAX_LATENT_SIZE, &config->size, error);
+    if (!status && !config->size)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'latent_size' is missing");
+    if (!status)
+        status = eitp__json_get_text(root, "latent_input", &input, error);
+    while (at < (int)EITP__COUNT(eitp__latent_inputs) && strcmp(eitp__latent_inputs[at], input) != 0)
+        at++;
+    config->input = (eitp_latent_input)at;
+    if (!status && at == (int)EITP__COUNT(eitp__latent_inputs))
+        status =
+            eitp__fail(error, EITP_ERROR_FORMAT, "unknown latent_input '%.60s' (choose from prefix, added)", input);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__latent_read(const eitp_host *host, const char *directory, eitp_latent_config *config,
+                                            eitp_error *error) {
+    char *path = eitp__join_path(host, directory, "config.json");
+    eitp_json_document *document = NULL;
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), "a path");
+    config->size = 0;
+    if (!status && info.kind == EITP_PATH_FILE)
+        status = eitp_json_read_file(host, path, EITP__LATENT_CONFIG_LIMIT, &document, error);
+    if (!status && document) {
+        status = eitp__latent_parse(eitp_json_root(document), config, error);
+        if (status == EITP_ERROR_FORMAT)
+            eitp__fail_prefix(error, status, "%s", path);
+    }
+    eitp_json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__latent_find_part(const eitp_host *host, const char *directory, const char *part,
+                                                 char **path, eitp_error *error) {
+    eitp_latent_config config = EITP__ZERO;
+    eitp_status status = eitp__latent_read(host, directory, &config, error);
+    *path = NULL;
+    if (status || !config.size)
+        return status;
+    *path = eitp__join_path(host, directory, part);
+    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+}
+
+EITP__PRIVATE eitp_status eitp__latent_config_write(const eitp_model *model, const char *directory, eitp_error *error) {
+    char *path = eitp__join_path(&model->host, directory, "config.json");
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, &model->host);
+    eitp__buffer_format(&text,
+                        "{\n  \"architectures\": [\"VariationalAutoencoder\"],\n  \"model_type\": \"" EITP__LATENT_TYPE
+                        "\",\n  \"latent_size\": %lld,\n  \"latent_input\": \"%s\"\n}\n",
+                        (long long)model->latent->size, eitp__latent_inputs[model->latent->input]);
+    status = path && !text.failed ? eitp__write_file(&model->host, path, text.data, text.size, error)
+                                  : eitp__fail_memory(error, strlen(directory), "a config.json");
+    eitp__buffer_release(&text);
+    eitp__release_text(&model->host, path);
+    return status;
+}

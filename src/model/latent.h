@@ -1,0 +1,80 @@
+/*
+ * Models with a latent variable: a variational autoencoder of texts (Kingma and Welling, arXiv 1312.6114; Bowman et
+ * al., arXiv 1511.06349). An encoder reads a text and gives the Gaussian posterior of a few numbers, and the causal
+ * model that it was added to, the decoder, writes the text from them.
+ */
+#ifndef EITP_LATENT_H
+#define EITP_LATENT_H
+
+#include "model/model.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* Which tokens of the decoder see a projection of the latent variable in their embedding. */
+typedef enum eitp_latent_input {
+    EITP_LATENT_PREFIX = 0, /* the first token, which the others attend to */
+    EITP_LATENT_ADDED = 1   /* every token */
+} eitp_latent_input;
+
+/* Start from eitp_latent_config_default(), then set the encoder. */
+typedef struct eitp_latent_config {
+    eitp_transformer_config encoder; /* bidirectional; its head is left out */
+    int64_t size;                    /* units of the latent variable; 0: the model has none */
+    eitp_latent_input input;
+} eitp_latent_config;
+
+/* 32 units as a prefix, and the configuration of "minilm" without a pooler. */
+EITP_API eitp_latent_config eitp_latent_config_default(void);
+
+/*
+ * Adds an encoder and the projections of the latent variable to a causal model with a language head, its decoder. Their
+ * parameters belong to the model: it initializes, saves, loads, shares and destroys them. Those of the latent variable
+ * are F32 in every precision, as torch.nn.Linear has them: "latent.mean" and "latent.log_deviation" (weight [size,
+ * encoder width], bias [size]), and "latent.embedding" (weight [decoder width, size]). Call it before the parameters
+ * have values.
+ *
+ * EITP_ERROR_ARGUMENT if the configuration is invalid, the model is bidirectional or has no language head, the encoder
+ * is not bidirectional or has the decoder's architecture, whose parameters have the same names, the model has an
+ * encoder or adapters already, or its context has graphs.
+ */
+EITP_API eitp_status eitp_model_add_encoder(eitp_model *model, const eitp_latent_config *config, eitp_error *error);
+
+/* What was added; size 0: nothing. */
+EITP_API eitp_latent_config eitp_model_latent_config(const eitp_model *model);
+
+/* The encoder, which belongs to the model; NULL if it has none. */
+EITP_API eitp_model *eitp_model_encoder(const eitp_model *model);
+
+/* Initializes the projections alone: the weights of mean and log_deviation from a uniform distribution between +-1 /
+   sqrt(encoder width), as torch.nn.Linear, that of the embedding from a normal one with the decoder's
+   initializer_range; biases 0. Does nothing if the model has no encoder. */
+EITP_API eitp_status eitp_model_initialize_latent(eitp_model *model, uint64_t seed, eitp_error *error);
+
+/* A Gaussian distribution for each sample, F32 [samples, size] each. */
+typedef struct eitp_posterior {
+    eitp_tensor *mean;
+    eitp_tensor *log_deviation; /* natural logarithm of the standard deviation */
+} eitp_posterior;
+
+/* The posterior of each sample: two linear functions of the mean of the encoder's hidden states. `inputs` are those of
+   the encoder, with bounds. NULLs if the model has no encoder, or after an error. */
+EITP_API eitp_posterior eitp_model_posterior(const eitp_model *model, eitp_graph *graph,
+                                             const eitp_model_inputs *inputs, int64_t max_length);
+
+/* mean + deviation * noise, for noise F32 [samples, size]: the reparametrized draw, through which gradients flow. */
+EITP_API eitp_tensor *eitp_posterior_draw(const eitp_posterior *posterior, eitp_tensor *noise);
+
+/* The Kullback-Leibler divergence from the standard normal distribution in nats, of each unit: F32 [samples, size]. */
+EITP_API eitp_tensor *eitp_posterior_divergence(const eitp_posterior *posterior);
+
+/* What values z [samples, size] of the latent variable add to the decoder's embeddings: F32 [samples, width]. See
+   eitp_latent_input and eitp_model_inputs.added. */
+EITP_API eitp_tensor *eitp_model_latent_embedding(const eitp_model *model, eitp_tensor *z);
+
+/* Sets the value z[size] of the latent variable for what a generator generates from now on, and resets the generator.
+   Without a call it is 0. EITP_ERROR_ARGUMENT if the model has no encoder, or a value is not finite. */
+EITP_API eitp_status eitp_generator_set_latent(eitp_generator *generator, const float *z, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif
