@@ -22,7 +22,10 @@ typedef struct eitp_labelled_pack_config {
        files: "truncation" in tokenizer.json, or else model_max_length in tokenizer_config.json; if they have neither,
        sequences are not cut. */
     eitp_sequence_config sequence;
-    eitp_problem problem;      /* EITP_PROBLEM_UNKNOWN: as eitp_labelled_pack finds */
+    /* NULL: none; else each text is followed by the same text in the tokens of this tokenizer, as segment 1. */
+    const eitp_tokenizer *second;
+    eitp_sequence_config second_sequence; /* like `sequence`, of segment 1; ignored without `second` */
+    eitp_problem problem;                 /* EITP_PROBLEM_UNKNOWN: as eitp_labelled_pack finds */
     const char *const *labels; /* label_count names, those of a model; NULL: the labels are those of the examples */
     int64_t label_count;
     int skip_bad; /* nonzero: bad examples are counted and logged; 0: the first one is an error */
@@ -33,12 +36,12 @@ typedef struct eitp_labelled_pack_config {
     void *user;
 } eitp_labelled_pack_config;
 
-/* Sequences as the tokenizer's files have them, problem and labels as the examples have them, the first bad example is
-   an error, repeats are kept. */
+/* One tokenizer, sequences as its files have them, problem and labels as the examples have them, the first bad example
+   is an error, repeats are kept. */
 EITP_API eitp_labelled_pack_config eitp_labelled_pack_config_default(void);
 
 /* Problem, skip_bad and dedup of eitp_labelled_pack_config, with their defaults and bounds; eitp_sequence_settings are
-   those of its `sequence`. Stores their number in *count, unless `count` is NULL. */
+   those of its sequences. Stores their number in *count, unless `count` is NULL. */
 EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
 
 /*
@@ -65,10 +68,16 @@ EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
  *
  * With other problems words are texts, joined by spaces.
  *
+ * With config->second a sample is a text twice: segment 0 has its tokens in the first tokenizer, segment 1 those in the
+ * second, each with its special tokens and cut to its own length. EITP_PROBLEM_TOKENS is then EITP_ERROR_ARGUMENT,
+ * a tokenizer whose template gives a single text other segments than 0 EITP_ERROR_UNSUPPORTED.
+ *
  * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels do not fit the
  * problem or are unknown, or if it has no label where others do (with EITP_PROBLEM_UNKNOWN and without config->labels,
- * examples without labels that come before the first one with labels are an error even with skip_bad). It is
- * EITP_ERROR_FORMAT, with file, line and column.
+ * examples without labels that come before the first one with labels are an error even with skip_bad). With
+ * config->second it is also bad if it is a pair, if its words have labels of their own (by the rule of
+ * EITP_PROBLEM_UNKNOWN above), or if the text has no tokens in one of the tokenizers. It is EITP_ERROR_FORMAT, with
+ * file, line and column.
  *
  * Repeats are found by a 64-bit hash of the texts, before they are cut. With `dedup` the first of several examples with
  * the same texts and labels is kept; if their labels differ, none is.

@@ -134,9 +134,7 @@ EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index,
     info->token_count = 0;
     for (size_t i = 0; i < index->count; i++) {
         const eitp__labelled_entry *entry = &index->entries[i];
-        info->token_count += entry->record.length;
-        if ((int64_t)entry->record.length > info->max_length)
-            info->max_length = (int64_t)entry->record.length;
+        eitp__sample_record_count(&entry->record, info);
         info->pair_count += entry->is_pair != 0;
         info->cut_samples += entry->cut > 0;
         info->cut_ids += entry->cut;

@@ -7,8 +7,8 @@
 #include "base/setting_table.h"
 #include "data/labelled_writer.h"
 
-/* Bad examples that the log names. */
-enum { EITP__LOGGED_EXAMPLES = 10 };
+/* Bad examples that the log names, and tokens that there is room for before an example needs more. */
+enum { EITP__LOGGED_EXAMPLES = 10, EITP__FIRST_TOKENS = 16 };
 
 static const eitp_setting eitp__labelled_pack_settings[] = {
     EITP__SETTING(eitp_labelled_pack_config, , problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, REFUSED,
@@ -28,15 +28,23 @@ const eitp_setting *eitp_labelled_pack_settings(size_t *count) {
 eitp_labelled_pack_config eitp_labelled_pack_config_default(void) {
     eitp_labelled_pack_config config = EITP__ZERO;
     eitp__settings_reset(eitp__labelled_pack_settings, EITP__COUNT(eitp__labelled_pack_settings), &config);
-    config.sequence = eitp_sequence_config_default();
+    config.sequence = config.second_sequence = eitp_sequence_config_default();
     return config;
 }
 
+/* How texts become a sequence of tokens. */
+typedef struct eitp__labelled_form {
+    const eitp_tokenizer *tokenizer;
+    const char *member, *ordinal; /* of the configuration, and what messages call it */
+    eitp_sequence_config sequence;
+    eitp_sequence_report report; /* of the current example */
+} eitp__labelled_form;
+
 typedef struct eitp__labelled_packer {
     const eitp_host *host;
-    const eitp_tokenizer *tokenizer;
     const eitp_labelled_pack_config *config;
-    eitp_sequence_config sequence;
+    eitp__labelled_form forms[2]; /* of the two tokenizers */
+    size_t form_count;
     eitp__example_labels labels;
     eitp__labelled_index index;
     eitp__sample_writer writer; /* layout.info: the file so far */
@@ -44,35 +52,33 @@ typedef struct eitp__labelled_packer {
     uint64_t examples;               /* read */
     int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
     size_t id_capacity, segment_capacity, word_capacity;
-    eitp_sequence_report report; /* of the current example */
 } eitp__labelled_packer;
 
 /* ---- Length ---- */
 
-static eitp_status eitp__labelled_check_length(const eitp__labelled_packer *packer, eitp_error *error) {
-    const eitp_sequence_config *sequence = &packer->sequence;
-    const int32_t added = sequence->omit_special_tokens ? 0 : eitp_tokenizer_added_count(packer->tokenizer, 0);
+static eitp_status eitp__labelled_check_length(const eitp__labelled_form *form, eitp_error *error) {
+    const eitp_sequence_config *sequence = &form->sequence;
+    const int32_t added = sequence->omit_special_tokens ? 0 : eitp_tokenizer_added_count(form->tokenizer, 0);
     const int truncation = (int)sequence->truncation;
     if (truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown sequence.truncation %d", truncation);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown %s.truncation %d", form->member, truncation);
     if (sequence->max_length < 0 || (sequence->max_length && sequence->max_length <= added))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "sequence.max_length must be more than the %ld special tokens of a text (got %ld)",
+                          "%s.max_length must be more than the %ld special tokens of a text (got %ld)", form->member,
                           (long)added, (long)sequence->max_length);
     return EITP_OK;
 }
 
 /* Takes the length from the tokenizer's files unless the caller sets one. The log reports where they differ. */
-static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp_error *error) {
-    const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(packer->tokenizer);
-    eitp_sequence_config *sequence = &packer->sequence;
-    *sequence = packer->config->sequence;
+static eitp_status eitp__labelled_set_length(const eitp_host *host, eitp__labelled_form *form, eitp_error *error) {
+    const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(form->tokenizer);
+    eitp_sequence_config *sequence = &form->sequence;
     if (sequence->max_length) {
         if (defaults.max_length && defaults.max_length != sequence->max_length)
-            eitp__log_line(packer->host, EITP_LOG_WARNING,
-                           "the tokenizer's truncation at %ld tokens is not applied: sequences may have %ld",
-                           (long)defaults.max_length, (long)sequence->max_length);
-        return eitp__labelled_check_length(packer, error);
+            eitp__log_line(host, EITP_LOG_WARNING,
+                           "the %stokenizer's truncation at %ld tokens is not applied: %ssequences may have %ld",
+                           form->ordinal, (long)defaults.max_length, form->ordinal, (long)sequence->max_length);
+        return eitp__labelled_check_length(form, error);
     }
     if (defaults.max_length) {
         sequence->max_length = defaults.max_length;
@@ -82,10 +88,30 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
         sequence->max_length = defaults.model_max_length;
     }
     if (sequence->max_length)
-        eitp__log_line(packer->host, EITP_LOG_INFO,
-                       "sequences have at most %ld tokens, the limit in the tokenizer's files",
-                       (long)sequence->max_length);
-    return eitp__labelled_check_length(packer, error);
+        eitp__log_line(host, EITP_LOG_INFO, "%ssequences have at most %ld tokens, the limit in the %stokenizer's files",
+                       form->ordinal, (long)sequence->max_length, form->ordinal);
+    return eitp__labelled_check_length(form, error);
+}
+
+/* Sets how the texts become sequences. */
+static eitp_status eitp__labelled_set_forms(eitp__labelled_packer *packer, const eitp_tokenizer *tokenizer,
+                                            eitp_error *error) {
+    const eitp_labelled_pack_config *config = packer->config;
+    const eitp__labelled_form first = {tokenizer, "sequence", "", config->sequence, EITP__ZERO};
+    const eitp__labelled_form second = {config->second, "second_sequence", "second ", config->second_sequence,
+                                        EITP__ZERO};
+    eitp_status status = EITP_OK;
+    packer->forms[0] = first;
+    packer->forms[1] = second;
+    packer->form_count = config->second ? 2 : 1;
+    if (config->second && config->problem == EITP_PROBLEM_TOKENS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "problem is EITP_PROBLEM_TOKENS, but a file of two tokenizers has no labels of tokens; set "
+                          "another problem, "
+                          "or no second tokenizer");
+    for (size_t i = 0; i < packer->form_count && status == EITP_OK; i++)
+        status = eitp__labelled_set_length(packer->host, &packer->forms[i], error);
+    return status;
 }
 
 /* ---- An example ---- */
@@ -103,54 +129,97 @@ static eitp_status eitp__labelled_reserve_tokens(eitp__labelled_packer *packer, 
     return EITP_OK;
 }
 
-/* Encodes the words or the texts into packer->ids, whose room is enlarged if it is too small. */
-static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, const eitp_example *example, int as_words,
-                                         eitp_error *error) {
+/* Encodes the words or the texts into packer->ids from `first` on, whose room is enlarged if it is too small. */
+static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, eitp__labelled_form *form, size_t first,
+                                         const eitp_example *example, int as_words, eitp_error *error) {
     const eitp_text *pair = example->pair.bytes ? &example->pair : NULL;
     for (;;) {
-        const size_t capacity = packer->word_capacity; /* the last of the three that is enlarged */
+        const size_t room = packer->word_capacity - first; /* the words are the last of the three that are enlarged */
+        int32_t *ids = packer->ids + first, *segments = packer->segments + first;
         eitp_status status =
-            as_words ? eitp_tokenizer_encode_words(packer->tokenizer, example->words, example->word_count,
-                                                   &packer->sequence, packer->ids, packer->segments, packer->words,
-                                                   capacity, &packer->report, error)
-                     : eitp_tokenizer_encode_sequence(packer->tokenizer, &example->text, pair, &packer->sequence,
-                                                      packer->ids, packer->segments, capacity, &packer->report, error);
-        if (status != EITP_OK || packer->report.count <= capacity)
+            as_words
+                ? eitp_tokenizer_encode_words(form->tokenizer, example->words, example->word_count, &form->sequence,
+                                              ids, segments, packer->words + first, room, &form->report, error)
+                : eitp_tokenizer_encode_sequence(form->tokenizer, &example->text, pair, &form->sequence, ids, segments,
+                                                 room, &form->report, error);
+        if (status != EITP_OK || form->report.count <= room)
             return status;
-        status = eitp__labelled_reserve_tokens(packer, packer->report.count, error);
+        status = eitp__labelled_reserve_tokens(packer, first + form->report.count, error);
         if (status != EITP_OK)
             return status;
     }
 }
 
 /* An example must have a token of its texts. */
-static eitp_status eitp__labelled_check_tokens(const eitp__labelled_packer *packer, int is_pair, eitp_error *error) {
-    const eitp_sequence_report *report = &packer->report;
-    const int32_t added =
-        packer->sequence.omit_special_tokens ? 0 : eitp_tokenizer_added_count(packer->tokenizer, is_pair);
+static eitp_status eitp__labelled_check_tokens(const eitp__labelled_form *form, int is_pair, eitp_error *error) {
+    const eitp_sequence_report *report = &form->report;
+    const int32_t added = form->sequence.omit_special_tokens ? 0 : eitp_tokenizer_added_count(form->tokenizer, is_pair);
     if (report->count > (size_t)added)
         return EITP_OK;
     if (report->cut_first || report->cut_second)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "sequence.max_length %ld leaves no room for tokens of the texts besides the %ld special ones",
-                          (long)packer->sequence.max_length, (long)added);
+                          "%s.max_length %ld leaves no room for tokens of the texts besides the %ld special ones",
+                          form->member, (long)form->sequence.max_length, (long)added);
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text is empty: it has no tokens");
 }
 
-/* The first id of segment 1, or the number of ids in a sample of one segment. */
-static eitp_status eitp__labelled_boundary(const eitp__labelled_packer *packer, uint32_t *boundary, eitp_error *error) {
-    const size_t count = packer->report.count;
+/* The first id of segment 1 that the tokenizer's template gives, or the number of ids in a sequence of one segment. */
+static eitp_status eitp__labelled_boundary(const int32_t *segments, size_t count, size_t *boundary, eitp_error *error) {
     size_t first = 0;
-    while (first < count && packer->segments[first] == 0)
+    while (first < count && segments[first] == 0)
         first++;
     for (size_t i = first; i < count; i++) {
-        if (packer->segments[i] != 1)
+        if (segments[i] != 1)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "the tokenizer's template gives token %llu segment %ld; a labelled file "
                               "has segments 0 and then 1",
-                              (unsigned long long)i, (long)packer->segments[i]);
+                              (unsigned long long)i, (long)segments[i]);
     }
-    *boundary = (uint32_t)first;
+    *boundary = first;
+    return EITP_OK;
+}
+
+/* Encodes a sequence of an example after those before it in *entry, and adds it there. */
+static eitp_status eitp__labelled_add_sequence(eitp__labelled_packer *packer, eitp__labelled_form *form,
+                                               const eitp_example *example, int as_words, eitp__labelled_entry *entry,
+                                               eitp_error *error) {
+    const size_t first = entry->record.length;
+    const eitp_sequence_report *report = &form->report;
+    size_t boundary = 0;
+    eitp_status status = eitp__labelled_encode(packer, form, first, example, as_words, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_check_tokens(form, entry->is_pair, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_boundary(packer->segments + first, report->count, &boundary, error);
+    if (status == EITP_OK && packer->form_count > 1 && boundary != report->count)
+        status =
+            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                       "the tokenizer's template gives token %llu segment 1, which in a file of two tokenizers the "
+                       "second one has; use a tokenizer that gives a single text segment 0",
+                       (unsigned long long)boundary);
+    if (status != EITP_OK)
+        return first ? eitp__fail_prefix(error, status, "second tokenizer") : status;
+    entry->record.boundary = first ? (uint32_t)first : (uint32_t)boundary;
+    entry->record.length += (uint32_t)report->count;
+    entry->cut += (uint32_t)(report->cut_first + report->cut_second);
+    entry->cut_words += (uint32_t)report->cut_words;
+    return EITP_OK;
+}
+
+/* With two tokenizers an example is one text, and labels are not of its words, which are other tokens in each. */
+static eitp_status eitp__labelled_check_second(const eitp__labelled_packer *packer, const eitp_example *example,
+                                               eitp_error *error) {
+    const eitp__example_labels *labels = &packer->labels;
+    if (packer->form_count == 1)
+        return EITP_OK;
+    if (example->pair.bytes)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a pair of texts, but in a file of two tokenizers a sample is one text; drop the other text");
+    if (labels->problem == EITP_PROBLEM_UNKNOWN && !labels->labelled && example->words && example->labels_are_list)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the words have labels, which a file of two tokenizers does not have; drop them, or set "
+                          "problem to what they "
+                          "are for the text as a whole");
     return EITP_OK;
 }
 
@@ -165,42 +234,53 @@ static uint64_t eitp__text_hash(const eitp_example *example) {
 }
 
 /* The values of the tokens, in the place of their words: the first token of each word has its label. */
-static const uint32_t *eitp__labelled_token_values(const eitp__labelled_packer *packer) {
+static const uint32_t *eitp__labelled_token_values(const eitp__labelled_packer *packer, size_t count) {
     uint32_t *values = (uint32_t *)(void *)packer->words;
-    for (size_t i = packer->report.count; i-- > 0;) {
+    for (size_t i = count; i-- > 0;) {
         const int is_first = packer->words[i] >= 0 && (!i || packer->words[i] != packer->words[i - 1]);
         values[i] = is_first ? packer->labels.numbers[packer->words[i]] : EITP__NO_LABEL;
     }
     return values;
 }
 
+/* Writes the ids of an example, and sets their checksum. */
+static eitp_status eitp__labelled_put_ids(eitp__labelled_packer *packer, eitp__sample_record *record,
+                                          eitp_error *error) {
+    const int32_t *ids = packer->ids;
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < packer->form_count && status == EITP_OK; i++) {
+        status =
+            eitp__sample_writer_add(&packer->writer, i > 0, ids, packer->forms[i].report.count, &record->crc, error);
+        ids += packer->forms[i].report.count;
+    }
+    return status;
+}
+
 /* Packs an example. EITP_ERROR_ARGUMENT: it is bad, and nothing has changed. */
 static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, const eitp_example *example,
                                                eitp_error *error) {
-    const int as_words = eitp__example_labels_are_of_words(&packer->labels, example);
     eitp__labelled_entry entry = EITP__ZERO;
+    eitp_status status = eitp__labelled_check_second(packer, example, error);
+    if (status != EITP_OK)
+        return status;
+    const int as_words = eitp__example_labels_are_of_words(&packer->labels, example);
     entry.is_pair = example->pair.bytes != NULL && !as_words;
-    eitp_status status = eitp__labelled_encode(packer, example, as_words, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_check_tokens(packer, entry.is_pair, error);
-    if (status == EITP_OK)
-        status = eitp__labelled_boundary(packer, &entry.record.boundary, error);
+    for (size_t i = 0; i < packer->form_count && status == EITP_OK; i++)
+        status = eitp__labelled_add_sequence(packer, &packer->forms[i], example, as_words, &entry, error);
     if (status == EITP_OK)
         status = eitp__example_labels_add(&packer->labels, example, error);
-    const size_t value_count = as_words ? packer->report.count : packer->labels.count;
+    const size_t value_count = as_words ? entry.record.length : packer->labels.count;
     if (status == EITP_OK)
         status = eitp__labelled_index_reserve(&packer->index, value_count, error);
     if (status != EITP_OK)
         return status;
     entry.record.first = packer->writer.layout.info.token_count;
-    entry.record.length = (uint32_t)packer->report.count;
     entry.record.text_hash = eitp__text_hash(example);
-    entry.cut = (uint32_t)(packer->report.cut_first + packer->report.cut_second);
-    entry.cut_words = (uint32_t)packer->report.cut_words;
-    status = eitp__sample_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
+    status = eitp__labelled_put_ids(packer, &entry.record, error);
     if (status == EITP_OK)
         eitp__labelled_index_add(&packer->index, entry,
-                                 as_words ? eitp__labelled_token_values(packer) : packer->labels.numbers, value_count);
+                                 as_words ? eitp__labelled_token_values(packer, value_count) : packer->labels.numbers,
+                                 value_count);
     return status;
 }
 
@@ -258,21 +338,34 @@ static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *p
 
 /* ---- All examples ---- */
 
-static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, const char *output_path,
-                                             eitp_error *error) {
+/* As a header has it: flags are 0 or 1. */
+static eitp_sequence_config eitp__labelled_stored_sequence(const eitp__labelled_form *form) {
+    eitp_sequence_config sequence = form->sequence;
+    sequence.truncate_left = sequence.truncate_left != 0;
+    sequence.omit_special_tokens = sequence.omit_special_tokens != 0;
+    return sequence;
+}
+
+static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, const eitp_tokenizer *tokenizer,
+                                             const char *output_path, eitp_error *error) {
+    const eitp__labelled_form *forms = packer->forms;
     eitp_sample_file_info *info = &packer->writer.layout.info;
     eitp_status status = eitp__partial_file_check(packer->host, output_path, "labelled file", error);
     if (status == EITP_OK)
-        status = eitp__labelled_set_length(packer, error);
+        status = eitp__labelled_set_forms(packer, tokenizer, error);
     if (status == EITP_OK)
         status = eitp__example_labels_init(&packer->labels, packer->host, packer->config, error);
     if (status == EITP_OK)
+        status = eitp__labelled_reserve_tokens(packer, EITP__FIRST_TOKENS, error);
+    if (status == EITP_OK)
         status = eitp__sample_writer_open(&packer->writer, packer->host, output_path, EITP_SAMPLE_FILE_LABELLED,
-                                          eitp_tokenizer_size(packer->tokenizer), error);
-    info->sequence = packer->sequence;
-    info->sequence.truncate_left = packer->sequence.truncate_left != 0;
-    info->sequence.omit_special_tokens = packer->sequence.omit_special_tokens != 0;
-    info->tokenizer_fingerprint = eitp_tokenizer_fingerprint(packer->tokenizer);
+                                          eitp_tokenizer_size(tokenizer), eitp_tokenizer_size(packer->config->second),
+                                          error);
+    info->tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
+    info->sequence = eitp__labelled_stored_sequence(&forms[0]);
+    info->second_fingerprint = eitp_tokenizer_fingerprint(packer->config->second);
+    if (packer->form_count > 1)
+        info->second_sequence = eitp__labelled_stored_sequence(&forms[1]);
     info->dedup = packer->config->dedup != 0;
     return status;
 }
@@ -339,10 +432,9 @@ eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *toke
         return eitp__fail_null(error, "eitp_labelled_pack", "host, tokenizer, config, source and output_path");
     memset(&packer, 0, sizeof packer);
     packer.host = host;
-    packer.tokenizer = tokenizer;
     packer.config = config;
     eitp__labelled_index_init(&packer.index, host);
-    eitp_status status = eitp__labelled_pack_begin(&packer, output_path, error);
+    eitp_status status = eitp__labelled_pack_begin(&packer, tokenizer, output_path, error);
     if (status == EITP_OK)
         status = eitp__labelled_pack_all(&packer, source, error);
     if (status == EITP_OK)

@@ -10,7 +10,7 @@ struct eitp_sample_file {
     eitp_host host;
     eitp__file file;
     eitp__sample_layout layout;
-    uint32_t limit;      /* ids must be below it */
+    uint32_t limit;      /* of the caller: ids that are not of segment 1 must be below it; UINT32_MAX: none */
     const char **labels; /* label_count names, which are in `names_text`; NULL: none */
     char *names_text;
     eitp__file_stamp stamp; /* of the file when its content was last known */
@@ -26,9 +26,16 @@ EITP__PRIVATE eitp_status eitp__sample_read_bytes(const eitp_sample_file *file, 
 EITP__PRIVATE eitp_status eitp__sample_read_piece(const eitp_sample_file *file, uint64_t offset, void *bytes,
                                                   size_t size, eitp_error *error);
 
+/* Whose vocabulary ids are of in a file of two tokenizers. */
+typedef enum eitp__ids_of {
+    EITP__IDS_OF_FIRST = 0,  /* also in files of one tokenizer */
+    EITP__IDS_OF_SECOND = 1, /* segment 1 */
+    EITP__IDS_OF_EITHER = 2  /* the segment is not known */
+} eitp__ids_of;
+
 /* Reads ids [first, first + count) of the file, which has them, and checks them. ids[count] may be NULL. *crc, unless
-   NULL, becomes the checksum of their bytes. */
-EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, uint64_t first, uint64_t count,
-                                                int32_t *ids, uint32_t *crc, eitp_error *error);
+   NULL, is extended by the checksum of their bytes, from 0. */
+EITP__PRIVATE eitp_status eitp__sample_read_ids(const eitp_sample_file *file, eitp__ids_of whose, uint64_t first,
+                                                uint64_t count, int32_t *ids, uint32_t *crc, eitp_error *error);
 
 #endif

@@ -20,7 +20,7 @@ static eitp_status eitp__sample_file_hash_tokens(const eitp_sample_file *file, u
         const uint64_t now = all - first < EITP__COUNT(ids) ? all - first : EITP__COUNT(ids);
         const eitp_status status = eitp__poll_ask(&file->poll)
                                        ? eitp__fail_interrupted(error)
-                                       : eitp__sample_read_ids(file, first, now, ids, NULL, error);
+                                       : eitp__sample_read_ids(file, EITP__IDS_OF_EITHER, first, now, ids, NULL, error);
         if (status != EITP_OK)
             return status;
         for (uint64_t i = 0; i < now; i++) {
@@ -95,9 +95,7 @@ static eitp_status eitp__sample_file_begin(eitp_sample_file *file, int32_t vocab
     status = eitp__sample_header_read(header, size, file_size, &file->layout, error);
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", file->file.path);
-    file->limit = info->vocabulary_size ? (uint32_t)info->vocabulary_size : 65536;
-    if (vocabulary_size && (uint32_t)vocabulary_size < file->limit)
-        file->limit = (uint32_t)vocabulary_size;
+    file->limit = vocabulary_size ? (uint32_t)vocabulary_size : UINT32_MAX;
     if (info->kind != EITP_SAMPLE_FILE_LABELLED)
         return EITP_OK;
     status = eitp__sample_index_hash(file, 0, &hash, error);
@@ -199,7 +197,7 @@ eitp_status eitp_sample_file_read_tokens(const eitp_sample_file *file, uint64_t 
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s: %llu tokens from token %llu on exceed the %llu tokens of the file", file->file.path,
                           (unsigned long long)count, (unsigned long long)first, (unsigned long long)all);
-    const eitp_status status = eitp__sample_read_ids(file, first, count, ids, NULL, error);
+    const eitp_status status = eitp__sample_read_ids(file, EITP__IDS_OF_EITHER, first, count, ids, NULL, error);
     return status ? status : eitp__sample_file_check(file, error);
 }
 

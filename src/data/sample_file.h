@@ -104,6 +104,12 @@ typedef struct eitp_sample_file_info {
     uint64_t ambiguous;            /* examples with texts that occur with different labels */
     int dedup;                     /* nonzero: repeated and ambiguous examples are not in the file */
     eitp_sequence_config sequence; /* how texts were encoded */
+    /* Of labelled files in which each text is in the tokens of two tokenizers: segment 0 has those of the first one,
+       segment 1 those of the second. */
+    uint64_t second_fingerprint;   /* eitp_tokenizer_fingerprint of the second tokenizer; 0: there is none */
+    int32_t second_vocabulary;     /* every id of segment 1 is below it, and of segment 0 below vocabulary_size */
+    int64_t max_first, max_second; /* ids of the longest sequence of each; of one tokenizer: max_length and 0 */
+    eitp_sequence_config second_sequence; /* how texts were encoded as segment 1 */
 } eitp_sample_file_info;
 
 /* A file of samples, of any kind, opened for reading. Any number of threads may read it at the same time, if the host's
@@ -113,7 +119,10 @@ typedef struct eitp_sample_file eitp_sample_file;
 /*
  * Opens a file, recognises its kind, and checks its header and size. Of a labelled file it also reads and checks index
  * and labels, once. They and the ids stay on disk. Ids are checked when they are read: they must be below the file's
- * vocabulary size and, unless it is 0, below the caller's `vocabulary_size`. Close with eitp_sample_file_close.
+ * vocabulary size and, unless it is 0, below the caller's `vocabulary_size`. In samples of two tokenizers ids of
+ * segment 1 must be below second_vocabulary instead; tokens of such a file that are read by position, which says
+ * nothing of their segment, below the larger of the two vocabularies and the caller's. Close with
+ * eitp_sample_file_close.
  */
 EITP_API eitp_status eitp_sample_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
                                            eitp_sample_file **file, eitp_error *error);

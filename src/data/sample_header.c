@@ -7,8 +7,8 @@
 enum { EITP__LLMC_MAGIC = 20240520, EITP__LLMC_VERSION = 1, EITP__LLMC_HEADER_SIZE = 1024 };
 enum { EITP__SAMPLE_AT_VERSION = 8, EITP__SAMPLE_AT_CRC = EITP__SAMPLE_HEADER_SIZE - 4 };
 
-/* Labelled files have the first version that can express them: 2 adds labels of tokens. */
-enum { EITP__LABELLED_TOKENS_VERSION = 2 };
+/* Labelled files have the first version that can express them: 2 adds labels of tokens, 3 a second tokenizer. */
+enum { EITP__LABELLED_TOKENS_VERSION = 2, EITP__LABELLED_SECOND_VERSION = 3 };
 
 /* A number of the header. */
 typedef struct eitp__sample_field {
@@ -16,10 +16,18 @@ typedef struct eitp__sample_field {
     unsigned char at, size;     /* in the file */
     uint64_t min, max;
     const char *what;
+    uint32_t version; /* the first that has it; a file of an earlier one has 0 */
 } eitp__sample_field;
 
+#define EITP__SAMPLE_FIELD_SINCE(version, member, at, size, min, max, what)                                            \
+    {                                                                                                                  \
+        offsetof(eitp__sample_layout, member), sizeof(((eitp__sample_layout *)0)->member), at, size, min, max, what,   \
+            version                                                                                                    \
+    }
 #define EITP__SAMPLE_FIELD(member, at, size, min, max, what)                                                           \
-    { offsetof(eitp__sample_layout, member), sizeof(((eitp__sample_layout *)0)->member), at, size, min, max, what }
+    EITP__SAMPLE_FIELD_SINCE(1, member, at, size, min, max, what)
+#define EITP__SECOND_FIELD(member, at, size, min, max, what)                                                           \
+    EITP__SAMPLE_FIELD_SINCE(EITP__LABELLED_SECOND_VERSION, member, at, size, min, max, what)
 
 static const eitp__sample_field eitp__token_fields[] = {
     EITP__SAMPLE_FIELD(info.element_size, 12, 4, 2, 4, "size of an id"),
@@ -58,6 +66,15 @@ static const eitp__sample_field eitp__labelled_fields[] = {
     EITP__SAMPLE_FIELD(info.sequence.omit_special_tokens, 140, 4, 0, UINT32_MAX, "use of special tokens"),
     EITP__SAMPLE_FIELD(info.dedup, 144, 4, 0, UINT32_MAX, "use of repeated examples"),
     EITP__SAMPLE_FIELD(info.cut_words, 152, 8, 0, UINT64_MAX, "number of lost words"),
+    EITP__SECOND_FIELD(info.second_fingerprint, 160, 8, 1, UINT64_MAX, "fingerprint of the second tokenizer"),
+    EITP__SECOND_FIELD(info.second_vocabulary, 168, 4, 1, INT32_MAX, "second vocabulary"),
+    EITP__SECOND_FIELD(info.max_first, 172, 4, 1, INT32_MAX, "length of a first sequence"),
+    EITP__SECOND_FIELD(info.max_second, 176, 4, 1, INT32_MAX, "length of a second sequence"),
+    EITP__SECOND_FIELD(info.second_sequence.max_length, 180, 4, 0, INT32_MAX, "longest second sequence"),
+    EITP__SECOND_FIELD(info.second_sequence.truncation, 184, 4, 0, EITP_TRUNCATE_NONE, "second truncation"),
+    EITP__SECOND_FIELD(info.second_sequence.truncate_left, 188, 4, 0, UINT32_MAX, "second truncation"),
+    EITP__SECOND_FIELD(info.second_sequence.omit_special_tokens, 192, 4, 0, UINT32_MAX,
+                       "use of special tokens in second sequences"),
 };
 
 /* A kind of file that eitp writes. */
@@ -75,9 +92,9 @@ static const eitp__sample_format *eitp__sample_format_of(eitp_sample_file_kind k
         "EITPTOK", "token file", "1", "pack the text again", 1, eitp__token_fields, EITP__COUNT(eitp__token_fields)};
     static const eitp__sample_format labelled = {"EITPLAB",
                                                  "labelled file",
-                                                 "1 to 2",
+                                                 "1 to 3",
                                                  "pack the examples again",
-                                                 EITP__LABELLED_TOKENS_VERSION,
+                                                 EITP__LABELLED_SECOND_VERSION,
                                                  eitp__labelled_fields,
                                                  EITP__COUNT(eitp__labelled_fields)};
     return kind == EITP_SAMPLE_FILE_LABELLED ? &labelled : &tokens;
@@ -157,16 +174,26 @@ EITP__PRIVATE void eitp__sample_header_unfinished(unsigned char bytes[EITP__SAMP
     memcpy(bytes, eitp__sample_format_of(kind)->magic, EITP__SAMPLE_MAGIC_SIZE);
 }
 
+/* The first version that can express a file. */
+static uint32_t eitp__sample_version_of(const eitp_sample_file_info *info) {
+    if (info->second_vocabulary)
+        return EITP__LABELLED_SECOND_VERSION;
+    return info->problem == EITP_PROBLEM_TOKENS ? EITP__LABELLED_TOKENS_VERSION : 1;
+}
+
 EITP__PRIVATE void eitp__sample_header_write(unsigned char bytes[EITP__SAMPLE_HEADER_SIZE],
                                              const eitp__sample_layout *layout) {
     const eitp__sample_format *format = eitp__sample_format_of(layout->info.kind);
+    const uint32_t version = eitp__sample_version_of(&layout->info);
     eitp__sample_header_unfinished(bytes, layout->info.kind);
-    eitp__put_number(bytes + EITP__SAMPLE_AT_VERSION, 4, layout->info.problem == EITP_PROBLEM_TOKENS ? 2 : 1);
+    eitp__put_number(bytes + EITP__SAMPLE_AT_VERSION, 4, version);
     for (size_t i = 0; i < format->field_count; i++) {
         const eitp__sample_field *field = &format->fields[i];
         const char *member = (const char *)layout + field->member;
         uint32_t small;
         uint64_t value;
+        if (field->version > version)
+            continue;
         memcpy(&small, member, sizeof small);
         value = small;
         if (field->member_size == sizeof value)
@@ -176,22 +203,22 @@ EITP__PRIVATE void eitp__sample_header_write(unsigned char bytes[EITP__SAMPLE_HE
     eitp__put_number(bytes + EITP__SAMPLE_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__SAMPLE_AT_CRC));
 }
 
-/* Checks the header as a whole. */
+/* Checks the header as a whole, and reads its version. */
 static eitp_status eitp__sample_header_check(const eitp__sample_format *format, const unsigned char *bytes, size_t size,
-                                             eitp_error *error) {
+                                             uint64_t *version, eitp_error *error) {
     if (size < EITP__SAMPLE_HEADER_SIZE)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
                           "%s",
                           (unsigned long long)size, (int)EITP__SAMPLE_HEADER_SIZE, format->remedy);
-    const uint64_t version = eitp__get_number(bytes + EITP__SAMPLE_AT_VERSION, 4);
+    *version = eitp__get_number(bytes + EITP__SAMPLE_AT_VERSION, 4);
     const uint32_t crc = eitp__crc32c(0, bytes, EITP__SAMPLE_AT_CRC);
     const uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__SAMPLE_AT_CRC, 4);
-    if (!version)
+    if (!*version)
         return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: %s", format->remedy);
-    if (version > format->newest)
+    if (*version > format->newest)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s version %llu (supported: %s): %s",
-                          format->name, (unsigned long long)version, format->versions, format->remedy);
+                          format->name, (unsigned long long)*version, format->versions, format->remedy);
     if (crc != expected)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the header is damaged (its CRC32C is %08lx, expected %08lx): copy the file or %s",
@@ -207,11 +234,13 @@ static eitp_status eitp__fail_impossible(const eitp__sample_format *format, cons
 
 /* Reads the fields and checks the bounds of each. */
 static eitp_status eitp__sample_header_fields(const eitp__sample_format *format, const unsigned char *bytes,
-                                              eitp__sample_layout *layout, eitp_error *error) {
+                                              uint64_t version, eitp__sample_layout *layout, eitp_error *error) {
     for (size_t i = 0; i < format->field_count; i++) {
         const eitp__sample_field *field = &format->fields[i];
         const uint64_t value = eitp__get_number(bytes + field->at, field->size);
         const uint32_t small = (uint32_t)value;
+        if (field->version > version)
+            continue;
         if (value < field->min || value > field->max)
             return eitp__fail_impossible(format, field->what, value, error);
         if (field->member_size == sizeof small)
@@ -219,6 +248,8 @@ static eitp_status eitp__sample_header_fields(const eitp__sample_format *format,
         else
             memcpy((char *)layout + field->member, &value, sizeof value);
     }
+    if (!layout->info.second_vocabulary)
+        layout->info.max_first = layout->info.max_length;
     return EITP_OK;
 }
 
@@ -230,13 +261,17 @@ static eitp_status eitp__sample_header_agree(const eitp__sample_format *format, 
         return eitp__fail_impossible(format, "size of an id", 3, error);
     if (info->element_size == 2 && info->vocabulary_size > 65536)
         return eitp__fail_impossible(format, "vocabulary", (uint64_t)info->vocabulary_size, error);
+    if (info->element_size == 2 && info->second_vocabulary > 65536)
+        return eitp__fail_impossible(format, "second vocabulary", (uint64_t)info->second_vocabulary, error);
     if (info->end_of_text < -1 || info->end_of_text >= info->vocabulary_size)
         return eitp__fail_impossible(format, "end-of-text id", (uint32_t)info->end_of_text, error);
     if (!(info->unigram_entropy >= 0 && info->unigram_entropy < 64)) /* at most ln 2^31 = 21.5; also false for NaN */
         return eitp__fail(error, EITP_ERROR_FORMAT, "the header says an impossible unigram entropy of %g: %s",
                           info->unigram_entropy, format->remedy);
-    if (info->problem == EITP_PROBLEM_TOKENS && version < EITP__LABELLED_TOKENS_VERSION)
+    if (info->problem == EITP_PROBLEM_TOKENS && (version < EITP__LABELLED_TOKENS_VERSION || info->second_vocabulary))
         return eitp__fail_impossible(format, "problem", (uint64_t)info->problem, error);
+    if (info->second_vocabulary && info->pair_count)
+        return eitp__fail_impossible(format, "number of pairs", info->pair_count, error);
     if (!info->label_count != (info->problem == EITP_PROBLEM_UNKNOWN))
         return eitp__fail_impossible(format, "number of labels", (uint64_t)info->label_count, error);
     if (info->problem == EITP_PROBLEM_UNKNOWN && layout->names_size)
@@ -281,12 +316,12 @@ EITP__PRIVATE eitp_status eitp__sample_header_read(const unsigned char *bytes, s
         status = eitp__llmc_header_read(bytes, size, info, error);
     } else {
         const eitp__sample_format *format = eitp__sample_format_of(kind);
-        status = eitp__sample_header_check(format, bytes, size, error);
+        uint64_t version = 0;
+        status = eitp__sample_header_check(format, bytes, size, &version, error);
         if (status == EITP_OK)
-            status = eitp__sample_header_fields(format, bytes, layout, error);
+            status = eitp__sample_header_fields(format, bytes, version, layout, error);
         if (status == EITP_OK)
-            status =
-                eitp__sample_header_agree(format, layout, eitp__get_number(bytes + EITP__SAMPLE_AT_VERSION, 4), error);
+            status = eitp__sample_header_agree(format, layout, version, error);
     }
     return status == EITP_OK ? eitp__sample_layout_check(layout, file_size, error) : status;
 }

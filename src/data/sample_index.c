@@ -55,8 +55,12 @@ EITP__PRIVATE eitp_status eitp__sample_read_values(const eitp_sample_file *file,
 /* Reads the ids of a sample and compares their checksum; `ids` NULL: only that. */
 static eitp_status eitp__sample_read_checked_ids(const eitp_sample_file *file, uint64_t number,
                                                  const eitp__sample_record *record, int32_t *ids, eitp_error *error) {
+    const uint32_t boundary = file->layout.info.second_vocabulary ? record->boundary : record->length;
     uint32_t crc = 0;
-    eitp_status status = eitp__sample_read_ids(file, record->first, record->length, ids, &crc, error);
+    eitp_status status = eitp__sample_read_ids(file, EITP__IDS_OF_FIRST, record->first, boundary, ids, &crc, error);
+    if (status == EITP_OK)
+        status = eitp__sample_read_ids(file, EITP__IDS_OF_SECOND, record->first + boundary, record->length - boundary,
+                                       ids ? ids + boundary : NULL, &crc, error);
     if (status == EITP_OK && crc != record->crc)
         return eitp__sample_fail_damaged(file, "sample", number, error);
     return status;
@@ -69,25 +73,27 @@ static eitp_status eitp__sample_check_records(const eitp_sample_file *file, int 
     const eitp__sample_layout *layout = &file->layout;
     unsigned char bytes[EITP__SAMPLE_RECORD_SIZE];
     eitp__index_reader reader;
-    uint64_t ids = 0, values = 0, longest = 0;
+    eitp_sample_file_info found = EITP__ZERO;
+    uint64_t values = 0;
+    found.second_vocabulary = layout->info.second_vocabulary;
     eitp__index_reader_init(&reader, file);
     for (uint64_t i = 0; i < layout->info.sample_count; i++) {
         eitp__sample_record record;
         eitp_status status = eitp__index_reader_record(&reader, i, &record, error);
-        if (status == EITP_OK && (record.first != ids || record.first_value != values))
+        if (status == EITP_OK && (record.first != found.token_count || record.first_value != values))
             status = eitp__sample_fail_damaged(file, "the index of sample", i, error);
         if (status == EITP_OK && reads_ids)
             status = eitp__sample_read_checked_ids(file, i, &record, NULL, error);
         if (status != EITP_OK)
             return status;
-        ids += record.length;
         values += record.value_count;
-        longest = record.length > longest ? record.length : longest;
+        eitp__sample_record_count(&record, &found);
         eitp__sample_record_write(bytes, &record);
         *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
     }
-    if (ids != layout->info.token_count || values != layout->value_count ||
-        longest != (uint64_t)layout->info.max_length)
+    if (found.token_count != layout->info.token_count || values != layout->value_count ||
+        found.max_length != layout->info.max_length || found.max_first != layout->info.max_first ||
+        found.max_second != layout->info.max_second)
         return eitp__sample_fail_damaged(file, "the index after sample", layout->info.sample_count - 1, error);
     return EITP_OK;
 }

@@ -25,10 +25,18 @@ EITP__PRIVATE eitp__sample_record eitp__sample_record_read(const unsigned char b
     return record;
 }
 
+/* True if both sequences of a sample of two tokenizers have ids, and no more than the longest ones. */
+static int eitp__sample_boundary_fits(const eitp__sample_record *record, const eitp_sample_file_info *info) {
+    return record->boundary > 0 && record->boundary < record->length && record->boundary <= info->max_first &&
+           record->length - record->boundary <= info->max_second;
+}
+
 EITP__PRIVATE int eitp__sample_record_fits(const eitp__sample_record *record, const eitp__sample_layout *layout) {
     const eitp_sample_file_info *info = &layout->info;
     const uint64_t length = record->length, values = record->value_count;
     if (!length || length > (uint64_t)info->max_length || record->boundary > length)
+        return 0;
+    if (info->second_vocabulary && !eitp__sample_boundary_fits(record, info))
         return 0;
     if (record->first > info->token_count || length > info->token_count - record->first ||
         record->first_value > layout->value_count || values > layout->value_count - record->first_value)
@@ -45,6 +53,14 @@ EITP__PRIVATE int eitp__sample_record_fits(const eitp__sample_record *record, co
     default:
         return values == 0;
     }
+}
+
+EITP__PRIVATE void eitp__sample_record_count(const eitp__sample_record *record, eitp_sample_file_info *info) {
+    const int64_t length = record->length, first = info->second_vocabulary ? (int64_t)record->boundary : length;
+    info->token_count += record->length;
+    info->max_length = length > info->max_length ? length : info->max_length;
+    info->max_first = first > info->max_first ? first : info->max_first;
+    info->max_second = length - first > info->max_second ? length - first : info->max_second;
 }
 
 EITP__PRIVATE int eitp__sample_value_fits(uint32_t value, const eitp_sample_file_info *info) {

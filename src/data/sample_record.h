@@ -24,6 +24,9 @@ EITP__PRIVATE eitp__sample_record eitp__sample_record_read(const unsigned char b
 /* True if ids and values of a record are within the file, and as many as its problem has. */
 EITP__PRIVATE int eitp__sample_record_fits(const eitp__sample_record *record, const eitp__sample_layout *layout);
 
+/* Adds a record to token_count, max_length, max_first and max_second of *info, whose second_vocabulary is set. */
+EITP__PRIVATE void eitp__sample_record_count(const eitp__sample_record *record, eitp_sample_file_info *info);
+
 /* True if a stored value is one that samples of the file can have: the number of a label, of a token also
    EITP__NO_LABEL, or the bits of a finite float. */
 EITP__PRIVATE int eitp__sample_value_fits(uint32_t value, const eitp_sample_file_info *info);

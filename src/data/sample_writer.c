@@ -7,15 +7,16 @@ enum { EITP__SAMPLE_WRITE_BYTES = 65536, EITP__SAMPLE_ENCODE_BYTES = 1024 };
 
 EITP__PRIVATE eitp_status eitp__sample_writer_open(eitp__sample_writer *writer, const eitp_host *host, const char *path,
                                                    eitp_sample_file_kind kind, int32_t vocabulary_size,
-                                                   eitp_error *error) {
+                                                   int32_t second_vocabulary, eitp_error *error) {
     unsigned char header[EITP__SAMPLE_HEADER_SIZE];
     eitp_sample_file_info *info = &writer->layout.info;
     memset(writer, 0, sizeof *writer);
     writer->host = host;
     writer->offset = EITP__SAMPLE_HEADER_SIZE;
     info->kind = kind;
-    info->element_size = vocabulary_size <= 65536 ? 2 : 4;
+    info->element_size = vocabulary_size <= 65536 && second_vocabulary <= 65536 ? 2 : 4;
     info->vocabulary_size = vocabulary_size;
+    info->second_vocabulary = second_vocabulary;
     info->end_of_text = -1;
     info->content_hash = EITP__FNV_START;
     writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__SAMPLE_WRITE_BYTES);
@@ -55,31 +56,29 @@ EITP__PRIVATE eitp_status eitp__sample_writer_put(eitp__sample_writer *writer, c
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, const int32_t *ids, size_t count,
-                                                  uint32_t *crc, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, int of_second, const int32_t *ids,
+                                                  size_t count, uint32_t *crc, eitp_error *error) {
     unsigned char bytes[EITP__SAMPLE_ENCODE_BYTES];
     eitp_sample_file_info *info = &writer->layout.info;
+    const int32_t vocabulary = of_second ? info->second_vocabulary : info->vocabulary_size;
     const size_t element = (size_t)info->element_size, chunk = sizeof bytes / element;
-    uint32_t sum = 0;
     for (size_t done = 0; done < count;) {
         const size_t now = count - done < chunk ? count - done : chunk;
         for (size_t i = 0; i < now; i++) {
             const int32_t id = ids[done + i];
-            if (id < 0 || id >= info->vocabulary_size)
+            if (id < 0 || id >= vocabulary)
                 return eitp__fail(error, EITP_ERROR_INTERNAL,
                                   "the tokenizer returned id %ld, outside its vocabulary of %ld", (long)id,
-                                  (long)info->vocabulary_size);
+                                  (long)vocabulary);
             eitp__put_number(bytes + i * element, element, (uint64_t)id);
         }
         if (crc)
-            sum = eitp__crc32c(sum, bytes, now * element);
+            *crc = eitp__crc32c(*crc, bytes, now * element);
         eitp_status status = eitp__sample_writer_put(writer, bytes, now * element, error);
         if (status != EITP_OK)
             return status;
         done += now;
     }
-    if (crc)
-        *crc = sum;
     info->token_count += count;
     return EITP_OK;
 }

@@ -14,15 +14,16 @@ typedef struct eitp__sample_writer {
     eitp__sample_layout layout;
 } eitp__sample_writer;
 
-/* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__sample_writer_release even after a
-   failure. */
+/* Creates the partial file; ids must be below `vocabulary_size`, those of a second tokenizer, if there is one, below
+   `second_vocabulary`, which is else 0. Call eitp__sample_writer_release even after a failure. */
 EITP__PRIVATE eitp_status eitp__sample_writer_open(eitp__sample_writer *writer, const eitp_host *host, const char *path,
                                                    eitp_sample_file_kind kind, int32_t vocabulary_size,
-                                                   eitp_error *error);
+                                                   int32_t second_vocabulary, eitp_error *error);
 
-/* Appends ids, and counts them in layout.info. *crc, unless NULL, becomes the checksum of their bytes. */
-EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, const int32_t *ids, size_t count,
-                                                  uint32_t *crc, eitp_error *error);
+/* Appends ids, which are of the second tokenizer or not, and counts them in layout.info. *crc, unless NULL, is extended
+   by the checksum of their bytes, from 0. */
+EITP__PRIVATE eitp_status eitp__sample_writer_add(eitp__sample_writer *writer, int of_second, const int32_t *ids,
+                                                  size_t count, uint32_t *crc, eitp_error *error);
 
 /* Appends bytes. */
 EITP__PRIVATE eitp_status eitp__sample_writer_put(eitp__sample_writer *writer, const void *data, size_t size,

@@ -4,7 +4,7 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
                                                   int32_t vocabulary_size, eitp_error *error) {
     const size_t bytes = (size_t)vocabulary_size * sizeof *writer->counts;
     eitp_status status =
-        eitp__sample_writer_open(&writer->samples, host, path, EITP_SAMPLE_FILE_TOKENS, vocabulary_size, error);
+        eitp__sample_writer_open(&writer->samples, host, path, EITP_SAMPLE_FILE_TOKENS, vocabulary_size, 0, error);
     writer->counts = status == EITP_OK ? (uint64_t *)eitp__allocate(host, bytes) : NULL;
     return status == EITP_OK && !writer->counts ? eitp__fail_memory(error, bytes, "counting tokens") : status;
 }
@@ -12,7 +12,7 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
 EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, const int32_t *ids, size_t count,
                                                  eitp_error *error) {
     eitp_sample_file_info *info = &writer->samples.layout.info;
-    eitp_status status = eitp__sample_writer_add(&writer->samples, ids, count, NULL, error);
+    eitp_status status = eitp__sample_writer_add(&writer->samples, 0, ids, count, NULL, error);
     if (status != EITP_OK)
         return status;
     for (size_t i = 0; i < count; i++)

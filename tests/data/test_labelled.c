@@ -1,7 +1,9 @@
-/* Labelled files: packed from examples, read, split; what labels mean; repeats; bad examples, damage, failing calls. */
+/* Labelled files: packed from examples, read, split; what labels mean; repeats; bad examples; two tokenizers; damage,
+   failing calls. */
 #include "tests/support/everything.h"
 
 #include "tests/support/faults.h"
+#include "tests/support/one_file.h"
 #include "tests/support/test.h"
 
 #include <sys/stat.h>
@@ -222,8 +224,9 @@ static void test_wide_ids(void) {
     eitp_error error;
     eitp__buffer_init(&names, host);
     eitp__labelled_index_init(&index, host);
-    REQUIRE_OK(eitp__sample_writer_open(&writer, host, at("a.lab"), EITP_SAMPLE_FILE_LABELLED, 70000, &error), error);
-    REQUIRE_OK(eitp__sample_writer_add(&writer, ids, 4, &entry.record.crc, &error), error);
+    REQUIRE_OK(eitp__sample_writer_open(&writer, host, at("a.lab"), EITP_SAMPLE_FILE_LABELLED, 70000, 0, &error),
+               error);
+    REQUIRE_OK(eitp__sample_writer_add(&writer, 0, ids, 4, &entry.record.crc, &error), error);
     REQUIRE_OK(eitp__labelled_index_reserve(&index, 0, &error), error);
     entry.record.length = entry.record.boundary = 4;
     eitp__labelled_index_add(&index, entry, NULL, 0);
@@ -301,7 +304,7 @@ static void test_length_of_the_tokenizer(void) {
         {"null", "{}", 0, 0, EITP_TRUNCATE_LONGEST, 0},
     };
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
+        eitp_labelled_pack_config config = eitp_labelled_pack_config_default(), twice = config;
         eitp_tokenizer *tokenizer = NULL;
         eitp_sample_file_info info;
         eitp_error error;
@@ -311,6 +314,14 @@ static void test_length_of_the_tokenizer(void) {
         CHECK(info.sequence.max_length == cases[i].length && info.sequence.truncation == cases[i].strategy);
         CHECK(info.sequence.truncate_left == cases[i].left);
         CHECK_THAT(info.max_length == (cases[i].length ? cases[i].length : 20), "%d", (int)info.max_length);
+        CHECK(info.max_first == info.max_length && !info.max_second && !info.second_sequence.max_length);
+        twice.second = tokenizer; /* which the second tokenizer's files say of the second sequences alone */
+        twice.second_sequence.max_length = cases[i].asked;
+        REQUIRE_OK(pack_on(host, bytes_tokenizer, twice, sentences, 3, "a.lab", &info, &error), error);
+        CHECK(!info.sequence.max_length && info.second_sequence.max_length == cases[i].length);
+        CHECK(info.second_sequence.truncation == cases[i].strategy &&
+              info.second_sequence.truncate_left == cases[i].left);
+        CHECK_THAT(info.max_second == (cases[i].length ? cases[i].length : 20), "%d", (int)info.max_second);
         eitp_tokenizer_destroy(tokenizer);
     }
 }
@@ -988,8 +999,6 @@ static void test_balanced_weights(void) {
     eitp_labelled_balanced_weights(NULL, 4, weights);
 }
 
-/* ---- Damage and failing calls ---- */
-
 /* Uses a file as a task would. */
 static eitp_status use_file(const eitp_host *on, const char *path, eitp_error *error) {
     eitp_labelled_part *training = NULL, *validation = NULL;
@@ -1021,20 +1030,282 @@ static const row several[] = {
     {"The film is good", NULL, {"pos|film"}, 0},
 };
 
-/* Each byte changed in turn: refused when opened, read or verified, unless it is padding. */
-static void test_damage_is_found(void) {
+/* ---- Two tokenizers ---- */
+
+static const row alone[] = {
+    {"The film is good, really good!", NULL, {"pos"}, 0},
+    {"It was the worst of all films", NULL, {"neg"}, 0},
+    {"\xE4\xBD\xA0\xE5\xA5\xBD, world", NULL, {"neutral"}, 0},
+    {"Again and again and again and again and again and again and again and again", NULL, {"pos"}, 0},
+};
+
+/* Every sample of a file is what the tokenizers make of its row, one after the other. */
+static void check_both(const eitp_tokenizer *const tokenizers[2], const eitp_sample_file *file, const row *items,
+                       size_t count) {
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
+    int32_t ids[512], found[512], segments[512];
+    int64_t longest[3] = EITP__ZERO;
+    uint64_t cut = 0, cut_samples = 0;
+    eitp_error error;
+    REQUIRE(info.sample_count == count && info.max_length <= 512);
+    for (size_t i = 0; i < count; i++) {
+        const eitp_text text = text_of(items[i].text);
+        eitp_labelled_sample sample = EITP__ZERO;
+        int64_t first = 0;
+        int is_cut = 0;
+        sample.ids = found;
+        sample.segments = segments;
+        REQUIRE_OK(eitp_sample_file_read_sample(file, i, &sample, &error), error);
+        for (int t = 0; t < 2; t++) {
+            eitp_sequence_report report;
+            REQUIRE_OK(eitp_tokenizer_encode_sequence(tokenizers[t], &text, NULL,
+                                                      t ? &info.second_sequence : &info.sequence, ids, NULL, 512,
+                                                      &report, &error),
+                       error);
+            const int64_t length = (int64_t)report.count;
+            REQUIRE(first + length <= sample.length);
+            CHECK(!memcmp(found + first, ids, report.count * sizeof ids[0]));
+            for (int64_t k = first; k < first + length; k++)
+                CHECK(segments[k] == t);
+            first += length;
+            longest[t] = length > longest[t] ? length : longest[t];
+            cut += report.cut_first;
+            is_cut |= report.cut_first > 0;
+        }
+        CHECK(first == sample.length);
+        longest[2] = first > longest[2] ? first : longest[2];
+        cut_samples += (uint64_t)is_cut;
+    }
+    CHECK(info.max_first == longest[0] && info.max_second == longest[1] && info.max_length == longest[2]);
+    CHECK(info.cut_ids == cut && info.cut_samples == cut_samples && !info.pair_count);
+    CHECK(info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(tokenizers[0]));
+    CHECK(info.second_fingerprint == eitp_tokenizer_fingerprint(tokenizers[1]));
+    CHECK(info.vocabulary_size == eitp_tokenizer_size(tokenizers[0]));
+    CHECK(info.second_vocabulary == eitp_tokenizer_size(tokenizers[1]));
+}
+
+static void test_two_tokenizers(void) {
+    const eitp_tokenizer *const pairs[][2] = {
+        {bytes_tokenizer, wordpiece}, {wordpiece, roberta}, {roberta, bytes_tokenizer}, {wordpiece, wordpiece}};
+    static const int32_t lengths[][2] = {{0, 0}, {12, 40}, {40, 7}};
+    for (size_t i = 0; i < EITP__COUNT(pairs) * EITP__COUNT(lengths); i++) {
+        const eitp_tokenizer *const *tokenizers = pairs[i / EITP__COUNT(lengths)];
+        const int32_t *length = lengths[i % EITP__COUNT(lengths)];
+        eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
+        eitp_sample_file_info info;
+        eitp_sample_file *file;
+        eitp_error error;
+        config.sequence.max_length = length[0];
+        config.second = tokenizers[1];
+        config.second_sequence.max_length = length[1];
+        config.second_sequence.truncate_left = length[1] == 7 ? 4 : 0;
+        config.second_sequence.omit_special_tokens = length[1] == 40 ? 2 : 0;
+        REQUIRE_OK(pack_on(host, tokenizers[0], config, alone, 4, "a.lab", &info, &error), error);
+        REQUIRE_OK(eitp_sample_file_open(host, at("a.lab"), 0, &file, &error), error);
+        const eitp_sample_file_info again = eitp_sample_file_get_info(file);
+        CHECK(!memcmp(&info, &again, sizeof info) && !info.skipped);
+        CHECK(info.second_sequence.truncate_left == (length[1] == 7) &&
+              info.second_sequence.omit_special_tokens == (length[1] == 40) && !info.sequence.truncate_left);
+        CHECK(same_text(names_of(file), "neg,neutral,pos") && same_text(labels_of(file, 2), "1"));
+        CHECK(eitp_sample_file_verify(file, &error) == EITP_OK);
+        check_both(tokenizers, file, alone, 4);
+        eitp_sample_file_close(file);
+    }
+}
+
+/* Writes a sample of ids below 300, and then of ids below 70000, which take four bytes. */
+static eitp_status write_two(const int32_t *first, const int32_t *second, eitp_error *error) {
+    eitp__sample_writer writer;
+    eitp__labelled_index index;
+    eitp__labelled_entry entry = EITP__ZERO;
+    eitp__buffer names;
+    eitp__buffer_init(&names, host);
+    eitp__labelled_index_init(&index, host);
+    eitp_status status =
+        eitp__sample_writer_open(&writer, host, at("a.lab"), EITP_SAMPLE_FILE_LABELLED, 300, 70000, error);
+    if (status == EITP_OK)
+        status = eitp__sample_writer_add(&writer, 0, first, 2, &entry.record.crc, error);
+    if (status == EITP_OK)
+        status = eitp__sample_writer_add(&writer, 1, second, 3, &entry.record.crc, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_index_reserve(&index, 0, error);
+    if (status == EITP_OK) {
+        entry.record.boundary = 2;
+        entry.record.length = 5;
+        writer.layout.info.second_fingerprint = 1;
+        eitp__labelled_index_add(&index, entry, NULL, 0);
+        eitp__labelled_index_count(&index, &writer.layout.info);
+        status = eitp__labelled_writer_finish(&writer, &index, &names, error);
+    }
+    eitp__sample_writer_release(&writer);
+    eitp__labelled_index_release(&index);
+    return status;
+}
+
+/* Ids are compared with the vocabulary of their segment; the caller's is that of segment 0. */
+static void test_two_vocabularies(void) {
+    static const int32_t first[] = {299, 0}, second[] = {69999, 0, 300}, far[] = {0, 0, 70000};
+    static const int32_t both[] = {299, 0, 69999, 0, 300};
+    eitp_labelled_sample sample = EITP__ZERO;
+    eitp_sample_file *file = NULL;
+    eitp__buffer content;
+    int32_t found[5];
+    eitp_error error;
+    CHECK(write_two(second, second, &error) == EITP_ERROR_INTERNAL && has(&error, "outside its vocabulary of 300"));
+    CHECK(write_two(first, far, &error) == EITP_ERROR_INTERNAL && has(&error, "outside its vocabulary of 70000"));
+    REQUIRE_OK(write_two(first, second, &error), error);
+    eitp__buffer_init(&content, host);
+    CHECK(eitp__read_file(host, at("a.lab"), 1 << 20, &content, &error) == EITP_OK && content.data[8] == 3);
+    eitp__buffer_release(&content);
+    sample.ids = found;
+    for (int32_t limit = 0; limit <= 300; limit += 300) {
+        REQUIRE_OK(eitp_sample_file_open(host, at("a.lab"), limit, &file, &error), error);
+        CHECK(eitp_sample_file_get_info(file).element_size == 4);
+        CHECK(!eitp_sample_file_read_sample(file, 0, &sample, &error) && !memcmp(found, both, sizeof both));
+        CHECK(!eitp_sample_file_verify(file, &error));
+        CHECK(eitp_sample_file_read_tokens(file, 0, 5, found, &error) == (limit ? EITP_ERROR_FORMAT : EITP_OK));
+        CHECK(!memcmp(found, both, 2 * sizeof both[0]) && (!limit || has(&error, "token 2 has id 69999")));
+        eitp_sample_file_close(file);
+    }
+    REQUIRE_OK(eitp_sample_file_open(host, at("a.lab"), 299, &file, &error), error);
+    CHECK(eitp_sample_file_read_sample(file, 0, &sample, &error) == EITP_ERROR_FORMAT && has(&error, "id 299"));
+    eitp_sample_file_close(file);
+}
+
+/* Repeats, parts and overlaps are of the texts, which a sample has once. */
+static void test_texts_of_two_tokenizers(void) {
+    eitp_labelled_pack_config config = plain();
+    eitp_labelled_part *once = NULL, *twice = NULL;
+    const uint64_t numbers[] = {3, 0};
+    eitp_sample_file *files[2] = {NULL, NULL};
+    eitp_labelled_sample sample = EITP__ZERO;
+    eitp_error error;
+    uint64_t count = 0;
+    row items[6];
+    memcpy(items, alone, sizeof alone);
+    items[4] = alone[1];
+    items[5] = alone[2];
+    items[5].labels[0] = "pos";
+    files[0] = packed(config, items, 6);
+    REQUIRE(files[0] != NULL);
+    config.dedup = 1;
+    config.second = bytes_tokenizer;
+    REQUIRE_OK(pack_on(host, wordpiece, config, items, 6, "b.lab", NULL, &error), error);
+    REQUIRE_OK(eitp_sample_file_open(host, at("b.lab"), 0, &files[1], &error), error);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(files[1]);
+    CHECK(info.repeated == 1 && info.ambiguous == 2 && info.sample_count == 3 &&
+          !eitp_sample_file_verify(files[1], NULL));
+    REQUIRE_OK(eitp_labelled_part_create(files[0], NULL, 0, &once, &error), error);
+    REQUIRE_OK(eitp_labelled_part_create(files[1], numbers + 1, 1, &twice, &error), error);
+    CHECK(!eitp_labelled_overlap(once, twice, &count, &error) && count == 1);
+    const eitp_labelled_source source = eitp_labelled_part_source(twice);
+    CHECK(!source.read(source.user, 0, &sample, &error) && sample.length == source.max_length);
+    CHECK(source.max_length < info.max_length);
+    CHECK(!use_file(host, at("b.lab"), &error));
+    eitp_labelled_part_destroy(once);
+    eitp_labelled_part_destroy(twice);
+    eitp_sample_file_close(files[0]);
+    eitp_sample_file_close(files[1]);
+}
+
+/* Pairs, and texts without tokens or with too many in one of the tokenizers, are bad examples. */
+static void test_bad_for_two_tokenizers(void) {
+    static const struct {
+        const char *text, *pair;
+        int wordpiece_first;
+        const char *words;
+    } cases[] = {
+        {"one", "two", 0, "rows.csv: line 3, column 7: a pair of texts, but in a file of two tokenizers"},
+        {"one", "", 0, "line 3, column 7: a pair of texts"},
+        {" ", NULL, 0, "line 3, column 7: second tokenizer: the text is empty: it has no tokens"},
+        {" ", NULL, 1, "line 3, column 7: the text is empty: it has no tokens"},
+        {"one two three four five six", NULL, 0, "line 3, column 7: second tokenizer: the sequence has "},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        row items[3] = {{"the", NULL, {"a"}, 0}, {NULL, NULL, {"unseen"}, 0}, {"good", NULL, {"b"}, 0}};
+        eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
+        const eitp_tokenizer *first = cases[i].wordpiece_first ? wordpiece : bytes_tokenizer;
+        eitp_sample_file_info info;
+        eitp_error error;
+        items[1].text = cases[i].text;
+        items[1].pair = cases[i].pair;
+        config.second = cases[i].wordpiece_first ? bytes_tokenizer : wordpiece;
+        config.second_sequence.max_length = cases[i].wordpiece_first ? 0 : 5;
+        config.second_sequence.truncation = EITP_TRUNCATE_NONE;
+        CHECK_THAT(pack_on(host, first, config, items, 3, "a.lab", NULL, &error) == EITP_ERROR_FORMAT &&
+                       has(&error, cases[i].words),
+                   "case %zu", i);
+        config.skip_bad = 1;
+        REQUIRE_OK(pack_on(host, first, config, items, 3, "a.lab", &info, &error), error);
+        CHECK(info.skipped == 1 && info.sample_count == 2 && info.label_count == 2);
+        CHECK(!use_file(host, at("a.lab"), &error));
+    }
+}
+
+static void test_refused_for_two_tokenizers(void) {
+    eitp_labelled_pack_config config = plain();
+    eitp_error error;
+    config.second = wordpiece;
+    config.second_sequence.max_length = 2;
+    CHECK(pack_on(host, bytes_tokenizer, config, alone, 4, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(has(&error, "second_sequence.max_length must be more than the 2 special tokens of a text (got 2)"));
+    config.second_sequence.truncation = (eitp_truncation)9;
+    CHECK(pack_on(host, bytes_tokenizer, config, alone, 4, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(has(&error, "unknown second_sequence.truncation 9"));
+    config.second_sequence = plain().sequence;
+    config.problem = EITP_PROBLEM_TOKENS;
+    CHECK(pack_on(host, bytes_tokenizer, config, alone, 4, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(has(&error, "problem is EITP_PROBLEM_TOKENS, but a file of two tokenizers"));
+}
+
+/* The segments say which tokenizer a token is of, and not what a template says. */
+static void test_segments_of_two_tokenizers(void) {
+    eitp_labelled_pack_config config = plain();
+    eitp_tokenizer *tokenizer = NULL;
+    eitp__buffer golden;
+    eitp_error error;
+    char *last;
+    eitp__buffer_init(&golden, host);
+    REQUIRE_OK(eitp__read_file(host, GOLDEN "/uncased.json", 1 << 20, &golden, &error), error);
+    last = strstr(strstr(golden.data, "\"single\""), "\"[SEP]\",\"type_id\":0");
+    REQUIRE(last != NULL);
+    last[strlen("\"[SEP]\",\"type_id\":")] = '1';
+    REQUIRE_OK(eitp__write_file(host, at("other.json"), golden.data, golden.size, &error), error);
+    REQUIRE_OK(eitp_tokenizer_load(host, at("other.json"), &tokenizer, &error), error);
+    CHECK(pack_on(host, tokenizer, config, alone, 4, "a.lab", NULL, &error) == EITP_OK);
+    config.second = tokenizer;
+    CHECK(pack_on(host, wordpiece, config, alone + 1, 1, "a.lab", NULL, &error) == EITP_ERROR_UNSUPPORTED);
+    CHECK(has(&error, "rows.csv: line 2, column 7: second tokenizer: the tokenizer's template gives token "));
+    config.second = wordpiece;
+    CHECK(pack_on(host, tokenizer, config, alone + 1, 1, "a.lab", NULL, &error) == EITP_ERROR_UNSUPPORTED);
+    CHECK(has(&error, "rows.csv: line 2, column 7: the tokenizer's template gives token "));
+    eitp_tokenizer_destroy(tokenizer);
+    eitp__buffer_release(&golden);
+}
+
+/* ---- Damage ---- */
+
+/* The same of the content of a file, in memory. */
+static eitp_status use_bytes(const char *data, size_t size, eitp_error *error) {
+    one_file one;
+    one.data = data;
+    one.size = size;
+    const eitp_host in_memory = one_file_host(&one);
+    return use_file(&in_memory, "b.lab", error);
+}
+
+/* Each byte of "a.lab" changed in turn: refused when opened, read or verified, unless it is padding. */
+static void check_damage(void) {
     eitp__buffer content;
     eitp_error error;
     size_t harmless = 0;
-    REQUIRE_OK(pack_on(host, wordpiece, plain(), several, 4, "a.lab", NULL, &error), error);
     eitp__buffer_init(&content, host);
     REQUIRE_OK(eitp__read_file(host, at("a.lab"), 1 << 20, &content, &error), error);
-    REQUIRE_OK(use_file(host, at("a.lab"), &error), error);
+    REQUIRE_OK(use_bytes(content.data, content.size, &error), error);
     for (size_t i = 0; i < content.size; i++) {
         for (int change = 1; change < 256; change *= 16) {
             content.data[i] = (char)(content.data[i] ^ change);
-            REQUIRE_OK(eitp__write_file(host, at("b.lab"), content.data, content.size, &error), error);
-            const eitp_status status = use_file(host, at("b.lab"), &error);
+            const eitp_status status = use_bytes(content.data, content.size, &error);
             CHECK_THAT(status == EITP_OK || status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED,
                        "byte %zu: %s", i, error.message);
             harmless += status == EITP_OK;
@@ -1042,11 +1313,19 @@ static void test_damage_is_found(void) {
         }
     }
     CHECK_THAT(harmless < 2 * 8, "%zu changes are not found", harmless);
-    for (size_t size = 0; size < content.size; size++) {
-        REQUIRE_OK(eitp__write_file(host, at("b.lab"), content.data, size, &error), error);
-        CHECK(use_file(host, at("b.lab"), &error) == EITP_ERROR_FORMAT);
-    }
+    for (size_t size = 0; size < content.size; size++)
+        CHECK(use_bytes(content.data, size, &error) == EITP_ERROR_FORMAT);
     eitp__buffer_release(&content);
+}
+
+static void test_damage_is_found(void) {
+    eitp_labelled_pack_config config = plain();
+    eitp_error error;
+    REQUIRE_OK(pack_on(host, wordpiece, config, several, 4, "a.lab", NULL, &error), error);
+    check_damage();
+    config.second = wordpiece;
+    REQUIRE_OK(pack_on(host, bytes_tokenizer, config, alone, 3, "a.lab", NULL, &error), error);
+    check_damage();
 }
 
 /* A number of the file to change: in the header, in the record of sample 1, or the first value or name. */
@@ -1089,7 +1368,7 @@ static const lie lies[] = {
     {"name", 1, 1, 'x', "name of label 1 is damaged"},
 };
 
-/* Sets a number of a file of two regressions of two numbers, and makes its checksums right. */
+/* Sets a number of a file, and makes its checksums right. */
 static void tell_lie(const lie *l, char *data, size_t size) {
     eitp__sample_layout layout = EITP__ZERO;
     unsigned char *bytes = (unsigned char *)data;
@@ -1104,6 +1383,21 @@ static void tell_lie(const lie *l, char *data, size_t size) {
     eitp__put_number(bytes + 252, 4, eitp__crc32c(0, bytes, 252));
 }
 
+/* Each lie about "a.lab" is found. */
+static void check_lies(const lie *told, size_t count) {
+    eitp__buffer content;
+    eitp_error error;
+    REQUIRE_OK(use_file(host, at("a.lab"), &error), error);
+    for (size_t i = 0; i < count; i++) {
+        eitp__buffer_init(&content, host);
+        REQUIRE_OK(eitp__read_file(host, at("a.lab"), 1 << 20, &content, &error), error);
+        tell_lie(&told[i], content.data, content.size);
+        CHECK_THAT(use_bytes(content.data, content.size, &error) == EITP_ERROR_FORMAT && has(&error, told[i].words),
+                   "case %zu", i);
+        eitp__buffer_release(&content);
+    }
+}
+
 /* Impossible numbers under right checksums. */
 static void test_lies_are_found(void) {
     static const row items[] = {{"one", NULL, {"1", "2"}, 1},
@@ -1112,22 +1406,46 @@ static void test_lies_are_found(void) {
                                 {"c", NULL, {"7", "8"}, 1}};
     static const char *const names[] = {"u", "v"};
     eitp_labelled_pack_config config = plain();
-    eitp__buffer content;
     eitp_error error;
     config.problem = EITP_PROBLEM_REGRESSION;
     config.labels = names;
     config.label_count = 2;
     REQUIRE_OK(pack_on(host, wordpiece, config, items, 4, "a.lab", NULL, &error), error);
-    REQUIRE_OK(use_file(host, at("a.lab"), &error), error);
-    for (size_t i = 0; i < EITP__COUNT(lies); i++) {
-        eitp__buffer_init(&content, host);
-        REQUIRE_OK(eitp__read_file(host, at("a.lab"), 1 << 20, &content, &error), error);
-        tell_lie(&lies[i], content.data, content.size);
-        REQUIRE_OK(eitp__write_file(host, at("b.lab"), content.data, content.size, &error), error);
-        CHECK_THAT(use_file(host, at("b.lab"), &error) == EITP_ERROR_FORMAT && has(&error, lies[i].words), "case %zu",
-                   i);
-        eitp__buffer_release(&content);
-    }
+    check_lies(lies, EITP__COUNT(lies));
+}
+
+/* In "a.lab" with bytes first: three samples, of which the first has the longest sequences. */
+static const lie lies_about_two[] = {
+    {"header", 12, 4, 3, "an impossible size of an id"},
+    {"header", 64, 4, 65537, "an impossible vocabulary"},
+    {"header", 64, 4, 100, "but the vocabulary has 100"},
+    {"header", 68, 4, 4, "an impossible problem"},
+    {"header", 80, 8, 1, "an impossible number of pairs"},
+    {"header", 160, 8, 0, "an impossible fingerprint of the second tokenizer"},
+    {"header", 168, 4, 0, "an impossible second vocabulary"},
+    {"header", 168, 4, 1u << 31, "an impossible second vocabulary"},
+    {"header", 168, 4, 65537, "an impossible second vocabulary"},
+    {"header", 168, 4, 5, "but the vocabulary has 5"},
+    {"header", 172, 4, 0, "an impossible length of a first sequence"},
+    {"header", 172, 4, 2, "index of sample 0 is damaged"},
+    {"header", 172, 4, 1000, "index after sample 2 is damaged"},
+    {"header", 176, 4, 0, "an impossible length of a second sequence"},
+    {"header", 176, 4, 2, "index of sample 0 is damaged"},
+    {"header", 176, 4, 1000, "index after sample 2 is damaged"},
+    {"header", 180, 4, 1u << 31, "an impossible longest second sequence"},
+    {"header", 184, 4, 4, "an impossible second truncation"},
+    {"record", 28, 4, 0, "index of sample 1 is damaged"},
+    {"record", 28, 4, 6, "index of sample 1 is damaged"}, /* its length */
+    {"record", 28, 4, UINT32_MAX, "index of sample 1 is damaged"},
+};
+
+static void test_lies_about_two_tokenizers(void) {
+    static const row items[] = {{"good films", NULL, {"b"}, 0}, {"all", NULL, {"a"}, 0}, {"the film", NULL, {"b"}, 0}};
+    eitp_labelled_pack_config config = plain();
+    eitp_error error;
+    config.second = wordpiece;
+    REQUIRE_OK(pack_on(host, bytes_tokenizer, config, items, 3, "a.lab", NULL, &error), error);
+    check_lies(lies_about_two, EITP__COUNT(lies_about_two));
 }
 
 /* A file whose labels are said to be more than its names have room for. */
@@ -1281,8 +1599,9 @@ static void test_unfinished_file(void) {
 }
 
 /* Packs with repeats, opens and uses the file. */
-static eitp_status work(faults *f, eitp_error *error) {
+static eitp_status work(faults *f, const eitp_tokenizer *second, eitp_error *error) {
     eitp_labelled_pack_config config = plain();
+    config.second = second;
     config.dedup = 1;
     config.skip_bad = 1;
     eitp_status status =
@@ -1290,19 +1609,24 @@ static eitp_status work(faults *f, eitp_error *error) {
     return status == EITP_OK ? use_file(&f->host, at("f.lab"), error) : status;
 }
 
-static void test_every_allocation_fails(void) {
+static void check_allocations(const eitp_tokenizer *second) {
     for (long n = 1;; n++) {
         faults f;
         eitp_error error;
         faults_begin(&f);
         f.fail_allocation = n;
-        const eitp_status status = work(&f, &error);
+        const eitp_status status = work(&f, second, &error);
         const int failed = faults_end(&f);
         CHECK_THAT(status == (failed ? EITP_ERROR_MEMORY : EITP_OK), "allocation %ld: %s", n, error.message);
         CHECK(!is_there("f.lab.partial"));
         if (!failed)
             break;
     }
+}
+
+static void test_every_allocation_fails(void) {
+    check_allocations(NULL);
+    check_allocations(roberta);
 }
 
 static void test_every_file_call_fails(void) {
@@ -1315,7 +1639,7 @@ static void test_every_file_call_fails(void) {
             f.code = variant == 1 ? ENOSPC : 0;
             f.shorten = variant == 2 ? FAULTS_HALF : FAULTS_WHOLE;
             remove(at("f.lab"));
-            const eitp_status status = work(&f, &error);
+            const eitp_status status = work(&f, NULL, &error);
             const int failed = faults_end(&f);
             const int harmless = variant == 2 || !f.failed_call || !strcmp(f.failed_call, "close") ||
                                  !strcmp(f.failed_call, "file_info") || !strcmp(f.failed_call, "lock");
@@ -1369,8 +1693,15 @@ static const test_case tests[] = {
     TEST(test_memory_source),
     TEST(test_memory_source_refuses),
     TEST(test_balanced_weights),
+    TEST(test_two_tokenizers),
+    TEST(test_two_vocabularies),
+    TEST(test_texts_of_two_tokenizers),
+    TEST(test_bad_for_two_tokenizers),
+    TEST(test_refused_for_two_tokenizers),
+    TEST(test_segments_of_two_tokenizers),
     TEST(test_damage_is_found),
     TEST(test_lies_are_found),
+    TEST(test_lies_about_two_tokenizers),
     TEST(test_too_many_labels),
     TEST(test_record_that_changes),
     TEST(test_file_that_changes),

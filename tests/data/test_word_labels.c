@@ -307,6 +307,28 @@ static void test_bad_examples(void) {
     scratch_remove(scratch);
 }
 
+/* Two tokenizers have no tokens in common that a label could be of. Words without labels are a text. */
+static void test_two_tokenizers(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
+    eitp_sample_file_info info;
+    eitp_error error;
+    REQUIRE(scratch_make(scratch) && put("a.jsonl", "{\"text\":[\"the\",\"of\"],\"label\":[\"A\",\"O\"]}\n"
+                                                    "{\"text\":[\"the\",\"water\"],\"label\":\"x\"}\n"
+                                                    "{\"text\":\"of\",\"label\":\"y\"}\n"));
+    config.second = roberta;
+    CHECK(pack(&host, wordpiece, &config, "a.jsonl", NULL, &error) == EITP_ERROR_FORMAT);
+    CHECK(has(&error, "line 1, column 9: the words have labels, which a file of two tokenizers does not have"));
+    config.skip_bad = 1;
+    REQUIRE_OK(pack(&host, wordpiece, &config, "a.jsonl", &info, &error), error);
+    CHECK(info.skipped == 1 && info.sample_count == 2 && info.problem == EITP_PROBLEM_SINGLE_LABEL);
+    CHECK(info.max_first == 4 && info.max_second > 2);
+    config.problem = EITP_PROBLEM_MULTI_LABEL;
+    REQUIRE_OK(pack(&host, wordpiece, &config, "a.jsonl", &info, &error), error);
+    CHECK(!info.skipped && info.problem == EITP_PROBLEM_MULTI_LABEL && info.label_count == 4);
+    scratch_remove(scratch);
+}
+
 /* Bad examples are left out, repeats dropped, and a whole text may have one label. */
 static void test_skipped_and_repeated(void) {
     const eitp_host host = eitp_host_default();
@@ -330,7 +352,7 @@ static void test_skipped_and_repeated(void) {
 
 /* ---- Files ---- */
 
-/* Only files with labels of tokens have version 2. */
+/* Only files with labels of tokens have version 2. Later versions add to neither. */
 static void test_versions(void) {
     const eitp_host host = eitp_host_default();
     eitp_labelled_pack_config config = eitp_labelled_pack_config_default();
@@ -345,12 +367,13 @@ static void test_versions(void) {
         REQUIRE_OK(eitp__read_file(&host, at("a.lab"), 1 << 20, &content, &error), error);
         bytes = (unsigned char *)content.data;
         CHECK(bytes[8] == (i ? 1 : 2));
-        bytes[8] = i ? 3 : 1;
+        CHECK(eitp__fnv1a(EITP__FNV_START, bytes, content.size) == (i ? 0x8485d0a8616b56b3u : 0xcf9518547a5e18cdu));
+        bytes[8] = i ? 4 : 1;
         eitp__put_number(bytes + 252, 4, eitp__crc32c(0, bytes, 252));
         REQUIRE_OK(eitp__write_file(&host, at("b.lab"), content.data, content.size, &error), error);
         CHECK(eitp_sample_file_open(&host, at("b.lab"), 0, &file, &error) ==
                   (i ? EITP_ERROR_UNSUPPORTED : EITP_ERROR_FORMAT) &&
-              has(&error, i ? "unsupported labelled file version 3 (supported: 1 to 2)" : "an impossible problem"));
+              has(&error, i ? "unsupported labelled file version 4 (supported: 1 to 3)" : "an impossible problem"));
         eitp__buffer_release(&content);
     }
     scratch_remove(scratch);
@@ -440,6 +463,7 @@ static const test_case tests[] = {
     TEST(test_first_pieces_have_labels),
     TEST(test_numbers_of_labels),
     TEST(test_bad_examples),
+    TEST(test_two_tokenizers),
     TEST(test_skipped_and_repeated),
     TEST(test_versions),
     TEST(test_damage_is_found),
