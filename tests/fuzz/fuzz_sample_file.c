@@ -11,8 +11,23 @@ static void require(int condition) {
         abort();
 }
 
+/* Ids are below the caller's vocabulary, or below that of their segment; both sequences of a text have some. */
+static void check_ids(const eitp_labelled_sample *sample, const eitp_sample_file_info *info, int32_t vocabulary_size) {
+    int64_t counts[2] = EITP__ZERO;
+    for (int64_t k = 0; k < sample->length; k++) {
+        const int32_t id = sample->ids[k], segment = sample->segments[k];
+        const int is_second = segment && info->second_vocabulary;
+        require((segment & ~1) == 0 && id >= 0 && (k == 0 || segment >= sample->segments[k - 1]));
+        require(id < (is_second ? info->second_vocabulary : info->vocabulary_size));
+        require(is_second || !vocabulary_size || id < vocabulary_size);
+        counts[segment]++;
+    }
+    require(!info->second_vocabulary ||
+            (counts[0] && counts[0] <= info->max_first && counts[1] && counts[1] <= info->max_second));
+}
+
 /* Reads samples of a source and checks what they promise. */
-static void use_source(const eitp_labelled_source *source, int32_t vocabulary_size) {
+static void use_source(const eitp_labelled_source *source, const eitp_sample_file_info *info, int32_t vocabulary_size) {
     static int32_t ids[MOST_IDS], segments[MOST_IDS], labels[MOST_IDS];
     float targets[MOST_LABELS];
     const int reads_targets = source->label_count <= MOST_LABELS, reads_ids = source->max_length <= MOST_IDS;
@@ -29,8 +44,8 @@ static void use_source(const eitp_labelled_source *source, int32_t vocabulary_si
         require(sample.length >= 1 && sample.length <= source->max_length);
         require(sample.label >= -1 && sample.label < (source->label_count ? source->label_count : 1));
         require((sample.label >= 0) == (source->problem == EITP_PROBLEM_SINGLE_LABEL));
-        for (int64_t k = 0; k < sample.length && reads_ids; k++)
-            require(ids[k] >= 0 && (!vocabulary_size || ids[k] < vocabulary_size) && (segments[k] & ~1) == 0);
+        if (reads_ids)
+            check_ids(&sample, info, vocabulary_size);
         for (int64_t k = 0; k < sample.length && reads_ids && source->problem == EITP_PROBLEM_TOKENS; k++)
             require(labels[k] >= -1 && labels[k] < source->label_count);
         for (int64_t k = 0; k < source->label_count && reads_targets && source->problem == EITP_PROBLEM_REGRESSION; k++)
@@ -61,13 +76,14 @@ static void use_tokens(const eitp_sample_file *file, int32_t vocabulary_size) {
 
 static void use_samples(const eitp_sample_file *file, int32_t vocabulary_size) {
     const eitp_labelled_source all = eitp_sample_file_labelled_source(file);
+    const eitp_sample_file_info info = eitp_sample_file_get_info(file);
     eitp_labelled_part *training = NULL, *validation = NULL;
     uint64_t overlap = 0;
-    use_source(&all, vocabulary_size);
+    use_source(&all, &info, vocabulary_size);
     if (eitp_labelled_split(file, 0.3, 1, &training, &validation, NULL) == EITP_OK) {
         const eitp_labelled_source part = eitp_labelled_part_source(validation);
         require(training && validation && part.count + eitp_labelled_part_source(training).count == all.count);
-        use_source(&part, vocabulary_size);
+        use_source(&part, &info, vocabulary_size);
         require(eitp_labelled_overlap(training, validation, &overlap, NULL) == EITP_OK && overlap <= part.count);
     }
     eitp_labelled_part_destroy(training);
@@ -80,6 +96,7 @@ static void use_file(const eitp_sample_file *file, int32_t vocabulary_size) {
     require(info.element_size == 2 || info.element_size == 4);
     require((info.label_count > 0) == (info.problem > 0));
     require((info.sample_count > 0) == (info.kind == EITP_SAMPLE_FILE_LABELLED));
+    require(!info.second_vocabulary == !info.second_fingerprint && !info.second_vocabulary == !info.max_second);
     eitp_sample_file_verify(file, NULL);
     use_tokens(file, vocabulary_size);
     if (info.sample_count)
