@@ -24,6 +24,15 @@ EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_sample_file *f
     return EITP_OK;
 }
 
+static void eitp__labelled_part_measure(eitp_labelled_part *part, const eitp__sample_record *record) {
+    const int64_t length = record->length, first = record->boundary;
+    part->max_length = length > part->max_length ? length : part->max_length;
+    if (!part->file->layout.info.second_vocabulary)
+        return;
+    part->max_first = first > part->max_first ? first : part->max_first;
+    part->max_second = length - first > part->max_second ? length - first : part->max_second;
+}
+
 EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error) {
     eitp__index_reader reader;
     unsigned char bytes[8];
@@ -35,8 +44,7 @@ EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, e
         eitp_status status = eitp__index_reader_record(&reader, part->samples[i], &record, error);
         if (status != EITP_OK)
             return status;
-        if ((int64_t)record.length > part->max_length)
-            part->max_length = (int64_t)record.length;
+        eitp__labelled_part_measure(part, &record);
         eitp__put_number(bytes, sizeof bytes, part->samples[i]);
         hash = eitp__fnv1a(hash, bytes, sizeof bytes);
     }
@@ -100,6 +108,8 @@ eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
     source.user = (void *)part; /* only read, never written */
     source.count = part->count;
     source.max_length = part->max_length;
+    source.max_first = part->max_first;
+    source.max_second = part->max_second;
     source.hash = part->hash;
     source.read = eitp__read_labelled_part;
     return source;

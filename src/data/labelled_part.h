@@ -8,8 +8,9 @@
 struct eitp_labelled_part {
     eitp_host host;
     const eitp_sample_file *file;
-    uint64_t *samples, count; /* the list */
-    int64_t max_length;       /* ids of the longest sample */
+    uint64_t *samples, count;      /* the list */
+    int64_t max_length;            /* ids of the longest sample */
+    int64_t max_first, max_second; /* of samples in two tokenizers, ids of the longest sequence of each; else 0 */
     uint64_t hash;
 };
 

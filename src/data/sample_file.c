@@ -250,6 +250,8 @@ eitp_labelled_source eitp_sample_file_labelled_source(const eitp_sample_file *fi
     source.user = (void *)file; /* only read, never written */
     source.count = file->layout.info.sample_count;
     source.max_length = file->layout.info.max_length;
+    source.max_first = file->layout.info.second_vocabulary ? file->layout.info.max_first : 0;
+    source.max_second = file->layout.info.max_second;
     source.problem = file->layout.info.problem;
     source.label_count = file->layout.info.label_count;
     source.labels = file->labels;

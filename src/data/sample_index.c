@@ -54,13 +54,14 @@ EITP__PRIVATE eitp_status eitp__sample_read_values(const eitp_sample_file *file,
 
 /* Reads the ids of a sample and compares their checksum; `ids` NULL: only that. */
 static eitp_status eitp__sample_read_checked_ids(const eitp_sample_file *file, uint64_t number,
-                                                 const eitp__sample_record *record, int32_t *ids, eitp_error *error) {
+                                                 const eitp__sample_record *record, int32_t *ids, int32_t *second,
+                                                 eitp_error *error) {
     const uint32_t boundary = file->layout.info.second_vocabulary ? record->boundary : record->length;
     uint32_t crc = 0;
     eitp_status status = eitp__sample_read_ids(file, EITP__IDS_OF_FIRST, record->first, boundary, ids, &crc, error);
     if (status == EITP_OK)
         status = eitp__sample_read_ids(file, EITP__IDS_OF_SECOND, record->first + boundary, record->length - boundary,
-                                       ids ? ids + boundary : NULL, &crc, error);
+                                       second || !ids ? second : ids + boundary, &crc, error);
     if (status == EITP_OK && crc != record->crc)
         return eitp__sample_fail_damaged(file, "sample", number, error);
     return status;
@@ -83,7 +84,7 @@ static eitp_status eitp__sample_check_records(const eitp_sample_file *file, int 
         if (status == EITP_OK && (record.first != found.token_count || record.first_value != values))
             status = eitp__sample_fail_damaged(file, "the index of sample", i, error);
         if (status == EITP_OK && reads_ids)
-            status = eitp__sample_read_checked_ids(file, i, &record, NULL, error);
+            status = eitp__sample_read_checked_ids(file, i, &record, NULL, NULL, error);
         if (status != EITP_OK)
             return status;
         values += record.value_count;
@@ -233,14 +234,16 @@ EITP__PRIVATE eitp_status eitp__sample_read(const eitp_sample_file *file, uint64
                                             eitp_error *error) {
     eitp__sample_record record = EITP__ZERO;
     eitp_status status = eitp__sample_read_record(file, number, &record, error);
-    if (status == EITP_OK && sample->ids)
-        status = eitp__sample_read_checked_ids(file, number, &record, sample->ids, error);
+    int32_t *second = file->layout.info.second_vocabulary ? sample->second : NULL;
+    if (status == EITP_OK && (sample->ids || second))
+        status = eitp__sample_read_checked_ids(file, number, &record, sample->ids, second, error);
     if (status == EITP_OK)
         status = eitp__sample_read_labels(file, &record, sample, error);
     if (status != EITP_OK)
         return status;
-    sample->length = record.length;
-    for (uint32_t i = 0; i < record.length && sample->segments; i++)
+    sample->length = second ? record.boundary : record.length;
+    sample->second_length = second ? (int64_t)(record.length - record.boundary) : 0;
+    for (uint32_t i = 0; i < sample->length && sample->segments; i++)
         sample->segments[i] = i >= record.boundary;
     return EITP_OK;
 }

@@ -1,4 +1,5 @@
 /* The latent variable of a model: its encoder, its projections, and what a graph computes with them. */
+#include "base/random.h"
 #include "model/latent_state.h"
 #include "model/transformer.h"
 #include "model/transformer_config.h"
@@ -92,6 +93,14 @@ eitp_status eitp_model_add_encoder(eitp_model *model, const eitp_latent_config *
     eitp__release(&model->host, model->latent, sizeof *model->latent);
     model->latent = NULL;
     return status;
+}
+
+void eitp_model_draw_latent(const eitp_model *model, uint64_t seed, float *z) {
+    for (int64_t u = 0; model && model->latent && z && u < model->latent->size; u++) {
+        double pair[2];
+        eitp__random_normal(seed, 0, EITP__RNG_STREAM_LATENT, (uint64_t)u, pair);
+        z[u] = (float)pair[0];
+    }
 }
 
 /* ---- The graph ---- */

@@ -71,6 +71,10 @@ EITP_API eitp_tensor *eitp_posterior_divergence(const eitp_posterior *posterior)
    eitp_latent_input and eitp_model_inputs.added. */
 EITP_API eitp_tensor *eitp_model_latent_embedding(const eitp_model *model, eitp_tensor *z);
 
+/* Draws a value z[size] of the latent variable from its prior, the standard normal distribution: a function of the seed.
+   Does nothing if the model has no encoder. */
+EITP_API void eitp_model_draw_latent(const eitp_model *model, uint64_t seed, float *z);
+
 /* Sets the value z[size] of the latent variable for what a generator generates from now on, and resets the generator.
    Without a call it is 0. EITP_ERROR_ARGUMENT if the model has no encoder, or a value is not finite. */
 EITP_API eitp_status eitp_generator_set_latent(eitp_generator *generator, const float *z, eitp_error *error);

@@ -6,6 +6,7 @@
 #define EITP_RECIPE_H
 
 #include "run/run.h"
+#include "task/vae.h"
 #include "train/planner.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -17,7 +18,8 @@ typedef enum eitp_task_kind {
     EITP_TASK_MASKED = 2,         /* masked tokens */
     EITP_TASK_CLASSIFICATION = 3, /* labels of texts */
     EITP_TASK_TOKENS = 4,         /* labels of their words */
-    EITP_TASK_REGRESSION = 5      /* numbers for texts */
+    EITP_TASK_REGRESSION = 5,     /* numbers for texts */
+    EITP_TASK_VAE = 6             /* texts under a model with a latent variable */
 } eitp_task_kind;
 
 /* Where the model comes from, and what of it is trained. */
@@ -34,6 +36,11 @@ typedef struct eitp_model_recipe {
     const char *lora_targets; /* see eitp_lora_targets_parse; NULL: the architecture's default */
     int lora_rslora;
     const char *freeze; /* see eitp_model_freeze; NULL: nothing */
+    /* For EITP_TASK_VAE. The encoder of a model without a latent variable: a directory, as `directory`, or a name of
+       eitp_transformer_config_named for random weights. `shape` "vae-tiny" or "vae-small" has one. */
+    const char *encoder;
+    int64_t latent_size; /* 0: 32, or the model's own */
+    eitp_latent_input latent_input;
 } eitp_model_recipe;
 
 /* The data: token files, or texts and tables, which are packed into the output directory. See docs/data.md. */
@@ -72,6 +79,8 @@ typedef struct eitp_task_recipe {
      */
     eitp_text_list sample_prompts;
     int64_t sample_tokens;
+    eitp_vae_objective vae;     /* for EITP_TASK_VAE */
+    int64_t importance_samples; /* see eitp_vae_config */
 } eitp_task_recipe;
 
 #define EITP_MAX_SAMPLE_PROMPTS 8
@@ -228,6 +237,7 @@ EITP_API void eitp_training_close(eitp_training *training);
    trainer before eitp_training_prepare. A trained model has no run and no trainer, and without samples no task. */
 EITP_API eitp_run *eitp_training_get_run(eitp_training *training);
 EITP_API const eitp_tokenizer *eitp_training_get_tokenizer(const eitp_training *training);
+EITP_API const eitp_tokenizer *eitp_training_get_encoder_tokenizer(const eitp_training *training); /* if it differs */
 EITP_API eitp_context *eitp_training_get_context(eitp_training *training);
 EITP_API eitp_model *eitp_training_get_model(eitp_training *training);
 EITP_API const eitp_task *eitp_training_get_task(const eitp_training *training);
@@ -235,6 +245,8 @@ EITP_API eitp_trainer *eitp_training_get_trainer(eitp_training *training);
 
 /* The configuration of the model, and the run that the planner measured. NULL for NULL. */
 EITP_API const eitp_transformer_config *eitp_training_get_shape(const eitp_training *training);
+/* What the model has besides, if it has a latent variable; size 0: it has none. */
+EITP_API eitp_latent_config eitp_training_get_latent(const eitp_training *training);
 EITP_API const eitp_fit *eitp_training_get_fit(const eitp_training *training);
 
 /* The directories that the model comes from. */

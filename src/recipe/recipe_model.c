@@ -21,9 +21,13 @@ static eitp_status eitp__resize_shape(const eitp_model_recipe *recipe, eitp_tran
 
 static eitp_status eitp__read_named_shape(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *recipe = &training->recipe.model;
-    eitp_status status = eitp__is_shape_file(&training->host, recipe->shape)
-                             ? eitp_transformer_config_read(&training->host, recipe->shape, &training->shape, error)
-                             : eitp_transformer_config_named(recipe->shape, &training->shape, error);
+    eitp_status status = EITP_OK;
+    if (eitp__is_shape_file(&training->host, recipe->shape))
+        status = eitp_transformer_config_read(&training->host, recipe->shape, &training->shape, error);
+    else if (eitp__take_latent_shape(training, recipe->shape))
+        status = eitp__resize_shape(recipe, &training->latent.encoder, error);
+    else
+        status = eitp_transformer_config_named(recipe->shape, &training->shape, error);
     return status ? status : eitp__resize_shape(recipe, &training->shape, error);
 }
 
@@ -83,14 +87,17 @@ EITP__PRIVATE const eitp__recipe_task *eitp__task_of_shape(const eitp_transforme
 /* For EITP_TASK_AUTO what model and data say: labels, where one of them has any. */
 static eitp_status eitp__choose_task(eitp_training *training, eitp_error *error) {
     const eitp_transformer_config *shape = &training->shape;
-    const eitp__recipe_task *const kinds[] = {eitp__task_of_shape(shape), eitp__language_recipe(),
-                                              eitp__masked_recipe(),      eitp__classification_recipe(),
-                                              eitp__tokens_recipe(),      eitp__regression_recipe()};
-    const eitp_task_kind kind = training->recipe.task.kind;
+    const eitp__recipe_task *const kinds[] = {
+        eitp__task_of_shape(shape), eitp__language_recipe(),   eitp__masked_recipe(), eitp__classification_recipe(),
+        eitp__tokens_recipe(),      eitp__regression_recipe(), eitp__vae_recipe()};
+    const eitp_task_kind kind =
+        training->recipe.task.kind || !training->latent.size ? training->recipe.task.kind : EITP_TASK_VAE;
     const int has_column = training->recipe.data.label_column != NULL;
     eitp__labels_found found;
     eitp_status status;
     training->kind = kinds[kind];
+    if (kind != EITP_TASK_VAE)
+        training->latent.size = 0;
     if (kind || training->is_resumed || eitp_head_has_labels(shape->head) || (!shape->bidirectional && !has_column))
         return EITP_OK;
     status = eitp__find_labels(training, &found, error);
@@ -125,6 +132,8 @@ EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eit
                           "lora_rank requires model: adapters are trained on top of existing weights");
     status = training->is_resumed || recipe->directory ? eitp__read_stored_shape(training, error)
                                                        : eitp__read_named_shape(training, error);
+    if (!status)
+        status = eitp__training_read_latent(training, error);
     if (!status)
         status = eitp__choose_task(training, error);
     if (!status)
@@ -162,6 +171,8 @@ static eitp_status eitp__adapt_model(const eitp_model_recipe *recipe, eitp_model
 EITP__PRIVATE eitp_status eitp__training_create_model(const eitp_training *training, eitp_context *context,
                                                       eitp_model **model, eitp_error *error) {
     eitp_status status = eitp_model_create(context, &training->shape, model, error);
+    if (!status && training->latent.size)
+        status = eitp_model_add_encoder(*model, &training->latent, error);
     return status ? status : eitp__adapt_model(&training->recipe.model, *model, error);
 }
 
@@ -205,6 +216,8 @@ EITP__PRIVATE eitp_status eitp__training_fill_model(eitp_training *training, eit
                                       error);
     else if (!checkpoint)
         status = eitp_model_initialize(training->model, training->recipe.trainer.seed, error);
+    if (!status && !checkpoint && training->latent.size)
+        status = eitp__training_fill_latent(training, error);
     if (!status && checkpoint && eitp_head_has_labels(training->shape.head))
         status = eitp_model_read_labels(training->model, checkpoint, error);
     return status ? status : eitp_model_initialize_lora(training->model, training->recipe.trainer.seed, error);
@@ -228,6 +241,7 @@ eitp_status eitp_recipe_read_shape(const eitp_recipe *recipe, eitp_transformer_c
     training.is_resumed = recipe->run.resume == EITP_RESUME_NAMED && recipe->run.checkpoint;
     status = eitp__training_read_shape(&training, error);
     eitp__release_text(&training.host, training.model_directory);
+    eitp__release_text(&training.host, training.encoder_directory);
     if (status)
         return status;
     *shape = training.shape;

@@ -26,7 +26,8 @@ static int eitp__has_its_data(const eitp_training *training, eitp_split split, i
     if (eitp_sample_file_open(&training->host, path, 0, &file, NULL))
         return 0;
     info = eitp_sample_file_get_info(file);
-    if ((info.sample_count > 0) != is_labelled)
+    if ((info.sample_count > 0) != is_labelled ||
+        info.second_fingerprint != eitp_tokenizer_fingerprint(training->encoder_tokenizer))
         is_it = 0;
     else if (eitp__run_split(training, split) == EITP_VALIDATION)
         is_it = !training->tokenizer || eitp_tokenizer_fingerprint(training->tokenizer) == info.tokenizer_fingerprint;

@@ -147,6 +147,11 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
         source.read = eitp__read_without_labels;
     }
     config.sequence.max_length = (int32_t)samples->max_length;
+    config.sequence.omit_special_tokens = samples->is_bare;
+    if (samples->second_max_length) {
+        config.second = training->encoder_tokenizer;
+        config.second_sequence.max_length = (int32_t)samples->second_max_length;
+    }
     config.problem = samples->problem;
     config.labels = samples->labels;
     config.label_count = samples->label_count;
@@ -169,11 +174,15 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
 static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_split split,
                                          const eitp__sample_config *config) {
     const eitp_data_recipe *data = &training->recipe.data;
+    const uint64_t second = config->second_max_length ? eitp_tokenizer_fingerprint(training->encoder_tokenizer) : 0;
     const int64_t numbers[] = {config->max_length, config->problem, config->label_count, config->drops_labels,
                                data->dedup};
+    const int64_t more[] = {config->is_bare, config->second_max_length, (int64_t)(second >> 1)};
     const char *const texts[] = {data->pair_column, data->label_column};
     uint64_t hash = eitp__part_fingerprint(training, split);
     hash = eitp__fnv1a(hash, numbers, sizeof numbers);
+    if (config->is_bare)
+        hash = eitp__fnv1a(hash, more, sizeof more);
     for (size_t i = 0; i < EITP__COUNT(texts); i++) {
         if (texts[i])
             hash = eitp__fnv1a(eitp__fnv1a(hash, &i, sizeof i), texts[i], strlen(texts[i]) + 1);

@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/setting_table.h"
 #include "recipe/recipe_settings.h"
+#include "task/vae_settings.h"
 #include "train/trainer_settings.h"
 
 #define EITP__CONTEXT_SETTING(member, name, kind, value, min, max, help)                                               \
@@ -54,6 +55,12 @@ static const eitp_setting eitp__model_settings[] = {
     EITP__TEXT_SETTING(eitp_model_recipe, , lora_targets, "lora_targets", NULL, REFUSED, "layers that get adapters"),
     EITP__MODEL_SETTING(lora_rslora, "lora_rslora", FLAG, 0, 0, 1, 0, "scale the adapters' output by A / sqrt(R)"),
     EITP__TEXT_SETTING(eitp_model_recipe, , freeze, "freeze", NULL, REFUSED, "parameters to freeze"),
+    EITP__TEXT_SETTING(eitp_model_recipe, , encoder, "encoder", NULL, REFUSED,
+                       "for task vae: model directory of an encoder, or a shape with random weights"),
+    EITP__MODEL_SETTING(latent_size, "latent_size", INTEGER, 0, 0, 4096, EITP_SETTING_OPTIONAL,
+                        "units of the latent variable; 0: 32, or the model's"),
+    EITP__SETTING(eitp_model_recipe, , latent_input, "latent_input", CHOICE, EITP_LATENT_PREFIX, 0, 0, 0, REFUSED,
+                  "prefix added", "tokens whose embedding has it: the first, or every one"),
 };
 
 static const eitp_setting eitp__data_settings[] = {
@@ -82,8 +89,9 @@ static const eitp_setting eitp__data_settings[] = {
 
 static const eitp_setting eitp__task_settings[] = {
     EITP__TASK_SETTING(
-        kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress",
-        "what to train for: next tokens, masked tokens, labels of texts, labels of their words, numbers"),
+        kind, "task", CHOICE, EITP_TASK_AUTO, 0, 0, 0, "auto lm mlm classify tokens regress vae",
+        "what to train for: next tokens, masked tokens, labels of texts, labels of their words, numbers, texts from a "
+        "latent variable"),
     EITP__TASK_SETTING(block_size, "block_size", INTEGER, -1, -1, 1 << 24, EITP_SETTING_OPTIONAL, NULL,
                        "tokens of a sample; 0: the model's positions; -1: what data and memory have room for"),
     EITP__TASK_SETTING(problem, "labels", CHOICE, EITP_PROBLEM_UNKNOWN, 0, 0, 0, "auto single several",
@@ -99,6 +107,10 @@ static const eitp_setting eitp__task_settings[] = {
                         "text that the model continues at each evaluation, for evaluations.jsonl; may be repeated"),
     EITP__SETTING(eitp_task_recipe, , sample_tokens, "sample_tokens", INTEGER, 64, 1, 512, EITP_SETTING_OPTIONAL,
                   ACCEPTED, NULL, "tokens of each of these texts, the most likely ones"),
+    EITP__VAE_SETTINGS(eitp_task_recipe, vae.),
+    EITP__SETTING(eitp_task_recipe, , importance_samples, "importance_samples", INTEGER, 0, 0,
+                  EITP_MAX_IMPORTANCE_SAMPLES, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                  "draws for each text of an evaluation, for a bound of its likelihood; 0: none"),
 };
 
 static const eitp_setting eitp__memory_settings[] = {

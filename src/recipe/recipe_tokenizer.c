@@ -1,4 +1,5 @@
 /* The tokenizer of a recipe, and the vocabulary that follows from it. */
+#include "io/latent_directory.h"
 #include "recipe/training.h"
 
 /* The tokenizers of an output directory are in its checkpoints. */
@@ -22,22 +23,64 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
     return status;
 }
 
+/* Loads the tokenizer of a directory, or of a part of it if it is that of a model with a latent variable. *tokenizer
+   stays NULL if there is none. */
+static eitp_status eitp__load_tokenizer_in(const eitp_training *training, const char *directory, const char *part,
+                                           eitp_tokenizer **tokenizer, eitp_error *error) {
+    char *found = NULL;
+    int has_tokenizer;
+    eitp_status status = eitp__latent_find_part(&training->host, directory, part, &found, error);
+    if (!status)
+        status = eitp__find_tokenizer(&training->host, found ? found : directory, &has_tokenizer, error);
+    if (!status && has_tokenizer)
+        status = eitp_tokenizer_load(&training->host, found ? found : directory, tokenizer, error);
+    eitp__release_text(&training->host, found);
+    return status;
+}
+
 static eitp_status eitp__load_stored_tokenizer(eitp_training *training, void *user, eitp_error *error) {
     const char *checkpoint = eitp__training_checkpoint(training);
     const char *const directories[] = {checkpoint ? checkpoint : training->model_directory, training->base};
     eitp_status status = EITP_OK;
     (void)user;
-    for (size_t i = 0; i < EITP__COUNT(directories) && directories[i] && !training->tokenizer && !status; i++) {
-        int has_tokenizer;
-        status = eitp__find_tokenizer(&training->host, directories[i], &has_tokenizer, error);
-        if (!status && has_tokenizer)
-            status = eitp_tokenizer_load(&training->host, directories[i], &training->tokenizer, error);
+    for (size_t i = 0; i < EITP__COUNT(directories) && directories[i] && !training->tokenizer && !status; i++)
+        status =
+            eitp__load_tokenizer_in(training, directories[i], EITP__DECODER_DIRECTORY, &training->tokenizer, error);
+    return status;
+}
+
+static eitp_status eitp__load_encoder_tokenizer_of(eitp_training *training, void *user, eitp_error *error) {
+    const char *checkpoint = eitp__training_checkpoint(training);
+    const char *directory = training->encoder_directory ? training->encoder_directory
+                            : checkpoint                ? checkpoint
+                                                        : training->model_directory;
+    (void)user;
+    return directory ? eitp__load_tokenizer_in(training, directory, EITP__ENCODER_DIRECTORY,
+                                               &training->encoder_tokenizer, error)
+                     : EITP_OK;
+}
+
+/* The tokenizer that the encoder's directory has, unless it is the decoder's. A random encoder has none. */
+static eitp_status eitp__load_encoder_tokenizer(eitp_training *training, eitp_error *error) {
+    const eitp_model_recipe *recipe = &training->recipe.model;
+    eitp_status status = EITP_OK;
+    if (!training->latent.size || (recipe->encoder && !training->encoder_directory && !training->is_resumed))
+        return EITP_OK;
+    if (training->encoder_directory)
+        status = eitp__read_directory(training, recipe->encoder, &training->encoder_directory,
+                                      eitp__load_encoder_tokenizer_of, NULL, error);
+    else
+        status = eitp__load_encoder_tokenizer_of(training, NULL, error);
+    if (!status && training->encoder_tokenizer && training->tokenizer &&
+        eitp_tokenizer_fingerprint(training->encoder_tokenizer) == eitp_tokenizer_fingerprint(training->tokenizer)) {
+        eitp_tokenizer_destroy(training->encoder_tokenizer);
+        training->encoder_tokenizer = NULL;
     }
     return status;
 }
 
 /* One that is named comes before the model's; to a resumed run it may have gone missing. */
-EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error) {
+static eitp_status eitp__load_own_tokenizer(eitp_training *training, eitp_error *error) {
     const eitp_model_recipe *model = &training->recipe.model;
     eitp_path_kind kind = EITP_PATH_MISSING;
     const eitp_status status =
@@ -49,6 +92,11 @@ EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training,
     return model->directory ? eitp__read_directory(training, model->directory, &training->model_directory,
                                                    eitp__load_stored_tokenizer, NULL, error)
                             : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error) {
+    const eitp_status status = eitp__load_own_tokenizer(training, error);
+    return status ? status : eitp__load_encoder_tokenizer(training, error);
 }
 
 EITP__PRIVATE eitp_status eitp__training_use_bytes(eitp_training *training, eitp_error *error) {

@@ -90,6 +90,14 @@ static void eitp__take_own_head(eitp_training *training) {
     shape->classifier_dropout = own.classifier_dropout;
 }
 
+/* A model with a latent variable has its own task. */
+static eitp_status eitp__read_trained_latent(eitp_training *training, eitp_error *error) {
+    const eitp_status status = eitp__training_read_latent(training, error);
+    if (!status && training->latent.size)
+        training->kind = eitp__vae_recipe();
+    return status;
+}
+
 static eitp_status eitp__read_trained_shape(eitp_training *training, eitp_error *error) {
     const eitp_status status = eitp_model_config_read(
         &training->host, training->base ? training->base : training->trained, &training->stored, error);
@@ -99,7 +107,9 @@ static eitp_status eitp__read_trained_shape(eitp_training *training, eitp_error 
         eitp__take_own_head(training);
     training->shape = training->stored;
     training->kind = eitp__task_of_shape(&training->shape);
-    return EITP_OK;
+    if (training->base)
+        return EITP_OK;
+    return eitp__read_trained_latent(training, error);
 }
 
 /* ---- Data ---- */
@@ -143,6 +153,8 @@ static eitp_status eitp__create_trained_context(eitp_training *training, eitp_er
 static eitp_status eitp__load_trained(eitp_training *training, eitp_error *error) {
     eitp_load_config config = eitp_load_config_default();
     eitp_status status = eitp_model_create(training->context, &training->shape, &training->model, error);
+    if (!status && training->latent.size)
+        status = eitp_model_add_encoder(training->model, &training->latent, error);
     config.head_is_replaced = training->has_own_head;
     if (!status)
         status = eitp_model_load_weights_with(training->model, training->base ? training->base : training->trained,

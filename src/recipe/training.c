@@ -466,6 +466,10 @@ const eitp_tokenizer *eitp_training_get_tokenizer(const eitp_training *training)
     return training ? training->tokenizer : NULL;
 }
 
+const eitp_tokenizer *eitp_training_get_encoder_tokenizer(const eitp_training *training) {
+    return training ? training->encoder_tokenizer : NULL;
+}
+
 eitp_context *eitp_training_get_context(eitp_training *training) {
     return training ? training->context : NULL;
 }
@@ -492,6 +496,11 @@ eitp_recipe *eitp_training_get_recipe(eitp_training *training) {
 
 const eitp_transformer_config *eitp_training_get_shape(const eitp_training *training) {
     return training ? &training->shape : NULL;
+}
+
+eitp_latent_config eitp_training_get_latent(const eitp_training *training) {
+    const eitp_latent_config none = EITP__ZERO;
+    return training ? training->latent : none;
 }
 
 eitp_training_source eitp_training_get_source(const eitp_training *training) {

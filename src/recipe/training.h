@@ -39,10 +39,13 @@ struct eitp_training {
     int has_own_head;             /* its adapters have a classifier, which the weights lack */
     eitp_transformer_config shape, stored; /* of the model; as its files have it, if it has any */
     const eitp__recipe_task *kind;
-    eitp_tokenizer *tokenizer; /* NULL: unknown */
-    eitp__data_part parts[2];  /* by eitp_split */
-    uint64_t kept_tokens;      /* of training data that has grown since the checkpoint; 0: all */
-    const char *stage;         /* what is being done */
+    eitp_tokenizer *tokenizer;         /* NULL: unknown */
+    eitp_latent_config latent;         /* of a model that has an encoder; size 0: it has none */
+    char *encoder_directory;           /* of its weights, if they are not in model_directory; NULL: there are none */
+    eitp_tokenizer *encoder_tokenizer; /* NULL: the encoder reads the tokens of `tokenizer` */
+    eitp__data_part parts[2];          /* by eitp_split */
+    uint64_t kept_tokens;              /* of training data that has grown since the checkpoint; 0: all */
+    const char *stage;                 /* what is being done */
     int validates;
     int64_t rows;          /* of a sample, at most */
     int64_t chosen_window; /* the size of windows that planning has chosen; 0: none */
@@ -81,6 +84,7 @@ EITP__PRIVATE const eitp__recipe_task *eitp__masked_recipe(void);
 EITP__PRIVATE const eitp__recipe_task *eitp__classification_recipe(void);
 EITP__PRIVATE const eitp__recipe_task *eitp__tokens_recipe(void);
 EITP__PRIVATE const eitp__recipe_task *eitp__regression_recipe(void);
+EITP__PRIVATE const eitp__recipe_task *eitp__vae_recipe(void);
 
 /* What the data have as labels, from their first row. */
 typedef enum eitp__labels_found { EITP__LABELS_NONE, EITP__LABELS_OF_TEXTS, EITP__LABELS_OF_WORDS } eitp__labels_found;
@@ -158,6 +162,14 @@ EITP__PRIVATE int eitp__is_shape_file(const eitp_host *host, const char *shape);
 /* The kind of task that a model's head is for. */
 EITP__PRIVATE const eitp__recipe_task *eitp__task_of_shape(const eitp_transformer_config *shape);
 
+/* Sets shape and latent variable to those of a named shape that has one. Returns 0, and sets nothing, for another. */
+EITP__PRIVATE int eitp__take_latent_shape(eitp_training *training, const char *name);
+
+/* Reads the latent variable of the model's directory, or the encoder that the recipe names; and fills in the values of
+   the latter, and of the latent variable. */
+EITP__PRIVATE eitp_status eitp__training_read_latent(eitp_training *training, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__training_fill_latent(eitp_training *training, eitp_error *error);
+
 /* Reads the configuration of the model, chooses the task, and lets it complete the shape. */
 EITP__PRIVATE eitp_status eitp__training_read_shape(eitp_training *training, eitp_error *error);
 
@@ -189,7 +201,9 @@ typedef struct eitp__sample_config {
     eitp_problem problem;      /* EITP_PROBLEM_UNKNOWN: what the labels say */
     const char *const *labels; /* label_count names; NULL: those of the data */
     int64_t label_count;
-    int drops_labels; /* labels are not read */
+    int drops_labels;          /* labels are not read */
+    int is_bare;               /* without special tokens, */
+    int64_t second_max_length; /* and again in the tokens of the encoder, at most so many; 0: not */
 } eitp__sample_config;
 
 /* Opens the labelled file of a part, into which texts are packed first. */

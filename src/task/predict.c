@@ -33,6 +33,7 @@ static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pai
     config.max_length = (int32_t)p->shape.max_length;
     config.truncation = p->config.truncation;
     config.truncate_left = p->config.truncate_left;
+    config.omit_special_tokens = p->config.omit_special_tokens;
     if (p->config.prediction == EITP_PREDICT_WORD_SCORES)
         status = eitp_tokenizer_encode_words(p->tokenizer, pair->words, pair->word_count, &config, ids,
                                              p->window_segments + p->window_used, p->window_words + p->window_used,
@@ -89,7 +90,8 @@ static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded)
     memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
     memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
     memcpy(p->words + taken->first, p->window_words + encoded->first, bytes);
-    eitp_model_fill_positions(p->model, p->ids + taken->first, taken->length, p->positions + taken->first);
+    eitp_model_fill_positions(eitp__predictor_reader(p->model, p->config.prediction), p->ids + taken->first,
+                              taken->length, p->positions + taken->first);
     p->pass_used += taken->length;
     encoded->length = 0;
 }
@@ -114,7 +116,7 @@ static void eitp__predictor_fill_pass(eitp_predictor *p, int64_t *from) {
 static eitp_status eitp__predictor_execute(eitp_predictor *p, eitp_error *error) {
     const eitp_model_inputs *inputs = &p->built.inputs;
     const size_t rows = (size_t)p->pass_used * sizeof(int32_t), texts = (size_t)p->shape.pass_texts;
-    const int of_texts = p->config.prediction == EITP_PREDICT_SCORES;
+    const int of_texts = eitp__predicts_texts(p->config.prediction);
     const size_t results = (size_t)p->shape.width * (of_texts ? texts : (size_t)p->pass_used);
     eitp_status status = eitp_plan_set_rows(p->plan, p->pass_used, error);
     if (!status)
@@ -155,7 +157,7 @@ static void eitp__predictor_store(const eitp_predictor *p, float *values) {
     for (int64_t i = 0; i < p->pass_count; i++) {
         const eitp__encoded_text *text = &p->pass[i];
         float *value = values + text->value * width;
-        if (p->config.prediction == EITP_PREDICT_SCORES)
+        if (eitp__predicts_texts(p->config.prediction))
             memcpy(value, p->results + i * width, (size_t)width * sizeof *value);
         else if (p->config.prediction == EITP_PREDICT_WORD_SCORES)
             eitp__predictor_store_words(p, text, value);

@@ -36,13 +36,16 @@ const eitp_setting *eitp_predictor_settings(size_t *count) {
 
 eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer) {
     const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(tokenizer);
-    const int64_t positions = eitp_model_positions(model);
+    const eitp_model *encoder = eitp_model_encoder(model);
+    const int64_t positions = eitp_model_positions(encoder ? encoder : model);
     eitp_predictor_config config = EITP__ZERO;
     if (!model || !tokenizer)
         return config;
     eitp__settings_reset(eitp__predictor_settings, EITP__COUNT(eitp__predictor_settings), &config);
     if (eitp_model_config(model).head == EITP_HEAD_TOKEN_CLASSIFIER)
         config.prediction = EITP_PREDICT_WORD_SCORES;
+    if (encoder)
+        config.prediction = EITP_PREDICT_MEANS;
     config.max_length = defaults.max_length ? defaults.max_length : defaults.model_max_length;
     if (!config.max_length || config.max_length > positions)
         config.max_length = positions;
@@ -51,9 +54,17 @@ eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, con
     return config;
 }
 
+EITP__PRIVATE int eitp__predicts_texts(eitp_prediction prediction) {
+    return prediction == EITP_PREDICT_SCORES || prediction == EITP_PREDICT_MEANS;
+}
+
+EITP__PRIVATE const eitp_model *eitp__predictor_reader(const eitp_model *model, eitp_prediction prediction) {
+    return prediction == EITP_PREDICT_MEANS ? eitp_model_encoder(model) : model;
+}
+
 static eitp_status eitp__predictor_check_lengths(const eitp_model *model, const eitp_predictor_config *config,
                                                  eitp_error *error) {
-    const int64_t positions = eitp_model_positions(model);
+    const int64_t positions = eitp_model_positions(eitp__predictor_reader(model, config->prediction));
     const int64_t max_length = config->max_length ? config->max_length : positions;
     if (max_length < 1 || max_length > positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length must be 0 to the model's %lld positions (got %lld)",
@@ -75,12 +86,16 @@ static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_pre
     static const char *const heads[] = {"a language head", "a classifier of texts", "no head",
                                         "a classifier of tokens"}; /* eitp_head */
     const eitp_head head = eitp_model_config(model).head;
-    if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_WORD_SCORES ||
+    if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_MEANS ||
         (int)config->pooling < EITP_EMBEDDING_MEAN || (int)config->pooling >= EITP_EMBEDDING_POOLING_COUNT ||
         (int)config->truncation < EITP_TRUNCATE_LONGEST || config->truncation > EITP_TRUNCATE_NONE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown prediction %d, pooling %d or truncation %d",
                           (int)config->prediction, (int)config->pooling, (int)config->truncation);
-    if (config->prediction != EITP_PREDICT_EMBEDDINGS && head != eitp__predictor_head(config->prediction))
+    if (config->prediction == EITP_PREDICT_MEANS && !eitp_model_encoder(model))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "means of a latent variable need a model with an encoder; ask for embeddings");
+    if (config->prediction < EITP_PREDICT_MEANS && config->prediction != EITP_PREDICT_EMBEDDINGS &&
+        head != eitp__predictor_head(config->prediction))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "%s need a classifier%s, and the model has %s; train a classifier first, or ask for "
                           "embeddings",
@@ -92,8 +107,9 @@ static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_pre
 static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, const eitp_predictor_config *config) {
     const eitp_transformer_config about = eitp_model_config(model);
     eitp__predictor_shape shape;
-    const int of_texts = config->prediction == EITP_PREDICT_SCORES;
-    shape.max_length = config->max_length ? config->max_length : eitp_model_positions(model);
+    const int of_texts = eitp__predicts_texts(config->prediction);
+    shape.max_length = config->max_length ? config->max_length
+                                          : eitp_model_positions(eitp__predictor_reader(model, config->prediction));
     shape.pass_tokens = config->pass_tokens                   ? config->pass_tokens
                         : shape.max_length > EITP_PASS_TOKENS ? shape.max_length
                                                               : EITP_PASS_TOKENS;
@@ -101,7 +117,9 @@ static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, c
     shape.pass_texts = (shape.pass_tokens + 7) / 8;
     shape.window_tokens = 16 * shape.pass_tokens;
     shape.window_texts = 16 * shape.pass_texts;
-    shape.width = config->prediction == EITP_PREDICT_EMBEDDINGS ? about.width : about.labels;
+    shape.width = config->prediction == EITP_PREDICT_EMBEDDINGS ? about.width
+                  : config->prediction == EITP_PREDICT_MEANS    ? eitp_model_latent_config(model).size
+                                                                : about.labels;
     shape.result_count = shape.width * (of_texts ? shape.pass_texts : shape.pass_tokens);
     return shape;
 }
@@ -129,8 +147,10 @@ static eitp_status eitp__predictor_build(const eitp_model *model, const eitp_pre
     eitp_status status = eitp_graph_create(eitp_model_context(model), &built->graph, error);
     if (status)
         return status;
-    built->inputs = eitp__predictor_inputs(model, built->graph, shape);
-    hidden = eitp_model_hidden(model, built->graph, &built->inputs, shape->max_length);
+    built->inputs = eitp__predictor_inputs(eitp__predictor_reader(model, config->prediction), built->graph, shape);
+    hidden = config->prediction == EITP_PREDICT_MEANS
+                 ? eitp_model_posterior(model, built->graph, &built->inputs, shape->max_length).mean
+                 : eitp_model_hidden(model, built->graph, &built->inputs, shape->max_length);
     if (config->prediction == EITP_PREDICT_SCORES)
         hidden = eitp_model_scores(model, hidden, &built->inputs);
     else if (config->prediction == EITP_PREDICT_WORD_SCORES)
@@ -247,7 +267,7 @@ eitp_status eitp_predictor_create(const eitp_model *model, const eitp_tokenizer 
     *predictor = NULL;
     status = eitp__predictor_check(model, config, error);
     if (!status)
-        status = eitp__predictor_check_vocabulary(model, tokenizer, error);
+        status = eitp__predictor_check_vocabulary(eitp__predictor_reader(model, config->prediction), tokenizer, error);
     if (status)
         return status;
     p = (eitp_predictor *)eitp__allocate(&host, sizeof *p);

@@ -5,17 +5,19 @@
 #ifndef EITP_PREDICTOR_H
 #define EITP_PREDICTOR_H
 
-#include "model/model.h"
+#include "model/latent.h"
 #include "text/text.h"
 
 EITP_BEGIN_DECLARATIONS
 
 /* What is computed for each text. */
 typedef enum eitp_prediction {
-    EITP_PREDICT_SCORES = 0,     /* what a classifier says of the labels: eitp_model_scores */
-    EITP_PREDICT_EMBEDDINGS = 1, /* one vector, the pooled hidden states; a head is ignored */
-    EITP_PREDICT_WORD_SCORES = 2 /* what a classifier of tokens says of each word: eitp_model_token_scores, of the
-                                    word's first token, or the first that is left of it */
+    EITP_PREDICT_SCORES = 0,      /* what a classifier says of the labels: eitp_model_scores */
+    EITP_PREDICT_EMBEDDINGS = 1,  /* one vector, the pooled hidden states; a head is ignored */
+    EITP_PREDICT_WORD_SCORES = 2, /* what a classifier of tokens says of each word: eitp_model_token_scores, of the
+                                     word's first token, or the first that is left of it */
+    EITP_PREDICT_MEANS = 3        /* the mean of the latent variable of a model with an encoder, which reads the texts:
+                                     eitp_model_posterior. The tokenizer is the encoder's */
 } eitp_prediction;
 
 /* How the hidden states of a text's tokens, special tokens included, become its embedding; in parentheses, the words of
@@ -45,11 +47,12 @@ typedef struct eitp_predictor_config {
     /* Maximum number of tokens in a pass, at least max_length. More take more memory, and fewer passes. 0:
        EITP_PASS_TOKENS, or max_length if that is more. Results do not depend on it. */
     int64_t pass_tokens;
+    int omit_special_tokens; /* see eitp_sequence_config */
 } eitp_predictor_config;
 
 /*
- * Scores, of words if the model has a classifier of tokens, or the normalized mean, of sequences as the tokenizer's
- * files have them (eitp_tokenizer_sequence_defaults): cut to the length of "truncation", else to model_max_length, and
+ * Scores, of words if the model has a classifier of tokens, means if it has an encoder, or the normalized mean, of
+ * sequences as the tokenizer's files have them (eitp_tokenizer_sequence_defaults): cut to the length of "truncation", else to model_max_length, and
  * never longer than the model's positions. Zeros for NULL.
  */
 EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
@@ -92,7 +95,8 @@ EITP_API void eitp_predictor_destroy(eitp_predictor *predictor);
 EITP_API eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predictor_config *config,
                                              size_t *bytes, eitp_error *error);
 
-/* Number of values for each text: the labels of the classifier, or the width of the model. 0 for NULL. */
+/* Number of values for each text: the labels of the classifier, the width of the model, or the units of the latent
+   variable. 0 for NULL. */
 EITP_API int64_t eitp_predictor_width(const eitp_predictor *predictor);
 
 /* The configuration, with max_length and pass_tokens as they are used. Zeros for NULL. */

@@ -17,7 +17,8 @@ typedef struct eitp__predictor_shape {
 typedef struct eitp__predictor_graph {
     eitp_graph *graph;
     eitp_model_inputs inputs;
-    /* F32: scores [pass_texts, labels], or of tokens [pass_tokens, labels], or hidden states [pass_tokens, width]. */
+    /* F32: scores [pass_texts, labels], or of tokens [pass_tokens, labels], hidden states [pass_tokens, width], or means
+       [pass_texts, units]. */
     eitp_tensor *output;
 } eitp__predictor_graph;
 
@@ -54,6 +55,12 @@ struct eitp_predictor {
     int64_t pass_count, pass_used;
     float *results; /* [result_count] */
 };
+
+/* True if there is a value for each text, not for each of its tokens. */
+EITP__PRIVATE int eitp__predicts_texts(eitp_prediction prediction);
+
+/* The model that reads the texts: the encoder, or the model itself. */
+EITP__PRIVATE const eitp_model *eitp__predictor_reader(const eitp_model *model, eitp_prediction prediction);
 
 /* The bytes that a predictor takes, which eitp_predictor_estimate foretells. */
 EITP__PRIVATE size_t eitp__predictor_bytes(const eitp_predictor *predictor);

@@ -3,14 +3,14 @@
 
 #include "base/files.h"
 #include "base/random.h"
-#include "base/setting_table.h"
 #include "io/latent_directory.h"
 #include "model/transformer.h"
 #include "task/labelled.h"
 #include "task/pass.h"
 #include "task/vae_outcomes.h"
+#include "task/vae_settings.h"
 
-/* Inputs, in the order of build. The last one is there if the latent variable is a prefix. */
+/* Inputs, in the order of build. */
 enum {
     EITP__VAE_TOKENS,
     EITP__VAE_TARGETS,
@@ -33,24 +33,7 @@ typedef struct eitp__vae {
     eitp__buffer description; /* of the last evaluation */
 } eitp__vae;
 
-#define EITP__VAE_SETTING(member, kind, value, min, max, flags, choices, help)                                         \
-    EITP__SETTING(eitp_vae_objective, , member, #member, kind, value, min, max, flags, REFUSED, choices, help)
-
-static const eitp_setting eitp__vae_settings[] = {
-    EITP__VAE_SETTING(kl_weight, NUMBER, 1, 0, EITP__UNBOUNDED, 0, NULL, "weight of the divergence from the prior"),
-    EITP__VAE_SETTING(kl_anneal, CHOICE, EITP_KL_CONSTANT, 0, 0, 0, "none linear cyclical",
-                      "how it comes to that weight: at once, from 0, or from 0 several times"),
-    EITP__VAE_SETTING(kl_anneal_steps, INTEGER, 0, 0, EITP__LARGEST_COUNT, EITP_SETTING_OPTIONAL, NULL,
-                      "steps of that; 0: half of the training, if cyclical all of it"),
-    EITP__VAE_SETTING(kl_cycles, INTEGER, 4, 1, EITP__LARGEST_COUNT, EITP_SETTING_OPTIONAL, NULL,
-                      "cycles, if cyclical"),
-    EITP__VAE_SETTING(free_bits, NUMBER, 0, 0, EITP__UNBOUNDED, 0, NULL,
-                      "nats of divergence of each unit and text that cost nothing"),
-    EITP__VAE_SETTING(target_rate, NUMBER, 0, 0, EITP__UNBOUNDED, 0, NULL,
-                      "nats of divergence of a text from which the distance is minimized; 0: the divergence itself"),
-    EITP__VAE_SETTING(word_dropout, NUMBER, 0, 0, 1, 0, NULL,
-                      "probability that the decoder is not told a token that it read"),
-};
+static const eitp_setting eitp__vae_settings[] = {EITP__VAE_SETTINGS(eitp_vae_objective, )};
 
 const eitp_setting *eitp_vae_objective_settings(size_t *count) {
     if (count)
@@ -101,7 +84,7 @@ static eitp_tensor *eitp__vae_losses(const eitp__vae *v, eitp_pass *pass, const 
     const eitp_model *model = v->config.model;
     eitp_model_inputs inputs = *decoded;
     inputs.added = eitp_pass_by_row(pass, eitp_model_latent_embedding(model, z));
-    if (first)
+    if (eitp_model_latent_config(model).input == EITP_LATENT_PREFIX)
         inputs.added = eitp_multiply(inputs.added, first);
     return eitp_model_losses(model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass), targets,
                              EITP__IGNORED_TARGET);
@@ -128,29 +111,46 @@ static void eitp__vae_add_outputs(const eitp__vae *v, eitp_pass *pass, const eit
     eitp_pass_output(pass, "reconstructions", eitp_concat(draws, (int)v->draws, 1));
 }
 
+/* The loss of an evaluation is the negative bound, and its parts are metrics: the divergence of a text is added to the
+   loss of its first row. */
+static void eitp__vae_add_bound(eitp_pass *pass, eitp_tensor *losses, eitp_tensor *divergence, eitp_tensor *first) {
+    const int64_t column[2] = {-1, 1};
+    losses = eitp_reshape(losses, 2, column);
+    eitp_pass_term(pass, "loss", eitp_add(losses, eitp_multiply(eitp_pass_by_row(pass, divergence), first)), NULL);
+    eitp_pass_metric(pass, "reconstruction", losses, EITP_LOWER_IS_BETTER);
+    eitp_pass_metric(pass, "kl", divergence, EITP_DIRECTION_UNKNOWN);
+}
+
+static void eitp__vae_add_terms(const eitp__vae *v, eitp_pass *pass, eitp_tensor *losses, eitp_tensor *divergence,
+                                eitp_tensor *used) {
+    const eitp_schedule weight = eitp__vae_weight(&v->config.objective, eitp_pass_steps(pass));
+    divergence = eitp__vae_penalty(&v->config.objective, divergence);
+    eitp_pass_term(pass, "reconstruction", losses, NULL);
+    eitp_pass_term(pass, "kl", eitp_multiply(used, divergence), &weight);
+}
+
 static eitp_status eitp__vae_build(void *user, eitp_pass *pass, eitp_error *error) {
     const eitp__vae *v = (const eitp__vae *)user;
     const eitp_model *model = v->config.model;
-    const int64_t numbers = v->draws * v->units, one = 1, longest = eitp_pass_max_length(pass);
-    const int is_prefix = eitp_model_latent_config(model).input == EITP_LATENT_PREFIX;
-    const eitp_schedule weight = eitp__vae_weight(&v->config.objective, eitp_pass_steps(pass));
+    const int64_t numbers = v->draws * v->units, one = 1;
     const eitp_model_inputs decoded = eitp_pass_model_inputs(pass, model);
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
     const eitp_model_inputs encoded = eitp_pass_encoder_inputs(pass, eitp_model_encoder(model));
     eitp_tensor *noise = eitp_pass_sample_input(pass, "noise", EITP_F32, 1, &numbers, 0);
     eitp_tensor *used = eitp_pass_sample_input(pass, "used", EITP_F32, 1, &one, 0); /* 0 in places without a text */
-    eitp_tensor *first = is_prefix ? eitp_pass_row_input(pass, "first", EITP_F32, 1, &one, 0) : NULL;
-    const eitp_posterior posterior = eitp_model_posterior(model, eitp_pass_graph(pass), &encoded, longest);
+    eitp_tensor *first = eitp_pass_row_input(pass, "first", EITP_F32, 1, &one, 0);
+    const eitp_posterior posterior =
+        eitp_model_posterior(model, eitp_pass_graph(pass), &encoded, eitp_pass_max_length(pass));
     eitp_tensor *z = eitp_posterior_draw(&posterior, v->draws > 1 ? eitp_slice(noise, 1, 0, v->units) : noise);
     eitp_tensor *losses = eitp__vae_losses(v, pass, &decoded, z, first, targets);
     eitp_tensor *divergence = eitp_posterior_divergence(&posterior);
-    const int trains = eitp_pass_is_training(pass);
     eitp_pass_set_targets(pass, targets, EITP__IGNORED_TARGET);
-    eitp_pass_term(pass, "reconstruction", losses, NULL);
-    divergence = trains ? eitp__vae_penalty(&v->config.objective, divergence) : eitp_sum(divergence, 2, 1);
-    eitp_pass_term(pass, "kl", eitp_multiply(used, divergence), trains ? &weight : NULL);
-    if (!trains)
+    if (eitp_pass_is_training(pass)) {
+        eitp__vae_add_terms(v, pass, losses, divergence, used);
+    } else {
+        eitp__vae_add_bound(pass, losses, eitp_multiply(used, eitp_sum(divergence, 2, 1)), first);
         eitp__vae_add_outputs(v, pass, &posterior, &decoded, noise, first, targets, losses);
+    }
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }
 
@@ -235,11 +235,8 @@ static eitp_status eitp__vae_read(void *user, eitp_split split, uint64_t number,
     eitp__vae_fill_rest(sample->values[EITP__VAE_ENCODED], sample->encoder_rows, sample->rows, 0);
     eitp__vae_fill_noise(v, number, sample);
     *(float *)sample->values[EITP__VAE_USED] = 1;
-    if (eitp_model_latent_config(v->config.model).input == EITP_LATENT_PREFIX) {
-        float *first = (float *)sample->values[EITP__VAE_FIRST];
-        for (int64_t i = 0; i < sample->rows; i++)
-            first[i] = i == 0;
-    }
+    for (int64_t i = 0; i < sample->rows; i++)
+        ((float *)sample->values[EITP__VAE_FIRST])[i] = i == 0;
     return EITP_OK;
 }
 

@@ -30,10 +30,10 @@ static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, 
     free(directory);
     if (status)
         return status;
-    task_set_planned_head(t->options, shape);
+    status = task_set_planned_head(t->options, shape, error);
     shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
         options_number(t->options, OPTION_DROPOUT);
-    return EITP_OK;
+    return status;
 }
 
 static eitp_status check_tokens(bench_trainer *t, eitp_error *error) {

@@ -11,7 +11,7 @@
 
 /* Commands with arguments that are not options. */
 #define OPTIONS_WITH_POSITIONAL                                                                                        \
-    (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET | OPTIONS_LOOKS)
+    (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET | OPTIONS_LOOKS | OPTIONS_GENERATE)
 
 /* An UNSIGNED above INT64_MAX is negative in `value`. */
 static eitp_status set_setting(const eitp_setting *setting, const option_value *value, void *config,

@@ -66,8 +66,9 @@ static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_
     eitp_status status = fit_read_model(o, &p->directory, shape, error);
     if (status)
         return status;
-    task_set_planned_head(o, shape);
-    status = load_tokenizer(p, error);
+    status = task_set_planned_head(o, shape, error);
+    if (!status)
+        status = load_tokenizer(p, error);
     if (!status && !p->directory)
         fit_set_vocabulary(o, p->tokenizer, shape);
     if (!status && eitp_head_has_labels(shape->head))

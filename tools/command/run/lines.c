@@ -10,7 +10,7 @@
 
 /* What it trains for, as in --task. */
 static const char *task_name(const training_run *r) {
-    static const char *const names[] = {"auto", "lm", "mlm", "classify", "tokens", "regress"};
+    static const char *const names[] = {"auto", "lm", "mlm", "classify", "tokens", "regress", "vae"};
     return names[r->kind];
 }
 

@@ -262,11 +262,14 @@ static void add_data(const training *t, text_buffer *line) {
 /* The command that uses the model. */
 static void add_use(const training *t, text_buffer *line) {
     static const char text[] = "Once upon a time";
-    const int has_labels = t->r->kind >= EITP_TASK_CLASSIFICATION, is_masked = t->r->kind == EITP_TASK_MASKED;
+    const int has_latent = t->r->kind == EITP_TASK_VAE, is_masked = t->r->kind == EITP_TASK_MASKED;
+    const int has_labels = t->r->kind >= EITP_TASK_CLASSIFICATION && !has_latent;
     suggest_begin(line, has_labels ? "predict" : is_masked ? "embed" : "generate");
     add_model(t, line);
     if (has_labels)
         add_data(t, line);
+    else if (has_latent)
+        suggest_add_option(line, "--samples", "5");
     else
         suggest_add_option(line, is_masked ? "--text" : "--prompt", text);
 }

@@ -3,6 +3,7 @@
 #include "model/model.h"
 #include "output.h"
 #include "process.h"
+#include "use/latent.h"
 #include "use/trained_model.h"
 
 #include <unistd.h>
@@ -16,6 +17,7 @@ typedef struct generating {
     int32_t *tokens; /* of the prompt */
     size_t prompt_count;
     eitp_generate_report report; /* of the last sample */
+    latent_values latent;
     text_buffer prompt;
     text_buffer written; /* for --json: the text of a sample */
 } generating;
@@ -30,26 +32,29 @@ static eitp_status read_prompt(generating *g, eitp_error *error) {
         text_add(&g->prompt, given, strlen(given));
     else if (file)
         return files_read(file, LARGEST_PROMPT, &g->prompt, error);
-    else if (!isatty(STDIN_FILENO))
+    else if (!isatty(STDIN_FILENO) && !options_has(o, OPTION_INTERPOLATE))
         return files_read_input(LARGEST_PROMPT, &g->prompt, error);
     return EITP_OK;
 }
 
-/* The prompt's tokens; for an empty prompt, end-of-text. */
+/* The prompt's tokens; for an empty prompt, end-of-text. A decoder of a latent variable always begins with that, and is
+   not told what it reconstructs. */
 static eitp_status encode_prompt(generating *g, eitp_error *error) {
-    size_t count = 0;
+    const int has_latent = eitp_model_encoder(g->trained.model) != NULL;
+    const size_t size = latent_is_known(&g->latent) ? 0 : g->prompt.size;
+    size_t count = 0, begins;
     int32_t end = eitp_tokenizer_end_of_text(g->trained.tokenizer);
-    eitp_status status =
-        eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, g->prompt.size, NULL, 0, &count, error);
+    eitp_status status = eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, size, NULL, 0, &count, error);
     if (status)
         return status;
-    if (!count && end < 0)
+    begins = !count || has_latent;
+    if (begins && end < 0)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--prompt is required: the tokenizer has no end-of-text to start from");
-    g->prompt_count = count ? count : 1;
+    g->prompt_count = count + begins;
     g->tokens = (int32_t *)command_allocate(g->prompt_count * sizeof *g->tokens);
     g->tokens[0] = end;
-    return eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, g->prompt.size, g->tokens, count, &count, error);
+    return eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, size, g->tokens + begins, count, &count, error);
 }
 
 static eitp_status generating_check(const trained_model *m, eitp_error *error) {
@@ -63,7 +68,9 @@ static eitp_status generating_check(const trained_model *m, eitp_error *error) {
 }
 
 static eitp_status generating_open(generating *g, eitp_error *error) {
-    eitp_status status;
+    eitp_status status = latent_check(&g->options, error);
+    if (status)
+        return status;
     if (!options_has(&g->options, OPTION_MODEL))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--model is required: a model directory or an output directory");
@@ -72,6 +79,8 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
         status = generating_check(&g->trained, error);
     if (!status)
         status = read_prompt(g, error);
+    if (!status)
+        status = latent_open(&g->latent, &g->options, &g->trained, g->prompt.data, g->prompt.size, error);
     if (!status)
         status = encode_prompt(g, error);
     if (!status)
@@ -113,13 +122,19 @@ static int emit_piece(void *user, const char *text, size_t size) {
 static eitp_status generate_sample(generating *g, int64_t number, eitp_error *error) {
     const option_set *o = &g->options;
     eitp_generate_config config = eitp_generate_config_default();
-    config.sampling.temperature = options_number(o, OPTION_TEMPERATURE);
+    eitp_status status;
+    config.sampling.temperature = latent_is_known(&g->latent) && !options_is_explicit(o, OPTION_TEMPERATURE)
+                                      ? 0
+                                      : options_number(o, OPTION_TEMPERATURE);
     config.sampling.top_k = (int)options_integer(o, OPTION_TOP_K);
     config.sampling.top_p = options_number(o, OPTION_TOP_P);
     config.sampling.seed = (uint64_t)options_integer(o, OPTION_SEED) + (uint64_t)number;
     config.max_tokens = options_integer(o, OPTION_TOKENS);
     config.piece = emit_piece;
     config.user = g;
+    status = latent_set(&g->latent, &g->trained, g->generator, number, config.sampling.seed, error);
+    if (status)
+        return status;
     return eitp_generate(g->generator, g->trained.tokenizer, g->tokens, g->prompt_count, &config, &g->report, error);
 }
 
@@ -141,7 +156,7 @@ static void print_sample_json(generating *g, int64_t number, double seconds) {
 
 static eitp_status generate_samples(generating *g, eitp_error *error) {
     const option_set *o = &g->options;
-    int64_t samples = options_integer(o, OPTION_SAMPLES), capacity = eitp_generator_remaining(g->generator);
+    int64_t samples = latent_samples(&g->latent, o), capacity = eitp_generator_remaining(g->generator);
     int json = (int)options_integer(o, OPTION_JSON), lost_beginning = 0;
     eitp_status status = EITP_OK;
     if ((int64_t)g->prompt_count >= capacity)
@@ -197,6 +212,7 @@ int command_generate(int count, char **arguments) {
         code = output_fail(&error);
     eitp_generator_destroy(g.generator);
     trained_model_close(&g.trained);
+    latent_release(&g.latent);
     free(g.tokens);
     text_release(&g.prompt);
     text_release(&g.written);

@@ -32,6 +32,7 @@ typedef struct planned_model {
 static eitp_status planned_open(const predicting *p, planned_model *planned, eitp_error *error) {
     const trained_model *m = &p->trained;
     const eitp_transformer_config *shape = eitp_training_get_shape(m->training);
+    const eitp_latent_config latent = eitp_training_get_latent(m->training);
     const eitp_host host = command_host();
     char isa[MODEL_ISA_SIZE];
     eitp_context_config context = model_context_config(&p->options, NULL, isa);
@@ -42,6 +43,8 @@ static eitp_status planned_open(const predicting *p, planned_model *planned, eit
     status = eitp_context_create(&context, &planned->context, error);
     if (!status)
         status = eitp_model_create(planned->context, shape, &planned->model, error);
+    if (!status && latent.size)
+        status = eitp_model_add_encoder(planned->model, &latent, error);
     if (!status && m->adapter)
         status = eitp_lora_config_read(&host, m->adapter, shape->architecture, &lora, NULL, 0, error);
     if (!status && m->adapter)
@@ -65,13 +68,26 @@ static double planned_bytes(const predicting *p, const planned_model *planned) {
     return bytes;
 }
 
-/* What files and options say. */
+/* The tokenizer of what reads the texts. */
+static const eitp_tokenizer *reading_tokenizer(const predicting *p) {
+    const eitp_tokenizer *own = eitp_training_get_encoder_tokenizer(p->trained.training);
+    return own ? own : p->trained.tokenizer;
+}
+
+/* What files and options say. The embedding of a text under a model with a latent variable is the mean of that. */
 static eitp_status configure(predicting *p, const eitp_model *model, eitp_error *error) {
     option_set *o = &p->options;
     const eitp_host host = command_host();
+    const int has_latent = eitp_model_encoder(model) != NULL;
     eitp_status status = EITP_OK;
-    p->config = eitp_predictor_config_default(model, p->trained.tokenizer);
-    if (p->kind->embeds)
+    p->config = eitp_predictor_config_default(model, reading_tokenizer(p));
+    p->config.omit_special_tokens = has_latent && reading_tokenizer(p) == p->trained.tokenizer;
+    if (has_latent && (options_is_explicit(o, OPTION_POOLING) || options_is_explicit(o, OPTION_NORMALIZE)))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--pooling and --normalize do not apply to '%s': embeddings are the means of its latent "
+                            "variable",
+                            p->trained.directory);
+    if (p->kind->embeds && !has_latent)
         status =
             eitp_embedding_config_read(&host, p->trained.directory, eitp_model_positions(model), &p->config, error);
     if (options_has(o, OPTION_POOLING)) /* in the order of eitp_embedding_pooling */
@@ -164,7 +180,7 @@ static eitp_status predicting_open(predicting *p, eitp_error *error) {
     if (!status)
         status = trained_model_load(&p->trained, error);
     if (!status)
-        status = eitp_predictor_create(p->trained.model, p->trained.tokenizer, &p->config, &p->predictor, error);
+        status = eitp_predictor_create(p->trained.model, reading_tokenizer(p), &p->config, &p->predictor, error);
     if (status)
         return status;
     p->rows = (eitp_text_pair *)command_allocate(BATCH_ROWS * sizeof *p->rows);
