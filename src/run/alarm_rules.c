@@ -14,6 +14,9 @@
 /* The shortest trend that is a plateau, in steps. */
 #define EITP__ALARM_PLATEAU_STEPS 500
 
+/* Looks in a row at which the units of a latent variable must be inactive. */
+#define EITP__ALARM_COLLAPSE_LOOKS 3
+
 /* How far the growth of memory is extrapolated, in lengths of the trend. */
 #define EITP__ALARM_FORESIGHT 8
 
@@ -33,8 +36,8 @@ static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, 
 
 static void eitp__alarm_raise(eitp__alarm_rules *rules, eitp__alarm_list *list, eitp__alarm_name name, double value,
                               double usual, const char *format, ...) {
-    static const char *const names[] = {
-        "plateau", "vanishing_gradient", "exploding_gradient", "overfitting", "dead_layer", "memory_drift", "slowdown"};
+    static const char *const names[] = {"plateau",    "vanishing_gradient", "exploding_gradient", "overfitting",
+                                        "dead_layer", "posterior_collapse", "memory_drift",       "slowdown"};
     eitp__alarm *alarm = &list->alarms[list->count];
     va_list arguments;
     size_t used;
@@ -337,4 +340,54 @@ EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_
     rules->evaluations++;
     rules->evaluated_step = step;
     memset(&rules->training, 0, sizeof rules->training);
+}
+
+/* ---- Latent variables ---- */
+
+/* The fraction of the units that is usually active; 0: not known yet. */
+static double eitp__alarm_usual_active(const eitp__alarm_rules *rules) {
+    size_t count;
+    const double *looks = eitp__course_latest(&rules->fractions, &count);
+    return rules->fractions.count < EITP__COURSE_LOOK ? 0 : eitp__median(looks, count);
+}
+
+/* The number of looks in a row at which a case holds. From the number that raises it on, it holds until its end. */
+static int64_t eitp__alarm_count_collapse(int64_t looks, int holds, int has_ended) {
+    return holds ? looks + 1 : has_ended || looks < EITP__ALARM_COLLAPSE_LOOKS ? 0 : looks;
+}
+
+static void eitp__alarm_raise_collapse(eitp__alarm_rules *rules, const eitp__alarm_latent *latent, double usual,
+                                       eitp__alarm_list *list) {
+    char past[40] = "";
+    if (usual > 0)
+        snprintf(past, sizeof past, ", usually %.0f", usual);
+    eitp__alarm_raise(
+        rules, list, EITP__ALARM_POSTERIOR_COLLAPSE, latent->active, usual,
+        "%.0f of %lld latent units %s active (KL %.3g nats)%s: the decoder ignores %s; %s with free_bits, "
+        "a lower kl_weight or kl_anneal cyclical",
+        latent->active, (long long)latent->units, latent->active == 1 ? "is" : "are", latent->kl, past,
+        rules->few < EITP__ALARM_COLLAPSE_LOOKS ? "more of the latent variable than before" : "the latent variable",
+        usual > 0 ? "resume from an earlier checkpoint" : "start again");
+}
+
+EITP__PRIVATE void eitp__alarm_rules_latent(eitp__alarm_rules *rules, const eitp__alarm_latent *latent,
+                                            eitp__alarm_list *list) {
+    const double units = (double)latent->units, fraction = latent->active / units;
+    const double usual = eitp__alarm_usual_active(rules);
+    const int is_few = fraction < 0.1, is_less = fraction < 0.5 * usual;
+    double ignored;
+    list->count = 0;
+    if (latent->step <= rules->latent_step || latent->units <= 0 || !(fraction >= 0 && fraction <= 1) ||
+        !isfinite(latent->kl))
+        return;
+    rules->latent_step = latent->step;
+    rules->few = eitp__alarm_count_collapse(rules->few, is_few, fraction >= 0.2);
+    rules->fewer = eitp__alarm_count_collapse(rules->fewer, is_less, fraction >= 0.75 * usual);
+    rules->fractions.is_single = 1;
+    if (!is_few && !is_less)
+        eitp__course_add(&rules->fractions, fraction, &ignored);
+    if (rules->few >= EITP__ALARM_COLLAPSE_LOOKS || rules->fewer >= EITP__ALARM_COLLAPSE_LOOKS)
+        eitp__alarm_raise_collapse(rules, latent, usual * units, list);
+    else
+        eitp__alarm_end(rules, EITP__ALARM_POSTERIOR_COLLAPSE);
 }

@@ -20,6 +20,13 @@
  * overfitting         three evaluations in a row above the best by two standard errors, while the training loss is
  *                     lower than before the best, by two standard errors too. If the best came before step 1, the
  *                     training loss of the first steps stands in, capped at the validation loss.
+ * posterior_collapse  of a latent variable, at three looks in a row (a) fewer than a tenth of the units are active, or
+ *                     (b) fewer than half of what is usual. (a) ends when a fifth are active, (b) at three quarters of
+ *                     what is usual, and the alarm when neither holds. A look is the first evaluation or spot
+ *                     evaluation after a step that has the metrics active_units, whose items are all units, and kl;
+ *                     one before step 1 is none. What is usual, once 8 looks are known, is the median over the latest
+ *                     half of them. A look with fewer than a tenth of the units, or half of what is usual, is not added
+ *                     to them.
  * memory_drift        the trend of the process's memory rises with p < 0.001, and at its low end would take half of
  *                     what is left by the end of the run, or within eight times its length.
  * slowdown            the trend of the step time rises by 5 % with p < 0.001, over a minute at least.
@@ -36,6 +43,7 @@ typedef enum eitp__alarm_name {
     EITP__ALARM_EXPLODING_GRADIENT,
     EITP__ALARM_OVERFITTING,
     EITP__ALARM_DEAD_LAYER,
+    EITP__ALARM_POSTERIOR_COLLAPSE,
     EITP__ALARM_MEMORY_DRIFT,
     EITP__ALARM_SLOWDOWN,
     EITP__ALARM_COUNT
@@ -68,6 +76,12 @@ typedef struct eitp__alarm_step {
     size_t group_count;
 } eitp__alarm_step;
 
+/* What the rules see of a latent variable. */
+typedef struct eitp__alarm_latent {
+    int64_t step, units; /* units: in all */
+    double active, kl;   /* active: units; kl: nats per text */
+} eitp__alarm_latent;
+
 /* The mean of the training loss between two evaluations. */
 typedef struct eitp__training_loss {
     int64_t count;
@@ -94,6 +108,10 @@ typedef struct eitp__alarm_rules {
     int64_t worse;                                  /* evaluations in a row that are worse */
     eitp__training_loss training, best_training;    /* since the last evaluation, and before the best */
 
+    eitp__course fractions; /* of the units of a latent variable that are active, one for each look */
+    int64_t latent_step;    /* of the last look; 0: none */
+    int64_t few, fewer;     /* looks in a row at which case a or b holds; kept once it is raised, until its end */
+
     /* Of this process, in no checkpoint; and looks in a row at which steps slowed down, and memory grew. */
     eitp__course seconds, memory;
     int slows, drifts;
@@ -106,6 +124,10 @@ EITP__PRIVATE void eitp__alarm_rules_step(eitp__alarm_rules *rules, const eitp__
 /* The same for the validation loss after a step, and its standard error (0: unknown). */
 EITP__PRIVATE void eitp__alarm_rules_evaluation(eitp__alarm_rules *rules, int64_t step, double loss, double error,
                                                 eitp__alarm_list *list);
+
+/* The same for a latent variable, after an evaluation or a spot evaluation. */
+EITP__PRIVATE void eitp__alarm_rules_latent(eitp__alarm_rules *rules, const eitp__alarm_latent *latent,
+                                            eitp__alarm_list *list);
 
 /* Forgets the step times, for steps of another shape. */
 EITP__PRIVATE void eitp__alarm_rules_forget_times(eitp__alarm_rules *rules);

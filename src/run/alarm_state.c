@@ -17,6 +17,16 @@ static void eitp__alarm_number_write(const char *name, double value, eitp__buffe
     eitp__json_write_number(text, value);
 }
 
+/* Only runs with a latent variable have this member. */
+static void eitp__alarm_latent_write(const eitp__alarm_rules *rules, eitp__buffer *text) {
+    if (!rules->latent_step)
+        return;
+    eitp__buffer_format(text, ",\n\"latent\": {\"step\": %lld, \"few\": %lld, \"fewer\": %lld, \"fractions\": ",
+                        (long long)rules->latent_step, (long long)rules->few, (long long)rules->fewer);
+    eitp__course_write(&rules->fractions, text);
+    eitp__buffer_add_text(text, "}");
+}
+
 EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp__buffer *text) {
     eitp__buffer_format(text, "{\"active\": %u, \"levels\": %lld, \"flat\": %lld", rules->active & EITP__ALARMS_KEPT,
                         (long long)rules->levels, (long long)rules->flat);
@@ -36,6 +46,7 @@ EITP__PRIVATE void eitp__alarm_rules_write(const eitp__alarm_rules *rules, eitp_
     eitp__alarm_number_write("best_loss", rules->best, text);
     eitp__training_loss_write("training", &rules->training, text);
     eitp__training_loss_write("best_training", &rules->best_training, text);
+    eitp__alarm_latent_write(rules, text);
     eitp__buffer_add_text(text, "}");
 }
 
@@ -119,6 +130,22 @@ static eitp_status eitp__alarm_evaluations_read(eitp__alarm_rules *rules, const 
     return status ? status : eitp__training_loss_read(object, "best_training", &rules->best_training, error);
 }
 
+static eitp_status eitp__alarm_latent_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
+    const eitp_json *member;
+    eitp_status status;
+    if (!eitp_json_member(object, "latent"))
+        return EITP_OK;
+    status = eitp__alarm_object_read(object, "latent", &member, error);
+    if (!status)
+        status = eitp__alarm_integer_read(member, "step", &rules->latent_step, error);
+    if (!status)
+        status = eitp__alarm_integer_read(member, "few", &rules->few, error);
+    if (!status)
+        status = eitp__alarm_integer_read(member, "fewer", &rules->fewer, error);
+    rules->fractions.is_single = 1;
+    return status ? status : eitp__alarm_course_read(member, "fractions", &rules->fractions, error);
+}
+
 EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const eitp_json *object, eitp_error *error) {
     eitp__alarm_rules read = EITP__ZERO;
     eitp_status status = EITP_OK;
@@ -131,6 +158,8 @@ EITP__PRIVATE eitp_status eitp__alarm_rules_read(eitp__alarm_rules *rules, const
         status = eitp__alarm_norms_read(&read, object, error);
     if (object && !status)
         status = eitp__alarm_evaluations_read(&read, object, error);
+    if (object && !status)
+        status = eitp__alarm_latent_read(&read, object, error);
     if (!status)
         *rules = read;
     return status;

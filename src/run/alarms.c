@@ -76,6 +76,31 @@ static void eitp__alarms_after_step(eitp_run *run, void *state, eitp__decision *
     eitp__alarms_notify(run, &list);
 }
 
+/* A metric by its name; NULL: the evaluation has none. */
+static const eitp_metric *eitp__find_metric(const eitp_evaluation *evaluation, const char *name) {
+    for (int i = 0; i < evaluation->metric_count; i++) {
+        if (!strcmp(evaluation->metrics[i].name, name))
+            return &evaluation->metrics[i];
+    }
+    return NULL;
+}
+
+/* Looks at the latent variable, if the task has one. */
+static void eitp__alarms_look_at_latent(eitp_run *run, eitp__alarms *alarms, const eitp_evaluation *evaluation) {
+    const eitp_metric *active = eitp__find_metric(evaluation, "active_units");
+    const eitp_metric *kl = eitp__find_metric(evaluation, "kl");
+    eitp__alarm_latent latent;
+    eitp__alarm_list list;
+    if (!active || !kl)
+        return;
+    latent.step = eitp_trainer_steps_done(run->trainer);
+    latent.units = active->items;
+    latent.active = active->mean;
+    latent.kl = kl->mean;
+    eitp__alarm_rules_latent(&alarms->rules, &latent, &list);
+    eitp__alarms_notify(run, &list);
+}
+
 static void eitp__alarms_after_evaluation(eitp_run *run, void *state, eitp__decision *decision) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     eitp__alarm_list list;
@@ -85,6 +110,7 @@ static void eitp__alarms_after_evaluation(eitp_run *run, void *state, eitp__deci
     eitp__alarm_rules_evaluation(&((eitp__alarms *)state)->rules, run->report.evaluated_step, evaluation->loss,
                                  evaluation->error, &list);
     eitp__alarms_notify(run, &list);
+    eitp__alarms_look_at_latent(run, (eitp__alarms *)state, evaluation);
 }
 
 static void eitp__alarms_write(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {

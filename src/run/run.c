@@ -59,7 +59,7 @@ static const eitp_setting eitp__run_settings[] = {
         "of every op, to find the first one (slow)"),
     EITP__SETTING(eitp_run_config, , alarms, "alarms", FLAG, 1, 0, 1, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
                   "report when the run differs from its own past: plateau, vanishing_gradient, exploding_gradient, "
-                  "overfitting, memory_drift, slowdown"),
+                  "dead_layer, overfitting, posterior_collapse, memory_drift, slowdown"),
     EITP__RUN_SETTING(auto_shrink, "auto_shrink", FLAG, 0, 0, 1, NULL,
                       "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not "
                       "enough"),

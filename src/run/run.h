@@ -296,7 +296,8 @@ typedef struct eitp_run_config {
      * 1: compares the run with its own past, and reports once each time (EITP_EVENT_ALARM) that the loss stops falling
      * ("plateau"), the gradient norm falls or rises by orders of magnitude ("vanishing_gradient",
      * "exploding_gradient"), a layer has no gradient beside the others ("dead_layer"), the validation loss rises while
-     * the training loss falls ("overfitting"), the memory of the process grows until it would be used up
+     * the training loss falls ("overfitting"), the units of a latent variable become inactive ("posterior_collapse", of
+     * tasks with the metrics active_units and kl), the memory of the process grows until it would be used up
      * ("memory_drift"), or steps take longer and longer ("slowdown"). Nothing else depends on it. docs/records.md has
      * the rules.
      */

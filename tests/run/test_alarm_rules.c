@@ -39,8 +39,8 @@ static void begin(watch *w, int64_t steps, uint64_t seed) {
 }
 
 static void note(watch *w, const eitp__alarm_list *list, int64_t step) {
-    static const char *const names[] = {
-        "plateau", "vanishing_gradient", "exploding_gradient", "overfitting", "dead_layer", "memory_drift", "slowdown"};
+    static const char *const names[] = {"plateau",    "vanishing_gradient", "exploding_gradient", "overfitting",
+                                        "dead_layer", "posterior_collapse", "memory_drift",       "slowdown"};
     for (int i = 0; i < list->count; i++) {
         const eitp__alarm *alarm = &list->alarms[i];
         for (int k = 0; k < EITP__ALARM_COUNT; k++)
@@ -623,6 +623,125 @@ static void steps_of_another_shape_take_another_time(void) {
     CHECK_THAT(!alarms_of(&w), "%s", w.message);
 }
 
+/* ---- A latent variable ---- */
+
+enum { UNITS = 32 };
+
+static void look(watch *w, int64_t step, double active, double kl) {
+    const eitp__alarm_latent latent = {step, UNITS, active, kl};
+    eitp__alarm_list list;
+    eitp__alarm_rules_latent(&w->rules, &latent, &list);
+    note(w, &list, step);
+}
+
+/* `count` looks in a row, 100 steps apart: returns the step of the last one. */
+static int64_t look_on(watch *w, int64_t step, int count, double active) {
+    for (int i = 0; i < count; i++)
+        look(w, step += 100, active, 0.02);
+    return step;
+}
+
+static void units_that_never_become_active_raise(void) {
+    int64_t step;
+    watch w;
+    begin(&w, 0, 1);
+    look(&w, 0, 0, 0); /* before step 1 nothing has been trained */
+    step = look_on(&w, 0, 2, 1);
+    CHECK(!alarms_of(&w));
+    step = look_on(&w, step, 1, 1);
+    CHECK(w.count[EITP__ALARM_POSTERIOR_COLLAPSE] == 1 && w.raised_at == 300 && w.value == 1 && !(w.usual > 0));
+    CHECK_THAT(!strcmp(w.message, "posterior_collapse: 1 of 32 latent units is active (KL 0.02 nats): the decoder "
+                                  "ignores the latent variable; start again with free_bits, a lower kl_weight or "
+                                  "kl_anneal cyclical"),
+               "%s", w.message);
+    step = look_on(&w, step, 1, 6); /* less than a fifth: it has not ended */
+    step = look_on(&w, step, 3, 3);
+    CHECK(alarms_of(&w) == 1);
+    step = look_on(&w, step, 1, 7);
+    step = look_on(&w, step, 2, 3);
+    CHECK(alarms_of(&w) == 1);
+    look_on(&w, step, 1, 3);
+    CHECK(alarms_of(&w) == 2);
+}
+
+static void units_that_cease_to_be_active_raise(void) {
+    int64_t step;
+    watch w;
+    begin(&w, 0, 1);
+    step = look_on(&w, 0, 8, 24);
+    step = look_on(&w, step, 3, 0);
+    CHECK(alarms_of(&w) == 1 && w.raised_at == step && !(w.value > 0) && w.usual == 24);
+    CHECK_THAT(!strcmp(w.message, "posterior_collapse: 0 of 32 latent units are active (KL 0.02 nats), usually 24: the "
+                                  "decoder ignores the latent variable; resume from an earlier checkpoint with "
+                                  "free_bits, a lower kl_weight or kl_anneal cyclical"),
+               "%s", w.message);
+    step = look_on(&w, step, 1, 7); /* a fifth, but less than half of what is usual */
+    step = look_on(&w, step, 200, 0);
+    CHECK(alarms_of(&w) == 1);
+    step = look_on(&w, step, 1, 18); /* what is usual has not changed meanwhile */
+    look_on(&w, step, 3, 0);
+    CHECK(alarms_of(&w) == 2 && w.usual == 24);
+}
+
+static void fewer_active_units_than_usual_raise(void) {
+    int64_t step;
+    watch w;
+    begin(&w, 0, 1);
+    step = look_on(&w, 0, 8, 24);
+    step = look_on(&w, step, 3, 11.9);
+    CHECK(alarms_of(&w) == 1 && w.raised_at == step && w.value > 11 && w.usual == 24);
+    CHECK_THAT(strstr(w.message,
+                      "12 of 32 latent units are active (KL 0.02 nats), usually 24: the decoder ignores more "
+                      "of the latent variable than before; resume from"),
+               "%s", w.message);
+    step = look_on(&w, step, 1, 17.9);
+    step = look_on(&w, step, 3, 11);
+    CHECK(alarms_of(&w) == 1);
+    step = look_on(&w, step, 1, 18);
+    look_on(&w, step, 3, 11);
+    CHECK(alarms_of(&w) == 2);
+}
+
+/* What is usual follows the latest half of the run. */
+static void the_usual_units_are_those_of_the_latest_half(void) {
+    int64_t step;
+    watch w;
+    begin(&w, 0, 1);
+    step = look_on(&w, 0, 100, 30);
+    step = look_on(&w, step, 120, 16);
+    step = look_on(&w, step, 3, 8.5);
+    CHECK(!alarms_of(&w));
+    look_on(&w, step, 3, 7.5);
+    CHECK_THAT(alarms_of(&w) == 1 && w.usual > 15.9 && w.usual < 16.1, "%d, usually %g", alarms_of(&w), w.usual);
+}
+
+static void what_is_no_posterior_collapse(void) {
+    int64_t step;
+    watch w;
+    begin(&w, 0, 1);
+    step = look_on(&w, 0, 7, 24); /* too few to know what is usual */
+    step = look_on(&w, step, 3, 11);
+    step = look_on(&w, step, 20, 24);
+    for (int i = 0; i < 10; i++) { /* never at three looks in a row */
+        step = look_on(&w, step, 2, i % 2);
+        step = look_on(&w, step, 1, 20);
+    }
+    look_on(&w, 0, 10, 0); /* steps that were looked at */
+    for (int i = 0; i < 10; i++) {
+        look(&w, step += 100, (double)NAN, 1);
+        look(&w, step += 100, 0, (double)INFINITY);
+        look(&w, step += 100, -1, 1);
+    }
+    step = look_on(&w, step, 1, 3);
+    for (int i = 0; i < 9; i++)
+        look(&w, step, 3, 1); /* once is enough */
+    CHECK_THAT(!alarms_of(&w), "%s", w.message);
+    begin(&w, 0, 3);
+    for (int i = 1; i <= 400; i++) /* a course as it should be, with fewer units in the end */
+        look(&w, 100 * i, floor(8 + 18 * exp(-0.004 * i) + 1.5 * random_normal()), 5);
+    CHECK_THAT(!alarms_of(&w), "%s", w.message);
+}
+
 /* ---- In a checkpoint ---- */
 
 static eitp_host host_;
@@ -664,6 +783,8 @@ static void a_resumed_run_raises_the_same(void) {
             const int before = alarms_of(&w);
             everything(&w, &s);
             add(&w, &s);
+            if (step % 20 == 0)
+                look(&w, step, step % 1900 < 1600 ? 20 + 2 * random_normal() : 7 * (double)(step > 1900), 1);
             if (step % EVALUATE == 0)
                 evaluate(&w, step, 3 + 0.1 * (double)(step > 1000) * (double)step / 1000, 0.01);
             raised += (alarms_of(&w) - before) * step;
@@ -672,7 +793,8 @@ static void a_resumed_run_raises_the_same(void) {
                 break;
             }
         }
-        CHECK(alarms_of(&w) >= 4 && w.count[EITP__ALARM_DEAD_LAYER] == 1 && w.count[EITP__ALARM_OVERFITTING] == 1);
+        CHECK(alarms_of(&w) >= 4 && w.count[EITP__ALARM_DEAD_LAYER] == 1 && w.count[EITP__ALARM_OVERFITTING] == 1 &&
+              w.count[EITP__ALARM_POSTERIOR_COLLAPSE] == 2);
         eitp__buffer_clear(&text);
         eitp__alarm_rules_write(&w.rules, &text);
         snprintf(ends[k], sizeof ends[k], "%lld %s", (long long)raised, text.data);
@@ -685,6 +807,9 @@ static void a_resumed_run_raises_the_same(void) {
 static void a_damaged_state_is_refused(void) {
     static const char *const damages[][2] = {
         {"\"active\": 0", "\"active\": 64"},
+        {"\"latent\": {", "\"latent\": 5, \"x\": {"},
+        {"\"few\": ", "\"few\": -"},
+        {"\"fractions\": ", "\"fraction\": "},
         {"\"losses\": {", "\"losses\": 5, \"x\": {"},
         {"\"norms\"", "\"worms\""},
         {"\"group\": [", "\"group\": [1, 1, 1, 1, 1, 1, 1, 1, "},
@@ -698,6 +823,7 @@ static void a_damaged_state_is_refused(void) {
     host_ = eitp_host_default();
     begin(&w, 301, 1);
     run(&w, NULL, 1);
+    look_on(&w, 0, 2, 1);
     eitp__buffer_init(&text, &host_);
     eitp__alarm_rules_write(&w.rules, &text);
     for (size_t i = 0; i < EITP__COUNT(damages); i++) {
@@ -766,6 +892,11 @@ int main(int argc, char **argv) {
         TEST(steps_that_take_longer_and_longer_raise),
         TEST(what_is_no_slowdown),
         TEST(steps_of_another_shape_take_another_time),
+        TEST(units_that_never_become_active_raise),
+        TEST(units_that_cease_to_be_active_raise),
+        TEST(fewer_active_units_than_usual_raise),
+        TEST(the_usual_units_are_those_of_the_latest_half),
+        TEST(what_is_no_posterior_collapse),
         TEST(a_resumed_run_raises_the_same),
         TEST(a_damaged_state_is_refused),
         TEST(huge_losses_leave_a_state),
