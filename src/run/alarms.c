@@ -113,6 +113,11 @@ static void eitp__alarms_after_evaluation(eitp_run *run, void *state, eitp__deci
     eitp__alarms_look_at_latent(run, (eitp__alarms *)state, evaluation);
 }
 
+static void eitp__alarms_after_spot(eitp_run *run, void *state, const eitp_evaluation *evaluation) {
+    if (run->config.alarms)
+        eitp__alarms_look_at_latent(run, (eitp__alarms *)state, evaluation);
+}
+
 static void eitp__alarms_write(const eitp_run *run, const void *state, int is_counted, eitp__buffer *text) {
     (void)is_counted;
     if (run->config.alarms)
@@ -129,6 +134,7 @@ EITP__PRIVATE void eitp__alarms_observer(eitp__observer *observer) {
     observer->part = EITP_RUN_PART_ALARMS;
     observer->after_step = eitp__alarms_after_step;
     observer->after_evaluation = eitp__alarms_after_evaluation;
+    observer->after_spot = eitp__alarms_after_spot;
     observer->write = eitp__alarms_write;
     observer->read = eitp__alarms_read;
 }

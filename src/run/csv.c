@@ -134,10 +134,17 @@ static size_t eitp__csv_read_header(eitp_csv *csv, const char *text, size_t size
     return (size_t)(end - text) + 1;
 }
 
+/* What a resume is told of a row of the checkpoint's step. */
+static int eitp__csv_recorded(const char *row) {
+    static const char evaluation[] = "evaluation,", spot[] = "spot,";
+    if (!strncmp(row, evaluation, sizeof evaluation - 1))
+        return EITP__RECORDED_EVALUATION;
+    return strncmp(row, spot, sizeof spot - 1) ? 0 : (int)EITP__RECORDED_SPOT;
+}
+
 /* The bytes of the whole rows in rows[0, size) up to the first one after `step`; *more is 0 if there is such a row. */
 static size_t eitp__csv_kept(const eitp_csv *csv, const char *rows, size_t size, int64_t step, int *more,
                              int *evaluated) {
-    static const char evaluation[] = "evaluation,";
     size_t kept = 0;
     for (;;) {
         const char *row = rows + kept, *comma;
@@ -151,7 +158,7 @@ static size_t eitp__csv_kept(const eitp_csv *csv, const char *rows, size_t size,
         *more = fields == csv->count + 5 && found >= 0 && found <= step;
         if (!*more)
             return kept;
-        *evaluated = found == step && (*evaluated || !strncmp(row, evaluation, sizeof evaluation - 1));
+        *evaluated = found == step ? *evaluated | eitp__csv_recorded(row) : 0;
         kept = (size_t)(end - rows) + 1;
     }
 }
@@ -254,7 +261,7 @@ static void eitp__csv_add_header(eitp_csv *csv) {
 }
 
 static void eitp__csv_add_row(eitp_csv *csv, const eitp_record *record) {
-    static const char *const kinds[] = {"step", "evaluation", "event", "performance", "program", "window"};
+    static const char *const kinds[] = {"step", "evaluation", "event", "performance", "program", "window", "spot"};
     const char *column = csv->columns.data;
     eitp__buffer *row = &csv->row;
     eitp__buffer_format(row, "%s,%lld,", (unsigned)record->kind < EITP__COUNT(kinds) ? kinds[record->kind] : "record",

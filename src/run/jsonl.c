@@ -52,8 +52,10 @@ static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, i
         *more = line.is_whole && line.step <= step;
         if (!*more)
             return kept;
-        if (line.step >= 0)
-            *evaluated = line.step == step && (line.is_evaluation || *evaluated);
+        if (line.step == step)
+            *evaluated |= line.is_evaluation * EITP__RECORDED_EVALUATION | line.is_spot * EITP__RECORDED_SPOT;
+        else if (line.step >= 0)
+            *evaluated = 0;
         kept = (size_t)(end - records) + 1;
     }
 }

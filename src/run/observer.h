@@ -28,6 +28,7 @@
     ENTRY(PRUNE, prune)                                                                                                \
     ENTRY(DISK, disk)                                                                                                  \
     ENTRY(PROGRAM, program)                                                                                            \
+    ENTRY(SPOT, spot)                                                                                                  \
     ENTRY(INFO, info)
 
 #define EITP__OBSERVER_NAME(NAME, name) EITP__OBSERVER_##NAME,
@@ -73,6 +74,8 @@ typedef struct eitp__observer {
     int (*holds)(const eitp_run *run, const void *state);
     void (*after_step)(eitp_run *run, void *state, eitp__decision *decision);
     void (*after_evaluation)(eitp_run *run, void *state, eitp__decision *decision);
+    /* After a spot evaluation, which decides nothing. */
+    void (*after_spot)(eitp_run *run, void *state, const eitp_evaluation *evaluation);
     /* Judges the model after the last step. *judgement holds EITP__MODEL_GOOD at the call. */
     void (*judge)(const eitp_run *run, const void *state, eitp__judgement *judgement);
 

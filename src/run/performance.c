@@ -256,11 +256,20 @@ static void eitp__performance_after_step(eitp_run *run, void *user, eitp__decisi
         eitp__record_epoch(run, state, epoch);
 }
 
-static void eitp__performance_after_evaluation(eitp_run *run, void *user, eitp__decision *decision) {
+static void eitp__performance_add_evaluation(const eitp_run *run, void *user) {
     eitp__performance *state = (eitp__performance *)user;
-    (void)decision;
     state->interval.evaluations += run->seconds;
     state->epoch.evaluations += run->seconds;
+}
+
+static void eitp__performance_after_evaluation(eitp_run *run, void *user, eitp__decision *decision) {
+    (void)decision;
+    eitp__performance_add_evaluation(run, user);
+}
+
+static void eitp__performance_after_spot(eitp_run *run, void *user, const eitp_evaluation *evaluation) {
+    (void)evaluation;
+    eitp__performance_add_evaluation(run, user);
 }
 
 static void eitp__performance_saved(eitp_run *run, void *user, int is_counted, double waited) {
@@ -284,6 +293,7 @@ EITP__PRIVATE void eitp__performance_observer(eitp__observer *observer) {
     observer->begin = eitp__performance_begin;
     observer->after_step = eitp__performance_after_step;
     observer->after_evaluation = eitp__performance_after_evaluation;
+    observer->after_spot = eitp__performance_after_spot;
     observer->saved = eitp__performance_saved;
     observer->end = eitp__performance_end;
 }

@@ -50,6 +50,7 @@ EITP__PRIVATE eitp__record_line eitp__record_line_read(const char *line, size_t 
         if (eitp__record_is_named(&member, "step"))
             read.step = strtoll(member.value, NULL, 10);
         read.is_evaluation |= member.size > 4 && !memcmp(member.name, "val_", 4);
+        read.is_spot |= member.size > 5 && !memcmp(member.name, "spot/", 5);
         read.is_event |= eitp__record_is_named(&member, "event");
         if (at < end && *at != ',')
             break;

@@ -20,6 +20,7 @@ typedef struct eitp__record_line {
     int is_whole;      /* an object without control characters, so that a power loss left all of it */
     int64_t step;      /* -1: it has none */
     int is_evaluation; /* it has a value of validation */
+    int is_spot;       /* it has one of a spot evaluation */
     int is_event;
 } eitp__record_line;
 

@@ -5,6 +5,9 @@
 #include "base/json.h"
 #include "run/run.h"
 
+/* What a sink says that it has of the step of a checkpoint: see eitp_record_sink.resume. */
+enum { EITP__RECORDED_EVALUATION = 1, EITP__RECORDED_SPOT = 2 };
+
 /* Room in a buffer for the text of a record: a sink allocates it when it is opened, and rarely more. */
 #define EITP__RECORD_TEXT ((size_t)16384)
 

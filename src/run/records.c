@@ -1,9 +1,11 @@
 #include "run/records.h"
 
 #include "run/events.h"
+#include "run/record_text.h"
 #include "run/sinks.h"
 
 #include "base/machine.h"
+#include "train/evaluator.h"
 #include "train/trainer.h"
 
 EITP__PRIVATE eitp__values *eitp__record_begin(eitp_run *run) {
@@ -165,13 +167,23 @@ static void eitp__record_step(eitp_run *run) {
 
 /* ---- Evaluations ---- */
 
+/* The keys of evaluations, and of spot evaluations, begin with these. */
+static const char eitp__evaluation_prefix[] = "val_", eitp__spot_prefix[] = "spot/";
+
+static void eitp__add_loss(eitp__values *list, const char *prefix, const eitp_evaluation *evaluation) {
+    eitp__add_named(list, prefix, "loss", "", evaluation->loss);
+    eitp__add_named(list, prefix, "loss", "_error", evaluation->error);
+}
+
 /* Adds the loss terms, if there are several, and the metrics. */
-static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluation) {
+static void eitp__add_metrics(eitp__values *list, const char *prefix, const eitp_evaluation *evaluation) {
+    char term[24];
+    snprintf(term, sizeof term, "%sloss_", prefix);
     for (int i = evaluation->term_count > 1 ? 0 : evaluation->term_count; i < evaluation->metric_count; i++) {
         const eitp_metric *metric = &evaluation->metrics[i];
-        const char *prefix = i < evaluation->term_count ? "val_loss_" : "val_";
-        eitp__add_named(list, prefix, metric->name, "", metric->mean);
-        eitp__add_named(list, prefix, metric->name, "_error", metric->error);
+        const char *begin = i < evaluation->term_count ? term : prefix;
+        eitp__add_named(list, begin, metric->name, "", metric->mean);
+        eitp__add_named(list, begin, metric->name, "_error", metric->error);
     }
 }
 
@@ -179,12 +191,11 @@ static eitp__values *eitp__list_evaluation(eitp_run *run) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const char *unit = eitp__run_unit(run);
     eitp__values *list = eitp__record_begin(run);
-    eitp__add_number(list, "val_loss", evaluation->loss);
-    eitp__add_number(list, "val_loss_error", evaluation->error);
+    eitp__add_loss(list, eitp__evaluation_prefix, evaluation);
     if (!strcmp(unit, EITP__TOKENS))
         eitp__add_number(list, "val_perplexity", exp(evaluation->loss));
-    eitp__add_metrics(list, evaluation);
-    eitp__add_named_integer(list, "val_", unit, evaluation->items);
+    eitp__add_metrics(list, eitp__evaluation_prefix, evaluation);
+    eitp__add_named_integer(list, eitp__evaluation_prefix, unit, evaluation->items);
     eitp__add_number(list, "val_time_s", run->seconds);
     return list;
 }
@@ -207,6 +218,17 @@ static void eitp__record_described(eitp_run *run) {
     list = eitp__list_evaluation(run);
     eitp__sinks_record_details(run, run->report.evaluated_step, list->values, list->count, objects, 2);
     eitp__run_report_sinks(run);
+}
+
+static void eitp__record_spot(eitp_run *run, const eitp_evaluation *evaluation) {
+    const uint64_t samples =
+        eitp__evaluation_size(eitp__trainer_task(run->trainer), EITP_VALIDATION, run->config.spot_samples);
+    eitp__values *list = eitp__record_begin(run);
+    eitp__add_loss(list, eitp__spot_prefix, evaluation);
+    eitp__add_metrics(list, eitp__spot_prefix, evaluation);
+    eitp__add_integer(list, "spot/samples", (int64_t)samples);
+    eitp__add_number(list, "spot/time_s", run->seconds);
+    eitp__record(run, EITP_RECORD_SPOT, eitp_trainer_steps_done(run->trainer));
 }
 
 /* ---- Memory ---- */
@@ -327,7 +349,8 @@ static eitp_status eitp__records_begin(eitp_run *run, void *state, eitp_error *e
     const int continues = run->writes_checkpoints ? run->checkpoint != NULL : done > 0;
     int evaluated = 0;
     const eitp_status status = eitp__sinks_resume(run, continues ? done : -1, &evaluated, error);
-    sinks->recorded_step = run->report.evaluated_step = evaluated ? done : -1;
+    sinks->recorded_step = run->report.evaluated_step = evaluated & EITP__RECORDED_EVALUATION ? done : -1;
+    sinks->spot_step = evaluated & EITP__RECORDED_SPOT ? done : -1;
     return status;
 }
 
@@ -356,6 +379,12 @@ static void eitp__records_after_evaluation(eitp_run *run, void *state, eitp__dec
         eitp__record_described(run);
 }
 
+/* One that the checkpoint lacks, because memory was short, may be recorded already. */
+static void eitp__records_after_spot(eitp_run *run, void *state, const eitp_evaluation *evaluation) {
+    if (((const eitp__sinks *)state)->spot_step != eitp_trainer_steps_done(run->trainer))
+        eitp__record_spot(run, evaluation);
+}
+
 /* Before the checkpoint: unless that fails, a checkpoint has no steps and evaluations that the sinks lack. */
 static void eitp__records_before_save(eitp_run *run, void *state) {
     (void)state;
@@ -380,6 +409,7 @@ EITP__PRIVATE void eitp__records_observer(eitp__observer *observer) {
     observer->before_step = eitp__records_before_step;
     observer->after_step = eitp__records_after_step;
     observer->after_evaluation = eitp__records_after_evaluation;
+    observer->after_spot = eitp__records_after_spot;
     observer->before_save = eitp__records_before_save;
     observer->end = eitp__records_end;
     observer->close = eitp__sinks_close;

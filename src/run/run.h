@@ -36,7 +36,8 @@ typedef enum eitp_record_kind {
     EITP_RECORD_EVENT = 2,
     EITP_RECORD_PERFORMANCE = 3, /* what the steps since the last such record, or those of an epoch, have taken */
     EITP_RECORD_PROGRAM = 4,     /* values of the program: eitp_run_record_value */
-    EITP_RECORD_WINDOW = 5       /* statistics of the last steps */
+    EITP_RECORD_WINDOW = 5,      /* statistics of the last steps */
+    EITP_RECORD_SPOT = 6         /* a spot evaluation: eitp_run_config.spot_samples */
 } eitp_record_kind;
 
 /* What a run records. Its bits do not depend on it. */
@@ -50,9 +51,10 @@ typedef enum eitp_monitor {
  * What happened after a step, valid during the call. The values of a training step are "loss", "loss_<name>" for each
  * of several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; of an evaluation "val_loss",
  * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended;
- * of an event "event" (eitp_run_event_name), "level" ("info", "warning", ...), "message", "seconds", if it took any,
- * and its own (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes that
- * were left. The event "started" has "schema", the version of these names: 1. Later versions may add values.
+ * of a spot evaluation these with "spot/" instead of "val_", and "spot/samples"; of an event "event"
+ * (eitp_run_event_name), "level" ("info", "warning", ...), "message", "seconds", if it took any, and its own
+ * (eitp_run_event.values). Besides, a shortage of memory has an event "memory_pressure" with the bytes that were left.
+ * The event "started" has "schema", the version of these names: 1. Later versions may add values.
  */
 typedef struct eitp_record {
     eitp_record_kind kind;
@@ -70,7 +72,8 @@ typedef struct eitp_record_sink {
        as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
-       to 1 if it has an evaluation of `step`, which is then not recorded again. May be NULL. */
+       to 1 if it has an evaluation of `step`, to 2 if it has a spot evaluation, to 3 if it has both: these are then not
+       recorded again. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
     /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
        NULL. */
@@ -335,6 +338,10 @@ typedef struct eitp_run_config {
     double temp_max;
     eitp_monitor monitor;
     int64_t log_full_every; /* with EITP_MONITOR_FULL: record norms and activations every N steps; 0: do not */
+    /* Spot evaluations, so that a run is seen between evaluations: after every log_full_every-th step without one, at
+       any level but EITP_MONITOR_OFF, this many validation samples are evaluated, always the same ones, and recorded
+       (EITP_RECORD_SPOT). Alarms look at them; nothing else depends on it. 0: none. */
+    int64_t spot_samples;
     int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
     int64_t metrics_window; /* so many of them; 1 to 256 */
     int64_t perf_every;     /* record what the last N steps have taken; 0: only that of each epoch */

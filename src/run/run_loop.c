@@ -8,6 +8,7 @@
 #include "run/run_evaluate.h"
 #include "run/run_save.h"
 #include "run/run_schedule.h"
+#include "run/run_spot.h"
 #include "run/run_state.h"
 #include "run/run_step.h"
 #include "train/trainer.h"
@@ -30,6 +31,8 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     status = eitp__run_decided(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate_step(run, error);
+    if (!status && eitp__spot_is_due(run))
+        status = eitp__run_repeat(run, eitp__run_make_spot, error);
     if (!status && eitp__save_is_due(run, report->step.step))
         status = eitp__run_save(run, error);
     return status;
@@ -96,7 +99,8 @@ static void eitp__run_complete_plateau(eitp_run *run) {
     run->report.evaluated_step = -1;
 }
 
-/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and is missing. */
+/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation, or spot evaluation, is due and is
+   missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     int64_t done;
@@ -117,6 +121,8 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp__run_complete_plateau(run);
     eitp__async_save_prepare(run);
     eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld", (long long)done + 1);
+    if (eitp__spot_is_due(run)) /* the checkpoint lacks it */
+        return eitp__run_repeat(run, eitp__run_make_spot, error);
     if (!eitp__run_validates(run) || report->evaluated_step == done || !eitp__evaluation_is_due(run, done))
         return EITP_OK;
     run->decision.stops = 0; /* this evaluation decides */

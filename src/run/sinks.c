@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "run/record_text.h"
 #include "train/trainer.h"
 
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run) {
@@ -200,11 +201,16 @@ EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *e
     sinks->began = eitp__clock();
     for (size_t i = 0; i < sinks->count && !status; i++) {
         eitp__sink *sink = &sinks->all[i];
+        int found = 0;
         if (sink->calls.resume)
-            status = sink->calls.resume(sink->calls.user, step, sink->is_detailed ? &detailed : evaluated, error);
+            status = sink->calls.resume(sink->calls.user, step, &found, error);
+        if (sink->is_detailed)
+            detailed |= found;
+        else
+            *evaluated |= found;
         sink->is_open = !status;
     }
-    sinks->detailed_step = detailed ? step : -1;
+    sinks->detailed_step = detailed & EITP__RECORDED_EVALUATION ? step : -1;
     return status;
 }
 

@@ -73,14 +73,16 @@ static eitp_status eitp__summary_file_record(void *user, const eitp_record *reco
     eitp__summary *summary = &file->summary;
     const int is_text = record->kind == EITP_RECORD_EVALUATION || record->kind == EITP_RECORD_EVENT;
     (void)error;
+    /* Between two steps, so that the file has all numbers of its last step: readers take later steps from
+       metrics.jsonl. */
+    if (record->step > summary->step && eitp__clock() >= file->next && eitp__replaced_file_is_idle(&file->file))
+        eitp__summary_file_give(file);
     file->has_more = 1;
     summary->step = record->step > summary->step ? record->step : summary->step;
     if (is_text)
         eitp__summary_add_text(file, record);
     for (size_t i = 0; i < record->count && !is_text; i++)
         eitp__summary_add_value(summary, record->step, &record->values[i]);
-    if (eitp__clock() >= file->next && eitp__replaced_file_is_idle(&file->file))
-        eitp__summary_file_give(file);
     return EITP_OK;
 }
 

@@ -64,6 +64,7 @@ static eitp_run_config eitp__watch_config(const eitp_run_config *config) {
     eitp_run_config used = *config;
     used.steps = 0; /* unknown */
     used.eval_fraction = 0;
+    used.spot_samples = 0;
     return used;
 }
 

@@ -115,6 +115,22 @@ static void a_resume_uses_the_header_of_the_file(void) {
     scratch_remove(p.directory);
 }
 
+/* A run does not record again what the step of its checkpoint has. */
+static void a_resume_knows_what_the_step_has(void) {
+    static const char rows[] = "kind,step,time,elapsed,other\nspot,1,9,0,\nstep,2,9,0,\nspot,2,9,0,\nstep,3,9,0,\n"
+                               "evaluation,4,9,0,\nspot,4,9,0,\nevent,4,9,0,\n";
+    static const int expected[] = {0, 2, 2, 0, 3};
+    place p;
+    REQUIRE(begin_place(&p));
+    for (int64_t step = 0; step <= 4; step++) {
+        int evaluated;
+        write_rows(&p, rows, sizeof rows - 1);
+        resume(&p, step, &evaluated);
+        CHECK_THAT(evaluated == expected[step], "step %d: %d", (int)step, evaluated);
+    }
+    scratch_remove(p.directory);
+}
+
 static void rows_after_the_step_are_cut(void) {
     static const int ends[] = {0, 2, 3, 4, 5, 5}; /* rows that stay, by step + 1; a row has a line break in a field */
     place p;
@@ -299,10 +315,15 @@ static void missing_memory_is_reported(void) {
 }
 
 static const test_case tests[] = {
-    TEST(values_have_columns),         TEST(a_resume_uses_the_header_of_the_file),
-    TEST(rows_after_the_step_are_cut), TEST(a_torn_end_is_cut_off),
-    TEST(columns_are_checked),         TEST(a_run_writes_every_few_steps),
-    TEST(unknown_reports_are_refused), TEST(an_unused_run_leaves_nothing),
+    TEST(values_have_columns),
+    TEST(a_resume_uses_the_header_of_the_file),
+    TEST(a_resume_knows_what_the_step_has),
+    TEST(rows_after_the_step_are_cut),
+    TEST(a_torn_end_is_cut_off),
+    TEST(columns_are_checked),
+    TEST(a_run_writes_every_few_steps),
+    TEST(unknown_reports_are_refused),
+    TEST(an_unused_run_leaves_nothing),
     TEST(missing_memory_is_reported),
 };
 

@@ -166,6 +166,42 @@ static void a_summary_may_end_amid_the_records_of_a_step(void) {
     scratch_remove(directory_);
 }
 
+/* A run may write its summary while the last step still gets numbers, such as those of a spot evaluation. */
+static void numbers_that_a_step_gets_later_are_there(void) {
+    const eitp_host host = eitp_host_default();
+    const eitp_value values[] = {eitp__number_value("loss", 3), eitp__number_value("spot/loss", 4)};
+    const eitp_record records[] = {{EITP_RECORD_STEP, 1, 0, 0, &values[0], 1},
+                                   {EITP_RECORD_SPOT, 1, 0, 0, &values[1], 1}};
+    eitp__summary_file *summary = NULL;
+    eitp_history *history;
+    eitp_jsonl *jsonl = NULL;
+    eitp_path_info info = EITP__ZERO;
+    char path[800];
+    REQUIRE(begin_records());
+    path_of("metrics.jsonl", path);
+    REQUIRE_OK(eitp_jsonl_open(&host, path, &jsonl, &error_), error_);
+    REQUIRE_OK(eitp__summary_file_open(&host, directory_, &summary, &error_), error_);
+    path_of("summary.jsonl", path);
+    for (size_t i = 0; i < EITP__COUNT(records); i++) {
+        CHECK(!eitp_jsonl_sink(jsonl).record(jsonl, &records[i], &error_));
+        CHECK(!eitp__summary_file_sink(summary).record(summary, &records[i], &error_));
+        while (info.kind != EITP_PATH_FILE) /* the first one is due at once */
+            REQUIRE_OK(eitp__path_info(&host, path, &info, &error_), error_);
+    }
+    CHECK(!eitp_jsonl_sink(jsonl).sync(jsonl, &error_));
+    history = open_history();
+    check_history(history, "numbers of a step");
+    CHECK(eitp_history_points(history, "loss", NULL, 0) == 1 &&
+          eitp_history_points(history, "spot/loss", NULL, 0) == 1);
+    eitp_history_close(history);
+    eitp__summary_file_close(summary);
+    history = open_history();
+    check_history(history, "at the end");
+    eitp_history_close(history);
+    eitp_jsonl_close(jsonl);
+    scratch_remove(directory_);
+}
+
 static void updates_find_what_is_new(void) {
     enum { STEPS = 3000, PIECE = 7919 };
     eitp_history *history;
@@ -401,6 +437,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(a_summary_and_newer_records_are_one_history),
         TEST(a_summary_may_end_amid_the_records_of_a_step),
+        TEST(numbers_that_a_step_gets_later_are_there),
         TEST(updates_find_what_is_new),
         TEST(records_that_a_resume_removes_are_forgotten),
         TEST(what_is_missing_or_damaged_does_no_harm),

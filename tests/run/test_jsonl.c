@@ -95,6 +95,24 @@ static void an_event_is_no_evaluation(void) {
     scratch_remove(p.directory);
 }
 
+/* A run does not record again what the step of its checkpoint has. */
+static void a_resume_knows_what_the_step_has(void) {
+    static const char lines[] = "{\"step\": 1, \"spot/loss\": 4}\n{\"step\": 2, \"loss\": 4}\n"
+                                "{\"step\": 2, \"spot/loss\": 4}\n{\"step\": 3, \"loss\": 4}\n"
+                                "{\"step\": 4, \"val_loss\": 4}\n{\"step\": 4, \"spot/loss\": 4}\n"
+                                "{\"step\": 4, \"event\": \"spot/loss\"}\n";
+    static const int expected[] = {0, 2, 2, 0, 3};
+    place p;
+    REQUIRE(begin_place(&p));
+    for (int64_t step = 0; step <= 4; step++) {
+        int evaluated;
+        CHECK(!eitp__write_file(&p.host, p.path, lines, sizeof lines - 1, &error_));
+        resume(&p, step, &evaluated);
+        CHECK_THAT(evaluated == expected[step], "step %d: %d", (int)step, evaluated);
+    }
+    scratch_remove(p.directory);
+}
+
 /* ---- A disk that fails ---- */
 
 static int refuses_; /* the file's thread reads it */
@@ -248,13 +266,10 @@ static void a_long_file_is_cut_at_the_right_line(void) {
 }
 
 static const test_case tests[] = {
-    TEST(jsonl_values_and_truncation),
-    TEST(an_event_is_no_evaluation),
-    TEST(what_could_not_be_written_is_kept),
-    TEST(a_resume_keeps_the_steps_before),
-    TEST(a_torn_end_is_cut_off),
-    TEST(records_of_a_later_version_are_kept),
-    TEST(a_long_file_is_cut_at_the_right_line),
+    TEST(jsonl_values_and_truncation),         TEST(an_event_is_no_evaluation),
+    TEST(a_resume_knows_what_the_step_has),    TEST(what_could_not_be_written_is_kept),
+    TEST(a_resume_keeps_the_steps_before),     TEST(a_torn_end_is_cut_off),
+    TEST(records_of_a_later_version_are_kept), TEST(a_long_file_is_cut_at_the_right_line),
 };
 
 int main(int argc, char **argv) {

@@ -210,6 +210,7 @@ typedef enum option_id {
     OPTION_MONITOR,
     OPTION_WITH_MONITOR, /* safe-train --monitor */
     OPTION_LOG_FULL_EVERY,
+    OPTION_SPOT_SAMPLES,
     OPTION_METRICS_EVERY,
     OPTION_METRICS,
     OPTION_SEED,

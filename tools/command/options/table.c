@@ -372,6 +372,7 @@ static const option_row rows[] = {
     {"monitor", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_SAFE_TRAIN, 0,
      "--background, and eitp monitor in the foreground, which may end without the command"},
     {"log-full-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
+    {"spot-samples", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"metrics-every", "", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_BENCH_MONITOR, 1, ""},
     {"metrics", "fast-detection=fast|standard disable-metrics-monitoring=off|", KIND_CHOICE, 0, 0, NULL,
      "fast standard off", OPTIONS_TRAIN, 0,

@@ -99,7 +99,7 @@ static int pauses_after(const char *record, int was_paused) {
 
 static void read_record(steps_watch *w, const char *record, recent_steps *recent) {
     const double step = number_of(record, "{\"step\": "), taken = number_of(record, ", \"step_time_s\": ");
-    const double evaluated = number_of(record, ", \"val_time_s\": ");
+    const double evaluated = fmax(number_of(record, ", \"val_time_s\": "), number_of(record, ", \"spot/time_s\": "));
     const double saved = is_event(record, ", \"event\": \"saved\"") ? number_of(record, ", \"seconds\": ") : -1;
     w->is_paused = pauses_after(record, w->is_paused);
     if (!(step >= 0 && step < 9e18))
