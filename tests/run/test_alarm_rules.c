@@ -660,8 +660,11 @@ static void units_that_never_become_active_raise(void) {
     step = look_on(&w, step, 1, 7);
     step = look_on(&w, step, 2, 3);
     CHECK(alarms_of(&w) == 1);
-    look_on(&w, step, 1, 3);
+    step = look_on(&w, step, 20, 3);
     CHECK(alarms_of(&w) == 2);
+    step = look_on(&w, step, 1, 7);
+    look_on(&w, step, 3, 2);
+    CHECK(alarms_of(&w) == 3 && !(w.usual > 0)); /* so few units are never usual */
 }
 
 static void units_that_cease_to_be_active_raise(void) {
@@ -735,6 +738,10 @@ static void what_is_no_posterior_collapse(void) {
     step = look_on(&w, step, 1, 3);
     for (int i = 0; i < 9; i++)
         look(&w, step, 3, 1); /* once is enough */
+    CHECK_THAT(!alarms_of(&w), "%s", w.message);
+    begin(&w, 0, 1);
+    for (int i = 0; i < 5; i++) /* nor where more than a tenth, but less than a fifth, are active in between */
+        step = look_on(&w, look_on(&w, i ? step : 0, 2, 3), 1, 6);
     CHECK_THAT(!alarms_of(&w), "%s", w.message);
     begin(&w, 0, 3);
     for (int i = 1; i <= 400; i++) /* a course as it should be, with fewer units in the end */
