@@ -334,6 +334,8 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
     config.resume = EITP_RESUME_NEWEST;
     config.steps = is_short ? w->variant->first : WHOLE_STEPS;
     config.eval_steps = WHOLE_EVAL_STEPS;
+    config.log_full_every = 1; /* a spot evaluation between evaluations */
+    config.spot_samples = 2;
     config.save_steps = w->variant->save_steps;
     config.save_total_limit = WHOLE_LIMIT;
     config.async_save_bytes = w->variant->saves_beside ? UINT64_MAX : 0;
@@ -418,9 +420,9 @@ static WHOLE_UNUSED void whole_list_both(const whole *w, char *text, size_t size
     whole_list(w, whole_path(w, WHOLE_OUT), text, size);
 }
 
-/* What metrics.jsonl has: the number of records of each step and evaluation. */
+/* What metrics.jsonl has: the number of records of each step, evaluation and spot evaluation. */
 typedef struct whole_records {
-    int steps[WHOLE_STEPS + 1], evaluations[WHOLE_STEPS + 1];
+    int steps[WHOLE_STEPS + 1], evaluations[WHOLE_STEPS + 1], spots[WHOLE_STEPS + 1];
     int are_whole; /* all lines are records */
 } whole_records;
 
@@ -434,6 +436,7 @@ static WHOLE_UNUSED void whole_count_record(whole_records *records, const char *
         const char *name = strchr(line, ',');
         records->steps[step] += !strncmp(name, ", \"loss\"", 8);
         records->evaluations[step] += !strncmp(name, ", \"val_loss\"", 12);
+        records->spots[step] += !strncmp(name, ", \"spot/loss\"", 13);
     }
 }
 
@@ -455,17 +458,18 @@ static WHOLE_UNUSED void whole_read_records(const whole *w, whole_records *recor
     eitp__buffer_release(&text);
 }
 
-/* Checks that metrics.jsonl has whole lines, each step and evaluation once, and lacks no more than was reported. */
+/* Checks that metrics.jsonl has whole lines, each step and evaluation, of a few samples too, once, and lacks no more than was reported. */
 static WHOLE_UNUSED void whole_check_records(const whole *w, const char *what) {
     whole_records records;
     int64_t missing = 0;
     whole_read_records(w, &records);
     CHECK_THAT(records.are_whole, "%s: records are not whole lines", what);
     for (int64_t step = 0; step <= WHOLE_STEPS; step++) {
-        CHECK_THAT(records.steps[step] <= 1 && records.evaluations[step] <= 1,
-                   "%s: step %d is recorded %d times, its evaluation %d times", what, (int)step, records.steps[step],
-                   records.evaluations[step]);
+        CHECK_THAT(records.steps[step] <= 1 && records.evaluations[step] <= 1 && records.spots[step] <= 1,
+                   "%s: step %d is recorded %d times, its evaluation %d times, its spot evaluation %d times", what,
+                   (int)step, records.steps[step], records.evaluations[step], records.spots[step]);
         missing += (step > 0 && !records.steps[step]) + (whole_evaluates(step) && !records.evaluations[step]);
+        missing += step > 0 && !whole_evaluates(step) && !records.spots[step];
     }
     CHECK_THAT(missing <= w->lost_records, "%s: %d steps and evaluations are not recorded, %d were reported", what,
                (int)missing, (int)w->lost_records);
