@@ -142,7 +142,6 @@ static eitp_status eitp__alarm_latent_read(eitp__alarm_rules *rules, const eitp_
         status = eitp__alarm_integer_read(member, "few", &rules->few, error);
     if (!status)
         status = eitp__alarm_integer_read(member, "fewer", &rules->fewer, error);
-    rules->fractions.is_single = 1;
     return status ? status : eitp__alarm_course_read(member, "fractions", &rules->fractions, error);
 }
 

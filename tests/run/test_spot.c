@@ -22,6 +22,7 @@ typedef struct fixture {
     eitp_run_report report;
     kept kept[MOST];
     size_t count;
+    double step_seconds;  /* of the last step */
     int64_t collapses_at; /* units are active before this step; 0: in all */
     int64_t stops_at;     /* the spot evaluation of this step is asked to stop; 0: none */
     int64_t drops_at;     /* that of this step is dropped once, and memory is short then; 0: none */
@@ -86,6 +87,8 @@ static eitp_status keep_record(void *user, const eitp_record *record, eitp_error
     const int is_spot = record->kind == EITP_RECORD_SPOT;
     kept *k = &f->kept[f->count];
     (void)why;
+    if (record->kind == EITP_RECORD_STEP)
+        f->step_seconds = value_of(record, "step_time_s");
     if ((!is_spot && record->kind != EITP_RECORD_EVALUATION) || f->count == MOST)
         return EITP_OK;
     f->count++;
@@ -98,11 +101,14 @@ static eitp_status keep_record(void *user, const eitp_record *record, eitp_error
     CHECK(!is_spot || value_of(record, "spot/samples") <= OWN_VALIDATION);
     k->seconds = value_of(record, is_spot ? "spot/time_s" : "val_time_s");
     k->count = record->count;
+    CHECK(!is_spot || memcmp(&k->seconds, &f->step_seconds, sizeof k->seconds));
     return EITP_OK;
 }
 
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
+    if (event->kind == EITP_EVENT_STEP && event->report->evaluations) /* it is that of all samples */
+        CHECK(event->report->evaluation.metrics[3].error >= OWN_VALIDATION || f->config.eval_samples);
     if (event->kind == EITP_EVENT_ALARM) {
         f->alarms++;
         f->alarm_step = event->report->steps_done;
@@ -225,7 +231,6 @@ static void few_samples_are_evaluated_between_evaluations(void) {
                        (kept_at(&f, 0, step) != NULL) == (step % EVAL_STEPS == 0),
                    "step %d", (int)step);
     CHECK(f.count == 5 + 8 && !f.warnings && f.report.evaluations == 5 && f.report.evaluated_step == STEPS);
-    CHECK(f.report.evaluation.metrics[3].error >= OWN_VALIDATION); /* that of all samples */
     CHECK(f.described == 5);
     /* They are those of an evaluation of as many samples, whose memory the task has. */
     all.config.spot_samples = 0;
@@ -426,6 +431,22 @@ static void a_disturbed_run_has_the_same(void) {
     }
 }
 
+/* Where no file says that it is recorded, the checkpoint does. */
+static void the_checkpoint_knows_that_of_its_step(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    f.config.report_to = NULL;
+    f.config.steps = 9;
+    train(&f, OWN_VALIDATION);
+    CHECK(kept_at(&f, 1, 8));
+    kill_after(&f, 8);
+    f.count = 0;
+    f.config.steps = 11;
+    train(&f, OWN_VALIDATION);
+    CHECK(f.report.start_step == 8 && !kept_at(&f, 1, 8) && kept_at(&f, 1, 10));
+    scratch_remove(f.directory);
+}
+
 static void a_damaged_state_is_refused(void) {
     static const char *const damages[] = {"\"spot\": 8", "\"spot\": {\"step\": -1}", "\"spot\": {\"step\": 1.5}"};
     for (size_t i = 0; i < EITP__COUNT(damages); i++) {
@@ -455,6 +476,7 @@ int main(int argc, char **argv) {
         TEST(their_time_is_that_of_evaluations),
         TEST(none_are_made_where_they_are_not_asked_for),
         TEST(a_disturbed_run_has_the_same),
+        TEST(the_checkpoint_knows_that_of_its_step),
         TEST(a_damaged_state_is_refused),
     };
     return RUN_TESTS(tests, argc, argv);
