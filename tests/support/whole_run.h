@@ -458,7 +458,8 @@ static WHOLE_UNUSED void whole_read_records(const whole *w, whole_records *recor
     eitp__buffer_release(&text);
 }
 
-/* Checks that metrics.jsonl has whole lines, each step and evaluation, of a few samples too, once, and lacks no more than was reported. */
+/* Checks that metrics.jsonl has whole lines, each step, evaluation and spot evaluation once, and lacks no more than was
+   reported. */
 static WHOLE_UNUSED void whole_check_records(const whole *w, const char *what) {
     whole_records records;
     int64_t missing = 0;
