@@ -56,8 +56,8 @@ typedef struct eitp_posterior {
     eitp_tensor *log_deviation; /* natural logarithm of the standard deviation */
 } eitp_posterior;
 
-/* The posterior of each sample: two linear functions of the mean of the encoder's hidden states. `inputs` are those of
-   the encoder, with bounds. NULLs if the model has no encoder, or after an error. */
+/* The posterior of each sample: two linear functions of the mean of the encoder's hidden states. `inputs` are those
+   of the encoder, with bounds. NULLs if the model has no encoder, or after an error. */
 EITP_API eitp_posterior eitp_model_posterior(const eitp_model *model, eitp_graph *graph,
                                              const eitp_model_inputs *inputs, int64_t max_length);
 
@@ -71,8 +71,8 @@ EITP_API eitp_tensor *eitp_posterior_divergence(const eitp_posterior *posterior)
    eitp_latent_input and eitp_model_inputs.added. */
 EITP_API eitp_tensor *eitp_model_latent_embedding(const eitp_model *model, eitp_tensor *z);
 
-/* Draws a value z[size] of the latent variable from its prior, the standard normal distribution: a function of the seed.
-   Does nothing if the model has no encoder. */
+/* Draws a value z[size] of the latent variable from its prior, the standard normal distribution: a function of the
+   seed. Does nothing if the model has no encoder. */
 EITP_API void eitp_model_draw_latent(const eitp_model *model, uint64_t seed, float *z);
 
 /* Sets the value z[size] of the latent variable for what a generator generates from now on, and resets the generator.

@@ -139,6 +139,9 @@ EITP__PRIVATE eitp_status eitp__training_describe_fit(eitp_training *training, e
 
 /* ---- The run ---- */
 
+/* Validation samples of a spot evaluation, by which a collapse of the posterior is noticed. */
+enum { EITP__VAE_SPOT_SAMPLES = 256 };
+
 /* True if a checkpoint is due before the last step. */
 static int eitp__saves_between_steps(const eitp_training *training) {
     const eitp_run_config *run = &training->recipe.run;
@@ -156,6 +159,8 @@ EITP__PRIVATE eitp_run_config eitp__training_run_config(eitp_training *training)
         config.async_save_bytes = choice->checkpoint;
     if (!training->validates)
         config.eval_steps = 0;
+    if (config.spot_samples < 0)
+        config.spot_samples = training->validates && training->kind->kind == EITP_TASK_VAE ? EITP__VAE_SPOT_SAMPLES : 0;
     if (training->prompt_tokens) {
         config.describe = eitp__sample_texts_describe;
         config.describe_user = training;

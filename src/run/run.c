@@ -70,9 +70,10 @@ static const eitp_setting eitp__run_settings[] = {
         "what to record: evaluations and events; also each step; also norms and activations of layers"),
     EITP__RUN_LIVE_SETTING(log_full_every, "log_full_every", INTEGER, 100, 0, EITP__LARGEST_COUNT, NULL,
                            "with monitor full, record norms and activations of layers every N steps; 0: do not"),
-    EITP__SETTING(eitp_run_config, , spot_samples, "spot_samples", INTEGER, 0, 0, EITP__LARGEST_COUNT,
+    EITP__SETTING(eitp_run_config, , spot_samples, "spot_samples", INTEGER, -1, -1, EITP__LARGEST_COUNT,
                   EITP_SETTING_OPTIONAL | EITP_SETTING_LIVE, ACCEPTED, NULL,
-                  "validation samples of a spot evaluation, made every log_full_every steps; 0: none"),
+                  "validation samples of a spot evaluation, made every log_full_every steps; 0: none; -1: 256 of task "
+                  "vae"),
     EITP__RUN_LIVE_SETTING(metrics_every, "metrics_every", INTEGER, 1000, 0, EITP__LARGEST_COUNT, NULL,
                            "with monitor full, record statistics of the last steps every N steps; 0: do not"),
     EITP__RUN_SETTING(metrics_window, "metrics_window", INTEGER, 50, 1, 256, NULL, "the number of these steps"),

@@ -340,7 +340,8 @@ typedef struct eitp_run_config {
     int64_t log_full_every; /* with EITP_MONITOR_FULL: record norms and activations every N steps; 0: do not */
     /* Spot evaluations, so that a run is seen between evaluations: after every log_full_every-th step without one, at
        any level but EITP_MONITOR_OFF, this many validation samples are evaluated, always the same ones, and recorded
-       (EITP_RECORD_SPOT). Alarms look at them; nothing else depends on it. 0: none. */
+       (EITP_RECORD_SPOT). Alarms look at them; nothing else depends on it. 0: none; -1: a recipe with EITP_TASK_VAE has
+       256, and others none. */
     int64_t spot_samples;
     int64_t metrics_every;  /* with EITP_MONITOR_FULL: record statistics of the last steps every N steps; 0: do not */
     int64_t metrics_window; /* so many of them; 1 to 256 */

@@ -52,8 +52,8 @@ typedef struct eitp_predictor_config {
 
 /*
  * Scores, of words if the model has a classifier of tokens, means if it has an encoder, or the normalized mean, of
- * sequences as the tokenizer's files have them (eitp_tokenizer_sequence_defaults): cut to the length of "truncation", else to model_max_length, and
- * never longer than the model's positions. Zeros for NULL.
+ * sequences as the tokenizer's files have them (eitp_tokenizer_sequence_defaults): cut to the length of "truncation",
+ * else to model_max_length, and never longer than the positions of the model that reads them. Zeros for NULL.
  */
 EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
 

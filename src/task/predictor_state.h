@@ -17,8 +17,8 @@ typedef struct eitp__predictor_shape {
 typedef struct eitp__predictor_graph {
     eitp_graph *graph;
     eitp_model_inputs inputs;
-    /* F32: scores [pass_texts, labels], or of tokens [pass_tokens, labels], hidden states [pass_tokens, width], or means
-       [pass_texts, units]. */
+    /* F32: scores [pass_texts, labels], or of tokens [pass_tokens, labels], hidden states [pass_tokens, width], or
+       means [pass_texts, units]. */
     eitp_tensor *output;
 } eitp__predictor_graph;
 

@@ -32,9 +32,6 @@ for part in encoder decoder; do
     done
 done
 check "the suggestion" grep -q 'next: .*eitp generate --model run --samples 5' err
-exits 0 "half" train $small $steps --data texts.txt --steps 12 --stop-after 6 --importance-samples 3 --word-dropout 0.2 \
-    --kl-anneal cyclical --free-bits 0.1 --output-dir half
-cp -r run/checkpoint-6 resumed-from
 mkdir again && cp -r run/checkpoint-6 run/data again/
 exits 0 "resume" train $steps --resume again/checkpoint-6 --output-dir again $options
 for file in model.safetensors encoder/model.safetensors decoder/model.safetensors optimizer.safetensors; do

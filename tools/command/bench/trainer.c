@@ -19,7 +19,9 @@ static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, 
     const eitp_host host = command_host();
     size_t length = strlen(name);
     char *directory = NULL;
-    eitp_status status;
+    eitp_status status = task_check_planned(t->options, error);
+    if (status)
+        return status;
     if (files_info(name).kind == EITP_PATH_DIRECTORY) {
         status = model_read_directory(name, &directory, read_config, shape, error);
     } else if (length > 5 && !strcmp(name + length - 5, ".json")) {
@@ -30,10 +32,10 @@ static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, 
     free(directory);
     if (status)
         return status;
-    status = task_set_planned_head(t->options, shape, error);
+    task_set_planned_head(t->options, shape);
     shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
         options_number(t->options, OPTION_DROPOUT);
-    return status;
+    return EITP_OK;
 }
 
 static eitp_status check_tokens(bench_trainer *t, eitp_error *error) {

@@ -63,12 +63,13 @@ static eitp_status load_tokenizer(planning *p, eitp_error *error) {
 
 static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_error *error) {
     option_set *o = &p->options;
-    eitp_status status = fit_read_model(o, &p->directory, shape, error);
+    eitp_status status = task_check_planned(o, error);
+    if (!status)
+        status = fit_read_model(o, &p->directory, shape, error);
     if (status)
         return status;
-    status = task_set_planned_head(o, shape, error);
-    if (!status)
-        status = load_tokenizer(p, error);
+    task_set_planned_head(o, shape);
+    status = load_tokenizer(p, error);
     if (!status && !p->directory)
         fit_set_vocabulary(o, p->tokenizer, shape);
     if (!status && eitp_head_has_labels(shape->head))

@@ -119,7 +119,7 @@ static void set_unless_given(option_set *o, option_id id, const char *value, opt
         options_set(o, id, value, source, "", &ignored);
 }
 
-/* --metrics is short for three options. */
+/* --metrics is short for four options. */
 static void resolve_metrics(option_set *o) {
     static const char *const levels[] = {"full", "full", "light"}; /* fast, standard, off */
     static const char *const steps[][2] = {{"100", "1000"}, {"200", "2000"}};
@@ -129,8 +129,10 @@ static void resolve_metrics(option_set *o) {
         return;
     chosen = options_choice(o, OPTION_METRICS);
     set_unless_given(o, OPTION_MONITOR, levels[chosen], source);
-    if (chosen == (int)COMMAND_COUNT(steps))
+    if (chosen == (int)COMMAND_COUNT(steps)) {
+        set_unless_given(o, OPTION_SPOT_SAMPLES, "0", source);
         return;
+    }
     set_unless_given(o, OPTION_LOG_FULL_EVERY, steps[chosen][0], source);
     set_unless_given(o, OPTION_METRICS_EVERY, steps[chosen][1], source);
 }

@@ -69,19 +69,22 @@ void task_set_classifier_batch(option_set *o) {
     options_set_integer(o, OPTION_GRAD_ACCUM, 1, SOURCE_DEFAULT);
 }
 
-eitp_status task_set_planned_head(const option_set *o, eitp_transformer_config *shape, eitp_error *error) {
+eitp_status task_check_planned(const option_set *o, eitp_error *error) {
+    const char *shape = options_text(o, OPTION_INIT);
+    if (options_choice(o, OPTION_TASK) != EITP_TASK_VAE && !(shape && !strncmp(shape, "vae-", 4)))
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_UNSUPPORTED,
+                        "a model of task vae has two parts, which 'eitp %s' does not plan; 'eitp train' plans them "
+                        "before its first step, and says what they take",
+                        o->name);
+}
+
+void task_set_planned_head(const option_set *o, eitp_transformer_config *shape) {
     const int choice = options_choice(o, OPTION_TASK);
-    const task_kind *kind;
-    if (choice == EITP_TASK_VAE)
-        return command_fail(error, EITP_ERROR_UNSUPPORTED,
-                            "--task vae has two models, which 'eitp %s' does not plan; 'eitp train' plans them before "
-                            "its first step, and says what they take",
-                            o->name);
-    kind = choice ? &kinds[choice - 1] : task_of_shape(shape);
+    const task_kind *kind = choice ? &kinds[choice - 1] : task_of_shape(shape);
     if (eitp_head_has_labels(kind->head) && shape->head != kind->head) {
         shape->labels = 2; /* the data would tell; memory hardly depends on it */
         shape->problem = kind->problem;
     }
     shape->head = kind->head;
-    return EITP_OK;
 }

@@ -23,9 +23,11 @@ int task_has_rows(const option_set *o, const eitp_transformer_config *shape);
 /* The steps of the guide for classifiers have 16 texts, unless the profile says otherwise. */
 void task_set_classifier_batch(option_set *o);
 
-/* Gives a shape that is only planned for the head of --task; for auto its own classifier, or a language head. Fails for a
-   task that train alone plans. */
-eitp_status task_set_planned_head(const option_set *o, eitp_transformer_config *shape, eitp_error *error);
+/* Fails for a task that train alone plans. */
+eitp_status task_check_planned(const option_set *o, eitp_error *error);
+
+/* Gives a shape that is only planned for the head of --task; for auto its own classifier, or a language head. */
+void task_set_planned_head(const option_set *o, eitp_transformer_config *shape);
 
 EITP_END_DECLARATIONS
 
