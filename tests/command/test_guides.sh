@@ -123,9 +123,9 @@ check "--fast_detection" test "$(metrics --fast_detection)" = '"full" 100 1000 '
 check "--disable_metrics_monitoring" test "$(metrics --disable_metrics_monitoring)" = '"light" 100 1000 '
 shows 'profile-every 50  (command line)' --flops-every 50
 check "no --metrics" test "$(metrics)" = '"light" 100 1000 '
-shows 'spot-samples 0  (default)'
+shows 'spot-samples -1  (default)'
 shows 'spot-samples 32  (command line)' --spot_samples 32
-refuses 1 "--spot-samples -1 is out of range; it must be at least 0" train --spot-samples -1 --print-config
+refuses 1 "--spot-samples -2 is out of range; it must be at least -1" train --spot-samples -2 --print-config
 
 # ---- names of other programs ----
 

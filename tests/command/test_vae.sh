@@ -55,7 +55,6 @@ check "four points" sh -c 'test "$(grep -o "\"text\": " out | wc -l)" = 4'
 exits 0 "embed" embed --model run --text 'the old owl waits.' --json $options
 check "four numbers" awk -F, '{ exit NF != 4 }' out
 refuses 1 'takes two texts' generate --model run --interpolate a
-refuses 1 "unexpected argument 'b'" generate --model run b
 refuses 1 'cannot be used together' generate --model run --reconstruct --interpolate a b
 refuses 1 'reconstruct needs a text' generate --model run --reconstruct
 refuses 1 'needs a model with a latent variable' generate --model run/checkpoint-12/decoder --reconstruct --prompt a

@@ -11,7 +11,7 @@
 
 /* Commands with arguments that are not options. */
 #define OPTIONS_WITH_POSITIONAL                                                                                        \
-    (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET | OPTIONS_LOOKS | OPTIONS_GENERATE)
+    (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET | OPTIONS_LOOKS)
 
 /* An UNSIGNED above INT64_MAX is negative in `value`. */
 static eitp_status set_setting(const eitp_setting *setting, const option_value *value, void *config,
@@ -476,10 +476,13 @@ static eitp_status read_argument(option_set *o, const char *argument, int count,
     return status;
 }
 
-/* An argument without a name. After --compare it is another of its files: b.json in "--compare a.json b.json". */
+/* An argument without a name. After some options it is another of their values: b.json in "--compare a.json b.json". */
 static eitp_status read_positional(option_set *o, char *argument, eitp_error *error) {
-    if (o->values[OPTION_COMPARE].source == SOURCE_COMMAND_LINE)
-        return options_set(o, OPTION_COMPARE, argument, SOURCE_COMMAND_LINE, "--", error);
+    static const option_id lists[] = {OPTION_COMPARE, OPTION_INTERPOLATE};
+    for (size_t i = 0; i < COMMAND_COUNT(lists); i++) {
+        if (o->values[lists[i]].source == SOURCE_COMMAND_LINE)
+            return options_set(o, lists[i], argument, SOURCE_COMMAND_LINE, "--", error);
+    }
     o->positional[o->positional_count++] = argument;
     return EITP_OK;
 }

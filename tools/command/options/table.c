@@ -272,7 +272,7 @@ static const option_row rows[] = {
      "file with the text to continue (default: standard input)"},
     {"reconstruct", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_GENERATE, 0,
      "of a model of --task vae: encode the text, and generate from the mean of its latent variable"},
-    {"interpolate", "", KIND_TEXT, 0, 0, NULL, "A B", OPTIONS_GENERATE, 0,
+    {"interpolate", "", KIND_LIST, 0, 0, NULL, "A B", OPTIONS_GENERATE, 0,
      "of a model of --task vae: generate from --samples (5) points between the means of two texts"},
     {"tokens", "max-new-tokens num-tokens", KIND_INTEGER, 0, LARGEST, "64", "N", OPTIONS_GENERATE, 0,
      "tokens to generate at most"},

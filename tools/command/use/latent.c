@@ -18,12 +18,9 @@ eitp_status latent_check(const option_set *o, eitp_error *error) {
         return command_fail(error, EITP_ERROR_ARGUMENT, "--reconstruct and --interpolate cannot be used together");
     if (interpolates(o) && (options_has(o, OPTION_PROMPT) || options_has(o, OPTION_PROMPT_FILE)))
         return command_fail(error, EITP_ERROR_ARGUMENT, "--interpolate A B takes two texts, and no prompt");
-    if (interpolates(o) && o->positional_count != 1)
+    if (interpolates(o) && o->values[OPTION_INTERPOLATE].count != 2)
         return command_fail(error, EITP_ERROR_ARGUMENT, "--interpolate A B takes two texts (got %zu)",
-                            1 + o->positional_count);
-    if (!interpolates(o) && o->positional_count)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; give the text as --prompt '%s'",
-                            o->positional[0], o->positional[0]);
+                            o->values[OPTION_INTERPOLATE].count);
     if (interpolates(o) && options_is_explicit(o, OPTION_SAMPLES) && options_integer(o, OPTION_SAMPLES) < 2)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--samples is the number of points of --interpolate; it must be at least 2");
@@ -69,7 +66,7 @@ eitp_status latent_open(latent_values *values, const option_set *o, const traine
         return EITP_OK;
     values->z = (float *)command_allocate((size_t)values->units * sizeof *values->z);
     if (interpolates(o)) {
-        const char *a = options_text(o, OPTION_INTERPOLATE), *b = o->positional[0];
+        const char *a = o->values[OPTION_INTERPOLATE].texts[0], *b = o->values[OPTION_INTERPOLATE].texts[1];
         values->points = options_is_explicit(o, OPTION_SAMPLES) ? options_integer(o, OPTION_SAMPLES) : USUAL_POINTS;
         texts[0] = one_text(a, strlen(a));
         texts[1] = one_text(b, strlen(b));
