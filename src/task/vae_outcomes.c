@@ -15,7 +15,8 @@ struct eitp__vae_outcomes {
 };
 
 static uint64_t eitp__vae_texts(uint64_t samples) {
-    return samples < EITP__VAE_TEXTS ? samples : EITP__VAE_TEXTS;
+    const uint64_t most = EITP__VAE_TEXTS;
+    return samples < most ? samples : most;
 }
 
 EITP__PRIVATE size_t eitp__vae_outcomes_bytes(int64_t units, uint64_t samples) {
