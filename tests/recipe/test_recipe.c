@@ -409,7 +409,7 @@ static void a_wrong_recipe_is_refused(void) {
         {"{\"seed\": true}", "line 1: seed must be a whole number"},
         {"{\"threads\": 2147483648}", "line 1: threads must be at least 0 and at most 4096"},
         {"{\"dense_rows\": 1}", "line 1: dense_rows must be true or false"},
-        {"{\"task\": \"classification\"}", "line 1: task must be auto, lm, mlm, classify, tokens or regress"},
+        {"{\"task\": \"classification\"}", "line 1: task must be auto, lm, mlm, classify, tokens, regress or vae"},
         {"{\"task\": 3}", "line 1: task must be auto, lm"},
         {"{\"precision\": \"half\"}", "line 1: precision must be auto, fp32, bf16 or fp16 (got 'half')"},
         {"{\"init\":\n3}", "line 2: init must be a string (got 3)"},

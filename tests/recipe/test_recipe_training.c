@@ -723,7 +723,7 @@ static void a_wrong_value_is_refused(void) {
     f.recipe.model.lora_rank = 2;
     check_refused(&f, EITP_ERROR_ARGUMENT, "lora_rank requires model");
     describe(&f);
-    f.recipe.task.kind = (eitp_task_kind)6;
+    f.recipe.task.kind = (eitp_task_kind)7;
     check_refused(&f, EITP_ERROR_ARGUMENT, "task must be ");
     describe(&f);
     f.recipe.trainer.batch_size = 0;
