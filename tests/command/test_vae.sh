@@ -43,6 +43,21 @@ check "and the bound" grep -q '^nll  *[0-9.]* (standard error' out
 exits 0 "eval of what was held out" eval --model run --split validation --json $options
 check "as JSON" grep -q '"mutual_information": ' out
 
+# ---- Collapse ----
+
+exits 0 "nothing is worth telling" train $small $steps --data texts.txt --steps 12 --log-full-every 2 --kl-weight 50 --latent-size 8 \
+    --save-steps 0 --output-dir collapsed
+check "the alarm" grep -q 'warning: posterior_collapse: 0 of 8 latent units are active' err
+check "spot evaluations" grep -q '"spot/active_units": 0' collapsed/metrics.jsonl
+exits 0 "the report" report collapsed -o report.html
+for words in 'Active units of the latent variable' 'Mutual information of text' posterior_collapse; do
+    check "has $words" grep -q "$words" report.html
+done
+"$eitp" doctor collapsed >out 2>err
+check "the doctor knows" grep -q '^The posterior has collapsed' out
+exits 0 "off" train $small --batch-size 8 --grad-accum 2 --data texts.txt --steps 4 --log-full-every 2 --metrics off --eval-steps 4 --save-steps 0 --output-dir unseen
+check "no spot evaluations" sh -c '! grep -q spot/ unseen/metrics.jsonl'
+
 # ---- Use ----
 
 exits 0 "generate from the prior" generate --model run --samples 3 --tokens 8 --seed 5 --json $options

@@ -296,6 +296,25 @@ static int look_at_overfitting(const doctor_case *c, doctor_finding *f) {
     return DOCTOR_POOR;
 }
 
+/* A run that has recovered has more active units at its end than the alarm had. */
+static int look_at_collapse(const doctor_case *c, doctor_finding *f) {
+    const recorded_event *alarm = case_alarm(c, "posterior_collapse");
+    const recorded_evaluation *last = recorded_last_evaluation(c->run);
+    const double units = last ? recorded_number(last->record, "val_active_units") : (double)NAN;
+    if (!alarm || units > 2 * recorded_number(alarm->record, "value") + 1)
+        return 0;
+    finding_say(f, "The posterior has collapsed: the decoder ignores the latent variable.");
+    measure_alarm(c, f, "posterior_collapse");
+    if (isfinite(units))
+        finding_measure(f,
+                        "%.0f active units, %.3g nats of mutual information (val_active_units, "
+                        "val_mutual_information of the last evaluation)",
+                        units, recorded_number(last->record, "val_mutual_information"));
+    advise_again(c, f, "--free-bits 0.3 --word-dropout 0.4");
+    finding_advise(f, "--kl-anneal cyclical, or a lower --kl-weight");
+    return DOCTOR_POOR;
+}
+
 static int look_at_layers(const doctor_case *c, doctor_finding *f) {
     if (!case_alarm(c, "dead_layer"))
         return 0;
@@ -349,13 +368,21 @@ static int look_at_length(const doctor_case *c, doctor_finding *f) {
 }
 
 const doctor_rule *doctor_learning(size_t *count) {
-    static const doctor_rule rules[] = {{"rate-too-high", look_at_high_rate}, {"rate-too-low", look_at_low_rate},
-                                        {"frozen", look_at_frozen},           {"warm-up", look_at_warmup},
-                                        {"skipped-steps", look_at_skipped},   {"one-label", look_at_single_label},
-                                        {"labels", look_at_labels},           {"duplicates", look_at_duplicates},
-                                        {"tokenizer", look_at_tokenizer},     {"overfitting", look_at_overfitting},
-                                        {"dead-layer", look_at_layers},       {"vanishing-gradient", look_at_gradient},
-                                        {"plateau", look_at_plateau},         {"too-few-steps", look_at_length}};
+    static const doctor_rule rules[] = {{"rate-too-high", look_at_high_rate},
+                                        {"rate-too-low", look_at_low_rate},
+                                        {"frozen", look_at_frozen},
+                                        {"warm-up", look_at_warmup},
+                                        {"skipped-steps", look_at_skipped},
+                                        {"one-label", look_at_single_label},
+                                        {"labels", look_at_labels},
+                                        {"duplicates", look_at_duplicates},
+                                        {"tokenizer", look_at_tokenizer},
+                                        {"overfitting", look_at_overfitting},
+                                        {"collapse", look_at_collapse},
+                                        {"dead-layer", look_at_layers},
+                                        {"vanishing-gradient", look_at_gradient},
+                                        {"plateau", look_at_plateau},
+                                        {"too-few-steps", look_at_length}};
     *count = COMMAND_COUNT(rules);
     return rules;
 }

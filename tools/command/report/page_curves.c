@@ -291,6 +291,15 @@ void page_add_metric_figures(page *p) {
         {"F1 of entities", NULL, "val_entity_f1", "val_entity_f1_error", NULL, CHART_NUMBER, FIGURE_EXACT, 0},
         {"Mean squared error", NULL, "val_mse", "val_mse_error", NULL, CHART_NUMBER, FIGURE_EXACT, 0},
         {"Pearson's correlation", NULL, "val_pearson", "val_pearson_error", NULL, CHART_NUMBER, FIGURE_EXACT, 0},
+        {"Divergence of the latent variable", "spot/kl", "val_kl", "val_kl_error",
+         "in nats per text; spot evaluations, and evaluations with their standard error", CHART_NUMBER, FIGURE_EXACT,
+         1},
+        {"Active units of the latent variable", "spot/active_units", "val_active_units", "val_active_units_error",
+         "whose mean varies over texts", CHART_NUMBER, FIGURE_EXACT, 1},
+        {"Mutual information of text and latent variable", "spot/mutual_information", "val_mutual_information",
+         "val_mutual_information_error", "in nats", CHART_NUMBER, FIGURE_EXACT, 1},
+        {"Reconstruction", "spot/reconstruction", "val_reconstruction", "val_reconstruction_error", "in nats per text",
+         CHART_NUMBER, FIGURE_EXACT, 0},
     };
     add_figures(p, figures, COMMAND_COUNT(figures));
 }
