@@ -155,6 +155,10 @@ static eitp_status eitp__emergence_check(const eitp_task *task, eitp_split split
         return status;
     if (!task->model)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no model to measure");
+    if (eitp_model_encoder(task->model))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "a model with a latent variable is two models, which emergence does not measure together; "
+                          "measure its decoder, or its encoder, from the directory of that name");
     status = eitp__check_reference(config, error);
     if (status)
         return status;

@@ -73,6 +73,7 @@ refuses 1 'takes two texts' generate --model run --interpolate a
 refuses 1 'cannot be used together' generate --model run --reconstruct --interpolate a b
 refuses 1 'reconstruct needs a text' generate --model run --reconstruct
 refuses 1 'needs a model with a latent variable' generate --model run/checkpoint-12/decoder --reconstruct --prompt a
+refuses 1 'emergence does not measure together' eval --model run --split validation --emergence
 refuses 1 'pooling and --normalize do not apply' embed --model run --text a --pooling max
 exits 0 "the decoder alone is a language model" generate --model run/checkpoint-12/decoder --tokens 4 $options
 exits 0 "the encoder alone embeds" embed --model run/checkpoint-12/encoder --text a $options
