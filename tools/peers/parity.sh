@@ -56,6 +56,7 @@ for part in ops gpt2 bert pytorch tokenizer words; do
 done
 compare losses-fp32 tools/peers/losses.py --eitp "$BUILD/eitp"
 compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
+compare vae tools/peers/vae.py --eitp "$BUILD/eitp"
 compare peft tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp"
 compare peft-rslora tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp" --rslora --targets c_attn
 compare encoders tools/peers/encoder_parity.py --work "$work/encoders"

@@ -21,7 +21,7 @@ import tempfile
 
 STEPS, TEXTS, UNITS, DRAWS, SEED = 20, 12, 6, 5, 11
 RATE, DECAY, CLIP = 2e-3, 0.1, 0.5
-KL_WEIGHT, ANNEAL, FREE_BITS, WORD_DROPOUT = 0.8, 10, 0.05, 0.2
+KL_WEIGHT, ANNEAL, FREE_BITS, WORD_DROPOUT = 0.8, 10, 0.002, 0.2
 END, TOLERANCE = 256, 1e-5
 NOISE, DROPPED = 9, 10  # streams of random numbers
 
@@ -60,7 +60,7 @@ def make_models(scratch):
     import transformers
 
     torch.manual_seed(5)
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "a", "it", "##s", "##ing", "number", "text"]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "an", "it", "##ing", "number", "text"]
     words += [c for c in "abcdefghijklmnopqrstuvwxyz.0123456789"] + ["##" + c for c in "abcdefghijklmnopqrstuvwxyz0123456789"]
     bert = transformers.BertConfig(
         vocab_size=len(words), hidden_size=36, num_attention_heads=3, num_hidden_layers=2, intermediate_size=80,
