@@ -201,6 +201,10 @@ static void eitp__report_samples(const eitp_training *training, const eitp_sampl
             "%llu of %llu texts are longer than %lld tokens and lost %llu tokens; block_size sets the length",
             (unsigned long long)info->cut_samples, (unsigned long long)info->sample_count,
             (long long)info->sequence.max_length, (unsigned long long)info->cut_ids);
+    if (info->cut_samples && info->second_vocabulary)
+        eitp__log_line(host, EITP_LOG_WARNING,
+                       "the encoder reads at most %lld tokens of a text; what it does not read counts among them",
+                       (long long)info->second_sequence.max_length);
     if (info->cut_words)
         eitp__log_line(host, EITP_LOG_WARNING,
                        "%llu words are among what they lost: they and their labels are left out",

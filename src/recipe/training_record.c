@@ -111,7 +111,7 @@ static void eitp__write_examples_found(const eitp_sample_file_info *info, eitp__
 }
 
 /* The share of tokens that stand for words which the tokenizer does not know, of the first ones. Without such a token,
-   or if the file cannot be read, it is left out. */
+   of two tokenizers, or if the file cannot be read, it is left out. */
 static void eitp__write_unknown(const eitp_training *training, const eitp_sample_file *file, uint64_t count,
                                 eitp__buffer *text) {
     enum { AT_ONCE = 1024 };
@@ -119,7 +119,8 @@ static void eitp__write_unknown(const eitp_training *training, const eitp_sample
     const int32_t unknown = eitp_tokenizer_special(training->tokenizer, EITP_UNKNOWN);
     int32_t ids[AT_ONCE];
     uint64_t found = 0;
-    if (unknown < 0 || unknown == eitp_tokenizer_special(training->tokenizer, EITP_END_OF_TEXT) || !count)
+    if (eitp_sample_file_get_info(file).second_vocabulary || unknown < 0 ||
+        unknown == eitp_tokenizer_special(training->tokenizer, EITP_END_OF_TEXT) || !count)
         return;
     for (uint64_t at = 0; at < most; at += at_once) {
         const uint64_t size = most - at < at_once ? most - at : at_once;
@@ -156,9 +157,14 @@ static void eitp__write_model(const eitp_training *training, eitp__buffer *text)
     eitp__buffer_add_text(text, "{");
     eitp__write_member(text, "type", eitp_architecture_name(training->shape.architecture));
     eitp__buffer_format(
-        text, ", \"parameters\": %lld, \"vocabulary\": %lld, \"sample_tokens\": %lld, \"trained_parameters\": %lld}",
+        text, ", \"parameters\": %lld, \"vocabulary\": %lld, \"sample_tokens\": %lld, \"trained_parameters\": %lld",
         (long long)eitp_model_parameter_count(training->model), (long long)eitp_model_vocabulary(training->model),
         (long long)training->task.rows, (long long)eitp_model_trained_parameter_count(training->model));
+    if (training->latent.size) {
+        eitp__write_member(text, "encoder", eitp_architecture_name(training->latent.encoder.architecture));
+        eitp__write_count(text, "latent_size", (uint64_t)training->latent.size);
+    }
+    eitp__buffer_add_text(text, "}");
 }
 
 /* As it was completed. */

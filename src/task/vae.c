@@ -210,8 +210,11 @@ static eitp_status eitp__vae_read_text(const eitp__vae *v, const eitp_labelled_s
     *length = read.length;
     sample->encoder_rows = source->max_second ? read.second_length : read.length;
     if (read.length < 1 || sample->encoder_rows < 1 || read.length + 1 > v->config.model->config.positions)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %lld tokens, and %lld for the encoder",
-                          (unsigned long long)number, (long long)read.length, (long long)sample->encoder_rows);
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "sample %llu has %lld tokens, and %lld for the encoder; expected 1 or more of both, and with "
+                          "end-of-text at most the decoder's %lld positions",
+                          (unsigned long long)number, (long long)read.length, (long long)sample->encoder_rows,
+                          (long long)eitp_model_positions(v->config.model));
     status = eitp__check_ids_below("token id", targets, read.length, eitp_model_vocabulary(v->config.model),
                                    "use the decoder's tokenizer", number, error);
     return status ? status

@@ -89,6 +89,7 @@ exits 0 "an encoder" train --task mlm --init bert.json --tokenizer words --data 
 exits 0 "a decoder" train --init tiny --width 32 --layers 1 --heads 2 --positions 64 --data texts.txt --steps 2 --output-dir gpt2 $options
 exits 0 "both from directories" train --encoder bert --decoder gpt2 $steps --latent-size 4 --latent-input added --data texts.txt \
     --steps 4 --task vae --output-dir two $options
+check "run.json names both" grep -q '"type": "gpt2".*"encoder": "bert", "latent_size": 4}' two/run.json
 check "the encoder has its own tokenizer" grep -q BertTokenizer two/checkpoint-4/encoder/tokenizer_config.json
 check "how it is joined" grep -q '"latent_input": "added"' two/checkpoint-4/config.json
 exits 0 "embed by its tokenizer" embed --model two --text 'the old owl waits.' $options

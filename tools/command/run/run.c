@@ -4,6 +4,7 @@
 #include "data/permissions.h"
 #include "files.h"
 #include "model/adapt.h"
+#include "model/hub.h"
 #include "model/model.h"
 #include "options/profile.h"
 #include "output.h"
@@ -37,9 +38,20 @@ static eitp_status find_model(training_run *r, eitp_error *error) {
     return EITP_OK;
 }
 
+/* The encoder may be a model in the cache of the hub. */
+static void find_encoder(training_run *r) {
+    option_set *o = &r->options;
+    const char *given = options_text(o, OPTION_ENCODER);
+    char *found = given && files_info(given).kind == EITP_PATH_MISSING ? hub_find(given) : NULL;
+    if (found)
+        options_set_text(o, OPTION_ENCODER, found, o->values[OPTION_ENCODER].source);
+    free(found);
+}
+
 static eitp_status read_shape(training_run *r, eitp_error *error) {
     eitp_recipe recipe;
     eitp_status status = find_model(r, error);
+    find_encoder(r);
     if (!status)
         status = recipe_describe(r, &recipe, error);
     if (!status)
