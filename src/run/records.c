@@ -206,21 +206,17 @@ static void eitp__record_evaluation(eitp_run *run) {
     eitp__record(run, EITP_RECORD_EVALUATION, run->report.evaluated_step);
 }
 
-/* The same with what the task and the program say about it. */
-static void eitp__record_described(eitp_run *run) {
+/* The values of a record with what the task and the program (NULL: nothing) say about the evaluation. */
+static void eitp__record_described(eitp_run *run, const eitp__values *list, int64_t step, const char *program) {
     const eitp_task *task = eitp__trainer_task(run->trainer);
     const char *objects[2];
-    eitp__values *list;
-    if (!eitp__sinks_take_details(run))
-        return;
     objects[0] = task->describe ? task->describe(task->user) : NULL;
-    objects[1] = run->described;
-    list = eitp__list_evaluation(run);
-    eitp__sinks_record_details(run, run->report.evaluated_step, list->values, list->count, objects, 2);
+    objects[1] = program;
+    eitp__sinks_record_details(run, step, list->values, list->count, objects, 2);
     eitp__run_report_sinks(run);
 }
 
-static void eitp__record_spot(eitp_run *run, const eitp_evaluation *evaluation) {
+static eitp__values *eitp__list_spot(eitp_run *run, const eitp_evaluation *evaluation) {
     const uint64_t samples =
         eitp__evaluation_size(eitp__trainer_task(run->trainer), EITP_VALIDATION, run->config.spot_samples);
     eitp__values *list = eitp__record_begin(run);
@@ -228,7 +224,7 @@ static void eitp__record_spot(eitp_run *run, const eitp_evaluation *evaluation) 
     eitp__add_metrics(list, eitp__spot_prefix, evaluation);
     eitp__add_integer(list, "spot/samples", (int64_t)samples);
     eitp__add_number(list, "spot/time_s", run->seconds);
-    eitp__record(run, EITP_RECORD_SPOT, eitp_trainer_steps_done(run->trainer));
+    return list;
 }
 
 /* ---- Memory ---- */
@@ -375,14 +371,20 @@ static void eitp__records_after_evaluation(eitp_run *run, void *state, eitp__dec
     eitp__notify_evaluation(run);
     if (((const eitp__sinks *)state)->recorded_step != run->report.evaluated_step)
         eitp__record_evaluation(run);
-    if (((const eitp__sinks *)state)->detailed_step != run->report.evaluated_step)
-        eitp__record_described(run);
+    if (eitp__sinks_take_details(run) && ((const eitp__sinks *)state)->detailed_step != run->report.evaluated_step)
+        eitp__record_described(run, eitp__list_evaluation(run), run->report.evaluated_step, run->described);
 }
 
 /* One that the checkpoint lacks, because memory was short, may be recorded already. */
 static void eitp__records_after_spot(eitp_run *run, void *state, const eitp_evaluation *evaluation) {
-    if (((const eitp__sinks *)state)->spot_step != eitp_trainer_steps_done(run->trainer))
-        eitp__record_spot(run, evaluation);
+    const eitp__sinks *sinks = (const eitp__sinks *)state;
+    const int64_t step = eitp_trainer_steps_done(run->trainer);
+    if (sinks->spot_step != step) {
+        eitp__list_spot(run, evaluation);
+        eitp__record(run, EITP_RECORD_SPOT, step);
+    }
+    if (eitp__sinks_take_details(run) && sinks->detailed_spot_step != step)
+        eitp__record_described(run, eitp__list_spot(run, evaluation), step, NULL);
 }
 
 /* Before the checkpoint: unless that fails, a checkpoint has no steps and evaluations that the sinks lack. */

@@ -353,7 +353,7 @@ typedef struct eitp_run_config {
      * (metrics.csv), "tensorboard" (an event file in the directory "tensorboard"). NULL or "none": no file. With
      * "jsonl", if the task or the program describes evaluations (eitp_task.describe, `describe`), there is
      * evaluations.jsonl too: an object for each evaluation, with what the evaluation's record has, and the members of
-     * both descriptions. docs/records.md has its format.
+     * both descriptions; and for each spot evaluation, with those of the task's. docs/records.md has its format.
      */
     const char *report_to;
     const char *log_dir;      /* directory of these files, created if missing; NULL: `directory` */

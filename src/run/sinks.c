@@ -211,6 +211,7 @@ EITP__PRIVATE eitp_status eitp__sinks_resume(eitp_run *run, int64_t step, int *e
         sink->is_open = !status;
     }
     sinks->detailed_step = detailed & EITP__RECORDED_EVALUATION ? step : -1;
+    sinks->detailed_spot_step = detailed & EITP__RECORDED_SPOT ? step : -1;
     return status;
 }
 
@@ -263,8 +264,6 @@ EITP__PRIVATE void eitp__sinks_record_details(eitp_run *run, int64_t step, const
     const eitp_record record = eitp__make_record(sinks, EITP_RECORD_EVALUATION, step, values, count);
     eitp_error error = EITP__ZERO;
     eitp_status status;
-    if (!eitp__sinks_take_details(run))
-        return;
     status = eitp__jsonl_add(sinks->reports[EITP__REPORT_EVALUATIONS].jsonl, &record, objects, object_count, &error);
     eitp__watch_sink(run, &sinks->all[sinks->count - 1], status, &error);
 }

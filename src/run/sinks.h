@@ -39,8 +39,9 @@ typedef struct eitp__sinks {
     char *log_dir;         /* their directory, or NULL */
     double began;          /* time when the sinks were resumed */
     int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
-    int64_t detailed_step; /* the same of evaluations.jsonl */
     int64_t spot_step;     /* the same of its spot evaluation */
+    int64_t detailed_step; /* both of evaluations.jsonl */
+    int64_t detailed_spot_step;
 } eitp__sinks;
 
 EITP__PRIVATE eitp__sinks *eitp__sinks_of(const eitp_run *run);

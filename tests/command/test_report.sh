@@ -137,6 +137,7 @@ awk 'BEGIN {
 cat >made/evaluations.jsonl <<'END'
 not JSON
 {"step": 40, "val_loss": 0.5, "confusion": {"labels": ["cold", "<b>warm</b>"], "others": false, "counts": [[25, 5], [3, 27]]}, "mistakes": [{"sample": 7, "label": "cold", "predicted": "<b>warm</b>", "probability": 0.875, "text": "it <script>snows</script>"}], "time": 1, "elapsed": 1}
+{"step": 42, "spot/loss": 0.4, "confusion": {"labels": ["cold", "<b>warm</b>"], "others": false, "counts": [[3, 0], [0, 3]]}, "time": 2, "elapsed": 2}
 {"step": 44, "confusion": {"labels": ["a", "b"], "counts":
 END
 exits 0 "made up" report made -o made.html

@@ -214,6 +214,13 @@ static char *file_of(const fixture *f, const char *name, size_t *bytes) {
     return text;
 }
 
+static size_t count_of(const char *text, const char *words) {
+    size_t count = 0;
+    for (; (text = strstr(text, words)) != NULL; text++)
+        count++;
+    return count;
+}
+
 static uint32_t checksum_of(const fixture *f, const char *name) {
     size_t bytes;
     const char *text = file_of(f, name, &bytes);
@@ -231,7 +238,7 @@ static void few_samples_are_evaluated_between_evaluations(void) {
                        (kept_at(&f, 0, step) != NULL) == (step % EVAL_STEPS == 0),
                    "step %d", (int)step);
     CHECK(f.count == 5 + 8 && !f.warnings && f.report.evaluations == 5 && f.report.evaluated_step == STEPS);
-    CHECK(f.described == 5);
+    CHECK(f.described == 5 + 8);
     /* They are those of an evaluation of as many samples, whose memory the task has. */
     all.config.spot_samples = 0;
     all.config.eval_samples = SPOT;
@@ -268,10 +275,10 @@ static void every_file_of_records_has_them(void) {
     text = file_of(&f, "metrics.csv", &bytes);
     CHECK(strstr(text, "\nspot,2,") && strstr(text, "\"\"spot/active_units\"\": 6") && !strstr(text, "\nspot,6,"));
     text = file_of(&f, "evaluations.jsonl", &bytes);
-    CHECK(strstr(text, "\"val_loss\": ") && !strstr(text, "spot/"));
+    CHECK(strstr(text, "\"val_loss\": ") && strstr(text, "{\"step\": 2, \"spot/loss\": "));
     for (size_t i = 0; i < bytes; i++)
         lines += text[i] == '\n';
-    CHECK(lines == 5);
+    CHECK(lines == 5 + 8 && count_of(text, "\"words\": 1") == 5 + 8 && count_of(text, "spot/samples") == 8);
     REQUIRE_OK(eitp_history_open(&host, f.directory, &history, &error_), error_);
     CHECK(eitp_history_points(history, "spot/loss", points, EITP__COUNT(points)) == 8);
     CHECK(points[0].step == 2 && points[0].count == 1 && points[7].step == 22);
@@ -355,17 +362,22 @@ static void none_are_made_where_they_are_not_asked_for(void) {
 
 /* ---- Stopped, killed, dropped ---- */
 
-/* The steps and losses of the spot evaluations in metrics.jsonl. */
-static void list_spots(const fixture *f, char *list, size_t size) {
+/* Adds the steps and losses of the spot evaluations in a file of records. */
+static void list_spots_of(const fixture *f, const char *name, char *list, size_t size) {
     size_t bytes;
-    const char *at = file_of(f, "metrics.jsonl", &bytes);
-    *list = 0;
+    const char *at = file_of(f, name, &bytes);
     for (; (at = strstr(at, "{\"step\": ")) != NULL; at++) {
         int step;
         double loss;
         if (sscanf(at, "{\"step\": %d, \"spot/loss\": %lf", &step, &loss) == 2)
             snprintf(list + strlen(list), size - strlen(list), "%d: %.17g, ", step, loss);
     }
+}
+
+static void list_spots(const fixture *f, char *list, size_t size) {
+    *list = 0;
+    list_spots_of(f, "metrics.jsonl", list, size);
+    list_spots_of(f, "evaluations.jsonl", list, size);
 }
 
 /* Removes the checkpoints after a step, as if the run had been killed before the next one. */
@@ -404,7 +416,7 @@ static void train_disturbed(fixture *f, int way, int64_t step) {
 /* Each step has its spot evaluation once, and the alarm is raised after the same step. */
 static void a_disturbed_run_has_the_same(void) {
     static const int64_t steps[] = {10, 16, 20};
-    char expected[1000] = "", found[1000];
+    char expected[2000] = "", found[2000];
     uint32_t weights = 0;
     for (int way = WHOLE; way < WAYS; way++) {
         for (size_t i = 0; i < (way == WHOLE ? 1 : EITP__COUNT(steps)); i++) {

@@ -29,7 +29,12 @@ static int read_end(const char *path, text_buffer *content) {
     return code;
 }
 
+/* A line of a spot evaluation, of few samples, is left out. */
 static void keep(run_details *d, eitp_json_document *line) {
+    if (eitp_json_member(eitp_json_root(line), "spot/loss")) {
+        eitp_json_release(line);
+        return;
+    }
     if (d->count == MOST_EVALUATIONS) {
         eitp_json_release(d->evaluations[0]);
         memmove(d->evaluations, d->evaluations + 1, --d->count * sizeof *d->evaluations);
