@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     eitp_transformer_config config;
     eitp_checkpoint_info info;
     eitp_lora_config lora;
+    eitp_latent_config latent;
     char base[20];
     eitp_error error;
     host.files.info = find_json;
@@ -64,6 +65,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require_token_ids(&config.end);
         require_token_ids(&config.padding);
     }
+    if (!eitp__latent_read(&host, "model", &latent, &error) && latent.size &&
+        (latent.size < 1 || latent.size > EITP__MAX_LATENT_SIZE || latent.input > EITP_LATENT_ADDED))
+        abort();
     if (!eitp_checkpoint_read_info(&host, "checkpoint", &info, &error) &&
         (info.step < 0 || info.config.batch_size < 1 || info.rows < 1 || info.config.grad_accum < 1 ||
          (info.lora.rank && eitp__lora_config_check(&info.lora, NULL))))
