@@ -358,6 +358,6 @@ refuses 1 "choose from none, balanced, or 3 numbers" train $small --data train.c
 refuses 1 "train it with --task lm" train --init tiny --tokenizer words --task mlm --data train.csv --output-dir gone
 refuses 1 "expected a language model" train --model straight --task lm --data train.csv --output-dir gone
 refuses 1 "with --init set --vocab-size 257" train --init shape.json --task classify --data train.csv --output-dir gone
-refuses 1 "invalid value 'words' (choose from auto, lm, mlm, classify, tokens, regress)" train $small --task words --data train.csv --output-dir gone
+refuses 1 "invalid value 'words' (choose from auto, lm, mlm, classify, tokens, regress, vae)" train $small --task words --data train.csv --output-dir gone
 
 finish
