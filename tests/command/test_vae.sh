@@ -65,6 +65,9 @@ cp out first
 exits 0 "again" generate --model run --samples 3 --tokens 8 --seed 5 --json $options
 check "the same texts" sh -c 'sed "s/\"tokens_per_s\": [^,]*,//g" first >a; sed "s/\"tokens_per_s\": [^,]*,//g" out >b; cmp -s a b'
 exits 0 "reconstruct" generate --model run --reconstruct --prompt 'the old owl waits.' --tokens 20 $options
+cp out first
+exits 0 "again" generate --model run --reconstruct --prompt 'the old owl waits.' --tokens 20 --no-echo $options
+check "the text is not repeated before it" cmp -s first out
 exits 0 "interpolate" generate --model run --interpolate 'the old owl waits.' 'the red cat sings.' --samples 4 --tokens 8 --json $options
 check "four points" sh -c 'test "$(grep -o "\"text\": " out | wc -l)" = 4'
 exits 0 "embed" embed --model run --text 'the old owl waits.' --json $options

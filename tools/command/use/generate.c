@@ -172,7 +172,7 @@ static eitp_status generate_samples(generating *g, eitp_error *error) {
     }
     for (int64_t i = 0; i < samples && !status && output_flush(); i++) {
         double began = process_time();
-        if (!json && options_integer(o, OPTION_ECHO))
+        if (!json && options_integer(o, OPTION_ECHO) && !latent_is_known(&g->latent))
             emit_prompt(g);
         status = generate_sample(g, i, error);
         lost_beginning |= g->report.lost_beginning;
