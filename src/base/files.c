@@ -689,6 +689,12 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
     return path;
 }
 
+EITP__PRIVATE eitp_status eitp__path_in(const eitp_host *host, const char *directory, const char *name, char **path,
+                                        eitp_error *error) {
+    *path = eitp__join_path(host, directory, name);
+    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
+}
+
 EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path) {
     eitp_path_info info = EITP__ZERO;
     eitp__buffer names;

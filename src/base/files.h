@@ -142,4 +142,8 @@ EITP__PRIVATE char *eitp__absolute_path(const eitp_host *host, const char *path)
 /* A new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);
 
+/* The same with an error if out of memory. */
+EITP__PRIVATE eitp_status eitp__path_in(const eitp_host *host, const char *directory, const char *name, char **path,
+                                        eitp_error *error);
+
 #endif

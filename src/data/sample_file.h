@@ -106,7 +106,7 @@ typedef struct eitp_sample_file_info {
     eitp_sequence_config sequence; /* how texts were encoded */
     /* Of labelled files in which each text is in the tokens of two tokenizers: segment 0 has those of the first one,
        segment 1 those of the second. */
-    uint64_t second_fingerprint;   /* eitp_tokenizer_fingerprint of the second tokenizer; 0: there is none */
+    uint64_t second_fingerprint;   /* eitp_tokenizer_fingerprint of the second tokenizer; 0 without one */
     int32_t second_vocabulary;     /* every id of segment 1 is below it, and of segment 0 below vocabulary_size */
     int64_t max_first, max_second; /* ids of the longest sequence of each; of one tokenizer: max_length and 0 */
     eitp_sequence_config second_sequence; /* how texts were encoded as segment 1 */

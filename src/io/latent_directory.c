@@ -32,12 +32,13 @@ static eitp_status eitp__latent_parse(const eitp_json *root, eitp_latent_config 
 
 EITP__PRIVATE eitp_status eitp__latent_read(const eitp_host *host, const char *directory, eitp_latent_config *config,
                                             eitp_error *error) {
-    char *path = eitp__join_path(host, directory, "config.json");
+    char *path;
     eitp_json_document *document = NULL;
     eitp_path_info info = EITP__ZERO;
-    eitp_status status =
-        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp_status status = eitp__path_in(host, directory, "config.json", &path, error);
     config->size = 0;
+    if (!status)
+        status = eitp__path_info(host, path, &info, error);
     if (!status && info.kind == EITP_PATH_FILE)
         status = eitp_json_read_file(host, path, EITP__LATENT_CONFIG_LIMIT, &document, error);
     if (!status && document) {
@@ -55,10 +56,7 @@ EITP__PRIVATE eitp_status eitp__latent_find_part(const eitp_host *host, const ch
     eitp_latent_config config = EITP__ZERO;
     eitp_status status = eitp__latent_read(host, directory, &config, error);
     *path = NULL;
-    if (status || !config.size)
-        return status;
-    *path = eitp__join_path(host, directory, part);
-    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    return status || !config.size ? status : eitp__path_in(host, directory, part, path, error);
 }
 
 EITP__PRIVATE eitp_status eitp__latent_config_write(const eitp_model *model, const char *directory, eitp_error *error) {

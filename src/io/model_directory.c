@@ -9,13 +9,6 @@
 #include "model/transformer_config.h"
 #include "tensor/variable.h"
 
-/* Joins directory and name. */
-static eitp_status eitp__path_in(const eitp_host *host, const char *directory, const char *name, char **path,
-                                 eitp_error *error) {
-    *path = eitp__join_path(host, directory, name);
-    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
-}
-
 static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *is_file, eitp_error *error) {
     eitp_path_info info;
     eitp_status status = eitp__path_info(host, path, &info, error);
@@ -248,11 +241,10 @@ eitp_status eitp_latent_config_read(const eitp_host *host, const char *directory
     if (!host || !directory || !config)
         return eitp__fail_null(error, "eitp_latent_config_read", "host, directory and config");
     status = eitp__latent_read(host, directory, &read, error);
-    if (!status && read.size) {
-        path = eitp__join_path(host, directory, EITP__ENCODER_DIRECTORY);
-        status = path ? eitp_model_config_read(host, path, &read.encoder, error)
-                      : eitp__fail_memory(error, strlen(directory), "a path");
-    }
+    if (!status && read.size)
+        status = eitp__path_in(host, directory, EITP__ENCODER_DIRECTORY, &path, error);
+    if (!status && read.size)
+        status = eitp_model_config_read(host, path, &read.encoder, error);
     eitp__release_text(host, path);
     if (!status)
         *config = read;
@@ -308,26 +300,6 @@ EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const c
             status = eitp__keep_own_generation(parts[i], path, error);
         eitp__release_text(&model->host, path);
     }
-    return status;
-}
-
-static eitp_status eitp__write_generation_config(const eitp_model *model, const char *path, int32_t end_of_text,
-                                                 eitp_error *error) {
-    eitp_transformer_config named = model->config;
-    const char *kept = model->generation ? model->generation : "  \"_from_model_config\": true,\n";
-    eitp__buffer text;
-    eitp_status status;
-    eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
-    eitp__buffer_init(&text, &model->host);
-    eitp__buffer_add_text(&text, "{\n");
-    eitp__buffer_add_text(&text, kept);
-    eitp__config_write_special_tokens(&text, &named);
-    if (!text.failed)
-        text.size -= 2; /* the last comma */
-    eitp__buffer_add_text(&text, "\n}\n");
-    status = text.failed ? eitp__fail_memory(error, text.size, EITP__GENERATION_FILE)
-                         : eitp__write_file(&model->host, path, text.data, text.size, error);
-    eitp__buffer_release(&text);
     return status;
 }
 
@@ -821,111 +793,5 @@ EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp
             status = eitp__visit_parameter(&load, &parameter, values, capacity, visit, user, error);
     }
     eitp__safetensors_close(collection);
-    return status;
-}
-
-/* Parameters of learners have a file of their own. */
-static int eitp__is_not_of_learner(const eitp_variable *variable) {
-    return !variable->of_learner;
-}
-
-static int eitp__is_not_adapter(const eitp_variable *variable) {
-    return !variable->of_learner && !eitp__lora_is_adapter(variable->name);
-}
-
-eitp_save_config eitp_save_config_default(void) {
-    eitp_save_config config = EITP__ZERO;
-    config.dtype = EITP_F32;
-    config.end_of_text = -1;
-    return config;
-}
-
-eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_error *error) {
-    const eitp_save_config config = eitp_save_config_default();
-    return eitp_model_save_with(model, directory, &config, error);
-}
-
-static eitp__selection eitp__select_model(const eitp_model *model) {
-    eitp__selection selection = EITP__ZERO;
-    selection.role = EITP_PARAMETER;
-    selection.selects = model->lora.rank ? eitp__is_not_adapter : eitp__is_not_of_learner;
-    selection.prefix = "";
-    selection.config = &model->config;
-    return selection;
-}
-
-EITP__PRIVATE int eitp__model_files(const eitp_model *model, eitp__model_file files[EITP__MODEL_FILES]) {
-    const eitp_model *encoder = eitp_model_encoder(model);
-    files[0].name = EITP__WEIGHTS_FILE;
-    files[0].selection = eitp__select_model(model);
-    if (!encoder)
-        return 1;
-    files[0].selection.config = NULL;
-    files[0].selection.without[0] = &model->config;
-    files[0].selection.without[1] = &encoder->config;
-    files[1].name = EITP__DECODER_DIRECTORY "/" EITP__WEIGHTS_FILE;
-    files[1].selection = eitp__select_model(model);
-    files[1].selection.only = &model->config;
-    files[2].name = EITP__ENCODER_DIRECTORY "/" EITP__WEIGHTS_FILE;
-    files[2].selection = eitp__select_model(encoder);
-    files[2].selection.only = &encoder->config;
-    return 3;
-}
-
-/* The files of a model directory but the weights. */
-static eitp_status eitp__save_own_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
-                                          int32_t end_of_text, eitp_error *error) {
-    char *path;
-    eitp_status status = eitp__make_directories(&model->host, directory, error);
-    if (!status)
-        status = eitp__path_in(&model->host, directory, "config.json", &path, error);
-    if (status)
-        return status;
-    status =
-        eitp__transformer_config_write(&model->host, path, &model->config, model->labels, end_of_text, dtype, error);
-    eitp__release_text(&model->host, path);
-    if (!status)
-        status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);
-    if (status)
-        return status;
-    status = eitp__write_generation_config(model, path, end_of_text, error);
-    eitp__release_text(&model->host, path);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__model_save_configs(eitp_model *model, const char *directory, eitp_dtype dtype,
-                                                   int32_t end_of_text, eitp_error *error) {
-    static const char *const names[2] = {EITP__DECODER_DIRECTORY, EITP__ENCODER_DIRECTORY};
-    eitp_model *const parts[2] = {model, eitp_model_encoder(model)};
-    eitp_status status = EITP_OK;
-    if (!model->latent)
-        return eitp__save_own_configs(model, directory, dtype, end_of_text, error);
-    for (int i = 0; i < 2 && !status; i++) {
-        char *path;
-        status = eitp__path_in(&model->host, directory, names[i], &path, error);
-        if (!status)
-            status = eitp__save_own_configs(parts[i], path, dtype, i ? -1 : end_of_text, error);
-        eitp__release_text(&model->host, path);
-    }
-    return status ? status : eitp__latent_config_write(model, directory, error);
-}
-
-eitp_status eitp_model_save_with(eitp_model *model, const char *directory, const eitp_save_config *config,
-                                 eitp_error *error) {
-    eitp__model_file files[EITP__MODEL_FILES];
-    eitp_status status;
-    if (!model || !directory || !config)
-        return eitp__fail_null(error, "eitp_model_save_with", "model, directory and config");
-    if (config->dtype != EITP_F32 && config->dtype != EITP_F16 && config->dtype != EITP_BF16)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "weights cannot be saved as %s (choose from f32, f16, bf16)",
-                          eitp_dtype_name(config->dtype));
-    status = eitp__model_save_configs(model, directory, config->dtype, config->end_of_text, error);
-    for (int i = eitp__model_files(model, files) - 1; i >= 0 && !status; i--) {
-        char *path;
-        status = eitp__path_in(&model->host, directory, files[i].name, &path, error);
-        if (!status)
-            status = eitp__variables_save(model->context, path, &files[i].selection, config->dtype, NULL, NULL, error);
-        eitp__release_text(&model->host, path);
-    }
     return status;
 }

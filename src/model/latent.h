@@ -75,7 +75,7 @@ EITP_API eitp_tensor *eitp_model_latent_embedding(const eitp_model *model, eitp_
    seed. Does nothing if the model has no encoder. */
 EITP_API void eitp_model_draw_latent(const eitp_model *model, uint64_t seed, float *z);
 
-/* Sets the value z[size] of the latent variable for what a generator generates from now on, and resets the generator.
+/* Sets the latent variable of a generator to z[size] until the next call, and resets the generator.
    Without a call it is 0. EITP_ERROR_ARGUMENT if the model has no encoder, or a value is not finite. */
 EITP_API eitp_status eitp_generator_set_latent(eitp_generator *generator, const float *z, eitp_error *error);
 

@@ -24,7 +24,7 @@ static eitp_status eitp__load_named_tokenizer(eitp_training *training, eitp_erro
 }
 
 /* Loads the tokenizer of a directory, or of a part of it if it is that of a model with a latent variable. *tokenizer
-   stays NULL if there is none. */
+   stays NULL without one. */
 static eitp_status eitp__load_tokenizer_in(const eitp_training *training, const char *directory, const char *part,
                                            eitp_tokenizer **tokenizer, eitp_error *error) {
     char *found = NULL;

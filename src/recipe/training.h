@@ -41,7 +41,7 @@ struct eitp_training {
     const eitp__recipe_task *kind;
     eitp_tokenizer *tokenizer;         /* NULL: unknown */
     eitp_latent_config latent;         /* of a model that has an encoder; size 0: it has none */
-    char *encoder_directory;           /* of its weights, if they are not in model_directory; NULL: there are none */
+    char *encoder_directory;           /* of --encoder's weights; NULL: in model_directory, or random */
     eitp_tokenizer *encoder_tokenizer; /* NULL: the encoder reads the tokens of `tokenizer` */
     eitp__data_part parts[2];          /* by eitp_split */
     uint64_t kept_tokens;              /* of training data that has grown since the checkpoint; 0: all */

@@ -24,9 +24,9 @@
  *                     (b) fewer than half of what is usual. (a) ends when a fifth are active, (b) at three quarters of
  *                     what is usual, and the alarm when neither holds. A look is the first evaluation or spot
  *                     evaluation after a step that has the metrics active_units, whose items are all units, and kl;
- *                     one before step 1 is none. What is usual, once 8 looks are known, is the median over the latest
- *                     half of them. A look with fewer than a tenth of the units, or half of what is usual, is not added
- *                     to them.
+ *                     one before step 1 does not count. What is usual, once 8 looks are known, is the median over the
+ *                     latest half of them. A look with fewer than a tenth of the units, or half of what is usual, is
+ *                     not added to them.
  * memory_drift        the trend of the process's memory rises with p < 0.001, and at its low end would take half of
  *                     what is left by the end of the run, or within eight times its length.
  * slowdown            the trend of the step time rises by 5 % with p < 0.001, over a minute at least.

@@ -61,9 +61,9 @@ EITP_API eitp_vae_config eitp_vae_config_default(void);
 /*
  * Creates a task with two loss terms, both in nats per text: "reconstruction", the cross-entropy of a text's tokens and
  * end-of-text given one draw of the latent variable, and "kl", the divergence of the posterior from the standard
- * normal distribution, as the objective has it. In evaluations the loss is the negative evidence lower bound, and they
- * are metrics: "kl" is the divergence itself. The noise of a draw is a function of the trainer's seed, the epoch,
- * the number of the sample and the unit; in evaluations it is always the same.
+ * normal distribution, with free bits and target rate applied. Evaluations have the negative evidence lower bound as
+ * their loss, and both parts as metrics, where "kl" is the divergence itself. The noise of a draw is a function of the
+ * trainer's seed, the epoch, the number of the sample and the unit; in evaluations it is always the same.
  *
  * Evaluations have these metrics too:
  *   active_units        units whose posterior mean has a variance above 0.01 over texts (Burda et al., arXiv
