@@ -1,4 +1,6 @@
-/* What the kernel sets and the backends share: the names of slots, and the sizes of matrix products. */
+/* What the kernel sets and the backends share: the names of slots, which calls of attention have kernels, and the sizes
+   of matrix products. */
+#include "kernels/attention.h"
 #include "kernels/matmul.h"
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot) {
@@ -19,9 +21,13 @@ EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot) {
     return (unsigned)slot < EITP__COUNT(families) ? families[slot] : EITP__FAMILY_COUNT;
 }
 
-EITP__PRIVATE int eitp__is_plain_attention(const eitp__call *call) {
-    const eitp__operand *k = &call->inputs[4], *v = &call->inputs[5], *mask = &call->inputs[6];
-    return !k->elements && !v->elements && !mask->elements && call->integers[4] == call->integers[0];
+EITP__PRIVATE int eitp__is_unmasked_attention(const eitp__call *call) {
+    const eitp__operand *k = &call->inputs[EITP__ATTENTION_K], *v = &call->inputs[EITP__ATTENTION_V];
+    return !call->inputs[EITP__ATTENTION_MASK].rank && (!k->rank || k->shape[1] == v->shape[1]);
+}
+
+EITP__PRIVATE int eitp__is_unrotated_attention(const eitp__call *call) {
+    return eitp__is_unmasked_attention(call) && !call->inputs[EITP__ATTENTION_ROTATION].rank;
 }
 
 EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call) {

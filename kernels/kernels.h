@@ -21,7 +21,7 @@
  *   LINES      an element of output 0 without dimension integers[0]; the kernel visits that dimension in order
  *   BLOCKS     EITP__SUM_BLOCK elements of input 0; the last item may have fewer
  *   TILES      a tile of a matrix product: batch, then tile row, then tile column, the last fastest
- *   ATTENTION  a (sequence, head) pair, heads fastest
+ *   ATTENTION  a pair of a sequence and a head of queries, of ATTENTION_BACKWARD one of keys, heads fastest
  *   WHOLE      the whole call
  */
 typedef enum eitp__family {
@@ -92,20 +92,24 @@ typedef enum eitp__family {
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id out of range gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        out of range are skipped; accumulates
- *   ATTENTION            (q, offsets I32 [s + 1], optional: key I64 [3], lengths I32 [s], k, v, mask)
- *                        -> o [n, heads e], logsumexp WIDE [n, heads]; q [n, heads d], k [n, h d], v [n, h e]; each
- *                        head of k and v serves heads / h consecutive heads of q; without k and v, q holds all three
- *                        side by side, [n, (heads + 2h) d]; packed: sequence i is rows [offsets[i], offsets[i + 1]);
- *                        its rows after the first lengths[i] are padding; integers: heads, longest sequence, rng
- *                        stream, 0 for causal or 1 for attention to the whole sequence, h; reals: scale, dropout
- *                        probability; mask broadcasts to [s, heads, longest, longest]: U8, 0 where a row does not
- *                        attend to another, or WIDE, which is added to the scores; padding, rows outside every
- *                        sequence or beyond the longest, and rows that attend to no row get zeros
- *   ATTENTION_BACKWARD   (q, offsets, optional: key, lengths, k, v, mask; o, logsumexp, do)
+ *   ATTENTION            (q, offsets I32 [s + 1], optional: key I64 [3], lengths I32 [s], k, v, mask, rotation WIDE
+ *                        [n, d]) -> o [n, heads e], logsumexp WIDE [n, heads]; q [n, heads d], k [n, h d], v [n, h e];
+ *                        each head of k and v serves heads / h consecutive heads of q; without k and v, q holds all
+ *                        three side by side, [n, (heads + 2h) d]; packed: sequence i is rows [offsets[i], offsets[i +
+ *                        1]); its rows after the first lengths[i] are padding; integers: heads, longest sequence, rng
+ *                        stream, 0 for causal or 1 for attention to the whole sequence, h, and for causal attention the
+ *                        number of rows, itself included, that a row attends to (0: all before it); reals: scale,
+ *                        dropout probability; mask broadcasts to [s, heads, longest, longest]: U8, 0 where a row does
+ *                        not attend to another, or WIDE, which is added to the scores; padding, rows outside every
+ *                        sequence or beyond the longest, and rows that attend to no row get zeros; a row of the
+ *                        rotation has d / 2 cosines, then sines: elements i and i + d / 2 of each head of q and k
+ *                        become a cos - b sin and b cos + a sin
+ *   ATTENTION_BACKWARD   (q, offsets, optional: key, lengths, k, v, mask, rotation; o, logsumexp, do)
  *                        -> dq, then dk and dv if present, then dmask if WIDE; attributes as above
- *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
- *                        has position + i: its key and value are stored there, then it attends to all positions up to
- *                        its own; integers[0] is heads; reals[0] is scale
+ *   ATTENTION_CACHED     (q, keys [t, h d], values [t, h d], position I32 [1], optional: k, v, rotation) -> o [n, heads
+ *                        d], keys, values; q, k, v and rotation as above; row i has position + i: its key and value are
+ *                        stored there, then it attends to all positions up to its own, or to the last integers[2] of
+ *                        these; integers: heads, h; reals[0] is scale
  *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] is the
  *                        ignored target, whose loss is 0; other targets out of range give NaN, here and below
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
@@ -275,7 +279,7 @@ typedef enum eitp__slot {
         EITP__SLOT_COUNT
 } eitp__slot;
 
-#define EITP__MAX_INPUTS 10
+#define EITP__MAX_INPUTS 11
 #define EITP__MAX_OUTPUTS 7
 
 /* The inputs of UPDATE, and how many outputs it may have. */
@@ -290,6 +294,35 @@ typedef enum eitp__update_operand {
     EITP__UPDATE_STATE, /* the first state */
     EITP__UPDATE_INPUTS = EITP__UPDATE_STATE + EITP__UPDATE_STATES
 } eitp__update_operand;
+
+/* The inputs of ATTENTION; those of its gradient follow in ATTENTION_BACKWARD. */
+typedef enum eitp__attention_operand {
+    EITP__ATTENTION_Q,
+    EITP__ATTENTION_OFFSETS,
+    EITP__ATTENTION_KEY,
+    EITP__ATTENTION_LENGTHS,
+    EITP__ATTENTION_K,
+    EITP__ATTENTION_V,
+    EITP__ATTENTION_MASK,
+    EITP__ATTENTION_ROTATION,
+    EITP__ATTENTION_INPUTS,
+    EITP__ATTENTION_O = EITP__ATTENTION_INPUTS,
+    EITP__ATTENTION_LOGSUMEXP,
+    EITP__ATTENTION_DO,
+    EITP__ATTENTION_BACKWARD_INPUTS
+} eitp__attention_operand;
+
+/* The inputs of ATTENTION_CACHED. */
+typedef enum eitp__cached_operand {
+    EITP__CACHED_Q,
+    EITP__CACHED_KEYS,
+    EITP__CACHED_VALUES,
+    EITP__CACHED_POSITION,
+    EITP__CACHED_K,
+    EITP__CACHED_V,
+    EITP__CACHED_ROTATION,
+    EITP__CACHED_INPUTS
+} eitp__cached_operand;
 
 /* How UPDATE computes: name, the same in lower case. Every rule has a kernel in the set `ref`. */
 #define EITP__UPDATE_RULES(X)                                                                                          \
@@ -415,8 +448,49 @@ EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t
 /* UPDATE of parameters other than F64, for sets that lack some rules. */
 EITP__PRIVATE void eitp__ref_update(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
-/* True for attention of q, k and v side by side, with as many heads of each, without a mask. */
-EITP__PRIVATE int eitp__is_plain_attention(const eitp__call *call);
+/* ---- Attention ---- */
+
+/* Queries, keys and values. */
+typedef enum eitp__attention_part {
+    EITP__ATTENTION_QUERIES,
+    EITP__ATTENTION_KEYS,
+    EITP__ATTENTION_VALUES,
+    EITP__ATTENTION_PARTS
+} eitp__attention_part;
+
+/* The sizes of a call of attention whose values are as wide as its keys. */
+typedef struct eitp__attention_sizes {
+    int64_t heads, key_heads, group; /* heads of queries; of keys and values; heads of queries that share one of keys */
+    int64_t width;                   /* of a head */
+    int64_t window;                  /* the keys that a query attends to at most; INT64_MAX: no limit */
+    int is_joined;                   /* q, k and v are side by side */
+} eitp__attention_sizes;
+
+static inline EITP__UNUSED eitp__attention_sizes eitp__attention_sizes_of(const eitp__call *call) {
+    const int is_cached = call->slot == EITP__SLOT_ATTENTION_CACHED;
+    const int64_t window = call->integers[is_cached ? 2 : 5];
+    eitp__attention_sizes sizes;
+    sizes.heads = call->integers[0];
+    sizes.key_heads = call->integers[is_cached ? 1 : 4];
+    sizes.group = sizes.heads / sizes.key_heads;
+    sizes.is_joined = !call->inputs[is_cached ? (int)EITP__CACHED_K : (int)EITP__ATTENTION_K].rank;
+    sizes.width = call->inputs[0].shape[1] / (sizes.is_joined ? sizes.heads + 2 * sizes.key_heads : sizes.heads);
+    sizes.window = window ? window : INT64_MAX;
+    return sizes;
+}
+
+/* How many rows before row `position` of its sequence a query there does not attend to, because of the window. */
+static inline EITP__UNUSED int64_t eitp__attention_unseen(const eitp__attention_sizes *sizes, int64_t position) {
+    return position >= sizes->window ? position + 1 - sizes->window : 0;
+}
+
+/* True for attention without a mask whose values are as wide as its keys. */
+EITP__PRIVATE int eitp__is_unmasked_attention(const eitp__call *call);
+
+/* The same without a rotation. */
+EITP__PRIVATE int eitp__is_unrotated_attention(const eitp__call *call);
+
+/* ---- Others ---- */
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);

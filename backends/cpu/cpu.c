@@ -311,7 +311,7 @@ static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kern
         return product.batch * eitp__ceil_divide(product.m, kernel->tile_rows) *
                eitp__ceil_divide(product.n, kernel->tile_columns);
     case EITP__FAMILY_ATTENTION:
-        return (call->inputs[1].elements - 1) * call->integers[0];
+        return (call->inputs[1].elements - 1) * call->integers[call->slot == EITP__SLOT_ATTENTION_BACKWARD ? 4 : 0];
     case EITP__FAMILY_WHOLE:
         return 1;
     case EITP__FAMILY_BLOCKS:

@@ -1,4 +1,5 @@
 /* The kernels for processors with AVX2, FMA and F16C. */
+#include "kernels/attention.h"
 #include "kernels/cholesky.h"
 #include "kernels/matmul.h"
 #include "kernels/update.h"

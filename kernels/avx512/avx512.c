@@ -2,6 +2,7 @@
  * The kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED the including file redefines the
  * intrinsics, and any x86 processor with AVX2 will do.
  */
+#include "kernels/attention.h"
 #include "kernels/cholesky.h"
 #include "kernels/matmul.h"
 #include "kernels/update.h"

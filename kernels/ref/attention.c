@@ -18,13 +18,13 @@ static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
 /* Offsets and lengths are data, so they are clamped: to the rows of the call, and to the longest sequence. */
 EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
     const int32_t *offsets = (const int32_t *)call->inputs[1].data;
-    int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence;
+    int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence, heads;
     eitp__ref_pair pair;
-    pair.heads = call->integers[0];
-    pair.head = item % pair.heads;
-    pair.width = call->inputs[0].shape[1] / 3 / pair.heads;
+    pair.sizes = eitp__attention_sizes_of(call);
+    heads = call->slot == EITP__SLOT_ATTENTION_BACKWARD ? pair.sizes.key_heads : pair.sizes.heads;
+    pair.head = item % heads;
     pair.causal = !call->integers[3];
-    sequence = item / pair.heads;
+    sequence = item / heads;
     pair.begin = eitp__ref_min(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
     pair.stop = eitp__ref_min(offsets[sequence + 1], rows);
     pair.stop = pair.stop > pair.begin ? pair.stop : pair.begin;
@@ -34,12 +34,29 @@ EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t i
     return pair;
 }
 
-EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
+EITP__PRIVATE int64_t eitp__ref_first_key(const eitp__ref_pair *pair, int64_t i) {
+    return pair->begin + (pair->causal ? eitp__attention_unseen(&pair->sizes, i - pair->begin) : 0);
+}
+
+EITP__PRIVATE int64_t eitp__ref_last_key(const eitp__ref_pair *pair, int64_t i) {
+    return pair->causal ? i + 1 : pair->end;
+}
+
+EITP__PRIVATE int64_t eitp__ref_first_query(const eitp__ref_pair *pair, int64_t j) {
+    return pair->causal ? j : pair->begin;
+}
+
+EITP__PRIVATE int64_t eitp__ref_last_query(const eitp__ref_pair *pair, int64_t j) {
+    return pair->causal && pair->end - j > pair->sizes.window ? j + pair->sizes.window : pair->end;
+}
+
+EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t head, int64_t i,
+                                   int64_t position) {
     const int64_t *key = (const int64_t *)call->inputs[2].data;
     uint64_t index;
     if (!key || !(call->reals[1] > 0))
         return 1;
-    index = ((uint64_t)key[2] + (uint64_t)i) * (uint64_t)pair->heads + (uint64_t)pair->head;
+    index = ((uint64_t)key[2] + (uint64_t)i) * (uint64_t)pair->sizes.heads + (uint64_t)head;
     index = index * (uint64_t)call->integers[1] + (uint64_t)position;
     if (eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[2], index) <
         (float)call->reals[1])
@@ -50,15 +67,16 @@ EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair 
 EITP__PRIVATE void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps) {
     for (int64_t row = pair->first; row < pair->stop; row++)
         if (row < pair->begin || row >= pair->end)
-            logsumexps[row * pair->heads] = 0;
+            logsumexps[row * pair->sizes.heads] = 0;
 }
 
-/* Two sums of a head's width, and one number for each row of a sequence. */
+/* Two sums of a head's width, and one number for each row of a sequence and each head of a group. */
 EITP__PRIVATE size_t eitp__ref_attention_workspace(const eitp__call *call) {
-    int64_t width = call->inputs[0].shape[1] / 3 / call->integers[0];
-    return (size_t)(2 * width + eitp__ref_longest(call)) * sizeof(float);
+    const eitp__attention_sizes sizes = eitp__attention_sizes_of(call);
+    return (size_t)(2 * sizes.width + sizes.group * eitp__ref_longest(call)) * sizeof(float);
 }
 
+/* A query, a sum, and a number for each row of the cache. */
 EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call) {
-    return (size_t)(call->inputs[1].shape[1] / call->integers[0] + call->inputs[1].shape[0]) * sizeof(float);
+    return (size_t)(2 * eitp__attention_sizes_of(call).width + call->inputs[1].shape[0]) * sizeof(float);
 }

@@ -2,23 +2,32 @@
 #ifndef EITP_REF_ATTENTION_H
 #define EITP_REF_ATTENTION_H
 
+#include "kernels/attention.h"
 #include "kernels/ref/ref.h"
 
-/* A (sequence, head) pair of an attention call. */
+/* An item of an attention call: a sequence and a head. */
 typedef struct eitp__ref_pair {
-    int64_t heads, head, width; /* width: of a head */
-    int64_t begin, end;         /* the sequence's rows */
-    int64_t first, stop;        /* these rows, padding, and rows in no sequence that the pair clears */
+    eitp__attention_sizes sizes;
+    int64_t head;        /* of the queries, or in ATTENTION_BACKWARD of the keys */
+    int64_t begin, end;  /* the sequence's rows */
+    int64_t first, stop; /* these rows, padding, and rows in no sequence that the pair clears */
     int causal;
 } eitp__ref_pair;
 
 EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item);
 
+/* The rows that row i attends to: from the first to the one before the last; and those that attend to row j. */
+EITP__PRIVATE int64_t eitp__ref_first_key(const eitp__ref_pair *pair, int64_t i);
+EITP__PRIVATE int64_t eitp__ref_last_key(const eitp__ref_pair *pair, int64_t i);
+EITP__PRIVATE int64_t eitp__ref_first_query(const eitp__ref_pair *pair, int64_t j);
+EITP__PRIVATE int64_t eitp__ref_last_query(const eitp__ref_pair *pair, int64_t j);
+
 /*
- * The factor of the probability of row i for the key at `position` of its sequence: 0 if it is dropped out, else
- * 1 / (1 - probability of dropout).
+ * The factor of the probability of row i and a head of queries for the key at `position` of its sequence: 0 if it is
+ * dropped out, else 1 / (1 - probability of dropout).
  */
-EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position);
+EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t head, int64_t i,
+                                   int64_t position);
 
 /* Zeroes the logsumexps of the pair's rows that attend to nothing. */
 EITP__PRIVATE void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps);

@@ -32,6 +32,16 @@ EITP__PRIVATE size_t eitp__unicode_without_accents(uint32_t code_point, uint32_t
 /* The canonical combining class of a mark other than an accent; 0 for other code points. */
 EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point);
 
+/* The canonical combining class of a code point: 0 for all but marks. */
+EITP__PRIVATE unsigned eitp__unicode_combining_class(uint32_t code_point);
+
+/* Stores the canonical decomposition of a code point, itself if it has none, and returns its length. */
+enum { EITP__UNICODE_PARTS = 4 };
+EITP__PRIVATE size_t eitp__unicode_decompose(uint32_t code_point, uint32_t parts[EITP__UNICODE_PARTS]);
+
+/* The character that two become (Normalization Form C); 0 if there is none. */
+EITP__PRIVATE uint32_t eitp__unicode_compose(uint32_t first, uint32_t second);
+
 /* Stores a code point in lower case and returns its length: 1 or 2. */
 EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]);
 

@@ -34,11 +34,11 @@ EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eit
         piece->is_transposed = is_transposed;
         if (piece->is_whole)
             continue;
-        piece->shape[last] /= count;
-        piece->column = i * piece->shape[last];
+        piece->shape[last] = eitp__piece_columns(config, parameter.row, i);
+        piece->column = eitp__piece_start(config, parameter.row, i);
         if (is_transposed) {
+            piece->shape[0] = piece->shape[last];
             piece->shape[1] = variable->shape[0];
-            piece->shape[0] = variable->shape[1] / count;
         }
     }
     if (copy) {

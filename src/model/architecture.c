@@ -2,9 +2,8 @@
 
 static const eitp_architecture *(*const eitp__architectures[])(void) = {
     eitp__architecture_gpt2, /* the first is the default */
-    eitp__architecture_bert,
-    eitp__architecture_roberta,
-    eitp__architecture_distilbert,
+    eitp__architecture_bert,  eitp__architecture_roberta, eitp__architecture_distilbert, eitp__architecture_llama,
+    eitp__architecture_qwen2, eitp__architecture_qwen3,   eitp__architecture_gemma3,     eitp__architecture_mistral,
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
@@ -74,6 +73,20 @@ EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__mo
     return row && eitp__has_row(config, row);
 }
 
+EITP__PRIVATE int64_t eitp__key_value_heads(const eitp_transformer_config *config) {
+    return config->key_value_heads ? config->key_value_heads : config->heads;
+}
+
+EITP__PRIVATE int64_t eitp__head_width(const eitp_transformer_config *config) {
+    return config->head_width || !config->heads ? config->head_width : config->width / config->heads;
+}
+
+EITP__PRIVATE int64_t eitp__layer_window(const eitp_transformer_config *config, int64_t layer) {
+    const int is_full =
+        layer < config->window_first || (config->window_period && (layer + 1) % config->window_period == 0);
+    return is_full ? 0 : config->window;
+}
+
 EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
     switch (extent) {
     case EITP__VOCABULARY:
@@ -85,7 +98,11 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
     case EITP__WIDTH:
         return config->width;
     case EITP__QKV:
-        return 3 * config->width;
+        return (config->heads + 2 * eitp__key_value_heads(config)) * eitp__head_width(config);
+    case EITP__ATTENTION_WIDTH:
+        return config->heads * eitp__head_width(config);
+    case EITP__HEAD_WIDTH:
+        return eitp__head_width(config);
     case EITP__INNER:
         return config->inner ? config->inner : 4 * config->width;
     case EITP__LABELS:
@@ -193,6 +210,25 @@ EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *co
     const char *prefix = eitp__architecture_of(config)->prefix;
     size_t length = strlen(prefix);
     return strncmp(name, prefix, length) ? name : name + length;
+}
+
+EITP__PRIVATE int64_t eitp__piece_columns(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                          int piece) {
+    const eitp__extent extent = row->extents[row->extents[1] == EITP__NONE ? 0 : 1];
+    int count = 0;
+    while (count < EITP__PIECES && row->pieces[count])
+        count++;
+    if (extent == EITP__QKV && count == 3)
+        return (piece ? eitp__key_value_heads(config) : config->heads) * eitp__head_width(config);
+    return eitp__extent_of(config, extent) / (count ? count : 1);
+}
+
+EITP__PRIVATE int64_t eitp__piece_start(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                        int piece) {
+    int64_t start = 0;
+    for (int i = 0; i < piece; i++)
+        start += eitp__piece_columns(config, row, i);
+    return start;
 }
 
 EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter) {

@@ -1,9 +1,10 @@
 /*
- * The table of architectures. An entry is data only (gpt2.c, bert.c, roberta.c, distilbert.c): parameters with their
- * names and layout in files, and the keys of config.json. The modules of src/model, each using those above it:
+ * The table of architectures. An entry is data only (gpt2.c, bert.c, llama.c, ...): parameters with their names and
+ * layout in files, and the keys of config.json. The modules of src/model, each using those above it:
  *
  *     architecture                 the table and its lookups
  *     labels                       names of a classifier's labels
+ *     decoder_config               rotary positions and windows in config.json
  *     transformer_config           configurations, and config.json
  *     parameters                   declaring and filling parameters
  *     lora_targets                 layers that have adapters, and their names
@@ -29,6 +30,11 @@ typedef enum eitp__model_slot {
     EITP__LINEAR_SLOTS,
     EITP__ATTENTION_NORM = EITP__LINEAR_SLOTS,
     EITP__MLP_NORM,
+    EITP__MLP_GATE,              /* a linear layer, whose activation multiplies the output of MLP_INPUT */
+    EITP__QUERY_NORM,            /* of each head of the queries, */
+    EITP__KEY_NORM,              /* and of the keys */
+    EITP__ATTENTION_OUTPUT_NORM, /* of what attention and MLP add to the hidden states */
+    EITP__MLP_OUTPUT_NORM,
     EITP__TOKEN_EMBEDDING,
     EITP__POSITION_EMBEDDING,
     EITP__SEGMENT_EMBEDDING,
@@ -73,7 +79,9 @@ typedef enum eitp__extent {
     EITP__POSITIONS,
     EITP__SEGMENTS,
     EITP__WIDTH,
-    EITP__QKV,
+    EITP__QKV,             /* all heads of queries, keys and values */
+    EITP__ATTENTION_WIDTH, /* all heads of queries */
+    EITP__HEAD_WIDTH,
     EITP__INNER,
     EITP__LABELS
 } eitp__extent;
@@ -141,23 +149,53 @@ typedef enum eitp__field {
     EITP__FIELD_TIED,
     EITP__FIELD_POST_NORM,
     EITP__FIELD_BIDIRECTIONAL,
+    EITP__FIELD_KEY_VALUE_HEADS,
+    EITP__FIELD_HEAD_WIDTH,
+    EITP__FIELD_ATTENTION_SCALAR,
+    EITP__FIELD_WINDOW,
+    EITP__FIELD_WINDOW_SWITCH, /* true if there is a window; false, also if missing: none, whatever another key says */
+    EITP__FIELD_WINDOW_FIRST,
+    EITP__FIELD_WINDOW_PERIOD,
+    EITP__FIELD_ROTARY_THETA,
+    EITP__FIELD_LOCAL_ROTARY_THETA,
     EITP__FIELDS,
     EITP__NO_FIELD = EITP__FIELDS /* a key whose only supported value is `only` */
 } eitp__field;
 
-/* A key of config.json. Keys are written in this order. */
+/* How a key is read and written. */
+typedef enum eitp__key_form {
+    EITP__KEY,
+    EITP__KEY_ALIAS, /* another key has the same field and takes precedence when read; both are written */
+    EITP__KEY_IF_SET /* written only if it differs from the architecture's default: transformers lacks it */
+} eitp__key_form;
+
+/* A key of config.json. Keys are read and written in this order. */
 typedef struct eitp__config_key {
     const char *name;
     eitp__field field;
-    int is_alias;     /* another key has the same field and takes precedence when read; both are written */
-    const char *only; /* for EITP__NO_FIELD: "true", "false" or a string; the key is not written */
+    eitp__key_form form;
+    const char *only; /* for EITP__NO_FIELD: "true", "false", "null" or a string; the key is not written */
 } eitp__config_key;
+
+/* A member of a configuration that has this value. */
+typedef struct eitp__field_value {
+    eitp__field field;
+    double value;
+} eitp__field_value;
 
 typedef struct eitp__named_shape {
     const char *name;
-    int64_t width, heads, layers, positions, segments; /* the MLP is four times as wide */
+    int64_t width, heads, layers, positions, segments;
     double epsilon;
+    const eitp__field_value *others; /* NULL: as in the architecture, with an MLP four times as wide */
+    size_t other_count;
+    eitp_rotary_scaling scaling; /* of rotary positions, */
+    double factor;               /* by this factor */
 } eitp__named_shape;
+
+/* A shape without such members. */
+#define EITP__SHAPE(name, width, heads, layers, positions, segments, epsilon)                                          \
+    { name, width, heads, layers, positions, segments, epsilon, NULL, 0, EITP_ROTARY_UNSCALED, 1 }
 
 /* A class of transformers, in "architectures" of config.json. */
 typedef struct eitp__model_class {
@@ -173,6 +211,16 @@ typedef struct eitp__classifier_rule {
     int drops_first;            /* dropout before CLASSIFIER_TRANSFORM too */
     int tokens_drop_as_blocks;  /* a classifier of tokens has residual_dropout instead of classifier_dropout */
 } eitp__classifier_rule;
+
+/* The members of a configuration that GPT-2 and BERT do not have. */
+#define EITP__NO_DECODER_MEMBERS 0, 0, 0, 0, 0, 0, {0, 0, EITP_ROTARY_UNSCALED, 1, 1, 4, 8192}, 0
+
+/* How hidden states are normalized. */
+typedef enum eitp__norm_kind {
+    EITP__NORM_LAYER,
+    EITP__NORM_RMS,
+    EITP__NORM_RMS_PLUS_ONE /* the gain is 1 + weight */
+} eitp__norm_kind;
 
 struct eitp_architecture {
     const char *model_type;
@@ -191,10 +239,14 @@ struct eitp_architecture {
     size_t key_count;
     const eitp__parameter_row *rows;
     size_t row_count;
+    eitp__norm_kind norm;
+    int scales_embedding; /* token embeddings are multiplied by sqrt(width) */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__architecture_bert(void),
-    *eitp__architecture_roberta(void), *eitp__architecture_distilbert(void);
+    *eitp__architecture_roberta(void), *eitp__architecture_distilbert(void), *eitp__architecture_llama(void),
+    *eitp__architecture_qwen2(void), *eitp__architecture_qwen3(void), *eitp__architecture_gemma3(void),
+    *eitp__architecture_mistral(void);
 
 /* Entry `index` of the table; NULL past the end. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
@@ -221,6 +273,13 @@ EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__mo
 
 /* True if the language head shares the token embedding. */
 EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config);
+
+/* The heads of keys and values, and the width of a head. */
+EITP__PRIVATE int64_t eitp__key_value_heads(const eitp_transformer_config *config);
+EITP__PRIVATE int64_t eitp__head_width(const eitp_transformer_config *config);
+
+/* The tokens that a token of a layer attends to at most; 0: all before it. */
+EITP__PRIVATE int64_t eitp__layer_window(const eitp_transformer_config *config, int64_t layer);
 
 /* ---- Parameters ---- */
 
@@ -261,7 +320,14 @@ EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter)
 /* A name without the architecture's prefix, if it has it. */
 EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name);
 
-/* The number of tensors that make it up in files, and the name of one. */
+/* The columns of a matrix, or elements of a vector, that make up one of the tensors of a row in files, and how many are
+   before them. */
+EITP__PRIVATE int64_t eitp__piece_columns(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                          int piece);
+EITP__PRIVATE int64_t eitp__piece_start(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                        int piece);
+
+/* The number of tensors that make up a parameter in files, and the name of one. */
 EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter);
 EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size);
 

@@ -30,12 +30,13 @@ static const eitp_transformer_config eitp__bert_defaults = {
     {0, {0}}, /* begin */
     {0, {0}}, /* end */
     {1, {0}}, /* padding */
+    EITP__NO_DECODER_MEMBERS,
 };
 
 static const eitp__named_shape eitp__bert_shapes[] = {
-    {"bert-base", 768, 12, 12, 512, 2, 1e-12},
-    {"bert-large", 1024, 16, 24, 512, 2, 1e-12},
-    {"minilm", 384, 12, 6, 512, 2, 1e-12},
+    EITP__SHAPE("bert-base", 768, 12, 12, 512, 2, 1e-12),
+    EITP__SHAPE("bert-large", 1024, 16, 24, 512, 2, 1e-12),
+    EITP__SHAPE("minilm", 384, 12, 6, 512, 2, 1e-12),
 };
 
 static const eitp__config_key eitp__bert_keys[] = {EITP__BERT_KEYS};
@@ -82,6 +83,8 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_bert(void) {
         EITP__COUNT(eitp__bert_keys),
         eitp__bert_rows,
         EITP__COUNT(eitp__bert_rows),
+        EITP__NORM_LAYER,
+        0,
     };
     return &bert;
 }

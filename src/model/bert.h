@@ -5,19 +5,23 @@
 #include "model/architecture.h"
 
 #define EITP__BERT_KEYS                                                                                                \
-    {"is_decoder", EITP__NO_FIELD, 0, "false"}, {"add_cross_attention", EITP__NO_FIELD, 0, "false"},                   \
-        {"position_embedding_type", EITP__NO_FIELD, 0, "absolute"}, {"hidden_act", EITP__FIELD_ACTIVATION, 0, NULL},   \
-        {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL}, {"max_position_embeddings", EITP__FIELD_POSITIONS, 0, NULL},  \
-        {"hidden_size", EITP__FIELD_WIDTH, 0, NULL}, {"num_attention_heads", EITP__FIELD_HEADS, 0, NULL},              \
-        {"num_hidden_layers", EITP__FIELD_LAYERS, 0, NULL}, {"intermediate_size", EITP__FIELD_INNER, 0, NULL},         \
-        {"type_vocab_size", EITP__FIELD_SEGMENTS, 0, NULL},                                                            \
-        {"hidden_dropout_prob", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},                                                \
-        {"hidden_dropout_prob", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},                                               \
-        {"attention_probs_dropout_prob", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},                                      \
-        {"classifier_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, 0, NULL},                                               \
-        {"layer_norm_eps", EITP__FIELD_EPSILON, 0, NULL},                                                              \
-        {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},                                                 \
-        {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+    {"is_decoder", EITP__NO_FIELD, EITP__KEY, "false"}, {"add_cross_attention", EITP__NO_FIELD, EITP__KEY, "false"},   \
+        {"position_embedding_type", EITP__NO_FIELD, EITP__KEY, "absolute"},                                            \
+        {"hidden_act", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},                                                       \
+        {"vocab_size", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},                                                       \
+        {"max_position_embeddings", EITP__FIELD_POSITIONS, EITP__KEY, NULL},                                           \
+        {"hidden_size", EITP__FIELD_WIDTH, EITP__KEY, NULL},                                                           \
+        {"num_attention_heads", EITP__FIELD_HEADS, EITP__KEY, NULL},                                                   \
+        {"num_hidden_layers", EITP__FIELD_LAYERS, EITP__KEY, NULL},                                                    \
+        {"intermediate_size", EITP__FIELD_INNER, EITP__KEY, NULL},                                                     \
+        {"type_vocab_size", EITP__FIELD_SEGMENTS, EITP__KEY, NULL},                                                    \
+        {"hidden_dropout_prob", EITP__FIELD_RESIDUAL_DROPOUT, EITP__KEY, NULL},                                        \
+        {"hidden_dropout_prob", EITP__FIELD_EMBEDDING_DROPOUT, EITP__KEY, NULL},                                       \
+        {"attention_probs_dropout_prob", EITP__FIELD_ATTENTION_DROPOUT, EITP__KEY, NULL},                              \
+        {"classifier_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, EITP__KEY, NULL},                                       \
+        {"layer_norm_eps", EITP__FIELD_EPSILON, EITP__KEY, NULL},                                                      \
+        {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, EITP__KEY, NULL},                                         \
+        {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},
 
 /* A linear layer, whose matrix is [out, in] in files; a norm; an embedding. */
 #define EITP__BERT_LINEAR(slot, place, name, rows, columns, with)                                                      \

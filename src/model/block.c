@@ -1,10 +1,12 @@
 /* A Transformer block: attention and MLP, with norms before or after them. */
+#include "model/decoder_config.h"
 #include "model/layers.h"
 #include "model/transformer_config.h"
 #include "tensor/context.h"
 #include "tensor/graph.h"
+#include "tensor/op_rules.h"
 
-/* The keys or values of a layer's cache, [max_length, width]. */
+/* The keys or values of a layer's cache, [max_length, heads of keys times their width]. */
 static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_config *config, int64_t layer,
                                       const char *kind, const eitp_block_inputs *inputs) {
     const eitp_dtype dtype = graph->context->precision;
@@ -12,9 +14,51 @@ static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_
     int64_t shape[2];
     snprintf(name, sizeof name, "cache.%d.%s", (int)layer, kind);
     shape[0] = inputs->max_length;
-    shape[1] = config->width;
+    shape[1] = eitp__key_value_heads(config) * eitp__head_width(config);
     return inputs->own_cache ? eitp_keep_input(eitp_input(graph, name, dtype, 2, shape))
                              : eitp_variable_tensor(graph, name, EITP_CACHE, dtype, 2, shape);
+}
+
+/* The heads in columns [begin, end) of qkv, each normalized. */
+static eitp_tensor *eitp__block_heads(eitp_tensor *qkv, const eitp_transformer_config *config, const char *name,
+                                      eitp__model_slot norm, int64_t begin, int64_t end) {
+    const int64_t width = eitp__head_width(config);
+    eitp_tensor *heads = eitp_slice(qkv, 1, begin, end);
+    int64_t shape[3], whole[2];
+    if (!heads)
+        return NULL;
+    whole[0] = shape[0] = eitp_tensor_dimension(heads, 0);
+    whole[1] = end - begin;
+    shape[1] = (end - begin) / width;
+    shape[2] = width;
+    return eitp_reshape(eitp__slot_norm(eitp_reshape(heads, 3, shape), config, name, norm), 2, whole);
+}
+
+/* Sets q, k and v: side by side, or apart if heads of q and k are normalized. */
+static void eitp__block_queries(eitp_tensor *qkv, const eitp_transformer_config *config, const char *name,
+                                eitp_attention_inputs *operands) {
+    const int64_t keys = eitp__extent_of(config, EITP__ATTENTION_WIDTH);
+    const int64_t values = keys + eitp__key_value_heads(config) * eitp__head_width(config);
+    operands->q = qkv;
+    if (!eitp__row_find(config, EITP__QUERY_NORM, EITP__WEIGHT))
+        return;
+    operands->q = eitp__block_heads(qkv, config, name, EITP__QUERY_NORM, 0, keys);
+    operands->k = eitp__block_heads(qkv, config, name, EITP__KEY_NORM, keys, values);
+    operands->v = eitp_slice(qkv, 1, values, eitp_tensor_dimension(qkv, 1));
+}
+
+/* Notes queries and keys as attention compares them. */
+static void eitp__tap_queries_keys(const eitp_attention_inputs *operands, const eitp_transformer_config *config,
+                                   int64_t layer) {
+    const int64_t queries = eitp__extent_of(config, EITP__ATTENTION_WIDTH);
+    const int64_t both = queries + eitp__key_value_heads(config) * eitp__head_width(config);
+    eitp_tensor *parts[2];
+    eitp_tensor *x = operands->k ? NULL : eitp_slice(operands->q, 1, 0, both);
+    parts[0] = operands->q;
+    parts[1] = operands->k;
+    x = operands->k ? eitp_concat(parts, 2, 1) : x;
+    x = operands->rotation ? eitp__rotated(eitp_cast(x, eitp_tensor_dtype(operands->rotation)), operands->rotation) : x;
+    eitp__graph_tap(x, config, EITP_TAP_QUERIES_KEYS, layer);
 }
 
 /* The attention of all heads, side by side. */
@@ -28,20 +72,37 @@ static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer
     attention.max_length = inputs->max_length;
     attention.scale = eitp__attention_scale(config, layer);
     attention.dropout = inputs->key ? config->attention_dropout : 0;
+    attention.key_value_heads = (int)eitp__key_value_heads(config);
     attention.bidirectional = config->bidirectional != 0;
+    attention.window = eitp__layer_window(config, layer);
     if (!qkv)
         return NULL;
     eitp__graph_tap(qkv, config, EITP_TAP_QKV, layer);
+    eitp__block_queries(qkv, config, name, &operands);
+    operands.rotation = attention.window ? inputs->local_rotation : inputs->rotation;
+    eitp__tap_queries_keys(&operands, config, layer);
     if (inputs->position) {
         eitp_tensor *keys = eitp__block_cache(graph, config, layer, "keys", inputs);
         eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs);
-        return eitp_attention_cached(qkv, keys, values, inputs->position, attention.heads, attention.scale);
+        return eitp_attention_cached(&operands, keys, values, inputs->position, &attention);
     }
-    operands.q = qkv;
     operands.offsets = inputs->offsets;
     operands.lengths = inputs->lengths;
     operands.key = inputs->key;
     return eitp_attention(&operands, &attention);
+}
+
+/* The MLP: its hidden layer is activation(x W), or activation(x V) * x W with a gate V. */
+static eitp_tensor *eitp__block_mlp(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
+                                    int64_t layer, const eitp_block_inputs *inputs) {
+    const int is_gated = eitp__row_find(config, EITP__MLP_GATE, EITP__WEIGHT) != NULL;
+    const eitp_activation activation = is_gated ? EITP_NO_ACTIVATION : config->activation;
+    eitp_tensor *gate = NULL, *hidden;
+    if (is_gated)
+        gate = eitp__slot_linear(x, config, name, layer, EITP__MLP_GATE, inputs, config->activation);
+    hidden = eitp__slot_linear(x, config, name, layer, EITP__MLP_INPUT, inputs, activation);
+    hidden = is_gated ? eitp_multiply(gate, hidden) : hidden;
+    return eitp__slot_linear(hidden, config, name, layer, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
 }
 
 /* The residual sum x + added, normalized if norms come after. */
@@ -74,6 +135,19 @@ eitp_block_inputs eitp_block_inputs_default(void) {
     return inputs;
 }
 
+void eitp_block_inputs_set_positions(eitp_block_inputs *inputs, const eitp_transformer_config *config,
+                                     eitp_tensor *positions) {
+    eitp_rotary_config rotary;
+    if (!inputs || !config || !positions || !(config->rotary.theta > 0))
+        return;
+    rotary = eitp__config_rotary(config, 0);
+    inputs->rotation = inputs->local_rotation = eitp_rotary(positions, &rotary);
+    if (!(config->local_rotary_theta > 0))
+        return;
+    rotary = eitp__config_rotary(config, 1);
+    inputs->local_rotation = eitp_rotary(positions, &rotary);
+}
+
 eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
                         const eitp_block_inputs *inputs) {
     eitp_error error;
@@ -87,10 +161,11 @@ eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, c
     attended = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__ATTENTION_NORM);
     attended = eitp__block_attention(attended, config, name, layer, inputs);
     attended = eitp__slot_linear(attended, config, name, layer, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    attended = eitp__slot_norm(attended, config, name, EITP__ATTENTION_OUTPUT_NORM);
     x = eitp__block_residual(x, attended, config, name, EITP__ATTENTION_NORM, inputs);
     hidden = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__MLP_NORM);
-    hidden = eitp__slot_linear(hidden, config, name, layer, EITP__MLP_INPUT, inputs, config->activation);
-    hidden = eitp__slot_linear(hidden, config, name, layer, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    hidden = eitp__block_mlp(hidden, config, name, layer, inputs);
+    hidden = eitp__slot_norm(hidden, config, name, EITP__MLP_OUTPUT_NORM);
     return eitp__block_residual(x, hidden, config, name, EITP__MLP_NORM, inputs);
 }
 

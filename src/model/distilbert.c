@@ -30,25 +30,26 @@ static const eitp_transformer_config eitp__distilbert_defaults = {
     {0, {0}}, /* begin */
     {0, {0}}, /* end */
     {1, {0}}, /* padding */
+    EITP__NO_DECODER_MEMBERS,
 };
 
-static const eitp__named_shape eitp__distilbert_shapes[] = {{"distilbert-base", 768, 12, 6, 512, 0, 1e-12}};
+static const eitp__named_shape eitp__distilbert_shapes[] = {EITP__SHAPE("distilbert-base", 768, 12, 6, 512, 0, 1e-12)};
 
 /* sinusoidal_pos_embds says how the positions were initialized: they are in the weights. */
 static const eitp__config_key eitp__distilbert_keys[] = {
-    {"activation", EITP__FIELD_ACTIVATION, 0, NULL},
-    {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL},
-    {"max_position_embeddings", EITP__FIELD_POSITIONS, 0, NULL},
-    {"dim", EITP__FIELD_WIDTH, 0, NULL},
-    {"n_heads", EITP__FIELD_HEADS, 0, NULL},
-    {"n_layers", EITP__FIELD_LAYERS, 0, NULL},
-    {"hidden_dim", EITP__FIELD_INNER, 0, NULL},
-    {"dropout", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
-    {"dropout", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},
-    {"attention_dropout", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},
-    {"seq_classif_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, 0, NULL},
-    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},
-    {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+    {"activation", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},
+    {"vocab_size", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},
+    {"max_position_embeddings", EITP__FIELD_POSITIONS, EITP__KEY, NULL},
+    {"dim", EITP__FIELD_WIDTH, EITP__KEY, NULL},
+    {"n_heads", EITP__FIELD_HEADS, EITP__KEY, NULL},
+    {"n_layers", EITP__FIELD_LAYERS, EITP__KEY, NULL},
+    {"hidden_dim", EITP__FIELD_INNER, EITP__KEY, NULL},
+    {"dropout", EITP__FIELD_RESIDUAL_DROPOUT, EITP__KEY, NULL},
+    {"dropout", EITP__FIELD_EMBEDDING_DROPOUT, EITP__KEY, NULL},
+    {"attention_dropout", EITP__FIELD_ATTENTION_DROPOUT, EITP__KEY, NULL},
+    {"seq_classif_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, EITP__KEY, NULL},
+    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, EITP__KEY, NULL},
+    {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},
 };
 
 static const eitp__parameter_row eitp__distilbert_rows[] = {
@@ -98,6 +99,8 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
         EITP__COUNT(eitp__distilbert_keys),
         eitp__distilbert_rows,
         EITP__COUNT(eitp__distilbert_rows),
+        EITP__NORM_LAYER,
+        0,
     };
     return &distilbert;
 }

@@ -31,32 +31,33 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     {1, {50256}}, /* begin */
     {1, {50256}}, /* end */
     {0, {0}},     /* padding */
+    EITP__NO_DECODER_MEMBERS,
 };
 
 static const eitp__named_shape eitp__gpt2_shapes[] = {
-    {"gpt2", 768, 12, 12, 1024, 0, 1e-5},        {"gpt2-medium", 1024, 16, 24, 1024, 0, 1e-5},
-    {"gpt2-large", 1280, 20, 36, 1024, 0, 1e-5}, {"gpt2-xl", 1600, 25, 48, 1024, 0, 1e-5},
-    {"distilgpt2", 768, 12, 6, 1024, 0, 1e-5},   {"tiny", 128, 4, 4, 256, 0, 1e-5},
+    EITP__SHAPE("gpt2", 768, 12, 12, 1024, 0, 1e-5),        EITP__SHAPE("gpt2-medium", 1024, 16, 24, 1024, 0, 1e-5),
+    EITP__SHAPE("gpt2-large", 1280, 20, 36, 1024, 0, 1e-5), EITP__SHAPE("gpt2-xl", 1600, 25, 48, 1024, 0, 1e-5),
+    EITP__SHAPE("distilgpt2", 768, 12, 6, 1024, 0, 1e-5),   EITP__SHAPE("tiny", 128, 4, 4, 256, 0, 1e-5),
 };
 
 static const eitp__config_key eitp__gpt2_keys[] = {
-    {"add_cross_attention", EITP__NO_FIELD, 0, "false"},
-    {"activation_function", EITP__FIELD_ACTIVATION, 0, NULL},
-    {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL},
-    {"n_positions", EITP__FIELD_POSITIONS, 0, NULL},
-    {"n_ctx", EITP__FIELD_POSITIONS, 1, NULL},
-    {"n_embd", EITP__FIELD_WIDTH, 0, NULL},
-    {"n_head", EITP__FIELD_HEADS, 0, NULL},
-    {"n_layer", EITP__FIELD_LAYERS, 0, NULL},
-    {"n_inner", EITP__FIELD_INNER, 0, NULL},
-    {"embd_pdrop", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},
-    {"attn_pdrop", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},
-    {"resid_pdrop", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
-    {"layer_norm_epsilon", EITP__FIELD_EPSILON, 0, NULL},
-    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},
-    {"scale_attn_weights", EITP__FIELD_SCALE_ATTENTION, 0, NULL},
-    {"scale_attn_by_inverse_layer_idx", EITP__FIELD_SCALE_ATTENTION_BY_LAYER, 0, NULL},
-    {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+    {"add_cross_attention", EITP__NO_FIELD, EITP__KEY, "false"},
+    {"activation_function", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},
+    {"vocab_size", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},
+    {"n_positions", EITP__FIELD_POSITIONS, EITP__KEY, NULL},
+    {"n_ctx", EITP__FIELD_POSITIONS, EITP__KEY_ALIAS, NULL},
+    {"n_embd", EITP__FIELD_WIDTH, EITP__KEY, NULL},
+    {"n_head", EITP__FIELD_HEADS, EITP__KEY, NULL},
+    {"n_layer", EITP__FIELD_LAYERS, EITP__KEY, NULL},
+    {"n_inner", EITP__FIELD_INNER, EITP__KEY, NULL},
+    {"embd_pdrop", EITP__FIELD_EMBEDDING_DROPOUT, EITP__KEY, NULL},
+    {"attn_pdrop", EITP__FIELD_ATTENTION_DROPOUT, EITP__KEY, NULL},
+    {"resid_pdrop", EITP__FIELD_RESIDUAL_DROPOUT, EITP__KEY, NULL},
+    {"layer_norm_epsilon", EITP__FIELD_EPSILON, EITP__KEY, NULL},
+    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, EITP__KEY, NULL},
+    {"scale_attn_weights", EITP__FIELD_SCALE_ATTENTION, EITP__KEY, NULL},
+    {"scale_attn_by_inverse_layer_idx", EITP__FIELD_SCALE_ATTENTION_BY_LAYER, EITP__KEY, NULL},
+    {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},
 };
 
 /* GPT-2's matrices have the same layout in files. */
@@ -112,6 +113,8 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
         EITP__COUNT(eitp__gpt2_keys),
         eitp__gpt2_rows,
         EITP__COUNT(eitp__gpt2_rows),
+        EITP__NORM_LAYER,
+        0,
     };
     return &gpt2;
 }

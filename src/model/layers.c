@@ -14,9 +14,14 @@ EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_trans
 EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
                                            eitp__model_slot slot) {
     eitp_graph *graph = eitp_tensor_graph(x);
+    const eitp__norm_kind norm = eitp__architecture_of(config)->norm;
     eitp_tensor *gain, *bias;
     if (!x || !eitp__row_find(config, slot, EITP__WEIGHT))
         return x;
+    if (norm != EITP__NORM_LAYER) {
+        gain = eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT);
+        return eitp_rms_norm(x, norm == EITP__NORM_RMS ? gain : eitp_affine(gain, 1, 1), config->epsilon);
+    }
     bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
     gain = eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT);
     return eitp_layer_norm(x, gain, bias, config->epsilon);
@@ -51,6 +56,9 @@ EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, 
 }
 
 EITP__PRIVATE double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer) {
-    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
+    const double width = (double)eitp__head_width(config);
+    double scale = 1;
+    if (config->scale_attention)
+        scale = 1.0 / sqrt(config->attention_scalar > 0 ? config->attention_scalar : width);
     return config->scale_attention_by_layer ? scale / (double)(layer + 1) : scale;
 }

@@ -72,7 +72,8 @@ static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config 
              is_b ? 'B' : 'A');
     parameter.layer = -1;
     parameter.rank = 2;
-    parameter.shape[!is_b] = eitp__extent_of(model, layer->row->extents[is_b]) / (is_b ? layer->pieces : 1);
+    parameter.shape[!is_b] =
+        is_b ? eitp__piece_columns(model, layer->row, layer->piece) : eitp__extent_of(model, layer->row->extents[0]);
     parameter.shape[is_b] = config->rank;
     parameter.is_f32 = 1;
     return parameter;
@@ -139,7 +140,7 @@ EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *m
     char block[EITP__BLOCK_NAME_SIZE];
     eitp__block_name(model, eitp__lora_find(model, config, index, &layer), block, sizeof block);
     weight = eitp__row_parameter(model, layer.row, block);
-    *column = layer.piece * weight.shape[1] / layer.pieces;
+    *column = eitp__piece_start(model, layer.row, layer.piece);
     return weight;
 }
 
@@ -188,14 +189,13 @@ static eitp_tensor *eitp__lora_join(eitp_graph *graph, eitp_tensor *x, const eit
     const unsigned targets = config && config->rank ? eitp__lora_block_targets(config, number) : 0;
     const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
     const int pieces = row ? eitp__lora_pieces(row) : 0;
-    const int64_t columns = row ? eitp__extent_of(model, row->extents[1]) / pieces : 0;
     eitp_tensor *parts[EITP__PIECES];
     int64_t missing = 0; /* columns of layers without an adapter, not yet padded */
     int count = 0;
     for (int i = 0; i < pieces && targets; i++) {
         const eitp__lora_layer layer = eitp__lora_layer_of(row, i);
         if (!eitp__lora_has(targets, &layer)) {
-            missing += columns;
+            missing += eitp__piece_columns(model, row, i);
             continue;
         }
         parts[count] = x ? eitp__lora_apply_layer(x, model, block, &layer, config, key)

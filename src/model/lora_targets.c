@@ -27,6 +27,7 @@ static unsigned eitp__lora_row_target(const eitp__parameter_row *row) {
     if (row->part != EITP__WEIGHT)
         return 0;
     return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS ? 1u << row->slot
+           : row->slot == EITP__MLP_GATE                                  ? (unsigned)EITP_LORA_MLP_GATE
            : row->slot == EITP__POOLER                                    ? (unsigned)EITP_LORA_POOLER
            : row->slot == EITP__HEAD_TRANSFORM                            ? (unsigned)EITP_LORA_HEAD_TRANSFORM
                                                                           : 0;
@@ -347,7 +348,7 @@ static void eitp__lora_set_layers(const eitp_transformer_config *model, eitp_lor
 EITP__PRIVATE eitp_status eitp__lora_find_layers(const eitp_transformer_config *model, eitp_lora_config *config,
                                                  eitp_error *error) {
     const eitp_architecture *architecture = eitp__architecture_of(model);
-    const unsigned rows = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP__LORA_OUTSIDE;
+    const unsigned rows = ((1u << EITP__LINEAR_SLOTS) - 1) | EITP_LORA_MLP_GATE | EITP__LORA_OUTSIDE;
     const unsigned known = rows | eitp__lora_layers(architecture, rows), targets = eitp__lora_all_targets(config);
     int blocks = EITP_LORA_BLOCKS;
     while (blocks && !config->block_targets[blocks - 1])

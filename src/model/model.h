@@ -24,7 +24,10 @@ typedef struct eitp_token_ids {
 /*
  * A model family, as the model_type of config.json names it: its parameters with their names and layout in files, the
  * keys of its config.json, and its defaults. Supported: "gpt2", "bert" (Devlin et al., arXiv 1810.04805), "roberta"
- * (Liu et al., arXiv 1907.11692), "distilbert" (Sanh et al., arXiv 1910.01108).
+ * (Liu et al., arXiv 1907.11692), "distilbert" (Sanh et al., arXiv 1910.01108), "llama" (Llama 2 and 3, TinyLlama,
+ * SmolLM; Grattafiori et al., arXiv 2407.21783), "qwen2" (Qwen2 and Qwen2.5; Yang et al., arXiv 2407.10671), "qwen3"
+ * (Yang et al., arXiv 2505.09388), "gemma3_text" (Kamath et al., arXiv 2503.19786), "mistral" (Jiang et al., arXiv
+ * 2310.06825).
  */
 typedef struct eitp_architecture eitp_architecture;
 
@@ -58,10 +61,10 @@ typedef struct eitp_transformer_config {
     int64_t inner;    /* width of the MLP's hidden layer; 0: 4 * width */
     int64_t segments; /* rows of the segment embedding, as in BERT; 0: none, as in GPT-2 */
     eitp_activation activation;
-    double epsilon; /* of the layer norms */
+    double epsilon; /* of the norms */
     double embedding_dropout, attention_dropout, residual_dropout;
     double initializer_range;     /* standard deviation of random weights */
-    int scale_attention;          /* scale scores by 1 / sqrt(width / heads) */
+    int scale_attention;          /* scale scores by 1 / sqrt of the width of a head */
     int scale_attention_by_layer; /* scale scores by 1 / (layer + 1) as well */
     int tied;                     /* the language head shares the token embedding */
     int post_norm;     /* norms after the residual sums, as in BERT; 0: before attention and MLP, as in GPT-2 */
@@ -74,6 +77,15 @@ typedef struct eitp_transformer_config {
     /* Special tokens for programs that generate: bos_token_id, eos_token_id and pad_token_id of config.json. Ids
        outside the vocabulary are ignored. */
     eitp_token_ids begin, end, padding;
+    /* What decoders since Llama have; all 0 in GPT-2 and BERT. */
+    int64_t key_value_heads; /* consecutive heads of queries share one of keys and values; 0: as many as heads */
+    int64_t head_width;      /* 0: width / heads */
+    double attention_scalar; /* scores are scaled by 1 / sqrt of it; 0: by that of the width of a head */
+    int64_t window;          /* in some layers a token attends to itself and the window - 1 tokens before; 0: in none */
+    int64_t window_first;    /* the first layer, from 0, with the window */
+    int64_t window_period;   /* the last of every so many layers is without it; 0: none is */
+    eitp_rotary_config rotary; /* of layers without the window, or of all; theta 0: none; its width is ignored */
+    double local_rotary_theta; /* of layers with the window, where positions are not scaled; 0: as in the others */
 } eitp_transformer_config;
 
 /* That of "gpt2": 12 layers of width 768, 50257 tokens, a language head. */
@@ -83,8 +95,9 @@ EITP_API eitp_transformer_config eitp_transformer_config_default(void);
  * Fills in the configuration of a named model with its language head. GPT-2: "gpt2" (124M parameters), "gpt2-medium",
  * "gpt2-large", "gpt2-xl", "distilgpt2", "tiny" (4 layers of width 128), all with a vocabulary of 50257 tokens. BERT:
  * "bert-base" (110M parameters), "bert-large", "minilm" (6 layers of width 384, as in all-MiniLM-L6-v2), with 30522.
- * "roberta-base", "roberta-large", with 50265. "distilbert-base", with 30522. Another name is EITP_ERROR_ARGUMENT.
- * `inner` is 0, so that it follows a width that is set afterwards.
+ * "roberta-base", "roberta-large", with 50265. "distilbert-base", with 30522. In these `inner` is 0, so that it follows
+ * a width that is set afterwards. "smollm2-135m", "smollm2-360m", "smollm2-1.7b", "llama-3.2-1b", "qwen2-0.5b",
+ * "qwen2.5-1.5b", "qwen3-0.6b", "gemma-3-270m", "gemma-3-1b", "mistral-7b". Another name is EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
@@ -203,6 +216,7 @@ typedef enum eitp_lora_target {
     EITP_LORA_QUERY = 16,           /* "attention.self.query"; not in GPT-2, like the next two */
     EITP_LORA_KEY = 32,
     EITP_LORA_VALUE = 64,
+    EITP_LORA_MLP_GATE = 32768,       /* "mlp.gate_proj"; in Llama and its like */
     EITP_LORA_POOLER = 65536,         /* "pooler.dense", outside the blocks like the next one; not in GPT-2 */
     EITP_LORA_HEAD_TRANSFORM = 131072 /* "cls.predictions.transform.dense", "lm_head.dense" */
 } eitp_lora_target;
@@ -324,8 +338,12 @@ typedef enum eitp_tap {
     EITP_TAP_HIDDEN =
         0, /* [n, width]: for layer 0 what the first block reads, for layer l what the l-th block returns */
     EITP_TAP_FINAL = 1, /* [n, width]: what the head reads, after the last norm */
-    EITP_TAP_QKV = 2,   /* [n, 3 width]: queries, keys and values of the attention of block `layer`, from 0 */
-    EITP_TAP_SCORES = 3 /* what eitp_model_scores or eitp_model_token_scores returned */
+    EITP_TAP_QKV = 2, /* [n, (heads + 2 key_value_heads) head_width]: queries, keys and values of the attention of block
+                           `layer`, from 0, before norms of heads and rotary positions */
+    EITP_TAP_SCORES = 3, /* what eitp_model_scores or eitp_model_token_scores returned */
+    EITP_TAP_QUERIES_KEYS =
+        4 /* [n, (heads + key_value_heads) head_width]: queries and keys of block `layer` as attention
+                                 compares them, after norms of heads and rotary positions */
 } eitp_tap;
 
 /*
@@ -376,10 +394,16 @@ typedef struct eitp_block_inputs {
     /* Adapters of the block's linear layers; NULL: none. The layers themselves stay trained unless the program freezes
      * them: see eitp_variable_set_trained. */
     const eitp_lora_config *lora;
+    eitp_tensor *rotation, *local_rotation; /* see eitp_block_inputs_set_positions; NULL: no rotary positions */
 } eitp_block_inputs;
 
 /* All NULL or 0; max_length, and offsets or position, are still to be set. */
 EITP_API eitp_block_inputs eitp_block_inputs_default(void);
+
+/* Sets what blocks of a configuration with rotary positions need, for the position of each row, I32 [n]; see
+   eitp_rotary. Does nothing for other configurations. */
+EITP_API void eitp_block_inputs_set_positions(eitp_block_inputs *inputs, const eitp_transformer_config *config,
+                                              eitp_tensor *positions);
 
 /*
  * One Transformer block: x [n, width] through attention and MLP, each with its residual sum, dropout and norm. Its

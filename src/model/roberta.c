@@ -30,11 +30,12 @@ static const eitp_transformer_config eitp__roberta_defaults = {
     {1, {0}}, /* begin */
     {1, {2}}, /* end */
     {1, {1}}, /* padding */
+    EITP__NO_DECODER_MEMBERS,
 };
 
 static const eitp__named_shape eitp__roberta_shapes[] = {
-    {"roberta-base", 768, 12, 12, 512, 1, 1e-5},
-    {"roberta-large", 1024, 16, 24, 512, 1, 1e-5},
+    EITP__SHAPE("roberta-base", 768, 12, 12, 512, 1, 1e-5),
+    EITP__SHAPE("roberta-large", 1024, 16, 24, 512, 1, 1e-5),
 };
 
 static const eitp__config_key eitp__roberta_keys[] = {EITP__BERT_KEYS};
@@ -79,6 +80,8 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_roberta(void) {
         EITP__COUNT(eitp__roberta_keys),
         eitp__roberta_rows,
         EITP__COUNT(eitp__roberta_rows),
+        EITP__NORM_LAYER,
+        0,
     };
     return &roberta;
 }

@@ -189,6 +189,8 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);
+    if (eitp__architecture_of(&model->config)->scales_embedding)
+        x = eitp_affine(x, sqrt((double)model->config.width), 0);
     x = has_positions ? eitp_add(x, positions) : x;
     x = inputs->added ? eitp_add(x, eitp_cast(inputs->added, x ? x->dtype : EITP_F32)) : x;
     return eitp__row_find(&model->config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT)
@@ -214,11 +216,13 @@ EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp
                                                    const eitp_model_inputs *inputs,
                                                    const eitp_block_inputs *attention) {
     const eitp_transformer_config *config = &model->config;
+    eitp_block_inputs placed = *attention;
     eitp_tensor *x = eitp__slot_norm(eitp__model_embedded(model, graph, inputs), config, NULL, EITP__EMBEDDING_NORM);
     x = eitp__dropout_with(x, attention->key, config->embedding_dropout);
+    eitp_block_inputs_set_positions(&placed, config, inputs->positions);
     eitp__graph_tap(x, config, EITP_TAP_HIDDEN, 0);
     for (int64_t layer = 0; layer < config->layers; layer++) {
-        x = eitp__model_block(model, x, layer, attention);
+        x = eitp__model_block(model, x, layer, &placed);
         eitp__graph_tap(x, config, EITP_TAP_HIDDEN, layer + 1);
     }
     x = eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
@@ -245,7 +249,7 @@ eitp_tensor *eitp_model_blocks(const eitp_model *model, eitp_tensor *x, int64_t 
 }
 
 eitp_tensor *eitp_model_tap(const eitp_model *model, const eitp_graph *graph, eitp_tap tap, int64_t layer) {
-    const int has_layer = tap == EITP_TAP_HIDDEN || tap == EITP_TAP_QKV;
+    const int has_layer = tap == EITP_TAP_HIDDEN || tap == EITP_TAP_QKV || tap == EITP_TAP_QUERIES_KEYS;
     return model && graph ? eitp__graph_tapped(graph, &model->config, (int)tap, has_layer ? layer : 0) : NULL;
 }
 

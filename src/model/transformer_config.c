@@ -1,5 +1,6 @@
 /* Configurations: by name, and as Hugging Face's config.json with the keys of the architecture. */
 #include "model/transformer_config.h"
+#include "model/decoder_config.h"
 #include "base/files.h"
 
 #include <stddef.h>
@@ -9,6 +10,9 @@
 typedef enum eitp__field_kind {
     EITP__FIELD_IS_ACTIVATION,
     EITP__FIELD_IS_SIZE,
+    EITP__FIELD_IS_COUNT,         /* may be 0, */
+    EITP__FIELD_IS_OPTIONAL_SIZE, /* for which null stands here */
+    EITP__FIELD_IS_SWITCH,        /* of a size: false stands for 0 */
     EITP__FIELD_IS_NUMBER,
     EITP__FIELD_IS_BOOLEAN
 } eitp__field_kind;
@@ -45,6 +49,15 @@ static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
     EITP__FIELD(BOOLEAN, tied, 0),
     EITP__FIELD(BOOLEAN, post_norm, 0),
     EITP__FIELD(BOOLEAN, bidirectional, 0),
+    EITP__FIELD(OPTIONAL_SIZE, key_value_heads, 1 << 16),
+    EITP__FIELD(OPTIONAL_SIZE, head_width, 1 << 16),
+    EITP__FIELD(NUMBER, attention_scalar, 1e9),
+    EITP__FIELD(OPTIONAL_SIZE, window, 1 << 24),
+    EITP__FIELD(SWITCH, window, 1 << 24),
+    EITP__FIELD(COUNT, window_first, 1 << 14),
+    EITP__FIELD(OPTIONAL_SIZE, window_period, 1 << 14),
+    EITP__FIELD(NUMBER, rotary.theta, 1e12),
+    EITP__FIELD(NUMBER, local_rotary_theta, 1e12),
 };
 
 static const void *eitp__field_of(const eitp_transformer_config *config, size_t field) {
@@ -58,7 +71,7 @@ static void *eitp__field_in(eitp_transformer_config *config, size_t field) {
 /* The key of a member in the architecture's config.json, or NULL. */
 static const char *eitp__field_key(const eitp_architecture *architecture, size_t field) {
     for (size_t i = 0; i < architecture->key_count; i++) {
-        if ((size_t)architecture->keys[i].field == field && !architecture->keys[i].is_alias)
+        if ((size_t)architecture->keys[i].field == field && architecture->keys[i].form != EITP__KEY_ALIAS)
             return architecture->keys[i].name;
     }
     return NULL;
@@ -76,7 +89,12 @@ static void eitp__complete_dropout(eitp_transformer_config *config) {
 }
 
 EITP__PRIVATE void eitp__config_complete(eitp_transformer_config *config) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
     config->inner = eitp__extent_of(config, EITP__INNER);
+    if (eitp__field_key(architecture, EITP__FIELD_KEY_VALUE_HEADS))
+        config->key_value_heads = eitp__key_value_heads(config);
+    if (eitp__field_key(architecture, EITP__FIELD_HEAD_WIDTH))
+        config->head_width = eitp__head_width(config);
     eitp__complete_dropout(config);
 }
 
@@ -90,9 +108,24 @@ eitp_transformer_config eitp_transformer_config_default(void) {
     return config;
 }
 
+static void eitp__set_field(eitp_transformer_config *config, const eitp__field_value *value) {
+    void *member = eitp__field_in(config, value->field);
+    switch (eitp__fields[value->field].kind) {
+    case EITP__FIELD_IS_NUMBER:
+        *(double *)member = value->value;
+        break;
+    case EITP__FIELD_IS_BOOLEAN:
+        *(int *)member = value->value > 0;
+        break;
+    default:
+        *(int64_t *)member = (int64_t)value->value;
+        break;
+    }
+}
+
 eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture;
-    char known[300];
+    char known[600];
     size_t at = 0;
     if (!name || !config)
         return eitp__fail_null(error, "eitp_transformer_config_named", "name and config");
@@ -111,6 +144,10 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->segments = shape->segments;
             config->inner = 0; /* 4 * width, also of a width that is set later */
             config->epsilon = shape->epsilon;
+            config->rotary.scaling = shape->scaling;
+            config->rotary.factor = shape->factor;
+            for (size_t k = 0; k < shape->other_count; k++)
+                eitp__set_field(config, &shape->others[k]);
             config->head = EITP_HEAD_LANGUAGE;
             eitp__complete_dropout(config);
             return EITP_OK;
@@ -123,7 +160,7 @@ static eitp_status eitp__check_size(const eitp_transformer_config *config, size_
     const int has_none =
         field == EITP__FIELD_SEGMENTS && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
     const int64_t size = *(const int64_t *)eitp__field_of(config, field);
-    const int64_t min = !has_none && field != EITP__FIELD_INNER;
+    const int64_t min = !has_none && field != EITP__FIELD_INNER && eitp__fields[field].kind == EITP__FIELD_IS_SIZE;
     const int64_t max = has_none ? 0 : (int64_t)eitp__fields[field].max;
     if (size >= min && size <= max)
         return EITP_OK;
@@ -149,21 +186,30 @@ static eitp_status eitp__check_head_config(const eitp_transformer_config *config
 }
 
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
+    int64_t key_heads;
+    eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__FIELDS; i++) {
         const eitp__field_entry *field = &eitp__fields[i];
         double number = field->kind == EITP__FIELD_IS_NUMBER ? *(const double *)eitp__field_of(config, i) : 0;
-        eitp_status status = field->kind == EITP__FIELD_IS_SIZE ? eitp__check_size(config, i, error) : EITP_OK;
+        const int is_size = field->kind <= EITP__FIELD_IS_OPTIONAL_SIZE && field->kind >= EITP__FIELD_IS_SIZE;
+        status = is_size ? eitp__check_size(config, i, error) : EITP_OK;
         if (status)
             return status;
         if (!(number >= 0 && number <= field->max))
             return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be 0 to %g", eitp__field_name(config, i),
                               number, field->max);
     }
-    if (config->width % config->heads)
+    if (!config->head_width && config->width % config->heads)
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld is not divisible by %s %lld",
                           eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
                           eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
-    return eitp__check_head_config(config, error);
+    key_heads = eitp__key_value_heads(config);
+    if (config->heads % key_heads)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld is not divisible by %s %lld",
+                          eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads,
+                          eitp__field_name(config, EITP__FIELD_KEY_VALUE_HEADS), (long long)key_heads);
+    status = eitp__config_check_rotary(config, error);
+    return status ? status : eitp__check_head_config(config, error);
 }
 
 /* Hugging Face's names of activations. Of several for one activation the first is written. */
@@ -174,6 +220,7 @@ static const struct {
     {"gelu_new", EITP_GELU_TANH},  {"gelu_pytorch_tanh", EITP_GELU_TANH},
     {"gelu_fast", EITP_GELU_TANH}, {"gelu", EITP_GELU_ERF},
     {"relu", EITP_RELU},           {"tanh", EITP_TANH},
+    {"silu", EITP_SILU},           {"swish", EITP_SILU},
 };
 
 /* ---- Special tokens ---- */
@@ -285,13 +332,29 @@ static eitp_status eitp__read_activation(const eitp_json *root, const char *key,
 
 /* Checks a key of which only one value is supported. */
 static eitp_status eitp__check_only(const eitp_json *root, const eitp__config_key *key, eitp_error *error) {
+    const eitp_json *value = eitp_json_member(root, key->name);
     const char *text = key->only;
     int boolean = !strcmp(key->only, "true"), is_boolean = boolean || !strcmp(key->only, "false"), wanted = boolean;
-    eitp_status status = is_boolean ? eitp__json_get_boolean(root, key->name, &boolean, error)
-                                    : eitp__json_get_text(root, key->name, &text, error);
+    eitp_status status;
+    if (!strcmp(key->only, "null"))
+        return !value || value->kind == EITP_JSON_NULL
+                   ? EITP_OK
+                   : eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %llu: unsupported %s (expected null)",
+                                (unsigned long long)value->line, key->name);
+    status = is_boolean ? eitp__json_get_boolean(root, key->name, &boolean, error)
+                        : eitp__json_get_text(root, key->name, &text, error);
     if (!status && (is_boolean ? boolean != wanted : strcmp(text, key->only)))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s %s (expected %s)", key->name,
                             is_boolean ? boolean ? "true" : "false" : text, key->only);
+    return status;
+}
+
+/* A boolean that says whether the size applies. */
+static eitp_status eitp__read_switch(const eitp_json *root, const char *key, int64_t *size, eitp_error *error) {
+    int is_on = 0;
+    eitp_status status = eitp__json_get_boolean(root, key, &is_on, error);
+    if (!is_on)
+        *size = 0;
     return status;
 }
 
@@ -308,6 +371,14 @@ static eitp_status eitp__read_key(const eitp_json *root, const eitp__config_key 
         return eitp__read_activation(root, key->name, (eitp_activation *)value, error);
     case EITP__FIELD_IS_SIZE:
         return eitp__json_get_integer(root, key->name, 1, (int64_t)field->max, (int64_t *)value, error);
+    case EITP__FIELD_IS_COUNT:
+        return eitp__json_get_integer(root, key->name, 0, (int64_t)field->max, (int64_t *)value, error);
+    case EITP__FIELD_IS_OPTIONAL_SIZE:
+        if (eitp_json_member(root, key->name))
+            *(int64_t *)value = 0;
+        return eitp__json_get_integer(root, key->name, 0, (int64_t)field->max, (int64_t *)value, error);
+    case EITP__FIELD_IS_SWITCH:
+        return eitp__read_switch(root, key->name, (int64_t *)value, error);
     case EITP__FIELD_IS_NUMBER:
         return eitp__json_get_number(root, key->name, 0, field->max, (double *)value, error);
     case EITP__FIELD_IS_BOOLEAN:
@@ -317,7 +388,7 @@ static eitp_status eitp__read_key(const eitp_json *root, const eitp__config_key 
 }
 
 /* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
-   too, so a class without a head gives the architecture's own. */
+   too, as its head is tied, so a class without a head gives the architecture's own. */
 static void eitp__read_model_head(const eitp_json *root, eitp_transformer_config *config) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     const eitp_json *list = eitp_json_member(root, "architectures");
@@ -326,7 +397,7 @@ static void eitp__read_model_head(const eitp_json *root, eitp_transformer_config
         for (size_t i = 0; i < architecture->class_count && name->kind == EITP_JSON_STRING; i++) {
             if (strcmp(name->text, architecture->classes[i].name))
                 continue;
-            if (architecture->classes[i].head != EITP_HEAD_NONE)
+            if (architecture->classes[i].head != EITP_HEAD_NONE || !config->tied)
                 config->head = architecture->classes[i].head;
             return;
         }
@@ -371,10 +442,12 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp_json *root, 
     *config = eitp__architecture_defaults(architecture);
     for (int is_alias = 1; is_alias >= 0; is_alias--) {
         for (size_t i = 0; i < architecture->key_count && !status; i++) {
-            if (!architecture->keys[i].is_alias == !is_alias)
+            if ((architecture->keys[i].form == EITP__KEY_ALIAS) == is_alias)
                 status = eitp__read_key(root, &architecture->keys[i], config, error);
         }
     }
+    if (!status)
+        status = eitp__config_read_decoder(root, config, error);
     if (!status)
         status = eitp__config_read_special_tokens(root, config, error);
     if (!status)
@@ -386,8 +459,11 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp_json *root, 
     eitp__read_model_head(root, config);
     if (config->head == EITP_HEAD_TOKEN_CLASSIFIER)
         config->problem = EITP_PROBLEM_TOKENS;
+    eitp__complete_dropout(config);
+    if (!status)
+        status = eitp__transformer_config_check(config, error);
     eitp__config_complete(config);
-    return status ? status : eitp__transformer_config_check(config, error);
+    return status;
 }
 
 /* The architecture of a config.json; without a model_type it is GPT-2. */
@@ -451,9 +527,21 @@ static int eitp__is_repeated(const eitp_architecture *architecture, const eitp__
     return 0;
 }
 
+/* True if a member has a value other than the architecture's. Sizes always have keys, or are checked elsewhere. */
+static int eitp__differs(const eitp_transformer_config *config, size_t field) {
+    const eitp_transformer_config *defaults = eitp__architecture_of(config)->defaults;
+    const void *value = eitp__field_of(config, field), *own = eitp__field_of(defaults, field);
+    if (eitp__fields[field].kind == EITP__FIELD_IS_BOOLEAN)
+        return !*(const int *)value != !*(const int *)own;
+    if (eitp__fields[field].kind == EITP__FIELD_IS_OPTIONAL_SIZE || eitp__fields[field].kind == EITP__FIELD_IS_COUNT)
+        return *(const int64_t *)value != *(const int64_t *)own;
+    return eitp__fields[field].kind == EITP__FIELD_IS_NUMBER && memcmp(value, own, sizeof(double));
+}
+
 static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, const eitp_transformer_config *config) {
     const void *value;
-    if (key->field == EITP__NO_FIELD || eitp__is_repeated(eitp__architecture_of(config), key))
+    if (key->field == EITP__NO_FIELD || eitp__is_repeated(eitp__architecture_of(config), key) ||
+        (key->form == EITP__KEY_IF_SET && !eitp__differs(config, key->field)))
         return;
     value = eitp__field_of(config, key->field);
     eitp__buffer_format(text, "  \"%s\": ", key->name);
@@ -462,7 +550,17 @@ static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, con
         eitp__buffer_format(text, "\"%s\"", eitp__activation_name(*(const eitp_activation *)value));
         break;
     case EITP__FIELD_IS_SIZE:
+    case EITP__FIELD_IS_COUNT:
         eitp__buffer_format(text, "%lld", (long long)*(const int64_t *)value);
+        break;
+    case EITP__FIELD_IS_OPTIONAL_SIZE:
+        if (*(const int64_t *)value)
+            eitp__buffer_format(text, "%lld", (long long)*(const int64_t *)value);
+        else
+            eitp__buffer_add_text(text, "null");
+        break;
+    case EITP__FIELD_IS_SWITCH:
+        eitp__buffer_add_text(text, *(const int64_t *)value ? "true" : "false");
         break;
     case EITP__FIELD_IS_NUMBER:
         eitp__json_write_number(text, *(const double *)value);
@@ -473,15 +571,6 @@ static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, con
         break;
     }
     eitp__buffer_add_text(text, ",\n");
-}
-
-/* True if a member has a value other than the architecture's. Sizes always have keys, or are checked elsewhere. */
-static int eitp__differs(const eitp_transformer_config *config, size_t field) {
-    const eitp_transformer_config *defaults = eitp__architecture_of(config)->defaults;
-    const void *value = eitp__field_of(config, field), *own = eitp__field_of(defaults, field);
-    if (eitp__fields[field].kind == EITP__FIELD_IS_BOOLEAN)
-        return !*(const int *)value != !*(const int *)own;
-    return eitp__fields[field].kind == EITP__FIELD_IS_NUMBER && memcmp(value, own, sizeof(double));
 }
 
 /* Fails if a config.json of the architecture cannot express the configuration. */
@@ -524,6 +613,7 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
                         eitp__class_name(config), architecture->model_type);
     for (size_t i = 0; i < architecture->key_count; i++)
         eitp__write_key(text, &architecture->keys[i], &written);
+    eitp__config_write_decoder(text, &written);
     if (labels)
         eitp__labels_write(text, labels);
     if (labels && eitp__problems[config->problem])

@@ -5,10 +5,10 @@
 #include "model/architecture.h"
 #include "model/labels.h"
 
-/* Checks that sizes are positive, consistent, and small enough that no product of them overflows. */
-/* Replaces values that stand for others: inner 0, classifier_dropout below 0. */
+/* Replaces values that stand for others: inner, key_value_heads and head_width 0, classifier_dropout below 0. */
 EITP__PRIVATE void eitp__config_complete(eitp_transformer_config *config);
 
+/* Checks that sizes are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
 
 /* Reads the members of a config.json, whatever its model_type, as those of an architecture. */

@@ -6,20 +6,36 @@
 /* The score of rows that are not visible: their probability is 0. */
 #define EITP__ATTENTION_NEVER (-1e30)
 
-/* Part 0, 1 or 2 of [q, k, v] by head: [groups, heads, rows, d]. */
-static eitp_tensor *eitp__attention_part(eitp_tensor *qkv, int part, int64_t heads) {
+/* Columns [begin, end) of x, the heads of q or k: [groups, heads, rows, d]. */
+static eitp_tensor *eitp__attention_heads(eitp_tensor *x, int64_t begin, int64_t end, int64_t heads) {
     static const int order[] = {0, 2, 1, 3};
-    const int64_t width = eitp_tensor_dimension(qkv, 2) / 3;
     int64_t shape[4];
-    shape[0] = eitp_tensor_dimension(qkv, 0);
-    shape[1] = eitp_tensor_dimension(qkv, 1);
+    shape[0] = eitp_tensor_dimension(x, 0);
+    shape[1] = eitp_tensor_dimension(x, 1);
     shape[2] = heads;
     shape[3] = -1;
-    return eitp_permute(eitp_reshape(eitp_slice(qkv, 2, part * width, (part + 1) * width), 4, shape), order);
+    return eitp_permute(eitp_reshape(eitp_slice(x, 2, begin, end), 4, shape), order);
+}
+
+/* The scores [groups, heads, rows, rows]: queries that share keys become rows of one product. */
+static eitp_tensor *eitp__attention_scores_of(eitp_tensor *x, const eitp__attention_shape *shape) {
+    const int64_t width = eitp_tensor_dimension(x, 2) / (shape->heads + shape->key_heads);
+    const int64_t queries = shape->heads * width, rows = eitp_tensor_dimension(x, 1);
+    eitp_tensor *q = eitp__attention_heads(x, 0, queries, shape->heads);
+    eitp_tensor *k = eitp__attention_heads(x, queries, queries + shape->key_heads * width, shape->key_heads);
+    int64_t grouped[4];
+    grouped[0] = eitp_tensor_dimension(x, 0);
+    grouped[1] = shape->key_heads;
+    grouped[2] = shape->heads / shape->key_heads * rows;
+    grouped[3] = width;
+    q = eitp_matmul_transposed(eitp_reshape(q, 4, grouped), k, 0, 1);
+    grouped[1] = shape->heads;
+    grouped[2] = grouped[3] = rows;
+    return eitp_affine(eitp_reshape(q, 4, grouped), shape->scale, 0);
 }
 
 /* 1 where row i sees row j, else 0: [groups, 1, rows, rows]. */
-static eitp_tensor *eitp__attention_visible(eitp_tensor *mask, int bidirectional) {
+static eitp_tensor *eitp__attention_visible(eitp_tensor *mask, const eitp__attention_shape *shape) {
     const int64_t rows = eitp_tensor_dimension(mask, 1);
     eitp_tensor *places, *visible;
     int64_t keys[4], column[2];
@@ -33,7 +49,11 @@ static eitp_tensor *eitp__attention_visible(eitp_tensor *mask, int bidirectional
     column[1] = 1;
     places = eitp_arange(mask->graph, mask->dtype, rows);
     visible = eitp_less(eitp_reshape(places, 2, column), places); /* rows after it are not */
-    visible = eitp_where(visible, eitp__scalar_like(mask, bidirectional ? 1 : 0), eitp__scalar_like(mask, 1));
+    visible = eitp_where(visible, eitp__scalar_like(mask, shape->bidirectional ? 1 : 0), eitp__scalar_like(mask, 1));
+    if (shape->window) { /* nor those before its window */
+        eitp_tensor *before = eitp_reshape(eitp_affine(places, 1, (double)(1 - shape->window)), 2, column);
+        visible = eitp_where(eitp_less(places, before), eitp__scalar_like(mask, 0), visible);
+    }
     return eitp_multiply(visible, eitp_reshape(mask, 4, keys));
 }
 
@@ -57,9 +77,8 @@ static eitp_tensor *eitp__attention_mean(eitp_tensor *values, eitp_tensor *weigh
 
 EITP__PRIVATE void eitp__stat_attention(eitp_tensor *x, eitp_tensor *mask, const eitp__attention_shape *shape,
                                         double floor, eitp_tensor **entropy, eitp_tensor **penalty) {
-    eitp_tensor *qkv = eitp__group_wide(x, mask), *visible = eitp__attention_visible(mask, shape->bidirectional);
-    eitp_tensor *q = eitp__attention_part(qkv, 0, shape->heads), *k = eitp__attention_part(qkv, 1, shape->heads);
-    eitp_tensor *scores = eitp_affine(eitp_matmul_transposed(q, k, 0, 1), shape->scale, 0);
+    eitp_tensor *visible = eitp__attention_visible(mask, shape);
+    eitp_tensor *scores = eitp__attention_scores_of(eitp__group_wide(x, mask), shape);
     eitp_tensor *count = eitp_sum(visible, 8u, 1), *sees_two, *weights, *values;
     int64_t column[4];
     column[0] = eitp_tensor_dimension(mask, 0);

@@ -28,8 +28,8 @@ static eitp_status eitp__hidden_pass_build(eitp__hidden_pass *pass, int has_segm
         pass->middle = eitp__tap_output(pass, EITP_TAP_HIDDEN, eitp__middle_layer(pass->model), "middle hidden states");
         pass->last = eitp__tap_output(pass, EITP_TAP_HIDDEN, layers, "last hidden states");
         for (int64_t layer = 0; layer < layers; layer++) {
-            snprintf(name, sizeof name, "qkv of block %lld", (long long)layer);
-            pass->qkv[layer] = eitp__tap_output(pass, EITP_TAP_QKV, layer, name);
+            snprintf(name, sizeof name, "queries, keys %lld", (long long)layer);
+            pass->compared[layer] = eitp__tap_output(pass, EITP_TAP_QUERIES_KEYS, layer, name);
         }
     }
     return eitp_graph_status(graph, error);
@@ -43,8 +43,8 @@ EITP__PRIVATE eitp_status eitp__hidden_pass_create(eitp__hidden_pass *pass, cons
     pass->model = model;
     pass->capacity = capacity;
     pass->positions = (int32_t *)eitp__allocate(&model->host, (size_t)capacity * sizeof *pass->positions);
-    pass->qkv = (eitp_tensor **)eitp__allocate(&model->host, layers * sizeof *pass->qkv);
-    if (!pass->positions || !pass->qkv)
+    pass->compared = (eitp_tensor **)eitp__allocate(&model->host, layers * sizeof *pass->compared);
+    if (!pass->positions || !pass->compared)
         return eitp__fail_memory(error, (size_t)capacity * sizeof *pass->positions, "a measurement");
     status = eitp_graph_create(model->context, &pass->graph, error);
     if (!status)
@@ -59,7 +59,7 @@ EITP__PRIVATE void eitp__hidden_pass_release(eitp__hidden_pass *pass) {
     eitp_plan_destroy(pass->plan);
     eitp_graph_destroy(pass->graph);
     eitp__release(host, pass->positions, (size_t)pass->capacity * sizeof *pass->positions);
-    eitp__release(host, pass->qkv, (size_t)pass->model->config.layers * sizeof *pass->qkv);
+    eitp__release(host, pass->compared, (size_t)pass->model->config.layers * sizeof *pass->compared);
     memset(pass, 0, sizeof *pass);
 }
 

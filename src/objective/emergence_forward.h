@@ -17,7 +17,7 @@ typedef struct eitp__hidden_pass {
     int32_t *positions;                 /* [capacity] */
     eitp_tensor *final_state;           /* F32 [n, width]: what the head reads */
     eitp_tensor *first, *middle, *last; /* of blocks; only with taps */
-    eitp_tensor **qkv;                  /* [layers], F32 [n, 3 width]; only with taps */
+    eitp_tensor **compared;             /* [layers], F32: queries and keys, EITP_TAP_QUERIES_KEYS; only with taps */
 } eitp__hidden_pass;
 
 /* The block whose output is the middle one. */

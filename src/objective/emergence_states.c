@@ -36,11 +36,18 @@ typedef struct eitp__probe_buffer {
 
 enum { EITP__PROBE_BUFFERS = 8 };
 
+/* Columns of the queries and keys of a layer. */
+static size_t eitp__compared_width(const eitp__emergence *e) {
+    const eitp_transformer_config *config = &e->model->config;
+    return (size_t)((config->heads + eitp__key_value_heads(config)) * eitp__head_width(config));
+}
+
 static void eitp__probe_buffers(const eitp__emergence *e, eitp__probing *p,
                                 eitp__probe_buffer buffers[EITP__PROBE_BUFFERS]) {
     const size_t rows = (size_t)e->probe_rows, width = (size_t)e->width, square = rows * rows * sizeof(double);
     const eitp__probe_buffer all[EITP__PROBE_BUFFERS] = {
-        {(void **)&p->rows, 3 * rows * width * sizeof *p->rows},
+        {(void **)&p->rows,
+         rows * (width > eitp__compared_width(e) ? width : eitp__compared_width(e)) * sizeof *p->rows},
         {(void **)&p->column, width * sizeof *p->column},
         {(void **)&p->distances, square},
         {(void **)&p->products, square},
@@ -133,17 +140,19 @@ static double eitp__normalized_entropy(double *scores, int64_t count) {
 static void eitp__add_attention(const eitp__emergence *e, eitp__probing *p, int64_t layer, int64_t count, double *all,
                                 double *items) {
     const eitp_transformer_config *config = &e->model->config;
-    const int64_t size = e->width / config->heads, stride = 3 * e->width;
+    const int64_t size = eitp__head_width(config), stride = (int64_t)eitp__compared_width(e);
+    const int64_t group = config->heads / eitp__key_value_heads(config), window = eitp__layer_window(config, layer);
     const double scale = eitp__attention_scale(config, layer);
     double sum = 0, rows = 0;
     for (int64_t head = 0; head < config->heads; head++) {
-        const float *queries = p->rows + head * size, *keys = queries + e->width;
+        const float *queries = p->rows + head * size, *keys = p->rows + (config->heads + head / group) * size;
         for (int64_t i = 0; i < count; i++) {
-            const int64_t visible = config->bidirectional ? count : i + 1;
+            const int64_t first = window && i >= window ? i + 1 - window : 0;
+            const int64_t visible = (config->bidirectional ? count : i + 1) - first;
             for (int64_t j = 0; j < visible; j++) {
                 double product = 0;
                 for (int64_t c = 0; c < size; c++)
-                    product += (double)queries[i * stride + c] * (double)keys[j * stride + c];
+                    product += (double)queries[i * stride + c] * (double)keys[(first + j) * stride + c];
                 p->entropies[j] = scale * product;
             }
             if (visible < 2)
@@ -161,7 +170,8 @@ static eitp_status eitp__probe_attention(const eitp__emergence *e, eitp__probing
     double sum = 0, items = 0;
     eitp_status status = EITP_OK;
     for (int64_t layer = 0; layer < e->model->config.layers && !status; layer++) {
-        status = eitp__hidden_pass_read(&p->pass, p->pass.qkv[layer], count, 3 * e->width, p->rows, error);
+        status = eitp__hidden_pass_read(&p->pass, p->pass.compared[layer], count, (int64_t)eitp__compared_width(e),
+                                        p->rows, error);
         if (!status)
             eitp__add_attention(e, p, layer, count, &sum, &items);
     }

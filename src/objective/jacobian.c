@@ -381,10 +381,16 @@ EITP__PRIVATE eitp_tensor *eitp__jacobian_growth(const eitp__jacobian_config *co
 static eitp_tensor *eitp__apply_blocks(const void *user, eitp_tensor *x, eitp_tensor *lengths, int64_t first,
                                        int64_t count) {
     const int64_t sequences = x->shape[0], rows = x->shape[1];
+    const eitp_transformer_config config = eitp_model_config((const eitp_model *)user);
     eitp_block_inputs inputs = eitp_block_inputs_default();
-    int64_t flat[2];
+    eitp_tensor *positions;
+    int64_t flat[2], table[2];
     flat[0] = sequences * rows;
     flat[1] = x->shape[2];
+    table[0] = sequences;
+    table[1] = rows;
+    positions = eitp_reshape(eitp_broadcast(eitp_arange(x->graph, EITP_I32, rows), 2, table), 1, flat);
+    eitp_block_inputs_set_positions(&inputs, &config, positions);
     inputs.max_length = rows;
     inputs.offsets = eitp_cast(eitp_affine(eitp_arange(x->graph, EITP_F64, sequences + 1), (double)rows, 0), EITP_I32);
     inputs.lengths = lengths;

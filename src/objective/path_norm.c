@@ -70,25 +70,43 @@ static eitp_tensor *eitp__path_model_matrix(const eitp__path_model *m, eitp__mod
 
 static eitp_tensor *eitp__path_model_gain(const eitp__path_model *m, eitp_tensor *a, eitp__model_slot slot, int power) {
     const int exists = eitp__has_slot(&m->model->config, slot, EITP__WEIGHT);
+    const int adds_one = eitp__architecture_of(&m->model->config)->norm == EITP__NORM_RMS_PLUS_ONE;
     eitp_tensor *gain = exists ? eitp__slot_tensor(m->graph, &m->model->config, m->block, slot, EITP__WEIGHT) : NULL;
-    return eitp__paths_scale(a, gain, power);
+    return eitp__paths_scale(a, gain && adds_one ? eitp_affine(gain, 1, 1) : gain, power);
 }
 
-/* Through the first matrix of a residual sum. Of queries, keys and values paths pass the values. */
+/* The values of all heads of queries, from what all of q, k and v have. */
+static eitp_tensor *eitp__path_values(const eitp_transformer_config *config, eitp_tensor *a) {
+    const int64_t width = eitp__head_width(config), key_heads = eitp__key_value_heads(config);
+    const int64_t end = (config->heads + 2 * key_heads) * width;
+    int64_t shape[3], flat[1] = {-1};
+    a = eitp_slice(a, 0, end - key_heads * width, end);
+    if (key_heads == config->heads)
+        return a;
+    shape[0] = key_heads;
+    shape[1] = 1;
+    shape[2] = width;
+    a = eitp_reshape(a, 3, shape);
+    shape[1] = config->heads / key_heads;
+    return eitp_reshape(eitp_broadcast(a, 3, shape), 1, flat);
+}
+
+/* Through the first matrix of a residual sum. Of queries, keys and values paths pass the values, and of a gated MLP
+   what the gate multiplies. */
 static eitp_tensor *eitp__path_model_input(const eitp__path_model *m, eitp_tensor *a, eitp__model_slot slot,
                                            int power) {
-    const int64_t width = m->model->config.width;
     a = eitp__paths_multiply(a, eitp__path_model_matrix(m, slot), power, 0);
-    return slot == EITP__ATTENTION_INPUT ? eitp_slice(a, 0, 2 * width, 3 * width) : a;
+    return slot == EITP__ATTENTION_INPUT ? eitp__path_values(&m->model->config, a) : a;
 }
 
 /* A residual sum around two matrices, with the norm where the model has it. */
 static void eitp__path_sublayer(const eitp__path_model *m, eitp__paths *paths, eitp__model_slot norm,
-                                eitp__model_slot input, eitp__model_slot output) {
+                                eitp__model_slot input, eitp__model_slot output, eitp__model_slot output_norm) {
     const int post_norm = m->model->config.post_norm;
     eitp_tensor *a = post_norm ? paths->a : eitp__path_model_gain(m, paths->a, norm, paths->power);
     a = eitp__path_model_input(m, a, input, paths->power);
-    a = eitp_add(paths->a, eitp__paths_multiply(a, eitp__path_model_matrix(m, output), paths->power, 0));
+    a = eitp__paths_multiply(a, eitp__path_model_matrix(m, output), paths->power, 0);
+    a = eitp_add(paths->a, eitp__path_model_gain(m, a, output_norm, paths->power));
     paths->a = post_norm ? eitp__path_model_gain(m, a, norm, paths->power) : a;
 }
 
@@ -97,8 +115,9 @@ static void eitp__path_block(eitp__path_model *m, eitp__paths *paths, int64_t la
     eitp__block_name(&m->model->config, layer, name, sizeof name);
     m->block = name;
     m->layer = layer;
-    eitp__path_sublayer(m, paths, EITP__ATTENTION_NORM, EITP__ATTENTION_INPUT, EITP__ATTENTION_OUTPUT);
-    eitp__path_sublayer(m, paths, EITP__MLP_NORM, EITP__MLP_INPUT, EITP__MLP_OUTPUT);
+    eitp__path_sublayer(m, paths, EITP__ATTENTION_NORM, EITP__ATTENTION_INPUT, EITP__ATTENTION_OUTPUT,
+                        EITP__ATTENTION_OUTPUT_NORM);
+    eitp__path_sublayer(m, paths, EITP__MLP_NORM, EITP__MLP_INPUT, EITP__MLP_OUTPUT, EITP__MLP_OUTPUT_NORM);
     eitp__paths_renormalize(paths);
     m->block = NULL;
     m->layer = -1;

@@ -128,12 +128,14 @@ static eitp__statistic eitp__add_attention_entropy(const eitp__regularizer_scope
     eitp_tensor *mask = eitp_pass_group_mask(scope->pass);
     eitp__statistic result = EITP__ZERO;
     for (int64_t layer = 0; layer < config->layers; layer++) {
-        eitp_tensor *qkv = eitp_model_tap(scope->model, scope->graph, EITP_TAP_QKV, layer), *entropy, *penalty;
+        eitp_tensor *x = eitp_model_tap(scope->model, scope->graph, EITP_TAP_QUERIES_KEYS, layer), *entropy, *penalty;
         eitp__attention_shape shape;
         shape.heads = config->heads;
+        shape.key_heads = eitp__key_value_heads(config);
+        shape.window = eitp__layer_window(config, layer);
         shape.scale = eitp__attention_scale(config, layer);
         shape.bidirectional = config->bidirectional != 0;
-        eitp__stat_attention(eitp_cast(eitp_pass_by_group(scope->pass, qkv), EITP_F32), mask, &shape,
+        eitp__stat_attention(eitp_cast(eitp_pass_by_group(scope->pass, x), EITP_F32), mask, &shape,
                              scope->config->attention_entropy_floor, &entropy, &penalty);
         eitp__add_gradient(&result.measure, entropy);
         eitp__add_gradient(&result.loss, penalty);

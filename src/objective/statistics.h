@@ -55,15 +55,16 @@ EITP__PRIVATE eitp_tensor *eitp__stat_contrast(eitp_tensor *x, eitp_tensor *keys
 /* ---- Attention ---- */
 
 typedef struct eitp__attention_shape {
-    int64_t heads;
-    double scale; /* of the scores */
+    int64_t heads, key_heads; /* of the queries; of the keys */
+    double scale;             /* of the scores */
     int bidirectional;
+    int64_t window; /* the rows that a row sees at most; 0: no limit */
 } eitp__attention_shape;
 
 /*
- * For x = q, k and v side by side, [groups, rows, 3c]: the mean over rows and heads of the entropy of attention,
- * divided by the logarithm of the number of visible rows; and the mean of max(0, floor - that ratio)^2. Rows that see
- * one row only are left out. Masks, dropout and boundaries between the samples of a group are ignored.
+ * For x = q and k side by side, [groups, rows, (heads + key heads) d]: the mean over rows and heads of the entropy of
+ * attention, divided by the logarithm of the number of visible rows; and the mean of max(0, floor - that ratio)^2. Rows
+ * that see one row only are left out. Masks, dropout and boundaries between the samples of a group are ignored.
  */
 EITP__PRIVATE void eitp__stat_attention(eitp_tensor *x, eitp_tensor *mask, const eitp__attention_shape *shape,
                                         double floor, eitp_tensor **entropy, eitp_tensor **penalty);

@@ -29,7 +29,7 @@ EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
     const int64_t cut = eitp_tokenizer_sequence_defaults(training->tokenizer).max_length;
     const int64_t size = training->recipe.task.block_size;
-    const int64_t wanted = size < 0 && cut ? cut : size > 0 ? size : positions;
+    const int64_t wanted = size < 0 ? cut ? cut : eitp__usual_positions(training) : size ? size : positions;
     return wanted < positions ? wanted : positions;
 }
 

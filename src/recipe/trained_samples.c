@@ -20,11 +20,11 @@ static eitp_status eitp__check_division(const eitp_training *training, int is_sa
 
 /* ---- Tokens ---- */
 
-/* Without a checkpoint's size: the model's positions, halved until the data have a window. */
+/* Without a checkpoint's size: the usual positions, halved until the data have a window. */
 static eitp_status eitp__find_window_size(eitp_training *training, uint64_t count, eitp_error *error) {
     if (training->recipe.task.block_size >= 0 || training->resumed.rows)
         return eitp__training_window_size(training, &training->rows, error);
-    training->rows = eitp_transformer_config_positions(&training->shape);
+    training->rows = eitp__usual_positions(training);
     while (training->rows > 1 && count <= (uint64_t)training->rows)
         training->rows /= 2;
     return EITP_OK;

@@ -208,12 +208,12 @@ static eitp_status eitp__plan_longer(eitp_training *training, int64_t size, cons
     return status == EITP_ERROR_MEMORY ? EITP_OK : status;
 }
 
-/* Plans with the longest windows that data and memory have room for: the model's positions, or a half, a quarter, ...
-   of them. */
+/* Plans with the longest windows that data and memory have room for: the model's positions, of models with many the
+   usual ones, or a half, a quarter, ... of them. */
 static eitp_status eitp__plan_window(eitp_training *training, eitp_error *error) {
-    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    const int64_t positions = eitp__usual_positions(training);
     const int64_t least_size = EITP__SHORTEST_WINDOW, shortest = positions < least_size ? positions : least_size;
-    const char *reason = NULL, *next = NULL;
+    const char *reason = NULL, *next = "sequences are that long unless others are asked for";
     eitp_fit_candidate least;
     eitp_status status;
     int suits = 0;

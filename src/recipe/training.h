@@ -212,6 +212,10 @@ EITP__PRIVATE eitp_status eitp__part_open_samples(eitp_training *training, eitp_
 EITP__PRIVATE eitp_status eitp__training_split_samples(eitp_training *training, eitp_error *error);
 EITP__PRIVATE int64_t eitp__training_max_length(const eitp_training *training);
 
+/* The tokens of a sequence where none are asked for: the model's positions, or as many as people train with. */
+enum { EITP__LONGEST_USUAL = 2048 };
+EITP__PRIVATE int64_t eitp__usual_positions(const eitp_training *training);
+
 /* The tokens of a window of text, by the recipe and the model's positions. */
 EITP__PRIVATE eitp_status eitp__training_window_size(const eitp_training *training, int64_t *size, eitp_error *error);
 

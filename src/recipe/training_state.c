@@ -24,3 +24,8 @@ EITP__PRIVATE int eitp__trained_divides(const eitp_training *training) {
     return training->packed_as == EITP_TRAINING &&
            (training->samples == EITP_SAMPLES_TRAINING || training->samples == EITP_SAMPLES_VALIDATION);
 }
+
+EITP__PRIVATE int64_t eitp__usual_positions(const eitp_training *training) {
+    const int64_t positions = eitp_transformer_config_positions(&training->shape);
+    return positions < EITP__LONGEST_USUAL ? positions : EITP__LONGEST_USUAL;
+}

@@ -24,6 +24,12 @@ EITP__PRIVATE void eitp__define_backward(eitp__op_info *op, eitp__op_code of, ei
 /* Adds to the epilogues of an op. */
 EITP__PRIVATE void eitp__add_epilogue(eitp__op_info *op, eitp__epilogue epilogue, int product, int operand);
 
+/* Checks what eitp_rotary requires of a configuration. */
+EITP__PRIVATE eitp_status eitp__rotary_check(const eitp_rotary_config *config, eitp_error *error);
+
+/* x [n, heads d] with each head turned by the angles of its row, [n, d]: see eitp_rotary. */
+EITP__PRIVATE eitp_tensor *eitp__rotated(eitp_tensor *x, eitp_tensor *rotation);
+
 /* Checks that a loss to be minimized is a single floating-point number. */
 EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error);
 

@@ -1,9 +1,6 @@
 /* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
 #include "tensor/op_rules.h"
 
-/* The inputs of ATTENTION; its gradient has three more. */
-enum { EITP__ATTENTION_INPUTS = 7 };
-
 static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                        int64_t count, eitp_error *error) {
     const int32_t *offsets = (const int32_t *)values;
@@ -39,6 +36,15 @@ eitp_attention_inputs eitp_attention_inputs_default(void) {
     return inputs;
 }
 
+static int64_t eitp__key_heads(const eitp_attention_config *config) {
+    return config->key_value_heads ? config->key_value_heads : config->heads;
+}
+
+/* The rotation in the dtype that attention of q computes in. */
+static eitp_tensor *eitp__rotation_for(eitp_tensor *rotation, const eitp_tensor *q) {
+    return rotation && q ? eitp_stop_gradient(eitp_cast(rotation, eitp__wide(q->dtype))) : rotation;
+}
+
 eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_graph *graph = inputs ? eitp_tensor_graph(inputs->q ? inputs->q : inputs->offsets) : NULL;
@@ -54,16 +60,18 @@ eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_atte
     if (inputs->key && config->dropout > 0)
         attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)graph->rng_streams++;
     attributes.integers[3] = config->bidirectional != 0;
-    attributes.integers[4] = config->key_value_heads ? config->key_value_heads : config->heads;
+    attributes.integers[4] = eitp__key_heads(config);
+    attributes.integers[5] = config->window;
     attributes.reals[0] = config->scale;
     attributes.reals[1] = config->dropout;
-    operands[0] = inputs->q;
-    operands[1] = inputs->offsets;
-    operands[2] = config->dropout > 0 ? inputs->key : NULL;
-    operands[3] = inputs->lengths;
-    operands[4] = inputs->k;
-    operands[5] = inputs->v;
-    operands[6] = inputs->mask;
+    operands[EITP__ATTENTION_Q] = inputs->q;
+    operands[EITP__ATTENTION_OFFSETS] = inputs->offsets;
+    operands[EITP__ATTENTION_KEY] = config->dropout > 0 ? inputs->key : NULL;
+    operands[EITP__ATTENTION_LENGTHS] = inputs->lengths;
+    operands[EITP__ATTENTION_K] = inputs->k;
+    operands[EITP__ATTENTION_V] = inputs->v;
+    operands[EITP__ATTENTION_MASK] = inputs->mask;
+    operands[EITP__ATTENTION_ROTATION] = eitp__rotation_for(inputs->rotation, inputs->q);
     y = eitp__apply(EITP__OP_ATTENTION, operands, EITP__ATTENTION_INPUTS, &attributes);
     if (y)
         eitp__add_offsets_rule(inputs->offsets, inputs->q->shape[0], config->max_length);
@@ -79,10 +87,12 @@ typedef struct eitp__head_sizes {
 } eitp__head_sizes;
 
 static eitp__head_sizes eitp__head_sizes_of(const eitp__node *node) {
-    const eitp_tensor *q = node->inputs[0], *v = node->inputs[5];
+    const int is_cached = node->op == EITP__OP_ATTENTION_CACHED;
+    const eitp_tensor *q = node->inputs[0];
+    const eitp_tensor *v = node->inputs[is_cached ? (int)EITP__CACHED_V : (int)EITP__ATTENTION_V];
     eitp__head_sizes at;
     at.heads = node->attributes.integers[0];
-    at.key_heads = node->attributes.integers[4];
+    at.key_heads = node->attributes.integers[is_cached ? 1 : 4];
     at.width = q->shape[1] / (v ? at.heads : at.heads + 2 * at.key_heads);
     at.value_width = v ? v->shape[1] / at.key_heads : at.width;
     return at;
@@ -107,15 +117,18 @@ static eitp_status eitp__check_packed(const eitp_tensor *qkv, int64_t heads, int
                                (long long)(heads + 2 * key_heads), (long long)heads, (long long)key_heads);
 }
 
-/* True if x matches q except in columns, which must be a multiple of `columns`. */
-static int eitp__has_rows_of(const eitp_tensor *x, const eitp_tensor *q, int64_t columns) {
-    return x->rank == 2 && x->dtype == q->dtype && x->shape[0] == q->shape[0] && x->rows == q->rows &&
-           x->shape[1] % columns == 0;
+/* True if x is a matrix with as many rows as q. */
+static int eitp__has_rows(const eitp_tensor *x, const eitp_tensor *q) {
+    return x->rank == 2 && x->shape[0] == q->shape[0] && x->rows == q->rows;
 }
 
-static eitp_status eitp__check_apart(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *q = node->inputs[0], *k = node->inputs[4], *v = node->inputs[5];
-    const int64_t heads = node->attributes.integers[0], key_heads = node->attributes.integers[4];
+/* True if x matches q except in columns, which must be a multiple of `columns`. */
+static int eitp__has_rows_of(const eitp_tensor *x, const eitp_tensor *q, int64_t columns) {
+    return eitp__has_rows(x, q) && x->dtype == q->dtype && x->shape[1] % columns == 0;
+}
+
+static eitp_status eitp__check_apart(const eitp_tensor *q, const eitp_tensor *k, const eitp_tensor *v, int64_t heads,
+                                     int64_t key_heads, eitp_error *error) {
     char queries[100], keys[100], values[100];
     eitp_status status = eitp__check_heads(heads, key_heads, error);
     int fits = !status && eitp__is_floating(q->dtype) && eitp__has_rows_of(q, q, heads) &&
@@ -128,6 +141,33 @@ static eitp_status eitp__check_apart(const eitp__node *node, eitp_error *error) 
                                   eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
                                   eitp__shape_text(v, values, sizeof values), (long long)heads, (long long)key_heads,
                                   (long long)key_heads);
+}
+
+/* Checks q, k and v, apart or side by side. */
+static eitp_status eitp__check_qkv(const eitp_tensor *q, const eitp_tensor *k, const eitp_tensor *v, int64_t heads,
+                                   int64_t key_heads, eitp_error *error) {
+    eitp_status status =
+        eitp__require(!k == !v, error, "%s is NULL; k and v must both be given, or neither", k ? "v" : "k");
+    if (status)
+        return status;
+    return k ? eitp__check_apart(q, k, v, heads, key_heads, error) : eitp__check_packed(q, heads, key_heads, error);
+}
+
+static eitp_status eitp__check_rotation(const eitp_tensor *rotation, const eitp_tensor *q, int64_t width,
+                                        eitp_error *error) {
+    char text[100];
+    if (!rotation)
+        return EITP_OK;
+    return eitp__require(width % 2 == 0 && rotation->dtype == eitp__wide(q->dtype) && eitp__has_rows(rotation, q) &&
+                             rotation->shape[1] == width,
+                         error, "the rotation is %s; it must be [%lld, %lld], and %lld, the width of a head, even",
+                         eitp__shape_text(rotation, text, sizeof text), (long long)q->shape[0], (long long)width,
+                         (long long)width);
+}
+
+static eitp_status eitp__check_window(int64_t window, int bidirectional, eitp_error *error) {
+    eitp_status status = eitp__require(window >= 0, error, "window is %lld; it must be 0 or more", (long long)window);
+    return status ? status : eitp__require(!window || !bidirectional, error, "attention with a window must be causal");
 }
 
 static eitp_status eitp__check_mask(const eitp__node *node, eitp_error *error) {
@@ -157,11 +197,12 @@ static eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
     const double probability = node->attributes.reals[1];
     int64_t shape[2];
     eitp__head_sizes at;
-    eitp_status status =
-        eitp__require(!k == !v, error, "%s is NULL; k and v must both be given, or neither", k ? "v" : "k");
+    eitp_status status = eitp__check_qkv(q, k, v, node->attributes.integers[0], node->attributes.integers[4], error);
     if (!status)
-        status = k ? eitp__check_apart(node, error)
-                   : eitp__check_packed(q, node->attributes.integers[0], node->attributes.integers[4], error);
+        status = eitp__check_window(node->attributes.integers[5], node->attributes.integers[3] != 0, error);
+    if (!status)
+        status =
+            eitp__check_rotation(node->inputs[EITP__ATTENTION_ROTATION], q, eitp__head_sizes_of(node).width, error);
     if (!status)
         status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2, error,
                                "offsets must be i32 [sequences + 1]");
@@ -199,14 +240,14 @@ static eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *
 }
 
 static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *inputs[EITP__ATTENTION_INPUTS + 3];
+    eitp_tensor *inputs[EITP__ATTENTION_BACKWARD_INPUTS];
     eitp__node *backward;
     int numbers[EITP__MAX_OUTPUTS], count;
     memcpy(inputs, node->inputs, EITP__ATTENTION_INPUTS * sizeof *inputs);
-    inputs[EITP__ATTENTION_INPUTS] = node->outputs[0];
-    inputs[EITP__ATTENTION_INPUTS + 1] = node->outputs[1];
-    inputs[EITP__ATTENTION_INPUTS + 2] = dy[0];
-    backward = eitp__node_create(node->graph, EITP__OP_ATTENTION_BACKWARD, inputs, EITP__ATTENTION_INPUTS + 3,
+    inputs[EITP__ATTENTION_O] = node->outputs[0];
+    inputs[EITP__ATTENTION_LOGSUMEXP] = node->outputs[1];
+    inputs[EITP__ATTENTION_DO] = dy[0];
+    backward = eitp__node_create(node->graph, EITP__OP_ATTENTION_BACKWARD, inputs, EITP__ATTENTION_BACKWARD_INPUTS,
                                  &node->attributes);
     count = backward ? eitp__differentiated_inputs(backward, numbers) : 0;
     for (int i = 0; i < count; i++)
@@ -214,13 +255,16 @@ static void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const 
 }
 
 /*
- * Scores and values of all pairs of rows in a sequence, or of the causal half. Every sequence is assumed to have the
- * maximum length.
+ * Scores and values of all pairs of rows in a sequence, or of the causal half, without those outside the window. Every
+ * sequence is assumed to have the maximum length.
  */
 static double eitp__flops_attention(const eitp__node *node) {
     const eitp__head_sizes at = eitp__head_sizes_of(node);
-    return (node->attributes.integers[3] ? 2.0 : 1.0) * (double)node->inputs[0]->shape[0] *
-           (double)node->attributes.integers[1] * (double)(at.heads * (at.width + at.value_width));
+    const double longest = (double)node->attributes.integers[1], window = (double)node->attributes.integers[5];
+    double keys = node->attributes.integers[3] ? 2 * longest : longest; /* twice as many as a row attends to */
+    if (window > 0 && window < longest)
+        keys = window * (2 - window / longest);
+    return (double)node->inputs[0]->shape[0] * keys * (double)(at.heads * (at.width + at.value_width));
 }
 
 static double eitp__flops_attention_backward(const eitp__node *node) {
@@ -260,6 +304,12 @@ static eitp__padding eitp__pad_sequences(const eitp__node *node) {
     if (!node->attributes.integers[3])
         limit = eitp_minimum(limit, eitp_reshape(eitp_affine(position, 1, 1), 2, queries));
     padding.visible = eitp_less(position, limit);
+    if (node->attributes.integers[5]) { /* within the window: position > query - window */
+        eitp_tensor *before = eitp_reshape(eitp_affine(position, 1, -(double)node->attributes.integers[5]), 2, queries);
+        padding.visible = eitp_cast(
+            eitp_multiply(eitp_cast(padding.visible, EITP_F64), eitp_cast(eitp_less(before, position), EITP_F64)),
+            EITP_U8);
+    }
     return padding;
 }
 
@@ -327,18 +377,60 @@ static eitp_tensor *eitp__attention_scores(const eitp__node *node, eitp_tensor *
     return eitp_where(padding->visible, scores, masked);
 }
 
+EITP__PRIVATE eitp_tensor *eitp__rotated(eitp_tensor *x, eitp_tensor *rotation) {
+    const int64_t width = rotation ? rotation->shape[1] : 0, half = width / 2;
+    int64_t shape[3], whole[2];
+    eitp_tensor *cosines, *sines, *parts[2], *a, *b;
+    if (!x || !rotation)
+        return x;
+    whole[0] = shape[0] = x->shape[0];
+    whole[1] = x->shape[1];
+    shape[1] = x->shape[1] / width;
+    shape[2] = width;
+    x = eitp_reshape(x, 3, shape);
+    shape[1] = 1;
+    rotation = eitp_reshape(rotation, 3, shape);
+    cosines = eitp_slice(rotation, 2, 0, half);
+    sines = eitp_slice(rotation, 2, half, width);
+    a = eitp_slice(x, 2, 0, half);
+    b = eitp_slice(x, 2, half, width);
+    parts[0] = eitp_subtract(eitp_multiply(a, cosines), eitp_multiply(b, sines));
+    parts[1] = eitp_add(eitp_multiply(b, cosines), eitp_multiply(a, sines));
+    return eitp_reshape(eitp_concat(parts, 2, 2), 2, whole);
+}
+
+/* Attention of rotated queries and keys. */
+static void eitp__expand_rotation(const eitp__node *node, eitp_tensor *q, eitp_tensor *k, eitp_tensor *v,
+                                  eitp_tensor **outputs) {
+    eitp_tensor *inputs[EITP__ATTENTION_INPUTS], *rotation = node->inputs[EITP__ATTENTION_ROTATION];
+    const eitp__node *attention;
+    memcpy(inputs, node->inputs, sizeof inputs);
+    inputs[EITP__ATTENTION_Q] = eitp__rotated(q, rotation);
+    inputs[EITP__ATTENTION_K] = eitp__rotated(k, rotation);
+    inputs[EITP__ATTENTION_V] = v;
+    inputs[EITP__ATTENTION_ROTATION] = NULL;
+    attention = eitp__node_create(node->graph, EITP__OP_ATTENTION, inputs, EITP__ATTENTION_INPUTS, &node->attributes);
+    outputs[0] = attention ? attention->outputs[0] : NULL;
+    outputs[1] = attention ? attention->outputs[1] : NULL;
+}
+
 /* For F32 and F64; other dtypes are widened first. */
 static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
     const eitp__head_sizes at = eitp__head_sizes_of(node);
-    const eitp__padding padding = eitp__pad_sequences(node);
     eitp_tensor *q = node->inputs[0], *k = node->inputs[4], *v = node->inputs[5], *zero = eitp__scalar_like(q, 0);
     eitp_tensor *scores, *largest, *weights, *total, *y, *logsumexp, *is_seen;
+    eitp__padding padding;
     if (!v) {
         int64_t keys = at.heads * at.width, values = keys + at.key_heads * at.width;
         v = eitp_slice(q, 1, values, q->shape[1]);
         k = eitp_slice(q, 1, keys, values);
         q = eitp_slice(q, 1, 0, keys);
     }
+    if (node->inputs[EITP__ATTENTION_ROTATION]) {
+        eitp__expand_rotation(node, q, k, v, outputs);
+        return;
+    }
+    padding = eitp__pad_sequences(node);
     scores = eitp__attention_scores(node, q, k, &padding, &at);
     largest = eitp_stop_gradient(eitp_max(scores, 1u << 3, 1));
     weights = eitp_exp(eitp_subtract(scores, largest));
@@ -359,17 +451,24 @@ static void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs
 
 /* ---- With a cache ---- */
 
-eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values, eitp_tensor *position,
-                                   int heads, double scale) {
+eitp_tensor *eitp_attention_cached(const eitp_attention_inputs *inputs, eitp_tensor *keys, eitp_tensor *values,
+                                   eitp_tensor *position, const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[4];
-    attributes.integers[0] = heads;
-    attributes.reals[0] = scale;
-    inputs[0] = qkv;
-    inputs[1] = keys;
-    inputs[2] = values;
-    inputs[3] = position;
-    return eitp__apply(EITP__OP_ATTENTION_CACHED, inputs, 4, &attributes);
+    eitp_tensor *operands[EITP__CACHED_INPUTS];
+    if (!inputs || !config)
+        return NULL;
+    attributes.integers[0] = config->heads;
+    attributes.integers[1] = eitp__key_heads(config);
+    attributes.integers[2] = config->window;
+    attributes.reals[0] = config->scale;
+    operands[EITP__CACHED_Q] = inputs->q;
+    operands[EITP__CACHED_KEYS] = keys;
+    operands[EITP__CACHED_VALUES] = values;
+    operands[EITP__CACHED_POSITION] = position;
+    operands[EITP__CACHED_K] = inputs->k;
+    operands[EITP__CACHED_V] = inputs->v;
+    operands[EITP__CACHED_ROTATION] = eitp__rotation_for(inputs->rotation, inputs->q);
+    return eitp__apply(EITP__OP_ATTENTION_CACHED, operands, EITP__CACHED_INPUTS, &attributes);
 }
 
 /* True if the tensor outlives an execution. */
@@ -377,24 +476,40 @@ static int eitp__is_stored(const eitp_tensor *tensor) {
     return tensor->leaf == EITP__VARIABLE || tensor->is_kept;
 }
 
+static eitp_status eitp__check_cache(const eitp__node *node, const eitp__head_sizes *at, eitp_error *error) {
+    const eitp_tensor *q = node->inputs[0], *keys = node->inputs[EITP__CACHED_KEYS];
+    const eitp_tensor *values = node->inputs[EITP__CACHED_VALUES], *position = node->inputs[EITP__CACHED_POSITION];
+    const int64_t columns = at->key_heads * at->width;
+    eitp_status status =
+        eitp__require(eitp__is_stored(keys) && eitp__is_stored(values) && keys->rank == 2 &&
+                          keys->shape[1] == columns && at->value_width == at->width && keys->dtype == q->dtype &&
+                          eitp__same_shape(keys, values) && values->dtype == keys->dtype,
+                      error, "keys and values must be variables or kept inputs [max_length, %lld] with the dtype of q",
+                      (long long)columns);
+    return status ? status
+                  : eitp__require(position->dtype == EITP_I32 && eitp__elements(position) == 1, error,
+                                  "position must be i32 [1]");
+}
+
 static eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *qkv = node->inputs[0], *keys = node->inputs[1], *position = node->inputs[3];
+    const eitp_tensor *q = node->inputs[0];
     int64_t shape[2];
-    eitp_status status = eitp__check_packed(qkv, node->attributes.integers[0], node->attributes.integers[0], error);
+    eitp__head_sizes at = EITP__ZERO;
+    eitp_status status = eitp__check_qkv(q, node->inputs[EITP__CACHED_K], node->inputs[EITP__CACHED_V],
+                                         node->attributes.integers[0], node->attributes.integers[1], error);
     if (!status)
-        status = eitp__require(
-            eitp__is_stored(keys) && eitp__is_stored(node->inputs[2]) && keys->rank == 2 &&
-                keys->shape[1] == qkv->shape[1] / 3 && keys->dtype == qkv->dtype &&
-                eitp__same_shape(keys, node->inputs[2]) && node->inputs[2]->dtype == keys->dtype,
-            error, "keys and values must be variables or kept inputs [max_length, c] with the dtype of qkv");
+        status = eitp__check_window(node->attributes.integers[2], 0, error);
+    if (!status) {
+        at = eitp__head_sizes_of(node);
+        status = eitp__check_rotation(node->inputs[EITP__CACHED_ROTATION], q, at.width, error);
+    }
     if (!status)
-        status = eitp__require(position->dtype == EITP_I32 && eitp__elements(position) == 1, error,
-                               "position must be i32 [1]");
+        status = eitp__check_cache(node, &at, error);
     if (status)
         return status;
-    shape[0] = qkv->shape[0];
-    shape[1] = qkv->shape[1] / 3;
-    status = eitp__node_output(node, qkv->dtype, 2, shape, qkv->rows, error);
+    shape[0] = q->shape[0];
+    shape[1] = at.heads * at.width;
+    status = eitp__node_output(node, q->dtype, 2, shape, q->rows, error);
     for (int i = 1; i <= 2 && !status; i++)
         status = eitp__node_output_like(node, node->inputs[i], error);
     return status;
@@ -416,7 +531,7 @@ EITP__PRIVATE void eitp__op_attention(eitp__op_info *op) {
 EITP__PRIVATE void eitp__op_attention_backward(eitp__op_info *op) {
     op->work = EITP_WORK_ATTENTION;
     op->min_inputs = 2;
-    op->max_inputs = EITP__ATTENTION_INPUTS + 3;
+    op->max_inputs = EITP__ATTENTION_BACKWARD_INPUTS;
     op->outputs = 4;
     op->wrt[1] = 4;
     op->wrt[2] = 5;
@@ -428,7 +543,8 @@ EITP__PRIVATE void eitp__op_attention_backward(eitp__op_info *op) {
 
 EITP__PRIVATE void eitp__op_attention_cached(eitp__op_info *op) {
     op->work = EITP_WORK_ATTENTION;
-    op->min_inputs = op->max_inputs = 4;
+    op->min_inputs = 4;
+    op->max_inputs = EITP__CACHED_INPUTS;
     op->outputs = 3;
     op->shape = eitp__shape_attention_cached;
     op->shares[1] = 2;

@@ -450,6 +450,35 @@ EITP_API eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids
  */
 EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
 
+/* How the frequencies of rotary positions are changed, for longer texts than a model was first trained on. */
+typedef enum eitp_rotary_scaling {
+    EITP_ROTARY_UNSCALED = 0,
+    EITP_ROTARY_LINEAR = 1, /* each divided by `factor` (Chen et al., arXiv 2306.15595) */
+    EITP_ROTARY_LLAMA3 = 2  /* as in Llama 3.1: those that turn less than low_frequency_factor times in
+                               original_positions are divided by `factor`, those that turn more than
+                               high_frequency_factor times are kept, and those in between are interpolated */
+} eitp_rotary_scaling;
+
+/* Start from eitp_rotary_config_default(), then set the width. */
+typedef struct eitp_rotary_config {
+    int64_t width; /* d of a head, even */
+    double theta;  /* pair i of d / 2 turns by theta^(-2 i / d) from one position to the next */
+    eitp_rotary_scaling scaling;
+    double factor;
+    double low_frequency_factor, high_frequency_factor;
+    int64_t original_positions;
+} eitp_rotary_config;
+
+/* theta 10000, not scaled; factors and positions are those of Llama 3.1 but for `factor`, which is 1. */
+EITP_API eitp_rotary_config eitp_rotary_config_default(void);
+
+/*
+ * The rotation of rotary position embeddings (Su et al., arXiv 2104.09864) for eitp_attention: F32 [n, d], for each of
+ * the positions I32 [n] the cosines of d / 2 angles, then their sines. Elements i and i + d / 2 of a head are a pair,
+ * as in the files of Hugging Face. Angles are rounded to f32, as transformers rounds them. It has no gradient.
+ */
+EITP_API eitp_tensor *eitp_rotary(eitp_tensor *positions, const eitp_rotary_config *config);
+
 /* Start from eitp_attention_config_default(), then set heads, max_length and scale. */
 typedef struct eitp_attention_config {
     int heads;
@@ -458,19 +487,21 @@ typedef struct eitp_attention_config {
     double scale;        /* of the scores; usually 1 / sqrt(d) */
     double dropout;      /* of the attention probabilities, in [0, 1) */
     int bidirectional;   /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
+    int64_t window;      /* of causal attention: a row attends to the last `window` of these; 0: to all */
 } eitp_attention_config;
 
-/* One head, causal, scale 1, no dropout. */
+/* One head, causal, scale 1, no dropout, no window. */
 EITP_API eitp_attention_config eitp_attention_config_default(void);
 
 /* Start from eitp_attention_inputs_default(), then set the members that apply. All but q and offsets may be NULL. */
 typedef struct eitp_attention_inputs {
-    eitp_tensor *q;       /* queries [n, heads d]; without k and v, q, k and v side by side: [n, 3c], c = heads d */
-    eitp_tensor *k, *v;   /* keys [n, h d] and values [n, h e], both or neither; h is the number of their heads */
-    eitp_tensor *offsets; /* I32 [sequences + 1]: sequence i is rows [offsets[i], offsets[i + 1]) */
-    eitp_tensor *lengths; /* I32 [sequences]: the rows of sequence i after the first lengths[i] are padding */
-    eitp_tensor *mask;    /* broadcasts to [sequences, heads, max_length, max_length] */
-    eitp_tensor *key;     /* as for eitp_dropout; NULL: no dropout */
+    eitp_tensor *q;        /* queries [n, heads d]; without k and v, q, k and v side by side: [n, 3c], c = heads d */
+    eitp_tensor *k, *v;    /* keys [n, h d] and values [n, h e], both or neither; h is the number of their heads */
+    eitp_tensor *offsets;  /* I32 [sequences + 1]: sequence i is rows [offsets[i], offsets[i + 1]) */
+    eitp_tensor *lengths;  /* I32 [sequences]: the rows of sequence i after the first lengths[i] are padding */
+    eitp_tensor *mask;     /* broadcasts to [sequences, heads, max_length, max_length] */
+    eitp_tensor *key;      /* as for eitp_dropout; NULL: no dropout */
+    eitp_tensor *rotation; /* of eitp_rotary, [n, d]: turns each head of q and k; it has no gradient */
 } eitp_attention_inputs;
 
 /* All NULL. */
@@ -488,17 +519,18 @@ EITP_API eitp_attention_inputs eitp_attention_inputs_default(void);
  * sequence. A query whose keys are all masked gives zeros.
  *
  * A device without a kernel for these inputs pads them to `max_length` and stores the scores of that size, which takes
- * much more memory and time. The CPU has kernels for q, k and v side by side, with as many heads of each and no mask.
+ * much more memory and time. The CPU has kernels for attention without a mask whose values are as wide as its keys.
  */
 EITP_API eitp_tensor *eitp_attention(const eitp_attention_inputs *inputs, const eitp_attention_config *config);
 
 /*
- * Attention of new rows to a key-value cache, for generation. Row i of qkv [n, 3c] has position position[0] + i (I32
- * [1]); its key and value are stored in `keys` and `values` [max_length, c]: variables, which plans share, or inputs of
- * eitp_keep_input, of which each plan has its own. It has no gradient.
+ * Attention of new rows to a key-value cache, for generation: q, or q, k and v, and the rotation as in eitp_attention;
+ * other inputs are ignored. Of the configuration it takes heads, scale and window. Row i has position position[0] + i
+ * (I32 [1]); its key, rotated, and its value are stored in `keys` and `values` [max_length, h d]: variables, which
+ * plans share, or inputs of eitp_keep_input, of which each plan has its own. It has no gradient.
  */
-EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
-                                            eitp_tensor *position, int heads, double scale);
+EITP_API eitp_tensor *eitp_attention_cached(const eitp_attention_inputs *inputs, eitp_tensor *keys, eitp_tensor *values,
+                                            eitp_tensor *position, const eitp_attention_config *config);
 
 /* How the rows of a sequence become one. */
 typedef enum eitp_pooling {

@@ -49,6 +49,12 @@ static eitp_status eitp__encoder_ensure_room(eitp_encoder *encoder, size_t count
 static eitp_status eitp__encode_by_model(eitp_encoder *encoder, const unsigned char *bytes, size_t size, int32_t *ids,
                                          size_t *count, eitp_error *error) {
     const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    if (tokenizer->ignores_merges) {
+        ids[0] = eitp__whole_token_find(tokenizer, bytes, size);
+        *count = 1;
+        if (ids[0] >= 0)
+            return EITP_OK;
+    }
     if (tokenizer->model == EITP__MODEL_BPE)
         return eitp__bpe_encode(&tokenizer->bpe, &tokenizer->host, &encoder->workspace, bytes, size, ids, count, error);
     *count = eitp__wordpiece_encode(&tokenizer->wordpiece, bytes, size, ids);
@@ -165,8 +171,8 @@ static void eitp__encoder_split(eitp_encoder *encoder) {
     eitp__normalizer_init(&encoder->normalizer, host, &tokenizer->normalization);
     eitp__buffer_init(&encoder->normalized, host);
     eitp__splitter_init(&encoder->splitter, host, encoder->has_two_splitters || !raw->count ? normalized : raw,
-                        tokenizer->model == EITP__MODEL_BPE ? eitp__piece_size : eitp__word_size, eitp__encode_piece,
-                        encoder);
+                        tokenizer->model == EITP__MODEL_BPE ? eitp__split_rule(tokenizer->split) : eitp__word_size,
+                        eitp__encode_piece, encoder);
     encoder->splitter.add_prefix_space = tokenizer->add_prefix_space;
 }
 

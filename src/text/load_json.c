@@ -73,17 +73,21 @@ static eitp_status eitp__find_model(const eitp_json *model, int *kind, eitp_erro
     return status;
 }
 
-static eitp_status eitp__check_bpe(const eitp_json *model, eitp_error *error) {
+/* What surrounds byte-level BPE: how text is normalized and cut. */
+typedef struct eitp__bytes_parts {
+    eitp__split split;
+    int add_prefix_space, composes, ignores_merges;
+    const eitp_json *kept; /* the pre_tokenizer, if it is more than ByteLevel; else NULL */
+} eitp__bytes_parts;
+
+static eitp_status eitp__check_bpe(const eitp_json *model, int *ignores_merges, eitp_error *error) {
     double dropout = 0;
-    int ignore_merges = 0;
     eitp_status status = eitp__json_get_number(model, "dropout", 0, 1, &dropout, error);
     if (status == EITP_OK && dropout > 0)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported dropout %g of the model; it must be null",
                           dropout);
     if (status == EITP_OK)
-        status = eitp__json_get_boolean(model, "ignore_merges", &ignore_merges, error);
-    if (status == EITP_OK && ignore_merges)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported ignore_merges of the model; it must be false");
+        status = eitp__json_get_boolean(model, "ignore_merges", ignores_merges, error);
     if (status == EITP_OK)
         status = eitp__check_empty(model, "continuing_subword_prefix", error);
     if (status == EITP_OK)
@@ -91,38 +95,116 @@ static eitp_status eitp__check_bpe(const eitp_json *model, eitp_error *error) {
     return status;
 }
 
-static eitp_status eitp__check_pre_tokenizer(const eitp_json *root, int *add_prefix_space, eitp_error *error) {
-    const eitp_json *part = eitp_json_member(root, "pre_tokenizer");
+/* A ByteLevel that cuts by GPT-2's pattern, or not at all. */
+static eitp_status eitp__load_byte_level(const eitp_json *part, int cuts, eitp__bytes_parts *parts, eitp_error *error) {
     const char *type = "?";
     int use_regex = 1;
-    if (eitp__is_absent(part))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "pre_tokenizer is missing; it must be ByteLevel");
     eitp_status status = eitp__json_get_text(part, "type", &type, error);
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "pre_tokenizer");
     if (strcmp(type, "ByteLevel"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "line %zu: unsupported pre_tokenizer \"%.80s\"; it must be ByteLevel", part->line, type);
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "line %zu: unsupported pre_tokenizer \"%.80s\"; it must be ByteLevel, or a Sequence of Digits or "
+            "Split and ByteLevel",
+            part->line, type);
     status = eitp__json_get_boolean(part, "use_regex", &use_regex, error);
-    if (status == EITP_OK && !use_regex)
+    if (status == EITP_OK && use_regex != cuts)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "line %zu: unsupported use_regex false of the pre_tokenizer; it must be true", part->line);
+                          "line %zu: unsupported use_regex %s of the pre_tokenizer; it must be %s", part->line,
+                          use_regex ? "true" : "false", cuts ? "true" : "false");
     if (status == EITP_OK && eitp__is_absent(eitp_json_member(part, "add_prefix_space")))
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: add_prefix_space of the pre_tokenizer is missing",
                           part->line);
     if (status == EITP_OK)
-        status = eitp__json_get_boolean(part, "add_prefix_space", add_prefix_space, error);
+        status = eitp__json_get_boolean(part, "add_prefix_space", &parts->add_prefix_space, error);
+    if (status == EITP_OK && parts->kept && parts->add_prefix_space)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "line %zu: unsupported add_prefix_space true of the pre_tokenizer; it must be false",
+                            part->line);
     return status;
 }
 
+/* "Digits", each for itself. */
+static eitp_status eitp__load_digits(const eitp_json *part, eitp__bytes_parts *parts, eitp_error *error) {
+    int individual = 0;
+    eitp_status status = eitp__json_get_boolean(part, "individual_digits", &individual, error);
+    if (status == EITP_OK && !individual)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported individual_digits false of the pre_tokenizer; it must be true",
+                          part->line);
+    parts->split = EITP__SPLIT_DIGITS;
+    return status;
+}
+
+/* "Split" by one of the patterns that are known. */
+static eitp_status eitp__load_pattern(const eitp_json *part, eitp__bytes_parts *parts, eitp_error *error) {
+    const eitp_json *regex = eitp_json_member(eitp_json_member(part, "pattern"), "Regex");
+    const char *behavior = "?";
+    int invert = 0;
+    eitp_status status = eitp__json_get_text(part, "behavior", &behavior, error);
+    if (status == EITP_OK)
+        status = eitp__json_get_boolean(part, "invert", &invert, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "pre_tokenizer");
+    for (int split = 0; split < EITP__SPLITS && regex && regex->kind == EITP_JSON_STRING; split++) {
+        const char *pattern = eitp__split_pattern((eitp__split)split);
+        if (!pattern || strcmp(pattern, regex->text) || strcmp(behavior, "Isolated") || invert)
+            continue;
+        parts->split = (eitp__split)split;
+        return EITP_OK;
+    }
+    return eitp__fail(
+        error, EITP_ERROR_UNSUPPORTED,
+        "line %zu: unsupported pattern of the pre_tokenizer; it must be that of Qwen2 or Llama 3, isolated",
+        part->line);
+}
+
+/* A Sequence of Digits or Split, and ByteLevel. */
+static eitp_status eitp__load_split_sequence(const eitp_json *part, eitp__bytes_parts *parts, eitp_error *error) {
+    const eitp_json *list = eitp_json_member(part, "pretokenizers");
+    const eitp_json *first = list && list->kind == EITP_JSON_ARRAY && list->count == 2 ? list->first_child : NULL;
+    const char *type = "?";
+    eitp_status status;
+    if (!first)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported Sequence as pre_tokenizer; it must be Digits or Split, and ByteLevel",
+                          part->line);
+    parts->kept = part;
+    status = eitp__json_get_text(first, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "pre_tokenizer");
+    if (strcmp(type, "Digits") && strcmp(type, "Split"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported pre_tokenizer \"%.80s\" in a Sequence; it must be Digits or Split",
+                          first->line, type);
+    status = strcmp(type, "Digits") ? eitp__load_pattern(first, parts, error) : eitp__load_digits(first, parts, error);
+    return status == EITP_OK ? eitp__load_byte_level(first->next, parts->split == EITP__SPLIT_DIGITS, parts, error)
+                             : status;
+}
+
+static eitp_status eitp__check_pre_tokenizer(const eitp_json *root, eitp__bytes_parts *parts, eitp_error *error) {
+    const eitp_json *part = eitp_json_member(root, "pre_tokenizer");
+    const char *type = "?";
+    eitp_status status;
+    if (eitp__is_absent(part))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "pre_tokenizer is missing; it must be ByteLevel");
+    status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "pre_tokenizer");
+    return strcmp(type, "Sequence") ? eitp__load_byte_level(part, 1, parts, error)
+                                    : eitp__load_split_sequence(part, parts, error);
+}
+
 /* The parts around byte-level BPE. */
-static eitp_status eitp__check_bytes_parts(const eitp_json *root, int *add_prefix_space, eitp_error *error) {
+static eitp_status eitp__check_bytes_parts(const eitp_json *root, eitp__bytes_parts *parts, eitp_error *error) {
     const char *type;
-    eitp_status status = eitp__check_bpe(eitp_json_member(root, "model"), error);
+    eitp_status status = eitp__check_bpe(eitp_json_member(root, "model"), &parts->ignores_merges, error);
     if (status == EITP_OK)
-        status = eitp__part_type(root, "normalizer", NULL, &type, error);
+        status = eitp__part_type(root, "normalizer", "NFC", &type, error);
+    parts->composes = status == EITP_OK && type != NULL;
     if (status == EITP_OK)
-        status = eitp__check_pre_tokenizer(root, add_prefix_space, error);
+        status = eitp__check_pre_tokenizer(root, parts, error);
     if (status == EITP_OK)
         status = eitp__part_type(root, "decoder", "ByteLevel", &type, error);
     return status;
@@ -130,8 +212,9 @@ static eitp_status eitp__check_bytes_parts(const eitp_json *root, int *add_prefi
 
 static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, size_t outside, eitp_error *error) {
     const eitp_json *model = eitp_json_member(root, "model"), *merges = eitp_json_member(model, "merges");
-    int add_prefix_space = 0;
-    eitp_status status = eitp__check_bytes_parts(root, &add_prefix_space, error);
+    eitp__bytes_parts parts = EITP__ZERO;
+    eitp_tokenizer *tokenizer;
+    eitp_status status = eitp__check_bytes_parts(root, &parts, error);
     if (status != EITP_OK)
         return status;
     if (!merges || merges->kind != EITP_JSON_ARRAY)
@@ -139,7 +222,15 @@ static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp_json *root, s
     status = eitp__load_vocabulary(loader, eitp_json_member(model, "vocab"), outside, merges->count, error);
     if (status != EITP_OK)
         return status;
-    loader->tokenizer->add_prefix_space = add_prefix_space;
+    tokenizer = loader->tokenizer;
+    tokenizer->add_prefix_space = parts.add_prefix_space;
+    tokenizer->split = parts.split;
+    tokenizer->ignores_merges = parts.ignores_merges;
+    tokenizer->has_normalizer = tokenizer->normalization.composes = parts.composes;
+    if (parts.kept)
+        eitp__json_write_value(&tokenizer->kept[EITP__KEPT_PRE_TOKENIZER], parts.kept);
+    if (tokenizer->kept[EITP__KEPT_PRE_TOKENIZER].failed)
+        return eitp__fail_memory(error, 0, "the tokenizer's pre_tokenizer");
     return eitp__load_json_merges(loader, merges, error);
 }
 

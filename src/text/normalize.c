@@ -10,17 +10,20 @@ EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eit
     memset(normalizer, 0, sizeof *normalizer);
     normalizer->host = host;
     normalizer->steps = *steps;
+    eitp__composer_init(&normalizer->composer, host);
     if (steps->strip_accents < 0)
         normalizer->steps.strip_accents = steps->lowercase;
 }
 
 EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer) {
     eitp__release(normalizer->host, normalizer->marks, normalizer->mark_capacity * sizeof *normalizer->marks);
+    eitp__composer_release(&normalizer->composer);
     normalizer->marks = NULL;
     normalizer->mark_count = normalizer->mark_capacity = 0;
 }
 
 EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer) {
+    eitp__composer_reset(&normalizer->composer);
     normalizer->mark_count = 0;
 }
 
@@ -116,6 +119,8 @@ static eitp_status eitp__normalize_character(eitp__normalizer *normalizer, uint3
 
 EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
                                                eitp__buffer *out, eitp_error *error) {
+    if (normalizer->steps.composes)
+        return eitp__composer_add(&normalizer->composer, text, size, out, error);
     for (size_t i = 0; i < size;) {
         uint32_t code_point = text[i];
         int valid;
@@ -136,6 +141,8 @@ EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, con
 }
 
 EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error) {
+    if (normalizer->steps.composes)
+        eitp__composer_finish(&normalizer->composer, out);
     eitp__flush_marks(normalizer, out);
     return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
 }

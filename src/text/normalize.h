@@ -1,9 +1,11 @@
-/* BERT's normalizer: cleans a text, isolates ideographs, strips accents, lowers case. */
+/* Normalizers: BERT's, which cleans a text, isolates ideographs, strips accents and lowers case; or Unicode's
+   Form C. */
 #ifndef EITP_NORMALIZE_H
 #define EITP_NORMALIZE_H
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "text/compose.h"
 
 /* The members of BertNormalizer in a tokenizer.json. */
 typedef struct eitp__normalization {
@@ -11,6 +13,7 @@ typedef struct eitp__normalization {
     int handle_chinese_chars; /* spaces around ideographs */
     int strip_accents;        /* -1: as lowercase */
     int lowercase;
+    int composes; /* Normalization Form C instead of these */
 } eitp__normalization;
 
 /* Normalizes a text that arrives in chunks. */
@@ -19,6 +22,7 @@ typedef struct eitp__normalizer {
     eitp__normalization steps;
     uint32_t *marks; /* not yet written: marks are sorted by their canonical combining class up to the next letter */
     size_t mark_count, mark_capacity;
+    eitp__composer composer;
 } eitp__normalizer;
 
 EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,

@@ -9,13 +9,14 @@ EITP_BEGIN_DECLARATIONS
 /*
  * A tokenizer: byte-level BPE as GPT-2's and RoBERTa's (Radford et al., "Language Models are Unsupervised Multitask
  * Learners", 2019; Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL 2016),
- * or WordPiece as BERT's (Devlin, Chang, Lee, Toutanova, "BERT", NAACL 2019). It produces the same ids as Hugging
- * Face's `tokenizers`, version 0.23, with the ByteLevel pre-tokenizer, or with BertNormalizer and BertPreTokenizer.
+ * or as that of Qwen2 and 3, Llama 3 and SmolLM; or WordPiece as BERT's (Devlin, Chang, Lee, Toutanova, "BERT", NAACL
+ * 2019). It produces the same ids as Hugging Face's `tokenizers`, version 0.23, with the ByteLevel pre-tokenizer, alone
+ * or after Digits or one of their patterns, and NFC or no normalizer; or with BertNormalizer and BertPreTokenizer.
  *
  * It differs from that library in two rules:
  *   - Bytes that are not valid UTF-8 are encoded as U+FFFD, one for each maximal subpart of an ill-formed sequence, as
  *     with Python's errors="replace".
- *   - A match of GPT-2's pattern, or a word, longer than 1,048,576 bytes is cut after the last character that ends
+ *   - A match of a pattern, or a word, longer than 1,048,576 bytes is cut after the last character that ends
  *     within them, so that memory stays bounded.
  *
  * Added tokens, special ones such as <|endoftext|> and [SEP] included, are recognized wherever their text appears in

@@ -50,7 +50,7 @@ EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, s
 }
 
 EITP__PRIVATE const char *eitp__kept_part_name(int part) {
-    static const char *const names[] = {"truncation", "padding", "post_processor", "decoder"};
+    static const char *const names[] = {"truncation", "padding", "pre_tokenizer", "post_processor", "decoder"};
     return names[part];
 }
 
@@ -194,12 +194,19 @@ static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
     return hash;
 }
 
+/* What byte-level BPE of GPT-2 lacks. */
+static uint64_t eitp__hash_splits(uint64_t hash, const eitp_tokenizer *tokenizer) {
+    const uint32_t parts = (uint32_t)tokenizer->split << 2 | (uint32_t)(tokenizer->has_normalizer != 0) << 1 |
+                           (uint32_t)(tokenizer->ignores_merges != 0);
+    return parts ? eitp__fnv_number(hash, parts) : hash;
+}
+
 /* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */
 static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const eitp__normalization *steps = &tokenizer->normalization;
     const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
     if (tokenizer->model != EITP__MODEL_WORDPIECE)
-        return hash;
+        return eitp__hash_splits(hash, tokenizer);
     hash = eitp__fnv_number(hash, (uint32_t)tokenizer->has_normalizer);
     hash = eitp__fnv_number(hash, (uint32_t)(steps->clean_text | steps->handle_chinese_chars << 1 |
                                              (steps->strip_accents < 0 ? steps->lowercase : steps->strip_accents) << 2 |
@@ -244,6 +251,8 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
         status = eitp__tokenizer_find_bytes(tokenizer, error);
         if (status == EITP_OK)
             status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
+        if (status == EITP_OK && tokenizer->ignores_merges)
+            status = eitp__whole_tokens_index(tokenizer, error);
     }
     for (int kind = 0; kind < 2 && status == EITP_OK; kind++) {
         status = eitp__tokenizer_list_added(tokenizer, kind, error);
@@ -292,6 +301,7 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     for (int part = 0; part < EITP__KEPT_PARTS; part++)
         eitp__buffer_release(&tokenizer->kept[part]);
     eitp__wordpiece_release(&tokenizer->wordpiece, &host);
+    eitp__release(&host, tokenizer->whole, tokenizer->whole_count * sizeof *tokenizer->whole);
     eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
     eitp__bpe_release(&tokenizer->bpe, &host);
     for (int kind = 0; kind < 2; kind++)

@@ -7,6 +7,7 @@
 #include "text/bpe.h"
 #include "text/normalize.h"
 #include "text/pretokenize.h"
+#include "text/split.h"
 #include "text/template.h"
 #include "text/text.h"
 #include "text/wordpiece.h"
@@ -37,7 +38,14 @@ enum { EITP__FAMILY_GPT2 = 0, EITP__FAMILY_BERT = 1, EITP__FAMILY_ROBERTA = 2 };
 enum { EITP__ADDED_RAW = 0, EITP__ADDED_NORMALIZED = 1 };
 
 /* Parts of a tokenizer.json that are saved as they were read, in this order; see eitp__kept_part_name. */
-enum { EITP__KEPT_TRUNCATION, EITP__KEPT_PADDING, EITP__KEPT_POST_PROCESSOR, EITP__KEPT_DECODER, EITP__KEPT_PARTS };
+enum {
+    EITP__KEPT_TRUNCATION,
+    EITP__KEPT_PADDING,
+    EITP__KEPT_PRE_TOKENIZER,
+    EITP__KEPT_POST_PROCESSOR,
+    EITP__KEPT_DECODER,
+    EITP__KEPT_PARTS
+};
 
 typedef struct eitp__token {
     uint32_t offset, size; /* its bytes in eitp__vocabulary.bytes */
@@ -59,7 +67,11 @@ struct eitp_tokenizer {
                           */
     eitp__bpe bpe;
     eitp__wordpiece wordpiece;
-    int has_normalizer; /* BERT's, with WordPiece */
+    eitp__split split;  /* of byte-level BPE */
+    int ignores_merges; /* a piece that is a token is not made of merges */
+    uint32_t *whole;    /* then tokens by text, open addressing: id + 1, or 0 if the slot is free */
+    size_t whole_count; /* a power of two */
+    int has_normalizer; /* BERT's, with WordPiece; Form C, with BPE */
     eitp__normalization normalization;
     eitp__added_tokens added[2]; /* EITP__ADDED_RAW, EITP__ADDED_NORMALIZED */
     eitp__buffer added_text;     /* of the latter, normalized */
@@ -90,6 +102,10 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
 EITP__PRIVATE const char *eitp__kept_part_name(int part);
 
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
+
+/* With ignores_merges: indexes the tokens by their text; and finds the token of a text, or -1. */
+EITP__PRIVATE eitp_status eitp__whole_tokens_index(eitp_tokenizer *tokenizer, eitp_error *error);
+EITP__PRIVATE int32_t eitp__whole_token_find(const eitp_tokenizer *tokenizer, const unsigned char *bytes, size_t size);
 
 /* Creates an encoder that remembers `cache_count` pieces, a power of two. */
 EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count,

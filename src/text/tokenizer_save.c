@@ -105,10 +105,11 @@ static void eitp__write_kept(const eitp_tokenizer *tokenizer, int part, const ch
 static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     const char *prefix = eitp__truth(tokenizer->add_prefix_space);
     char part[160];
-    eitp__buffer_format(out,
-                        "\"normalizer\":null,\n\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,"
-                        "\"trim_offsets\":true,\"use_regex\":true},\n",
-                        prefix);
+    eitp__buffer_add_text(out, tokenizer->has_normalizer ? "\"normalizer\":{\"type\":\"NFC\"},\n"
+                                                         : "\"normalizer\":null,\n");
+    snprintf(part, sizeof part,
+             "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true}", prefix);
+    eitp__write_kept(tokenizer, EITP__KEPT_PRE_TOKENIZER, part, out);
     snprintf(part, sizeof part,
              "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": false, \"use_regex\": true}",
              prefix);
@@ -117,10 +118,12 @@ static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spell
              "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": true, \"use_regex\": true}",
              prefix);
     eitp__write_kept(tokenizer, EITP__KEPT_DECODER, part, out);
-    eitp__buffer_add_text(
-        out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
-             "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
-             "\"vocab\":");
+    eitp__buffer_format(
+        out,
+        "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
+        "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":%s,\n"
+        "\"vocab\":",
+        eitp__truth(tokenizer->ignores_merges));
     eitp__write_vocabulary(tokenizer, spelling, out);
     eitp__buffer_add_text(out, ",\n\"merges\":");
     eitp__write_json_merges(tokenizer, spelling, out);

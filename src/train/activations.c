@@ -100,20 +100,21 @@ static eitp_status eitp__watch_units(eitp__activation_watch *activations, const 
 
 /* ---- Attention ---- */
 
-/* A call of ATTENTION with q, k and v side by side. */
+/* A call of ATTENTION without a mask. */
 typedef struct eitp__watched_attention {
     const eitp__call *call;
-    int64_t heads, columns, width; /* columns: of all queries of a row; width: of those of a head */
+    eitp__attention_sizes sizes;
+    int64_t columns, key_columns; /* of all queries of a row, and of all keys */
     int64_t rows, sequences;
 } eitp__watched_attention;
 
 static eitp__watched_attention eitp__watched_attention_of(const eitp_plan *plan, const eitp__call *call) {
     eitp__watched_attention at = EITP__ZERO;
     at.call = call;
-    at.heads = call->integers[0];
-    at.columns = call->inputs[0].shape[1] / 3;
-    at.width = at.columns / at.heads;
-    at.rows = eitp__used_elements(plan, &call->outputs[1]) / at.heads;
+    at.sizes = eitp__attention_sizes_of(call);
+    at.columns = at.sizes.heads * at.sizes.width;
+    at.key_columns = at.sizes.key_heads * at.sizes.width;
+    at.rows = eitp__used_elements(plan, &call->outputs[1]) / at.sizes.heads;
     at.sequences = call->inputs[1].shape[0] - 1;
     return at;
 }
@@ -145,8 +146,35 @@ static int eitp__watched_range(const eitp__activation_watch *activations, const 
     query->row = row;
     query->begin = activations->offsets[i];
     query->end = at->call->integers[3] ? query->begin + activations->lengths[i] : row + 1;
+    if (!at->call->integers[3])
+        query->begin += eitp__attention_unseen(&at->sizes, row - query->begin);
     memset(query->entropy, 0, sizeof query->entropy);
     return query->end - query->begin >= 2;
+}
+
+/* Reads the queries or keys of a row, as attention compares them. */
+static eitp_status eitp__watched_heads(eitp__activation_watch *activations, const eitp_plan *plan,
+                                       const eitp__watched_attention *at, eitp__attention_part part, int64_t row,
+                                       float *values, eitp_error *error) {
+    const eitp__operand *rotation = &at->call->inputs[EITP__ATTENTION_ROTATION];
+    const int64_t width = at->sizes.width, half = width / 2;
+    const int64_t count = part == EITP__ATTENTION_QUERIES ? at->columns : at->key_columns;
+    const int is_apart = part != EITP__ATTENTION_QUERIES && !at->sizes.is_joined;
+    const eitp__operand *operand = &at->call->inputs[is_apart ? EITP__ATTENTION_K : EITP__ATTENTION_Q];
+    const int64_t first = part != EITP__ATTENTION_QUERIES && at->sizes.is_joined ? at->columns : 0;
+    float *angles = activations->angles;
+    eitp_status status = eitp__watched_values(plan, operand, row * operand->shape[1] + first, count, values, error);
+    if (status || !rotation->rank)
+        return status;
+    status = eitp__watched_values(plan, rotation, row * width, width, angles, error);
+    for (int64_t i = 0; i < count && !status; i += width) {
+        for (int64_t k = 0; k < half; k++) {
+            const float a = values[i + k], b = values[i + k + half];
+            values[i + k] = a * angles[k] - b * angles[k + half];
+            values[i + k + half] = b * angles[k] + a * angles[k + half];
+        }
+    }
+    return status;
 }
 
 /* Reads queries of rows that are evenly spaced, and the log-sum-exp of their scores. */
@@ -165,11 +193,12 @@ static eitp_status eitp__watched_queries(eitp__activation_watch *activations, co
         float logsumexp[EITP__WATCHED_HEADS];
         if (!eitp__watched_range(activations, at, row, query))
             continue;
-        status = eitp__watched_values(plan, &at->call->inputs[0], 3 * row * at->columns, at->columns,
-                                      activations->others + *count * at->columns, error);
+        status = eitp__watched_heads(activations, plan, at, EITP__ATTENTION_QUERIES, row,
+                                     activations->others + *count * at->columns, error);
         if (!status)
-            status = eitp__watched_values(plan, &at->call->outputs[1], row * at->heads, at->heads, logsumexp, error);
-        for (int64_t head = 0; head < at->heads && !status; head++)
+            status = eitp__watched_values(plan, &at->call->outputs[1], row * at->sizes.heads, at->sizes.heads,
+                                          logsumexp, error);
+        for (int64_t head = 0; head < at->sizes.heads && !status; head++)
             query->logsumexp[head] = (double)logsumexp[head];
         ++*count;
     }
@@ -190,9 +219,10 @@ static double eitp__watched_dot(const float *a, const float *b, int64_t count) {
 /* Adds what a key, which was read, contributes to the entropy of a query: -p log p in each head. */
 static void eitp__watch_key(const eitp__activation_watch *activations, const eitp__watched_attention *at,
                             const float *queries, eitp__watched_query *query) {
-    for (int64_t head = 0; head < at->heads; head++) {
-        const float *key = activations->values + head * at->width;
-        const double score = at->call->reals[0] * eitp__watched_dot(queries + head * at->width, key, at->width);
+    const int64_t width = at->sizes.width;
+    for (int64_t head = 0; head < at->sizes.heads; head++) {
+        const float *key = activations->values + head / at->sizes.group * width;
+        const double score = at->call->reals[0] * eitp__watched_dot(queries + head * width, key, width);
         const double surprise = query->logsumexp[head] - score;
         query->entropy[head] += exp(-surprise) * surprise;
     }
@@ -209,8 +239,8 @@ static eitp_status eitp__watched_entropies(eitp__activation_watch *activations, 
             if (row < query->begin || row >= query->end)
                 continue;
             if (!is_read)
-                status = eitp__watched_values(plan, &at->call->inputs[0], (3 * row + 1) * at->columns, at->columns,
-                                              activations->values, error);
+                status =
+                    eitp__watched_heads(activations, plan, at, EITP__ATTENTION_KEYS, row, activations->values, error);
             is_read = 1;
             if (!status)
                 eitp__watch_key(activations, at, activations->others + i * at->columns, query);
@@ -224,7 +254,8 @@ static eitp_status eitp__watch_attention(eitp__activation_watch *activations, co
     eitp__watched_attention at = eitp__watched_attention_of(plan, call);
     int64_t count = 0;
     eitp_status status;
-    if (at.rows < 1 || at.heads > (int64_t)EITP__WATCHED_HEADS || at.columns > (int64_t)EITP__WATCHED_COLUMNS)
+    if (at.rows < 1 || at.sizes.heads > (int64_t)EITP__WATCHED_HEADS || at.columns > (int64_t)EITP__WATCHED_COLUMNS ||
+        at.sizes.width > (int64_t)EITP__WATCHED_WIDTH)
         return EITP_OK;
     status = eitp__watched_sequences(activations, plan, &at, error);
     if (!status)
@@ -233,9 +264,9 @@ static eitp_status eitp__watch_attention(eitp__activation_watch *activations, co
         status = eitp__watched_entropies(activations, plan, &at, count, error);
     for (int64_t i = 0; i < count && !status; i++) {
         const eitp__watched_query *query = &activations->queries[i];
-        for (int64_t head = 0; head < at.heads; head++)
+        for (int64_t head = 0; head < at.sizes.heads; head++)
             layer->entropy += query->entropy[head] / log((double)(query->end - query->begin));
-        layer->queries += at.heads;
+        layer->queries += at.sizes.heads;
     }
     return status;
 }
@@ -255,7 +286,7 @@ EITP__PRIVATE eitp_status eitp__activation_watch_step(void *user, const eitp_pla
     const eitp__call *call = &plan->calls[step];
     const int is_norm = call->slot == EITP__SLOT_LAYER_NORM || call->slot == EITP__SLOT_RMS_NORM;
     const int has_mean = call->slot == EITP__SLOT_LAYER_NORM;
-    const int is_attention = call->slot == EITP__SLOT_ATTENTION && eitp__is_plain_attention(call);
+    const int is_attention = call->slot == EITP__SLOT_ATTENTION && eitp__is_unmasked_attention(call);
     eitp__watched_layer *layer;
     if (!is_norm && !is_attention && !eitp__is_activation(call))
         return EITP_OK;

@@ -16,7 +16,8 @@ enum {
     EITP__WATCHED_LAYERS = 128,     /* further ones are left out */
     EITP__WATCHED_COLUMNS = 16384,  /* calls with longer rows are left out */
     EITP__WATCHED_QUERIES = 16,     /* rows of a call whose attention is computed */
-    EITP__WATCHED_HEADS = 128,      /* calls with more heads are left out */
+    EITP__WATCHED_HEADS = 128,      /* calls with more heads are left out, */
+    EITP__WATCHED_WIDTH = 1024,     /* or with wider ones */
     EITP__WATCHED_SEQUENCES = 4096, /* rows of further sequences are left out */
     EITP__WATCHED_PIECE = 1024      /* elements that are read at a time */
 };
@@ -42,6 +43,7 @@ typedef struct eitp__activation_watch {
     size_t count;
     float values[EITP__WATCHED_COLUMNS]; /* that were read */
     float others[EITP__WATCHED_COLUMNS]; /* the largest of each column; or the queries */
+    float angles[EITP__WATCHED_WIDTH];   /* the rotation of a row */
     eitp__watched_query queries[EITP__WATCHED_QUERIES];
     int32_t offsets[EITP__WATCHED_SEQUENCES + 1], lengths[EITP__WATCHED_SEQUENCES];
 } eitp__activation_watch;

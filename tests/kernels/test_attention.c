@@ -3,6 +3,7 @@
  * the values, the memory around outputs and workspace, and the same bits for any division into pieces.
  */
 #include "base/convert.h"
+#include "kernels/attention.h"
 #include "tests/support/kernel_sets.h"
 
 enum { GUARD = 64, SEQUENCES = 6 };
@@ -17,6 +18,14 @@ typedef struct attention_case {
     int spoiled;           /* 1: a value in the middle row is NaN */
 } attention_case;
 
+/* What decoders have besides; all 0 in the cases without it. */
+static struct {
+    int64_t group;  /* heads of queries that share one of keys and values; 0: 1 */
+    int64_t window; /* 0: none */
+    int rotates;
+    int is_apart; /* q, k and v are three operands */
+} decoder;
+
 static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
 static const double scale = 0.4;
 static const int64_t key[3] = {99, 3, 1000000000001};
@@ -26,6 +35,7 @@ enum { STREAM = 1030 };
 static attention_case at;
 static eitp_dtype dtype;
 static double *qkv, *o, *logsumexps, *slopes;
+static double *rotation, *turned; /* by row; qkv with its queries and keys rotated */
 static double *exact_o, *exact_logsumexps, *exact_gradient, *scores;
 
 /* ---- Memory and numbers ---- */
@@ -117,36 +127,70 @@ static void add_scaled(double *y, double factor, const double *x) {
         y[i] += factor * x[i];
 }
 
-/* Offset of head h in row i: in q, k or v (part 0, 1, 2), or in a row of the model's width. */
+static int64_t group_size(void) {
+    return decoder.group ? decoder.group : 1;
+}
+
+static int64_t key_heads(void) {
+    return at.heads / group_size();
+}
+
+static int64_t qkv_columns(void) {
+    return (at.heads + 2 * key_heads()) * at.width;
+}
+
+/* Offset of head h of the queries in row i, in q, or of what it shares in k or v (part 1, 2); or in a row of the
+   model's width. */
 static int64_t in_qkv(int64_t i, int64_t h, int part) {
-    return ((i * 3 + part) * at.heads + h) * at.width;
+    const int64_t head = part ? at.heads + (part - 1) * key_heads() + h / group_size() : h;
+    return i * qkv_columns() + head * at.width;
 }
 
 static int64_t in_o(int64_t i, int64_t h) {
     return (i * at.heads + h) * at.width;
 }
 
+/* Rotates queries and keys, or back if `sign` is -1. */
+static void turn(double *values, double sign) {
+    const int64_t half = at.width / 2;
+    for (int64_t i = 0; i < at.rows * (at.heads + key_heads()) && decoder.rotates; i++) {
+        const int64_t row = i / (at.heads + key_heads()), head = i % (at.heads + key_heads());
+        double *x = values + row * qkv_columns() + head * at.width;
+        for (int64_t k = 0; k < half; k++) {
+            const double a = x[k], b = x[k + half];
+            const double cosine = rotation[row * at.width + k], sine = sign * rotation[row * at.width + k + half];
+            x[k] = a * cosine - b * sine;
+            x[k + half] = b * cosine + a * sine;
+        }
+    }
+}
+
 static void expect_row(int64_t begin, int64_t end, int64_t i, int64_t h) {
     double largest = -(double)INFINITY, sum = 0, *y = exact_o + in_o(i, h);
+    const int64_t start = begin;
+    if (decoder.window && i - begin >= decoder.window)
+        begin = i + 1 - decoder.window;
     for (int64_t j = begin; j < end; j++) {
-        scores[j] = scale * dot(qkv + in_qkv(i, h, 0), qkv + in_qkv(j, h, 1));
+        scores[j] = scale * dot(turned + in_qkv(i, h, 0), turned + in_qkv(j, h, 1));
         largest = scores[j] > largest ? scores[j] : largest;
     }
     for (int64_t j = begin; j < end; j++)
         sum += exp(scores[j] - largest);
     exact_logsumexps[i * at.heads + h] = largest + log(sum);
     for (int64_t j = begin; j < end; j++)
-        add_scaled(y, exp(scores[j] - largest) / sum * kept(i, h, j - begin), qkv + in_qkv(j, h, 2));
+        add_scaled(y, exp(scores[j] - largest) / sum * kept(i, h, j - start), qkv + in_qkv(j, h, 2));
 }
 
 /* From the output and the log-sum-exp that the kernel receives. */
 static void expect_row_gradient(int64_t begin, int64_t end, int64_t i, int64_t h) {
-    const double *q = qkv + in_qkv(i, h, 0), *slope = slopes + in_o(i, h);
+    const double *q = turned + in_qkv(i, h, 0), *slope = slopes + in_o(i, h);
     double mean = dot(o + in_o(i, h), slope);
     for (int64_t j = begin; j < end; j++) {
-        double p = exp(scale * dot(q, qkv + in_qkv(j, h, 1)) - logsumexps[i * at.heads + h]);
+        double p = exp(scale * dot(q, turned + in_qkv(j, h, 1)) - logsumexps[i * at.heads + h]);
+        if (decoder.window && i - j >= decoder.window)
+            continue;
         double keep = kept(i, h, j - begin), ds = scale * p * (keep * dot(slope, qkv + in_qkv(j, h, 2)) - mean);
-        add_scaled(exact_gradient + in_qkv(i, h, 0), ds, qkv + in_qkv(j, h, 1));
+        add_scaled(exact_gradient + in_qkv(i, h, 0), ds, turned + in_qkv(j, h, 1));
         add_scaled(exact_gradient + in_qkv(j, h, 1), ds, q);
         add_scaled(exact_gradient + in_qkv(j, h, 2), p * keep, slope);
     }
@@ -162,7 +206,9 @@ static void expect(void (*row)(int64_t begin, int64_t end, int64_t i, int64_t h)
 /* ---- Execution ---- */
 
 static int64_t count_items(const eitp__call *call) {
-    return eitp__slot_family(call->slot) == EITP__FAMILY_WHOLE ? 1 : at.sequences * at.heads;
+    return eitp__slot_family(call->slot) == EITP__FAMILY_WHOLE ? 1
+           : call->slot == EITP__SLOT_ATTENTION_BACKWARD       ? at.sequences * key_heads()
+                                                               : at.sequences * at.heads;
 }
 
 static void place_outputs(eitp__call *call) {
@@ -228,7 +274,8 @@ static void check_call(const eitp__call *call, double *const *exact, double tole
         int kept_blocks = held_count;
         eitp__call whole = *call, cut = *call;
         REQUIRE(kernel->run);
-        if (!available[set] || (set && kernel->run == tables[set - 1].kernels[call->slot][dtype].run))
+        if (!available[set] || (set && kernel->run == tables[set - 1].kernels[call->slot][dtype].run) ||
+            (kernel->supports && !kernel->supports(call)))
             continue;
         place_outputs(&whole);
         place_outputs(&cut);
@@ -245,6 +292,67 @@ static void check_call(const eitp__call *call, double *const *exact, double tole
     }
 }
 
+static double *numbers(int64_t columns, double range);
+
+/* The columns of q, k or v. */
+static int64_t part_columns(int part) {
+    return (part ? key_heads() : at.heads) * at.width;
+}
+
+/* A copy of one part of values that are side by side. */
+static double *part_of(const double *values, int part) {
+    const int64_t columns = part_columns(part);
+    double *copy = numbers(columns, 0);
+    for (int64_t i = 0; i < at.rows; i++)
+        memcpy(copy + i * columns, values + in_qkv(i, 0, part), (size_t)columns * sizeof *copy);
+    return copy;
+}
+
+/* Adds q, or q, k and v side by side, as the first input. Their rounded values come to qkv. */
+static void add_queries(eitp__call *call) {
+    double *copy = decoder.is_apart ? part_of(qkv, 0) : qkv;
+    eitp__operand rounded;
+    set_shape(&rounded, dtype, at.rows, qkv_columns());
+    rounded.data = block(bytes_of(&rounded));
+    for (int64_t i = 0; i < rounded.elements; i++) {
+        put(&rounded, i, qkv[i]);
+        qkv[i] = get(&rounded, i);
+    }
+    add_values(call, dtype, decoder.is_apart ? part_columns(0) : qkv_columns(), copy);
+}
+
+/* Adds the inputs from k on up to the rotation of a call of ATTENTION. */
+static void add_decoder(eitp__call *call) {
+    for (int part = 1; part < 3; part++) {
+        if (decoder.is_apart)
+            add_values(call, dtype, part_columns(part), part_of(qkv, part));
+        else
+            call->input_count++;
+    }
+    if (call->slot != EITP__SLOT_ATTENTION_CACHED)
+        call->input_count++; /* no mask */
+    if (decoder.rotates)
+        add_values(call, EITP_F32, at.width, rotation);
+    else
+        call->input_count++;
+}
+
+/* Draws what the queries and keys are rotated by. */
+static void draw_rotation(void) {
+    rotation = numbers(at.width, 0);
+    for (int64_t i = 0; i < at.rows * at.width && decoder.rotates; i++) {
+        const int64_t row = i / at.width, k = i % at.width % (at.width / 2);
+        const double angle = (double)(row % 50) * pow(30, -2 * (double)k / (double)at.width);
+        rotation[i] = (double)(float)(i % at.width < at.width / 2 ? cos(angle) : sin(angle));
+    }
+}
+
+static void turn_queries(void) {
+    turned = numbers(qkv_columns(), 0);
+    memcpy(turned, qkv, (size_t)(at.rows * qkv_columns()) * sizeof *turned);
+    turn(turned, 1);
+}
+
 static void add_attributes(eitp__call *call, eitp__slot slot) {
     memset(call, 0, sizeof *call);
     call->slot = slot;
@@ -253,13 +361,16 @@ static void add_attributes(eitp__call *call, eitp__slot slot) {
     call->integers[1] = at.max_length;
     call->integers[2] = STREAM;
     call->integers[3] = at.bidirectional;
-    call->integers[4] = at.heads;
+    call->integers[4] = key_heads();
+    call->integers[5] = decoder.window;
     call->reals[0] = scale;
     call->reals[1] = at.dropout;
-    add_values(call, dtype, 3 * at.heads * at.width, qkv);
+    add_queries(call);
     add_bytes(call, EITP_I32, at.sequences + 1, at.offsets, 1);
     add_bytes(call, EITP_I64, 3, key, at.dropout > 0);
     add_bytes(call, EITP_I32, at.sequences, at.lengths, at.padded);
+    add_decoder(call);
+    turn_queries();
 }
 
 static double *numbers(int64_t columns, double range) {
@@ -284,20 +395,26 @@ static void check_forward(double tolerance) {
 }
 
 static void check_backward(double tolerance) {
+    double *exact[3];
     eitp__call call;
     add_attributes(&call, EITP__SLOT_ATTENTION_BACKWARD);
     o = exact_o;
     logsumexps = exact_logsumexps;
     slopes = numbers(at.heads * at.width, 1);
-    call.input_count += 3; /* no k, v and mask */
     add_values(&call, dtype, at.heads * at.width, o);
     add_values(&call, EITP_F32, at.heads, logsumexps);
     add_values(&call, dtype, at.heads * at.width, slopes);
-    call.output_count = 1;
-    set_shape(&call.outputs[0], dtype, at.rows, 3 * at.heads * at.width);
-    exact_gradient = numbers(3 * at.heads * at.width, 0);
+    exact_gradient = numbers(qkv_columns(), 0);
     expect(expect_row_gradient);
-    check_call(&call, &exact_gradient, tolerance);
+    turn(exact_gradient, -1);
+    call.output_count = decoder.is_apart ? 3 : 1;
+    exact[0] = exact_gradient;
+    set_shape(&call.outputs[0], dtype, at.rows, qkv_columns());
+    for (int part = 0; part < 3 && decoder.is_apart; part++) {
+        exact[part] = part_of(exact_gradient, part);
+        set_shape(&call.outputs[part], dtype, at.rows, part_columns(part));
+    }
+    check_call(&call, exact, tolerance);
 }
 
 /* With tolerance 0 the values are not checked. */
@@ -306,7 +423,8 @@ static void check_case(const attention_case *c, double tolerance) {
     for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
         dtype = dtypes[i];
         release_blocks(0);
-        qkv = numbers(3 * at.heads * at.width, at.range);
+        qkv = numbers(qkv_columns(), at.range);
+        draw_rotation();
         if (at.spoiled)
             qkv[in_qkv(at.rows / 2, 0, 2)] = (double)NAN;
         check_forward(tolerance);
@@ -399,6 +517,7 @@ static void test_rounding(void) {
         release_blocks(0);
         dtype = dtypes[i];
         qkv = numbers(3 * at.width, 0);
+        draw_rotation();
         add_attributes(&call, EITP__SLOT_ATTENTION);
         for (int64_t j = 0; j < at.width; j++) {
             ((uint16_t *)x->data)[in_qkv(0, 0, 2) + j] = (uint16_t)(0x3c00 + 7 * j);
@@ -420,6 +539,28 @@ static void test_rounding(void) {
         }
     }
     release_blocks(0);
+}
+
+/* Heads that share keys, windows and rotations, with q, k and v side by side or apart. */
+static void test_decoders(void) {
+    static const attention_case cases[] = {
+        {37, 6, 4, 37, {0, 37}, 1, 0, {0}, 0, 0, 2, 0},
+        {120, 4, 10, 110, {1, 4, 114}, 2, 0, {0}, 0, 0, 1, 0},
+        {250, 2, 32, 240, {3, 243}, 1, 0, {0}, 0, 0, 1, 0},
+        {330, 2, 6, 200, {0, 200, 330}, 2, 1, {190, 130}, 0, 0, 1, 0},
+        {60, 6, 64, 40, {0, 20, 60}, 2, 0, {0}, 0, 0.2, 1, 0},
+    };
+    static const int64_t windows[] = {0, 1, 3, 96, 97, 130, 1000};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        for (size_t w = 0; w < EITP__COUNT(windows); w++) {
+            decoder.window = windows[w];
+            decoder.group = (int64_t)(1 + (w + i) % 2) * (cases[i].heads == 6 && w % 3 == 2 ? 3 : 1);
+            decoder.rotates = w % 2 || i % 2;
+            decoder.is_apart = (w + i) % 3 == 1;
+            check_case(&cases[i], 1e-5);
+        }
+    }
+    memset(&decoder, 0, sizeof decoder);
 }
 
 /* Offsets are data: those outside the call, and sequences that are too long, are truncated. */
@@ -444,25 +585,27 @@ static void test_offsets(void) {
 
 /* Rows whose position is outside the cache are not stored, and attend to nothing. */
 static void expect_cached(int64_t max_length, int64_t position, double *const *exact) {
-    int64_t c = at.heads * at.width;
+    const int64_t c = key_heads() * at.width;
     for (int64_t i = 0; i < at.rows; i++)
         for (int part = 1; part < 3 && position + i >= 0 && position + i < max_length; part++)
-            memcpy(exact[part] + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof(double));
+            memcpy(exact[part] + (position + i) * c, turned + in_qkv(i, 0, part), (size_t)c * sizeof(double));
     for (int64_t i = 0; i < at.rows * at.heads; i++) {
         int64_t last = position + i / at.heads, h = i % at.heads;
-        const double *q = qkv + in_qkv(i / at.heads, h, 0);
+        const int64_t first = decoder.window && last >= decoder.window ? last + 1 - decoder.window : 0;
+        const double *q = turned + in_qkv(i / at.heads, h, 0);
         double sum = 0;
-        for (int64_t j = 0; last >= 0 && last < max_length && j <= last; j++)
-            sum += exp(scale * dot(q, exact[1] + in_o(j, h)));
-        for (int64_t j = 0; last >= 0 && last < max_length && j <= last; j++)
-            add_scaled(exact[0] + in_o(i / at.heads, h), exp(scale * dot(q, exact[1] + in_o(j, h))) / sum,
-                       exact[2] + in_o(j, h));
+        for (int64_t j = first; last >= 0 && last < max_length && j <= last; j++)
+            sum += exp(scale * dot(q, exact[1] + j * c + h / group_size() * at.width));
+        for (int64_t j = first; last >= 0 && last < max_length && j <= last; j++)
+            add_scaled(exact[0] + in_o(i / at.heads, h),
+                       exp(scale * dot(q, exact[1] + j * c + h / group_size() * at.width)) / sum,
+                       exact[2] + j * c + h / group_size() * at.width);
     }
 }
 
 static void add_cache(eitp__call *call, int64_t max_length, double **exact) {
     eitp__operand *x = &call->inputs[call->input_count++];
-    set_shape(x, dtype, max_length, at.heads * at.width);
+    set_shape(x, dtype, max_length, key_heads() * at.width);
     x->data = block(bytes_of(x));
     *exact = (double *)block((size_t)x->elements * sizeof(double));
     for (int64_t i = 0; i < x->elements; i++) {
@@ -473,7 +616,7 @@ static void add_cache(eitp__call *call, int64_t max_length, double **exact) {
 }
 
 static void check_cached(int64_t rows, int64_t max_length, int32_t position) {
-    attention_case c = {0, 3, 5, 0, {0}, 1, 0, {0}, 0, 0, 1, 0};
+    attention_case c = {0, 4, 6, 0, {0}, 1, 0, {0}, 0, 0, 1, 0};
     c.rows = rows;
     at = c;
     for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
@@ -484,22 +627,28 @@ static void check_cached(int64_t rows, int64_t max_length, int32_t position) {
         dtype = call.dtype = dtypes[i];
         call.slot = EITP__SLOT_ATTENTION_CACHED;
         call.integers[0] = at.heads;
+        call.integers[1] = key_heads();
+        call.integers[2] = decoder.window;
         call.reals[0] = scale;
-        qkv = numbers(3 * at.heads * at.width, 1);
-        add_values(&call, dtype, 3 * at.heads * at.width, qkv);
+        qkv = numbers(qkv_columns(), 1);
+        draw_rotation();
+        add_queries(&call);
+        turn_queries();
         call.output_count = 1;
         set_shape(&call.outputs[0], dtype, rows, at.heads * at.width);
         exact[0] = numbers(at.heads * at.width, 0);
         add_cache(&call, max_length, &exact[1]);
         add_cache(&call, max_length, &exact[2]);
         add_bytes(&call, EITP_I32, 1, &position, 1);
+        add_decoder(&call);
         expect_cached(max_length, position, exact);
-        check_call(&call, exact, 1e-5);
+        /* Rotated queries and keys are rounded to the type of the cache. */
+        check_call(&call, exact, decoder.rotates && dtype != EITP_F32 ? 2e-2 : 1e-5);
     }
     release_blocks(0);
 }
 
-static void test_cached(void) {
+static void check_cached_places(void) {
     check_cached(1, 20, 0);
     check_cached(1, 20, 19);
     check_cached(7, 20, 0);
@@ -512,10 +661,22 @@ static void test_cached(void) {
     check_cached(4, 20, (-2147483647 - 1));
 }
 
+static void test_cached(void) {
+    for (int i = 0; i < 6; i++) {
+        static const int64_t groups[] = {1, 2, 4, 1, 2, 4}, windows[] = {0, 0, 5, 1, 0, 7};
+        decoder.group = groups[i];
+        decoder.window = windows[i];
+        decoder.rotates = i % 2;
+        decoder.is_apart = i >= 3;
+        check_cached_places();
+    }
+    memset(&decoder, 0, sizeof decoder);
+}
+
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_sequences), TEST(test_widths),       TEST(test_padding),
-                                      TEST(test_dropout),   TEST(test_large_scores), TEST(test_not_a_number),
-                                      TEST(test_rounding),  TEST(test_offsets),      TEST(test_cached)};
+    static const test_case tests[] = {
+        TEST(test_decoders),     TEST(test_sequences),    TEST(test_widths),   TEST(test_padding), TEST(test_dropout),
+        TEST(test_large_scores), TEST(test_not_a_number), TEST(test_rounding), TEST(test_offsets), TEST(test_cached)};
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

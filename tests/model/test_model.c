@@ -37,24 +37,25 @@ static const eitp_transformer_config other_defaults = {
     {0, {0}},
     {0, {0}},
     {0, {0}},
+    EITP__NO_DECODER_MEMBERS,
 };
 
-static const eitp__named_shape other_shapes[] = {{"other", 12, 3, 2, 20, 2, 1e-6}};
+static const eitp__named_shape other_shapes[] = {EITP__SHAPE("other", 12, 3, 2, 20, 2, 1e-6)};
 
 static const eitp__config_key other_keys[] = {
-    {"kind_of_positions", EITP__NO_FIELD, 0, "absolute"},
-    {"is_decoder", EITP__NO_FIELD, 0, "false"},
-    {"act", EITP__FIELD_ACTIVATION, 0, NULL},
-    {"vocab", EITP__FIELD_VOCABULARY, 0, NULL},
-    {"old_vocab", EITP__FIELD_VOCABULARY, 1, NULL},
-    {"max_length", EITP__FIELD_POSITIONS, 0, NULL},
-    {"hidden", EITP__FIELD_WIDTH, 0, NULL},
-    {"heads", EITP__FIELD_HEADS, 0, NULL},
-    {"layers", EITP__FIELD_LAYERS, 0, NULL},
-    {"intermediate", EITP__FIELD_INNER, 0, NULL},
-    {"segments", EITP__FIELD_SEGMENTS, 0, NULL},
-    {"dropout", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
-    {"tied", EITP__FIELD_TIED, 0, NULL},
+    {"kind_of_positions", EITP__NO_FIELD, EITP__KEY, "absolute"},
+    {"is_decoder", EITP__NO_FIELD, EITP__KEY, "false"},
+    {"act", EITP__FIELD_ACTIVATION, EITP__KEY, NULL},
+    {"vocab", EITP__FIELD_VOCABULARY, EITP__KEY, NULL},
+    {"old_vocab", EITP__FIELD_VOCABULARY, EITP__KEY_ALIAS, NULL},
+    {"max_length", EITP__FIELD_POSITIONS, EITP__KEY, NULL},
+    {"hidden", EITP__FIELD_WIDTH, EITP__KEY, NULL},
+    {"heads", EITP__FIELD_HEADS, EITP__KEY, NULL},
+    {"layers", EITP__FIELD_LAYERS, EITP__KEY, NULL},
+    {"intermediate", EITP__FIELD_INNER, EITP__KEY, NULL},
+    {"segments", EITP__FIELD_SEGMENTS, EITP__KEY, NULL},
+    {"dropout", EITP__FIELD_RESIDUAL_DROPOUT, EITP__KEY, NULL},
+    {"tied", EITP__FIELD_TIED, EITP__KEY, NULL},
 };
 
 #define LAID_OUT EITP__ROW_OF_THREE
@@ -103,6 +104,8 @@ static const eitp_architecture other = {
     EITP__COUNT(other_keys),
     other_rows,
     EITP__COUNT(other_rows),
+    EITP__NORM_LAYER,
+    0,
 };
 
 static eitp_transformer_config other_config(void) {
@@ -693,7 +696,7 @@ static void config_keys_follow_the_architecture(void) {
         {"{\"kind_of_positions\": \"relative\"}", "kind_of_positions relative (expected absolute)"},
         {"{\"is_decoder\": true}", "is_decoder true (expected false)"},
         {"{\"is_decoder\": 1}", "is_decoder"},
-        {"{\"act\": \"swish\"}", "act 'swish'"},
+        {"{\"act\": \"mish\"}", "act 'mish'"},
         {"{\"hidden\": 13}", "hidden 13 is not divisible by heads 3"},
         {"{\"vocab\": 0}", "vocab"},
         {"{\"dropout\": 1}", "dropout"},
@@ -751,7 +754,7 @@ static void tables_are_complete(void) {
         for (int field = EITP__FIELD_VOCABULARY; field <= EITP__FIELD_INNER; field++) {
             int keys = 0;
             for (size_t i = 0; i < architecture->key_count; i++)
-                keys += (int)architecture->keys[i].field == field && !architecture->keys[i].is_alias;
+                keys += (int)architecture->keys[i].field == field && architecture->keys[i].form != EITP__KEY_ALIAS;
             CHECK_THAT(keys == 1, "%s: field %d", architecture->model_type, field);
         }
         for (int slot = EITP__ATTENTION_INPUT; slot < EITP__LINEAR_SLOTS; slot++)

@@ -153,18 +153,20 @@ static double naive_contrast(const cloud *r) {
     return pairs > 0 ? sum / pairs : 0;
 }
 
-/* The mean over two heads and all rows of f(entropy / ln(visible rows)). */
-static double naive_attention(const cloud *r, int bidirectional, double (*f)(double ratio)) {
-    const int64_t width = r->c / 3, d = width / 2;
+/* The mean over two heads and all rows of f(entropy / ln(visible rows)). With a window both share one head of keys. */
+static double naive_attention(const cloud *r, int bidirectional, int64_t window, double (*f)(double ratio)) {
+    const int64_t d = r->c / (window ? 3 : 4);
     double total = 0, count = 0;
     for (int64_t i = 0; i < r->n; i++)
         for (int64_t head = 0; head < 2; head++) {
-            const int64_t visible = bidirectional ? r->n : i + 1;
+            const int64_t first = window && i >= window ? i + 1 - window : 0;
+            const int64_t end = bidirectional ? r->n : i + 1, visible = end - first;
             double z = 0, mean = 0;
-            for (int64_t j = 0; j < visible; j++) {
+            for (int64_t j = first; j < end; j++) {
+                const double *query = r->x + i * r->c + head * d, *key = r->x + j * r->c + (window ? 2 : 2 + head) * d;
                 double score = 0;
-                for (int64_t k = head * d; k < (head + 1) * d; k++)
-                    score += 0.7 * r->x[i * r->c + k] * r->x[j * r->c + width + k];
+                for (int64_t k = 0; k < d; k++)
+                    score += 0.7 * query[k] * key[k];
                 z += exp(score);
                 mean += score * exp(score);
             }
@@ -185,15 +187,19 @@ static double naive_floor(double ratio) {
 }
 
 static double naive_causal(const cloud *r) {
-    return naive_attention(r, 0, naive_ratio);
+    return naive_attention(r, 0, 0, naive_ratio);
 }
 
 static double naive_bidirectional(const cloud *r) {
-    return naive_attention(r, 1, naive_ratio);
+    return naive_attention(r, 1, 0, naive_ratio);
 }
 
 static double naive_causal_floor(const cloud *r) {
-    return naive_attention(r, 0, naive_floor);
+    return naive_attention(r, 0, 0, naive_floor);
+}
+
+static double naive_windowed(const cloud *r) {
+    return naive_attention(r, 0, 3, naive_ratio);
 }
 
 /* ---- Graphs ---- */
@@ -223,10 +229,13 @@ static eitp_tensor *make_contrast(eitp_tensor *x, eitp_tensor *mask) {
     return eitp__stat_contrast(x, x, mask, 0.5);
 }
 
-static eitp_tensor *make_attention(eitp_tensor *x, eitp_tensor *mask, int bidirectional, int is_penalty) {
+static eitp_tensor *make_attention(eitp_tensor *x, eitp_tensor *mask, int bidirectional, int64_t window,
+                                   int is_penalty) {
     eitp__attention_shape shape;
     eitp_tensor *entropy, *penalty;
     shape.heads = 2;
+    shape.key_heads = window ? 1 : 2;
+    shape.window = window;
     shape.scale = 0.7;
     shape.bidirectional = bidirectional;
     eitp__stat_attention(x, mask, &shape, 0.8, &entropy, &penalty);
@@ -234,15 +243,19 @@ static eitp_tensor *make_attention(eitp_tensor *x, eitp_tensor *mask, int bidire
 }
 
 static eitp_tensor *make_causal(eitp_tensor *x, eitp_tensor *mask) {
-    return make_attention(x, mask, 0, 0);
+    return make_attention(x, mask, 0, 0, 0);
 }
 
 static eitp_tensor *make_bidirectional(eitp_tensor *x, eitp_tensor *mask) {
-    return make_attention(x, mask, 1, 0);
+    return make_attention(x, mask, 1, 0, 0);
 }
 
 static eitp_tensor *make_causal_floor(eitp_tensor *x, eitp_tensor *mask) {
-    return make_attention(x, mask, 0, 1);
+    return make_attention(x, mask, 0, 0, 1);
+}
+
+static eitp_tensor *make_windowed(eitp_tensor *x, eitp_tensor *mask) {
+    return make_attention(x, mask, 0, 3, 0);
 }
 
 static const statistic statistics[] = {
@@ -254,9 +267,10 @@ static const statistic statistics[] = {
     {"cka", make_cka, naive_cka, 1},
     {"coherence", eitp__stat_coherence, naive_coherence, 1},
     {"contrast", make_contrast, naive_contrast, 1},
-    {"causal attention", make_causal, naive_causal, 6},
-    {"bidirectional attention", make_bidirectional, naive_bidirectional, 6},
-    {"attention below its floor", make_causal_floor, naive_causal_floor, 6},
+    {"causal attention", make_causal, naive_causal, 4},
+    {"bidirectional attention", make_bidirectional, naive_bidirectional, 4},
+    {"attention below its floor", make_causal_floor, naive_causal_floor, 4},
+    {"windowed attention", make_windowed, naive_windowed, 3},
 };
 
 enum { STATISTICS = sizeof statistics / sizeof statistics[0] };

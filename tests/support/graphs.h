@@ -239,6 +239,16 @@ static GRAPHS_UNUSED eitp_tensor *causal_attention(eitp_tensor *qkv, eitp_tensor
     return eitp_attention(&inputs, &config);
 }
 
+static GRAPHS_UNUSED eitp_tensor *cached_attention(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
+                                                   eitp_tensor *position, int heads, double scale) {
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
+    config.heads = heads;
+    config.scale = scale;
+    inputs.q = qkv;
+    return eitp_attention_cached(&inputs, keys, values, position, &config);
+}
+
 /* ---- Values in and out ---- */
 
 static GRAPHS_UNUSED void to_bytes(eitp_dtype dtype, const double *values, void *bytes, int64_t count) {

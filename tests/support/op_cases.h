@@ -659,7 +659,7 @@ static void case_attention_bidirectional_padded(build *b) {
 static double naive_query(double *y, const double *q, const double *keys, int64_t key_step, int64_t d,
                           const double *values, int64_t value_step, int64_t e, int64_t count, double scale,
                           const double *added) {
-    double largest = -(double)INFINITY, total = 0, scores[100];
+    double largest = -(double)INFINITY, total = 0, scores[128];
     for (int64_t j = 0; j < count; j++) {
         double dot = 0;
         for (int64_t i = 0; i < d; i++)
@@ -676,9 +676,11 @@ static double naive_query(double *y, const double *q, const double *keys, int64_
 }
 
 /* The bias of query i and key j, from a mask or bias that broadcasts to [b, h, t, s]. */
-static double naive_bias(const array *mask, int is_boolean, const int64_t *index, int causal) {
+static double naive_bias(const array *mask, int is_boolean, const int64_t *index, const eitp_attention_config *config) {
     double value = mask ? mask->data[ravel(mask, index, 4)] : is_boolean;
-    if (causal && index[3] > index[2])
+    if (!config->bidirectional && index[3] > index[2])
+        return -(double)INFINITY;
+    if (config->window && index[2] - index[3] >= config->window)
         return -(double)INFINITY;
     return !is_boolean ? value : value != 0 ? 0 : -(double)INFINITY;
 }
@@ -705,7 +707,7 @@ static array *naive_separate(build *b, const array *q, const array *k, const arr
                              const array *mask, int is_boolean, int logsumexps) {
     int64_t heads = config->heads, d = q->shape[1] / heads, groups = k->shape[1] / d, e = v->shape[1] / groups,
             shape[2], index[4];
-    double added[100];
+    double added[128];
     array *y, *sums;
     shape[0] = q->shape[0];
     shape[1] = heads;
@@ -722,7 +724,7 @@ static array *naive_separate(build *b, const array *q, const array *k, const arr
                 const double *keys = k->data + begin * k->shape[1] + group * d;
                 const double *values = v->data + begin * v->shape[1] + group * e;
                 for (index[3] = 0; index[3] < length; index[3]++)
-                    added[index[3]] = naive_bias(mask, is_boolean, index, !config->bidirectional);
+                    added[index[3]] = naive_bias(mask, is_boolean, index, config);
                 sums->data[row * heads + index[1]] =
                     naive_query(y->data + row * shape[1] + index[1] * e, query, keys, k->shape[1], d, values,
                                 v->shape[1], e, length, config->scale, added);
@@ -850,6 +852,101 @@ static void separate_case(build *b, int groups, int bidirectional, int padded, i
 
 static void case_separate(build *b) {
     separate_case(b, 2, 0, 0, 0, 0);
+}
+
+/* x [n, heads width] with pairs of elements half a head apart turned by position * theta^(-2 i / width). */
+static array *naive_rotated(build *b, const array *x, int64_t width, const double *positions, double theta) {
+    array *y = new_array(b, 2, x->shape);
+    for (int64_t i = 0; i < x->count; i++) {
+        const int64_t row = i / x->shape[1], at = i % width, pair = at % (width / 2);
+        const float exponent = (float)(2.0 * (double)pair / (double)width);
+        const float frequency = 1.0f / (float)pow(theta, (double)exponent);
+        const double angle = (double)((float)positions[row] * frequency);
+        const double other = at < width / 2 ? -x->data[i + width / 2] : x->data[i - width / 2];
+        y->data[i] = x->data[i] * (double)(float)cos(angle) + other * (double)(float)sin(angle);
+    }
+    return y;
+}
+
+/*
+ * Causal attention as decoders have it, over packed sequences, one of which is padded: `group` heads of queries share
+ * one of keys, a row attends to the last `window` rows, and heads are rotated by the row's position in its sequence
+ * plus 3. Side by side, or apart.
+ */
+static void decoder_case(build *b, int key_heads, int group, int64_t width, int64_t window, int rotates, double drops,
+                         int is_joined) {
+    static const double small[4] = {1, 5, 6, 10}, large[5] = {2, 7, 8, 107, 211};
+    static const double small_lengths[3] = {4, 1, 3}, large_lengths[4] = {9, 1, 99, 90}, key[3] = {9, 2, 40};
+    const int sequences = b->small ? 3 : 4, heads = key_heads * group;
+    const double *ends = b->small ? small : large, *lengths = b->small ? small_lengths : large_lengths;
+    const int64_t n = b->small ? 11 : 215;
+    eitp_tensor *parts[3];
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
+    eitp_rotary_config rotary = eitp_rotary_config_default();
+    const array *q, *k;
+    double positions[215];
+    for (int64_t i = 0, s = 0; i < n; i++) {
+        while (s < sequences && i >= (int64_t)ends[s + 1])
+            s++;
+        positions[i] = (double)i - (s < sequences ? ends[s] : 0) + 3;
+    }
+    config.heads = heads;
+    config.key_value_heads = key_heads;
+    config.max_length = b->small ? 4 : 104;
+    config.scale = 0.45;
+    config.window = window;
+    config.dropout = drops;
+    rotary.width = width;
+    rotary.theta = 50;
+    b->low = -1.5;
+    b->high = 1.5;
+    for (int i = 0; i < 3; i++)
+        parts[i] = real2(b, n, (i ? key_heads : heads) * width);
+    inputs.q = is_joined ? eitp_concat(parts, 3, 1) : parts[0];
+    inputs.k = is_joined ? NULL : parts[1];
+    inputs.v = is_joined ? NULL : parts[2];
+    inputs.offsets = given(b, EITP_I32, sequences + 1, ends);
+    inputs.lengths = given(b, EITP_I32, sequences, lengths);
+    inputs.key = drops > 0 ? given(b, EITP_I64, 3, key) : NULL;
+    inputs.rotation = rotates ? eitp_rotary(given(b, EITP_I32, n, positions), &rotary) : NULL;
+    q = values_of(b, parts[0]);
+    k = values_of(b, parts[1]);
+    if (rotates) {
+        q = naive_rotated(b, q, width, positions, rotary.theta);
+        k = naive_rotated(b, k, width, positions, rotary.theta);
+    }
+    if (drops > 0)
+        put(b, eitp_attention(&inputs, &config));
+    else
+        put_like(b, eitp_attention(&inputs, &config),
+                 naive_separate(b, q, k, values_of(b, parts[2]), ends, lengths, sequences, &config, NULL, 0, 0));
+}
+
+static void case_decoder_grouped(build *b) {
+    decoder_case(b, 2, 3, b->small ? 2 : 5, 0, 0, 0, 1);
+    decoder_case(b, 1, 2, b->small ? 1 : 24, 0, 0, 0, 0);
+}
+
+static void case_decoder_windowed(build *b) {
+    decoder_case(b, 2, 1, b->small ? 2 : 16, b->small ? 2 : 7, 0, 0, 1);
+    decoder_case(b, 1, 2, 3, 2, 0, 0, 0);
+    if (!b->small)
+        decoder_case(b, 1, 1, 8, 97, 0, 0, 1);
+}
+
+static void case_decoder_rotated(build *b) {
+    decoder_case(b, 2, 1, b->small ? 2 : 6, 0, 1, 0, 1);
+    decoder_case(b, 1, 2, b->small ? 4 : 32, 0, 1, 0, 0);
+}
+
+static void case_decoder_whole(build *b) {
+    decoder_case(b, 2, 2, b->small ? 4 : 18, b->small ? 3 : 40, 1, 0, 1);
+    decoder_case(b, 1, 4, b->small ? 2 : 64, b->small ? 2 : 100, 1, 0, 0);
+}
+
+static void case_decoder_dropout(build *b) {
+    decoder_case(b, 2, 2, b->small ? 2 : 10, b->small ? 2 : 50, 1, 0.3, 1);
 }
 
 static void case_separate_masked(build *b) {
@@ -1196,6 +1293,11 @@ static const op_case op_cases[] = {
     OP_CASE(batch_logsumexps, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(batch_of_one_tensor, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(decoder_grouped, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(decoder_windowed, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(decoder_rotated, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(decoder_whole, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(decoder_dropout, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate_masked, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate_biased, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),

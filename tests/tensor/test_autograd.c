@@ -390,9 +390,9 @@ static void undifferentiable_tensors_are_refused(void) {
     CHECK(strstr(error.message, "seed"));
     CHECK(!gradient && eitp_graph_status(graph, &error) == EITP_OK);
     qkv = eitp_input(graph, "qkv", EITP_F32, 2, wide);
-    cached = eitp_attention_cached(qkv, eitp_variable_tensor(graph, "keys", EITP_CACHE, EITP_F32, 2, shape),
-                                   eitp_variable_tensor(graph, "values", EITP_CACHE, EITP_F32, 2, shape),
-                                   eitp_input(graph, "position", EITP_I32, 1, &one), 2, 1);
+    cached = cached_attention(qkv, eitp_variable_tensor(graph, "keys", EITP_CACHE, EITP_F32, 2, shape),
+                              eitp_variable_tensor(graph, "values", EITP_CACHE, EITP_F32, 2, shape),
+                              eitp_input(graph, "position", EITP_I32, 1, &one), 2, 1);
     CHECK(eitp_gradients(cached, NULL, 1, &qkv, &gradient, &error) == EITP_ERROR_UNSUPPORTED);
     CHECK_THAT(strstr(error.message, "attention_cached"), "%s", error.message);
     eitp_graph_destroy(graph);

@@ -913,7 +913,7 @@ static void read_stored_inputs(eitp_recompute recompute, double *result) {
     values = eitp_keep_input(eitp_input(graph, "values", EITP_F32, 2, cache));
     old = eitp_exp(keys);
     output = eitp_sum(old, 1u, 1);
-    output = eitp_add(eitp_attention_cached(eitp_exp(qkv), keys, values, at, 4, 0.5), output);
+    output = eitp_add(cached_attention(eitp_exp(qkv), keys, values, at, 4, 0.5), output);
     output = eitp_output(eitp_multiply(eitp_tanh(output), old));
     REQUIRE_OK(eitp_plan_create_with(graph, &config, &plan, &error), error);
     CHECK((recompute == EITP_RECOMPUTE_NONE) == !eitp_plan_statistics(plan).recomputed);

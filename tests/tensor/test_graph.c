@@ -218,7 +218,7 @@ REFUSED(separate_mask, separate(l->matrix, l->matrix, l->matrix, l->vector, 5, 0
 REFUSED(separate_mask_dtype, separate(l->matrix, l->matrix, l->matrix, l->ids, 5, 0, l->ids))
 REFUSED(separate_mask_rows, separate(l->matrix, l->matrix, l->matrix, eitp_slice(l->rows, 1, 0, 1), 8, 0, l->ids))
 REFUSED(separate_probability, separate(l->matrix, l->matrix, l->matrix, NULL, 5, -0.5, l->ids))
-REFUSED(attention_cached, eitp_attention_cached(l->wide, l->matrix, l->matrix, l->ids, 2, 1))
+REFUSED(attention_cached, cached_attention(l->wide, l->matrix, l->matrix, l->ids, 2, 1))
 REFUSED(cross_entropy, eitp_cross_entropy(l->other, l->ids, -1))
 REFUSED(cross_entropy_rows,
         eitp_cross_entropy(eitp_fill(l->matrix->graph, EITP_F32, 2, l->rows->shape, 0), l->row_ids, -1))
@@ -482,7 +482,8 @@ static void ops_on_null_return_null(void) {
     CHECK(!eitp_log_softmax(NULL) && !eitp_gelu_tanh(NULL) && !eitp_gelu_erf(NULL) && !eitp_silu(NULL) &&
           !eitp_rms_norm(NULL, NULL, 0));
     CHECK(!eitp_layer_norm(NULL, NULL, NULL, 1e-5) && !eitp_embedding(NULL, NULL) && !eitp_dropout(NULL, NULL, 0.5));
-    CHECK(!causal_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
+    CHECK(!causal_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !cached_attention(NULL, NULL, NULL, NULL, 1, 1));
+    CHECK(!eitp_attention_cached(NULL, NULL, NULL, NULL, NULL) && !eitp_rotary(NULL, NULL));
     CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));
     CHECK(!eitp_softmax_entropy(NULL) && !eitp_logdet(NULL) && !eitp_inverse_spd(NULL));
     CHECK(!eitp_path_product(NULL, NULL, 1, 0));

@@ -319,9 +319,9 @@ static void wrong_arguments_are_refused(void) {
     key = eitp_input(graph, "key", EITP_I64, 1, &three);
     far = eitp_input(other, "far", EITP_F32, 2, shape);
     qkv = eitp_input(graph, "qkv", EITP_F32, 2, wide);
-    cached = eitp_attention_cached(qkv, eitp_variable_tensor(graph, "keys", EITP_CACHE, EITP_F32, 2, shape),
-                                   eitp_variable_tensor(graph, "values", EITP_CACHE, EITP_F32, 2, shape),
-                                   eitp_input(graph, "position", EITP_I32, 1, &one), 2, 1);
+    cached = cached_attention(qkv, eitp_variable_tensor(graph, "keys", EITP_CACHE, EITP_F32, 2, shape),
+                              eitp_variable_tensor(graph, "values", EITP_CACHE, EITP_F32, 2, shape),
+                              eitp_input(graph, "position", EITP_I32, 1, &one), 2, 1);
     CHECK(!eitp_jacobian_product(NULL, x, x) && !eitp_random_signs(NULL, key));
     CHECK(eitp_graph_status(graph, &error_) == EITP_OK);
     check_refused(graph, eitp_jacobian_product(x, NULL, x), EITP_ERROR_ARGUMENT, "x is NULL");

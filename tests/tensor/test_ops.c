@@ -1182,48 +1182,101 @@ static void movement_of_all_types(void) {
 /* ---- Generation ---- */
 
 /* Rows fed through the cache in pieces have the attention of one sequence. */
+/* Attention as decoders have it, of rows with these parts, q, k and v, each a head's width times their heads. */
+typedef struct cached_case {
+    int heads, key_heads;
+    int64_t window;
+    int rotates, is_joined;
+} cached_case;
+
+enum { CACHED_ROWS = 23, CACHED_LONGEST = 29, CACHED_WIDTH = 6 };
+
+/* The inputs for rows [begin, end) of q, k and v. */
+static eitp_attention_inputs cached_inputs(build *b, const cached_case *c, array *const *parts, int64_t begin,
+                                           int64_t end) {
+    eitp_attention_inputs inputs = eitp_attention_inputs_default();
+    eitp_rotary_config rotary = eitp_rotary_config_default();
+    eitp_tensor *tensors[3];
+    double positions[CACHED_ROWS];
+    for (int i = 0; i < 3; i++) {
+        int64_t shape[2];
+        array *rows;
+        shape[0] = end - begin;
+        shape[1] = parts[i]->shape[1];
+        rows = new_array(b, 2, shape);
+        memcpy(rows->data, parts[i]->data + begin * shape[1], (size_t)rows->count * sizeof(double));
+        tensors[i] = add_leaf(b, EITP_F32, rows);
+    }
+    for (int64_t i = begin; i < end; i++)
+        positions[i - begin] = (double)i;
+    inputs.q = c->is_joined ? eitp_concat(tensors, 3, 1) : tensors[0];
+    inputs.k = c->is_joined ? NULL : tensors[1];
+    inputs.v = c->is_joined ? NULL : tensors[2];
+    rotary.width = CACHED_WIDTH;
+    rotary.theta = 30;
+    inputs.rotation = c->rotates ? eitp_rotary(given(b, EITP_I32, end - begin, positions), &rotary) : NULL;
+    return inputs;
+}
+
+/* Attention with a cache, a few rows at a time, gives what attention of all rows gives. */
+static void check_cached_attention(eitp_context *context, const cached_case *c) {
+    static const int64_t pieces[] = {7, 1, 5, 1, 9};
+    static const double bounds[2] = {0, CACHED_ROWS};
+    eitp_attention_config config = eitp_attention_config_default();
+    eitp_attention_inputs inputs;
+    build b;
+    results whole;
+    array *parts[3];
+    int64_t done = 0, cache[2] = {CACHED_LONGEST, 0}, shape[2] = {CACHED_ROWS, 0};
+    cache[1] = c->key_heads * CACHED_WIDTH;
+    config.heads = c->heads;
+    config.key_value_heads = c->key_heads;
+    config.max_length = CACHED_LONGEST;
+    config.scale = 0.4;
+    config.window = c->window;
+    build_begin(&b, context, EITP_F32, 0);
+    for (int i = 0; i < 3; i++) {
+        shape[1] = (i ? c->key_heads : c->heads) * CACHED_WIDTH;
+        parts[i] = new_array(&b, 2, shape);
+        for (int64_t k = 0; k < parts[i]->count; k++)
+            parts[i]->data[k] = (double)(float)(draw(&b.random) * 3 - 1.5);
+    }
+    inputs = cached_inputs(&b, c, parts, 0, CACHED_ROWS);
+    inputs.offsets = given(&b, EITP_I32, 2, bounds);
+    put(&b, eitp_attention(&inputs, &config));
+    REQUIRE(execute_build(&b, "attention", &whole));
+    for (int i = 0; i < 5; i++) {
+        const int64_t columns = c->heads * CACHED_WIDTH;
+        const double position = (double)done;
+        build piece;
+        results r;
+        eitp_tensor *keys, *values;
+        build_begin(&piece, context, EITP_F32, 0);
+        inputs = cached_inputs(&piece, c, parts, done, done + pieces[i]);
+        keys = eitp_variable_tensor(piece.graph, "keys", EITP_CACHE, EITP_F32, 2, cache);
+        values = eitp_variable_tensor(piece.graph, "values", EITP_CACHE, EITP_F32, 2, cache);
+        put(&piece, eitp_attention_cached(&inputs, keys, values, given(&piece, EITP_I32, 1, &position), &config));
+        REQUIRE(execute_build(&piece, "cached attention", &r));
+        CHECK_THAT(nmse(r.values[0], whole.values[0] + done * columns, pieces[i] * columns) <= 1e-12,
+                   "%d heads, window %lld, rows from %lld on", c->heads, (long long)c->window, (long long)done);
+        results_release(&r);
+        build_end(&piece);
+        done += pieces[i];
+    }
+    results_release(&whole);
+    build_end(&b);
+}
+
 static void cached_attention_equals_attention(void) {
-    static const int64_t pieces[] = {3, 1, 1, 4, 2};
-    enum { ROWS = 11, HEADS = 3, CHANNELS = 12, LONGEST = 13 };
+    static const cached_case cases[] = {
+        {3, 3, 0, 0, 1}, {4, 2, 0, 1, 1}, {2, 2, 3, 0, 0}, {6, 2, 5, 1, 0}, {3, 1, 1, 1, 1}};
     for (int set = 0; set < KERNEL_SETS; set++) {
-        eitp_context *context = open_context(kernel_sets[set], 2);
-        static const double bounds[2] = {0, ROWS};
-        const int64_t cache[2] = {LONGEST, CHANNELS};
-        build b;
-        results whole_rows;
-        eitp_tensor *qkv;
-        int64_t done = 0;
-        if (!context)
-            continue;
-        build_begin(&b, context, EITP_F32, 0);
-        qkv = real2(&b, ROWS, 3 * CHANNELS);
-        put(&b, causal_attention(qkv, given(&b, EITP_I32, 2, bounds), HEADS, LONGEST, 0.4, NULL, 0));
-        REQUIRE(execute_build(&b, "attention", &whole_rows));
-        for (int i = 0; i < 5; i++) {
-            build piece;
-            results r;
-            eitp_tensor *keys, *values;
-            array *rows;
-            int64_t shape[2];
-            double position = (double)done;
-            build_begin(&piece, context, EITP_F32, 0);
-            shape[0] = pieces[i];
-            shape[1] = 3 * CHANNELS;
-            rows = new_array(&piece, 2, shape);
-            memcpy(rows->data, b.values[0]->data + done * shape[1], (size_t)rows->count * sizeof(double));
-            qkv = add_leaf(&piece, EITP_F32, rows);
-            keys = eitp_variable_tensor(piece.graph, "keys", EITP_CACHE, EITP_F32, 2, cache);
-            values = eitp_variable_tensor(piece.graph, "values", EITP_CACHE, EITP_F32, 2, cache);
-            put(&piece, eitp_attention_cached(qkv, keys, values, given(&piece, EITP_I32, 1, &position), HEADS, 0.4));
-            REQUIRE(execute_build(&piece, "cached attention", &r));
-            CHECK(nmse(r.values[0], whole_rows.values[0] + done * CHANNELS, pieces[i] * CHANNELS) <= 1e-12);
-            results_release(&r);
-            build_end(&piece);
-            done += pieces[i];
+        for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+            eitp_context *context = open_context(kernel_sets[set], 2);
+            if (context)
+                check_cached_attention(context, &cases[i]);
+            eitp_context_destroy(context);
         }
-        results_release(&whole_rows);
-        build_end(&b);
-        eitp_context_destroy(context);
     }
 }
 

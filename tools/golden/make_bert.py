@@ -75,7 +75,7 @@ MODELS = {
     "gpt2-tokens": ("GPT2ForTokenClassification", {**GPT2, **LABELS}),
     "roberta-padding": ("RobertaModel", ROBERTA),
 }
-TRAINED = ("-mlm", "-class", "-tokens")
+TRAINED = ("-mlm", "-lm", "-class", "-tokens")
 
 
 def make_model(name, seed):
@@ -87,7 +87,7 @@ def make_model(name, seed):
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             noise = generator.standard_normal(tuple(parameter.shape))
-            is_gain = parameter.ndim == 1 and key.endswith("weight")
+            is_gain = parameter.ndim == 1 and key.endswith("weight") and not name.startswith("gemma")
             values = 1.0 + 0.2 * noise if is_gain else 0.3 * noise if parameter.ndim > 1 else 0.1 * noise
             parameter.copy_(torch.from_numpy(values.astype(numpy.float32)))
     return model
@@ -129,7 +129,7 @@ def draw_batch(name, seed):
 def loss_of(name, output, batch):
     """A sum of losses that depends on every parameter with a gradient, and what the head gives."""
     config = MODELS[name][1]
-    if name.endswith(("-mlm", "-untied", "-tokens")):
+    if name.endswith(("-mlm", "-lm", "-untied", "-tokens")):
         logits = packed(output.logits)
         targets = torch.from_numpy(batch["targets"])
         return torch.nn.functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum"), logits
@@ -194,13 +194,13 @@ def train(model, name, batch):
     return numpy.array(losses), numpy.array(norms)
 
 
-def write_model(root, name, seed):
+def write_model(root, name, seed, attention="eager"):
     directory = root / name
     make_model(name, seed).save_pretrained(directory)
     model_class = getattr(transformers, MODELS[name][0])
     batch = draw_batch(name, seed)
-    exact = model_class.from_pretrained(directory, attn_implementation="eager").to(torch.float64).eval()
-    single = model_class.from_pretrained(directory, attn_implementation="eager").eval()
+    exact = model_class.from_pretrained(directory, attn_implementation=attention).to(torch.float64).eval()
+    single = model_class.from_pretrained(directory, attn_implementation=attention).eval()
     values, rounded = evaluate(name, exact, batch), evaluate(name, single, batch)
     worst = {"hidden": 0.0, "head": 0.0, "grad": 0.0}
     for key, value in values.items():
@@ -219,9 +219,10 @@ def write_model(root, name, seed):
     print(json.dumps({"directory": name, **worst}), flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = pathlib.Path(__file__).resolve().parent.parent.parent / "tests" / "golden" / "bert"
+def write_models(family, description, attention="eager"):
+    """Write all models to tests/golden/<family>, or the directory given on the command line."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = pathlib.Path(__file__).resolve().parent.parent.parent / "tests" / "golden" / family
     parser.add_argument("directory", nargs="?", type=pathlib.Path, default=default)
     root = parser.parse_args().directory
     torch.set_num_threads(1)
@@ -229,8 +230,8 @@ def main():
     transformers.logging.disable_progress_bar()
     shutil.rmtree(root, ignore_errors=True)
     for seed, name in enumerate(MODELS):
-        write_model(root, name, seed)
+        write_model(root, name, seed, attention)
 
 
 if __name__ == "__main__":
-    main()
+    write_models("bert", __doc__)

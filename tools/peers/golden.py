@@ -65,13 +65,15 @@ def compare(made, committed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "pytorch", "tokenizer", "words"])
+    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "pytorch", "tokenizer", "words", "splits"])
     arguments = parser.parse_args()
     makers = {"ops": ("make_op.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2.py", "gpt2")}
     makers["bert"] = ("make_bert.py", "bert")
+    makers["llama"] = ("make_llama.py", "llama")
     makers["pytorch"] = ("make_pytorch.py", "pytorch")
     makers["tokenizer"] = ("make_tokenizer.py", "tokenizer")
     makers["words"] = ("make_words.py", "words")
+    makers["splits"] = ("make_splits.py", "splits")
     result = {}
     for part in arguments.part:
         maker, target = makers[part]

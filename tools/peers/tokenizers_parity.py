@@ -5,7 +5,7 @@
 
 FILE is a tokenizer.json (default: tests/golden/tokenizer/tokenizer.json). Compared too: byte-level BPE that eitp trains here, and
 what the library trains here on the files of this tree and Python's library: WordPiece of 30,000 tokens, uncased and cased, and
-byte-level BPE with RoBERTa's special tokens. TEXT defaults to random code points of every plane, scripts, marks, controls and
+byte-level BPE with RoBERTa's special tokens, and as Qwen2, Llama 3 and SmolLM have it. TEXT defaults to random code points of every plane, scripts, marks, controls and
 special tokens between spaces and without, and to those files. Prints one line of JSON. Fails if an id differs.
 """
 
@@ -52,6 +52,9 @@ ATOMS = [
     "\u6f22\u5b57", "\uf900", "\uff0c", "\u3002", "!", "foo", "##ing", "#", "\U0001f468\u200d\U0001f469", "Stra\xdfe", "NA\xcfVE",
     "\u0627\u0644\u0639\u064e\u0631\u064e\u0628\u0650\u064a\u0651\u0629", "\u0939\u093f\u0928\u094d\u0926\u0940",
     "\u05e9\u05c1\u05dc\u05d5\u05dd", "x" * 99, "x" * 100, "x" * 101, "\xe9" * 100, "\xe9" * 101, "[SEP]", "[CLS]", "[MASK]", "[UNK]",
+    "'\u017f", "'S", "'Re", "'VE", "'lL", "'\u212a", "12", "3456", "\u0663\u0664", "\u2167", "\r\n", "\r", "\n\n ", "?!\r\n", "...\n\n", "\u00c5",
+    "\u212b", "A\u030a", "\u1e9b\u0323", "\u09c7\u09be", "\u0f71\u0f72", "\u0344", "\u0958", "\ufb1d", "\u1100\u1161", "\uac00\u11a8", "\u0b47\u0b56",
+    "<|im_start|>", "<think>", "foo\u0301 bar", "fo\u00f3 bar",
     "[sep]", "[SE", "<s>", "</s>", "<mask>", " <mask>", "  \n<mask> ", "<mask", "<|endoftext|>",
 ]
 SPACES = [" ", "  ", "\n", "\t ", "\u3000", "\xa0", "\u2028", "\x85", "\x0b", "\x1c"]
@@ -107,6 +110,35 @@ def train_peers():
     roberta.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
     roberta.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
     yield "roberta", roberta
+    for name in "smollm", "qwen2", "llama3":
+        yield name, train_decoder(name, files)
+
+
+CASELESS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def train_decoder(name, files):
+    """Byte-level BPE with the normalizer, the pattern and the special tokens that files of these models have."""
+    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    model = Tokenizer(models.BPE(ignore_merges=name == "llama3"))
+    if name == "smollm":
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        model.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    else:
+        pattern = Regex(CASELESS % (r"\p{N}" if name == "qwen2" else r"\p{N}{1,3}"))
+        split = pre_tokenizers.Split(pattern, behavior="isolated", invert=False)
+        level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        model.pre_tokenizer = pre_tokenizers.Sequence([split, level])
+    if name == "qwen2":
+        model.normalizer = normalizers.NFC()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    model.train(files, trainers.BpeTrainer(vocab_size=20000, show_progress=False, initial_alphabet=alphabet))
+    model.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    model.add_tokens([AddedToken("<think>", normalized=False), AddedToken("foo\u0301 bar", normalized=True)])
+    return model
 
 
 def compare(arguments, scratch, name, tokenizer):

@@ -67,6 +67,13 @@ static eitp_status generating_check(const trained_model *m, eitp_error *error) {
     return model_check_tokenizer(m->tokenizer, NULL, eitp_model_vocabulary(m->model), error);
 }
 
+/* Tokens that the cache of keys and values has room for: prompt and text, at most the model's positions. */
+static int64_t cache_capacity(const generating *g) {
+    const int64_t positions = eitp_model_positions(g->trained.model);
+    const int64_t tokens = options_integer(&g->options, OPTION_TOKENS), prompt = (int64_t)g->prompt_count;
+    return tokens < 1 || tokens >= positions - prompt ? 0 : prompt + tokens;
+}
+
 static eitp_status generating_open(generating *g, eitp_error *error) {
     eitp_status status = latent_check(&g->options, error);
     if (status)
@@ -84,7 +91,7 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
     if (!status)
         status = encode_prompt(g, error);
     if (!status)
-        status = eitp_generator_create(g->trained.model, 0, &g->generator, error);
+        status = eitp_generator_create(g->trained.model, cache_capacity(g), &g->generator, error);
     return status;
 }
 

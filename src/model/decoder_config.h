@@ -1,0 +1,24 @@
+/* What a config.json says of rotary positions and of layers with a window, beyond single keys. */
+#ifndef EITP_DECODER_CONFIG_H
+#define EITP_DECODER_CONFIG_H
+
+#include "base/json.h"
+#include "model/architecture.h"
+
+/*
+ * Reads rope_parameters, or rope_scaling as files of earlier versions of transformers have it, and layer_types. Types
+ * of scaling and patterns of layers that eitp does not compute are EITP_ERROR_UNSUPPORTED.
+ */
+EITP__PRIVATE eitp_status eitp__config_read_decoder(const eitp_json *root, eitp_transformer_config *config,
+                                                    eitp_error *error);
+
+/* Adds rope_scaling and layer_types as members of an object, each with a comma and a line feed after it. */
+EITP__PRIVATE void eitp__config_write_decoder(eitp__buffer *text, const eitp_transformer_config *config);
+
+/* The rotary positions of layers with a window, or without, with the width of the model's heads. */
+EITP__PRIVATE eitp_rotary_config eitp__config_rotary(const eitp_transformer_config *config, int is_local);
+
+/* Checks that there are rotary positions if the architecture has them, and that they can be computed. */
+EITP__PRIVATE eitp_status eitp__config_check_rotary(const eitp_transformer_config *config, eitp_error *error);
+
+#endif

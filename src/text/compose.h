@@ -1,0 +1,30 @@
+/* Unicode's Normalization Form C: characters and the marks on them become one character where there is one. */
+#ifndef EITP_COMPOSE_H
+#define EITP_COMPOSE_H
+
+#include "base/memory.h"
+#include "base/status.h"
+
+/* Composes a text that arrives in chunks. */
+typedef struct eitp__composer {
+    const eitp_host *host;
+    int has_starter;
+    uint32_t starter; /* not yet written: marks may become part of it */
+    uint32_t *marks;  /* those after it */
+    size_t mark_count, mark_capacity;
+} eitp__composer;
+
+EITP__PRIVATE void eitp__composer_init(eitp__composer *composer, const eitp_host *host);
+EITP__PRIVATE void eitp__composer_release(eitp__composer *composer);
+
+/* Discards the current text. */
+EITP__PRIVATE void eitp__composer_reset(eitp__composer *composer);
+
+/* Adds what becomes of whole, valid characters to `out`; the last ones may follow later. */
+EITP__PRIVATE eitp_status eitp__composer_add(eitp__composer *composer, const unsigned char *text, size_t size,
+                                             eitp__buffer *out, eitp_error *error);
+
+/* Ends the text, and adds the rest of it to `out`. */
+EITP__PRIVATE void eitp__composer_finish(eitp__composer *composer, eitp__buffer *out);
+
+#endif

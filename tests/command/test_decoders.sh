@@ -1,0 +1,59 @@
+#!/bin/sh
+# The command with decoders since Llama: train, resume, adapt, evaluate, generate; the same bits however it computes.
+root=$PWD
+. tests/command/command.sh
+
+options="--precision $precision"
+cat "$root"/README.md "$root"/docs/training.md "$root"/docs/memory.md >text.txt
+shape='"vocab_size": 512, "max_position_embeddings": 4096, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3, "intermediate_size": 48'
+printf '{"model_type": "llama", %s, "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}}\n' "$shape" >llama.json
+printf '{"model_type": "qwen2", %s, "tie_word_embeddings": true, "use_sliding_window": true, "sliding_window": 7, "max_window_layers": 1}\n' "$shape" >qwen2.json
+printf '{"model_type": "qwen3", %s, "head_dim": 16}\n' "$shape" >qwen3.json
+printf '{"model_type": "gemma3_text", %s, "head_dim": 12, "sliding_window": 9, "sliding_window_pattern": 2, "query_pre_attn_scalar": 9}\n' "$shape" >gemma3.json
+printf '{"model_type": "mistral", %s, "sliding_window": 11}\n' "$shape" >mistral.json
+steps="--data text.txt --block-size 24 --batch-size 4 --grad-accum 2 --lr 3e-3 --steps 6 --save-steps 3 --eval-steps 6 --eval-windows 8 --dropout 0.1 --optimizer adamw"
+
+# The files of two directories have the same bytes.
+same_bits() {
+    check "the weights of $1 and $2" cmp -s $1/model.safetensors $2/model.safetensors
+    check "the optimizer of $1 and $2" cmp -s $1/optimizer.safetensors $2/optimizer.safetensors
+}
+
+for model in llama qwen2 qwen3 gemma3 mistral; do
+    tokenizer=$root/tests/golden/splits/qwen2.json
+    case $model in llama) tokenizer=$root/tests/golden/splits/llama3.json ;; mistral) tokenizer=$root/tests/golden/splits/smollm.json ;; esac
+    train="--init $model.json --tokenizer $tokenizer $steps $options"
+    exits 0 "$model: train" train $train --threads 2 --output-dir $model
+    exits 0 "$model: with recomputation" train $train --threads 1 --recompute layer --output-dir $model-recomputed
+    same_bits $model/checkpoint-6 $model-recomputed/checkpoint-6
+    exits 0 "$model: offloaded" train $train --threads 2 --offload all --output-dir $model-offloaded
+    same_bits $model/checkpoint-6 $model-offloaded/checkpoint-6
+    mkdir $model-again && cp -r $model/checkpoint-3 $model/data $model-again/
+    exits 0 "$model: resume" train --resume $model-again/checkpoint-3 --steps 6 --threads 2 $options --output-dir $model-again
+    same_bits $model/checkpoint-6 $model-again/checkpoint-6
+    exits 0 "$model: eval" eval --model $model --split validation --json $options --threads 2
+    check "$model: a loss" grep -q '"loss": [0-9]' out
+    exits 0 "$model: generate" generate --model $model --prompt "eitp trains" --tokens 40 --temperature 0 $options --threads 1
+    check "$model: text" test -s out
+    exits 0 "$model: adapters" train --model $model/checkpoint-6 --lora-rank 2 --lora-targets all-linear $steps $options --threads 2 --output-dir $model-adapted
+    check "$model: their layers" grep -q gate_proj $model-adapted/checkpoint-6/adapter_config.json
+    exits 0 "$model: merge" merge --model $model/checkpoint-6 --adapter $model-adapted/checkpoint-6 --output-dir $model-merged
+    check "$model: merged weights" test -s $model-merged/model.safetensors
+done
+
+# ---- Defaults ----
+
+exits 0 "the usual length" train --init llama.json --tokenizer "$root/tests/golden/splits/llama3.json" --data text.txt --steps 1 $options --output-dir usual-length
+check "not all positions" grep -q "of the model's 4096 positions" err
+exits 0 "default layers of adapters" train --model llama/checkpoint-6 --lora-rank 2 $steps --steps 1 --save-steps 1 $options --threads 1 --output-dir usual
+check "are those of PEFT" sh -c 'grep -q q_proj usual/checkpoint-1/adapter_config.json && grep -q v_proj usual/checkpoint-1/adapter_config.json && ! grep -q k_proj usual/checkpoint-1/adapter_config.json'
+exits 0 "a named shape" plan --init smollm2-135m --block-size 128 --batch-size 1 --json $options
+check "has its parameters" grep -q '"parameters": 538060032' out
+
+# ---- What is refused ----
+
+printf '{"model_type": "llama", %s, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}\n' "$shape" >yarn.json
+refuses 1 "yarn.json: .*unsupported rope_type 'yarn' (supported: default, linear, llama3)" train --init yarn.json --data text.txt --output-dir gone
+printf '{"model_type": "gemma2", %s}\n' "$shape" >gemma2.json
+refuses 1 "unsupported model_type 'gemma2' (supported: gpt2, bert, roberta, distilbert, llama, qwen2, qwen3, gemma3_text, mistral)" train --init gemma2.json --data text.txt --output-dir gone
+finish
