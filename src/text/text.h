@@ -31,7 +31,8 @@ typedef struct eitp_tokenizer eitp_tokenizer;
  * Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, or a directory with tokenizer.json, or else
  * vocab.txt (WordPiece), or else vocab.json and merges.txt (byte-level BPE). Without tokenizer.json, the
  * tokenizer_class in tokenizer_config.json, or else the model_type in config.json, decides between vocab.txt and
- * vocab.json, and whether the special tokens of a vocab.json are those of RoBERTa or <|endoftext|>.
+ * vocab.json, and whether the special tokens of a vocab.json are those of RoBERTa or <|endoftext|>. Other classes are
+ * EITP_ERROR_UNSUPPORTED then: those files do not say how text is cut into pieces.
  *
  * tokenizer_config.json and special_tokens_map.json in the same directory may name special tokens (see
  * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space, do_lower_case, strip_accents,

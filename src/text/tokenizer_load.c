@@ -114,22 +114,25 @@ enum {
     EITP__TOKENIZER_FILES
 };
 
-/* Decides between vocab.txt and vocab.json with merges.txt, of which a directory may have both. */
+/* Decides between vocab.txt and vocab.json with merges.txt, of which a directory may have both. Neither says how text
+   is cut into pieces: that is the named class's, or else the model's. */
 static eitp_status eitp__choose_vocabulary(const char *directory, const eitp__special_files *files, int has_words,
                                            int has_bytes, int *words, eitp_error *error) {
     const char *name;
     const int family = eitp__named_family(files, &name);
-    *words = has_words && !(has_bytes && (family == EITP__FAMILY_GPT2 || family == EITP__FAMILY_ROBERTA));
+    const int is_bytes = family == EITP__FAMILY_GPT2 || family == EITP__FAMILY_ROBERTA;
+    *words = has_words && !(has_bytes && is_bytes);
     if (!has_words && !has_bytes)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s: no tokenizer found; expected tokenizer.json, vocab.txt, or vocab.json and merges.txt",
                           directory);
-    if (*words && name && family != EITP__FAMILY_BERT)
+    /* The class that reads everything from tokenizer.json is what eitp_tokenizer_save names for one it trained. */
+    if (name && (*words ? family != EITP__FAMILY_BERT : !is_bytes && strcmp(name, "PreTrainedTokenizerFast") != 0))
         return eitp__fail(
             error, EITP_ERROR_UNSUPPORTED,
-            "%s: unsupported tokenizer \"%.80s\" with a vocab.txt, which must be a BertTokenizer; save the "
-            "tokenizer as tokenizer.json",
-            directory, name);
+            "%s: unsupported tokenizer \"%.80s\" with %s, which must be %s; save the tokenizer as tokenizer.json",
+            directory, name, *words ? "a vocab.txt" : "vocab.json and merges.txt",
+            *words ? "a BertTokenizer" : "a GPT2Tokenizer or RobertaTokenizer");
     return EITP_OK;
 }
 

@@ -1711,6 +1711,7 @@ static void check_attention_cached(eitp_dtype dtype, int64_t rows, int64_t max_l
     at = add_input(EITP_I32, 1, 1, 0, 0);
     put(at, 0, position);
     call.integers[0] = HEADS;
+    call.integers[1] = HEADS;
     call.reals[0] = attention_scale;
     add_output(dtype, 2, rows, CHANNELS, 0);
     add_output(dtype, 2, max_length, CHANNELS, 0);

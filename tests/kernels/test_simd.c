@@ -874,6 +874,7 @@ static void check_attention_cached(eitp_dtype dtype, int64_t heads, int64_t d, i
     call.input_count = 4;
     call.output_count = 3;
     call.integers[0] = heads;
+    call.integers[1] = heads;
     call.reals[0] = 0.5;
     for (int part = 1; part < 3; part++)
         for (int64_t i = 0; i < LONGEST * c; i++) {

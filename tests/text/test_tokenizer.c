@@ -868,6 +868,46 @@ static void test_load_vocab_and_merges(void) {
     scratch_remove(directory);
 }
 
+/* vocab.json and merges.txt do not say how text is cut into pieces: only classes that cut it as GPT-2 does are read. */
+static void test_classes_of_vocab_and_merges(void) {
+    static const struct {
+        const char *config, *model, *words;
+    } cases[] = {
+        {"{}", "{}", ""},
+        {"{}", "{\"model_type\":\"gpt2\"}", ""},
+        {"{\"tokenizer_class\":\"GPT2TokenizerFast\"}", "{\"model_type\":\"qwen2\"}", ""},
+        {"{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", "{}", ""},
+        {"{\"tokenizer_class\":\"Qwen2Tokenizer\"}", "{\"model_type\":\"gpt2\"}",
+         "unsupported tokenizer \"Qwen2Tokenizer\""},
+        {"{\"tokenizer_class\":\"BertTokenizer\"}", "{}", "unsupported tokenizer \"BertTokenizer\""},
+        {"{}", "{\"model_type\":\"qwen3\"}", "unsupported tokenizer \"qwen3\" with vocab.json and merges.txt"},
+    };
+    const eitp_host host = eitp_host_default();
+    const eitp_tokenizer_train_config config = eitp_tokenizer_train_config_default();
+    eitp_tokenizer *tokenizer;
+    eitp_error error;
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    REQUIRE_OK(train_on(&host, "ab", 2, 2, &config, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
+    eitp_tokenizer_destroy(tokenizer);
+    CHECK(host.files.remove(host.files.user, scratch_path(directory, "tokenizer.json")) == 0);
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const char *const texts[] = {cases[i].config, cases[i].model};
+        static const char *const names[] = {"tokenizer_config.json", "config.json"};
+        for (size_t f = 0; f < 2; f++)
+            REQUIRE_OK(eitp__write_file(&host, scratch_path(directory, names[f]), texts[f], strlen(texts[f]), &error),
+                       error);
+        error.message[0] = 0;
+        const eitp_status status = eitp_tokenizer_load(&host, directory, &tokenizer, &error);
+        CHECK_THAT(status == (cases[i].words[0] ? EITP_ERROR_UNSUPPORTED : EITP_OK) &&
+                       strstr(error.message, cases[i].words) != NULL,
+                   "case %zu: %d, %s", i, (int)status, error.message);
+        eitp_tokenizer_destroy(tokenizer);
+    }
+    scratch_remove(directory);
+}
+
 /* A tokenizer.json with the bytes and "ab" (id 256), in which a case replaces one part. */
 typedef struct json_parts {
     const char *top;      /* before the model */
@@ -1596,6 +1636,7 @@ int main(int argc, char **argv) {
         TEST(test_train_refuses),
         TEST(test_train_bounded),
         TEST(test_save_and_load),
+        TEST(test_classes_of_vocab_and_merges),
         TEST(test_load_vocab_and_merges),
         TEST(test_load_parts),
         TEST(test_fingerprint),

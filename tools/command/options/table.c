@@ -79,7 +79,9 @@ static const option_row rows[] = {
      "gpt2)"},
     {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
      "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, bert-base, bert-large, "
-     "minilm, roberta-base, roberta-large, distilbert-base, vae-tiny, vae-small, or a config.json"},
+     "minilm, roberta-base, roberta-large, distilbert-base, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, "
+     "qwen2-0.5b, qwen2.5-1.5b, qwen3-0.6b, gemma-3-270m, gemma-3-1b, mistral-7b, vae-tiny, vae-small, or a "
+     "config.json"},
     {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
      "tokens of the vocabulary (default: the shape's; tokenizer train: 50257)"},
     {"layers", "num-layers n-layer n-layers num-hidden-layers", KIND_INTEGER, 1, 1000, NULL, "N", FITS, 1,
