@@ -27,5 +27,5 @@ EITP__PRIVATE int eitp__trained_divides(const eitp_training *training) {
 
 EITP__PRIVATE int64_t eitp__usual_positions(const eitp_training *training) {
     const int64_t positions = eitp_transformer_config_positions(&training->shape);
-    return positions < EITP__LONGEST_USUAL ? positions : EITP__LONGEST_USUAL;
+    return positions < EITP__LONGEST_USUAL ? positions : (int64_t)EITP__LONGEST_USUAL;
 }
