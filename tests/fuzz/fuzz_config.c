@@ -43,6 +43,17 @@ static void fuzz_labels(const eitp_host *host, const uint8_t *data, size_t size)
     eitp_json_release(document);
 }
 
+/* Heads of a width of their own need not divide the width; heads of keys divide those of queries. */
+static void require_sizes(const eitp_transformer_config *config) {
+    if (config->vocabulary < 1 || config->width < 1 || config->heads < 1 || config->layers < 1 ||
+        config->layers > 1 << 14 || config->inner < 1 || config->positions < 1)
+        abort();
+    if (config->head_width < 0 || (!config->head_width && config->width % config->heads))
+        abort();
+    if (config->key_value_heads < 0 || (config->key_value_heads && config->heads % config->key_value_heads))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -55,10 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char base[20];
     eitp_error error;
     host.files.info = find_json;
-    if (!eitp_transformer_config_read(&host, "config.json", &config, &error) &&
-        (config.vocabulary < 1 || config.width < 1 || config.heads < 1 || config.width % config.heads ||
-         config.layers < 1 || config.layers > 1 << 14 || config.inner < 1 || config.positions < 1))
-        abort();
+    if (!eitp_transformer_config_read(&host, "config.json", &config, &error))
+        require_sizes(&config);
     fuzz_labels(&host, data, size);
     if (!eitp_model_config_read(&host, "model", &config, &error)) {
         require_token_ids(&config.begin);
