@@ -39,7 +39,7 @@ EITP__PRIVATE unsigned eitp__unicode_combining_class(uint32_t code_point);
 enum { EITP__UNICODE_PARTS = 4 };
 EITP__PRIVATE size_t eitp__unicode_decompose(uint32_t code_point, uint32_t parts[EITP__UNICODE_PARTS]);
 
-/* The character that two become (Normalization Form C); 0 if there is none. */
+/* The composition of two code points (Normalization Form C); 0 if they do not compose. */
 EITP__PRIVATE uint32_t eitp__unicode_compose(uint32_t first, uint32_t second);
 
 /* Stores a code point in lower case and returns its length: 1 or 2. */

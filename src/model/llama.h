@@ -26,6 +26,18 @@
         {"tie_word_embeddings", EITP__FIELD_TIED, EITP__KEY, NULL},                                                    \
         {"rope_theta", EITP__FIELD_ROTARY_THETA, EITP__KEY, NULL},
 
+/* The members of the configuration from epsilon to pooler, which are the same in all of them but for `tied`. */
+#define EITP__LLAMA_COMMON_DEFAULTS(tied)                                                                              \
+    1e-6,                        /* epsilon */                                                                         \
+        0, 0, 0,                 /* embedding_dropout, attention_dropout, residual_dropout */                          \
+        0.02,                    /* initializer_range */                                                               \
+        1, 0,                    /* scale_attention, scale_attention_by_layer */                                       \
+        tied, 0,                 /* post_norm */                                                                       \
+        0,                       /* bidirectional */                                                                   \
+        EITP_HEAD_LANGUAGE, 2,   /* labels */                                                                          \
+        EITP_PROBLEM_UNKNOWN, 0, /* classifier_dropout */                                                              \
+        0                        /* pooler */
+
 /* A linear layer without a bias, and a norm. */
 #define EITP__LLAMA_LINEAR(slot, place, name, rows, columns, with)                                                     \
     EITP__ROW(slot, WEIGHT, place, name ".weight", rows, columns, NORMAL, 1, with)

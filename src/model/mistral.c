@@ -2,31 +2,17 @@
 #include "model/llama.h"
 
 static const eitp_transformer_config eitp__mistral_defaults = {
-    NULL,               /* architecture: set by eitp__architecture_defaults */
-    32000,              /* vocabulary */
-    131072,             /* positions */
-    0,                  /* first_position */
-    4096,               /* width */
-    32,                 /* heads */
-    32,                 /* layers */
-    14336,              /* inner */
-    0,                  /* segments */
-    EITP_SILU,          /* activation */
-    1e-6,               /* epsilon */
-    0,                  /* embedding_dropout */
-    0,                  /* attention_dropout */
-    0,                  /* residual_dropout */
-    0.02,               /* initializer_range */
-    1,                  /* scale_attention */
-    0,                  /* scale_attention_by_layer */
-    0,                  /* tied */
-    0,                  /* post_norm */
-    0,                  /* bidirectional */
-    EITP_HEAD_LANGUAGE, /* head */
-    2,                  /* labels */
-    EITP_PROBLEM_UNKNOWN,
-    0,                                               /* classifier_dropout */
-    0,                                               /* pooler */
+    NULL,      /* architecture: set by eitp__architecture_defaults */
+    32000,     /* vocabulary */
+    131072,    /* positions */
+    0,         /* first_position */
+    4096,      /* width */
+    32,        /* heads */
+    32,        /* layers */
+    14336,     /* inner */
+    0,         /* segments */
+    EITP_SILU, /* activation */
+    EITP__LLAMA_COMMON_DEFAULTS(0),
     {1, {1}},                                        /* begin */
     {1, {2}},                                        /* end */
     {0, {0}},                                        /* padding */

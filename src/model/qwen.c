@@ -2,38 +2,24 @@
    layout of Hugging Face's files. */
 #include "model/llama.h"
 
-/* Layers from max_window_layers on have a window if use_sliding_window says so. */
+/* With use_sliding_window, layers from max_window_layers on have a window. */
 #define EITP__QWEN_KEYS                                                                                                \
     EITP__LLAMA_KEYS("hidden_act"){"sliding_window", EITP__FIELD_WINDOW, EITP__KEY, NULL},                             \
         {"max_window_layers", EITP__FIELD_WINDOW_FIRST, EITP__KEY, NULL},                                              \
         {"use_sliding_window", EITP__FIELD_WINDOW_SWITCH, EITP__KEY, NULL},
 
 static const eitp_transformer_config eitp__qwen2_defaults = {
-    NULL,               /* architecture: set by eitp__architecture_defaults */
-    151936,             /* vocabulary */
-    32768,              /* positions */
-    0,                  /* first_position */
-    4096,               /* width */
-    32,                 /* heads */
-    32,                 /* layers */
-    22016,              /* inner */
-    0,                  /* segments */
-    EITP_SILU,          /* activation */
-    1e-6,               /* epsilon */
-    0,                  /* embedding_dropout */
-    0,                  /* attention_dropout */
-    0,                  /* residual_dropout */
-    0.02,               /* initializer_range */
-    1,                  /* scale_attention */
-    0,                  /* scale_attention_by_layer */
-    0,                  /* tied */
-    0,                  /* post_norm */
-    0,                  /* bidirectional */
-    EITP_HEAD_LANGUAGE, /* head */
-    2,                  /* labels */
-    EITP_PROBLEM_UNKNOWN,
-    0,                                               /* classifier_dropout */
-    0,                                               /* pooler */
+    NULL,      /* architecture: set by eitp__architecture_defaults */
+    151936,    /* vocabulary */
+    32768,     /* positions */
+    0,         /* first_position */
+    4096,      /* width */
+    32,        /* heads */
+    32,        /* layers */
+    22016,     /* inner */
+    0,         /* segments */
+    EITP_SILU, /* activation */
+    EITP__LLAMA_COMMON_DEFAULTS(0),
     {0, {0}},                                        /* begin */
     {0, {0}},                                        /* end */
     {0, {0}},                                        /* padding */
@@ -106,31 +92,17 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_qwen2(void) {
 }
 
 static const eitp_transformer_config eitp__qwen3_defaults = {
-    NULL,               /* architecture: set by eitp__architecture_defaults */
-    151936,             /* vocabulary */
-    32768,              /* positions */
-    0,                  /* first_position */
-    4096,               /* width */
-    32,                 /* heads */
-    32,                 /* layers */
-    22016,              /* inner */
-    0,                  /* segments */
-    EITP_SILU,          /* activation */
-    1e-6,               /* epsilon */
-    0,                  /* embedding_dropout */
-    0,                  /* attention_dropout */
-    0,                  /* residual_dropout */
-    0.02,               /* initializer_range */
-    1,                  /* scale_attention */
-    0,                  /* scale_attention_by_layer */
-    0,                  /* tied */
-    0,                  /* post_norm */
-    0,                  /* bidirectional */
-    EITP_HEAD_LANGUAGE, /* head */
-    2,                  /* labels */
-    EITP_PROBLEM_UNKNOWN,
-    0,                                               /* classifier_dropout */
-    0,                                               /* pooler */
+    NULL,      /* architecture: set by eitp__architecture_defaults */
+    151936,    /* vocabulary */
+    32768,     /* positions */
+    0,         /* first_position */
+    4096,      /* width */
+    32,        /* heads */
+    32,        /* layers */
+    22016,     /* inner */
+    0,         /* segments */
+    EITP_SILU, /* activation */
+    EITP__LLAMA_COMMON_DEFAULTS(0),
     {0, {0}},                                        /* begin */
     {0, {0}},                                        /* end */
     {0, {0}},                                        /* padding */

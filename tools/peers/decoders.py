@@ -7,7 +7,7 @@ For each architecture and each shape, in a scratch directory: a model by transfo
 deviation 0.3, so that a wrong angle, window or bias shows; some in shards, in 16 bits, with an own or a tied head. Compared are
   * losses and gradient norms of 20 steps of `eitp train` with those of PyTorch in float64;
   * the same with adapters on all linear layers, from those that eitp begins with;
-  * the loss of what each saved, model and adapters, as the other one opens it.
+  * the loss of models and adapters that one of the two saved and the other loaded.
 Each step takes every window of the text once, so that their order does not matter. Prints one line of JSON. Fails if the relative
 error of a loss exceeds 1e-5, or that of a gradient norm 1e-4 and four times what PyTorch's own is in float32: how far norms of such
 weights drift apart is a matter of the model. Nothing is downloaded.
