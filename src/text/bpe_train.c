@@ -5,6 +5,7 @@
  */
 #include "text/bpe_train.h"
 
+#include "base/checksum.h"
 #include "base/sort.h"
 #include "base/status.h"
 
@@ -295,9 +296,7 @@ EITP__PRIVATE void eitp__trained_release(eitp__trained *trained) {
 
 /* The slot of the token with these bytes, or the free slot for it. */
 static uint32_t *eitp__trained_slot(const eitp__trained *trained, const char *bytes, size_t size) {
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001B3u;
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, size);
     hash ^= hash >> 32;
     for (size_t i = (size_t)hash & (trained->slot_count - 1);; i = (i + 1) & (trained->slot_count - 1)) {
         uint32_t *slot = &trained->slots[i];

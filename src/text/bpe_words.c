@@ -1,5 +1,6 @@
 #include "text/bpe_words.h"
 
+#include "base/checksum.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -25,9 +26,7 @@ static uint64_t eitp__words_cost(uint64_t count, uint64_t bytes) {
 
 /* The slot of a word, or the free slot for it. */
 static uint32_t *eitp__words_slot(const eitp__words *words, const unsigned char *bytes, size_t size) {
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001B3u;
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, size);
     hash ^= hash >> 32;
     for (size_t i = (size_t)hash & (words->slot_count - 1);; i = (i + 1) & (words->slot_count - 1)) {
         uint32_t *slot = &words->slots[i];

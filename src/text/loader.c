@@ -1,5 +1,6 @@
 #include "text/loader.h"
 
+#include "base/checksum.h"
 #include "base/unicode.h"
 
 EITP__PRIVATE void eitp__loader_init(eitp__loader *loader, const eitp_host *host, const eitp__special_files *files) {
@@ -61,10 +62,7 @@ EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *tex
 }
 
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim) {
-    const unsigned char *text = (const unsigned char *)bytes;
-    uint64_t hash = 0xCBF29CE484222325u + verbatim;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ text[i]) * 0x100000001B3u;
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START + verbatim, bytes, size);
     hash ^= hash >> 32;
     for (size_t i = (size_t)hash & (loader->slot_count - 1);; i = (i + 1) & (loader->slot_count - 1)) {
         uint32_t *slot = &loader->slots[i];

@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include "base/checksum.h"
 #include "text/special_tokens.h"
 
 EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
@@ -181,12 +182,6 @@ static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
         tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
 }
 
-static uint64_t eitp__fnv(uint64_t hash, const void *data, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001B3u;
-    return hash;
-}
-
 /* Hashes the bytes from the lowest on, so that the result is the same on every machine. */
 static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
     for (unsigned shift = 0; shift < 32; shift += 8)
@@ -213,7 +208,7 @@ static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer)
                                              steps->lowercase << 3));
     hash = eitp__fnv_number(hash, (uint32_t)wordpiece->unknown);
     hash = eitp__fnv_number(hash, (uint32_t)wordpiece->max_characters);
-    hash = eitp__fnv(hash, wordpiece->prefix.data, wordpiece->prefix.size);
+    hash = eitp__fnv1a(hash, wordpiece->prefix.data, wordpiece->prefix.size);
     return eitp__fnv_number(hash, (uint32_t)(tokenizer->decodes_words | tokenizer->cleans_up << 1));
 }
 
@@ -227,13 +222,13 @@ static uint32_t eitp__hashed_flags(const eitp_tokenizer *tokenizer, const eitp__
 
 static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
-    uint64_t hash = eitp__fnv_number(0xCBF29CE484222325u, (uint32_t)tokenizer->add_prefix_space);
+    uint64_t hash = eitp__fnv_number(EITP__FNV_START, (uint32_t)tokenizer->add_prefix_space);
     hash = eitp__fnv_number(hash, (uint32_t)vocabulary->count);
     for (size_t id = 0; id < vocabulary->count; id++) {
         const eitp__token *token = &vocabulary->tokens[id];
         hash = eitp__fnv_number(hash, eitp__hashed_flags(tokenizer, token));
         hash = eitp__fnv_number(hash, token->size);
-        hash = eitp__fnv(hash, eitp__token_bytes(tokenizer, id), token->size);
+        hash = eitp__fnv1a(hash, eitp__token_bytes(tokenizer, id), token->size);
     }
     for (size_t rank = 0; rank < tokenizer->bpe.merge_count; rank++) {
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].left);

@@ -1,4 +1,5 @@
 /* Tokens of byte-level BPE by their text, for tokenizers in which a piece that is a token is not made of merges. */
+#include "base/checksum.h"
 #include "text/tokenizer.h"
 
 static const unsigned char *eitp__whole_bytes(const eitp_tokenizer *tokenizer, size_t id) {
@@ -7,9 +8,7 @@ static const unsigned char *eitp__whole_bytes(const eitp_tokenizer *tokenizer, s
 
 /* The slot of the token with this text, or the free slot for it. */
 static uint32_t *eitp__whole_slot(const eitp_tokenizer *tokenizer, const unsigned char *bytes, size_t size) {
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001B3u;
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, size);
     hash ^= hash >> 32;
     for (size_t i = (size_t)hash & (tokenizer->whole_count - 1);; i = (i + 1) & (tokenizer->whole_count - 1)) {
         uint32_t *slot = &tokenizer->whole[i];
