@@ -75,7 +75,7 @@ TESTS := $(basename $(sort $(wildcard tests/*/test_*.c)))
 EMULATED := $(filter %_emulated,$(TESTS))
 FUZZERS := $(basename $(sort $(wildcard tests/fuzz/fuzz_*.c)))
 # Programs that tests and targets use.
-HELPERS := tests/run/verify_checkpoints tests/run/soak
+HELPERS := tests/run/verify_checkpoints tests/run/soak tests/template/render_template
 
 VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base/version.h)
 

@@ -27,6 +27,7 @@ static const layer layers[] = {
     {"src/tensor/", {"src/base/", "backends/backend.h", "kernels/kernels.h", NULL}},
     {"src/model/", {"src/tensor/", "src/base/", NULL}},
     {"src/optim/", {"src/tensor/", "src/base/", NULL}},
+    {"src/template/", {"src/base/", NULL}},
     {"src/text/", {"src/tensor/", "src/base/", NULL}},
     {"src/data/", {"src/text/text.h", "src/tensor/", "src/base/", NULL}},
     {"src/io/", {"src/model/", "src/tensor/", "src/base/", NULL}},

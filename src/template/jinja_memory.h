@@ -1,0 +1,29 @@
+/* Memory that is released all at once: of a template's tree, and of the values of one rendering. */
+#ifndef EITP_JINJA_MEMORY_H
+#define EITP_JINJA_MEMORY_H
+
+#include "base/memory.h"
+
+typedef struct eitp__jinja_chunk {
+    struct eitp__jinja_chunk *next;
+    size_t size; /* including this header */
+    size_t used;
+} eitp__jinja_chunk;
+
+typedef struct eitp__jinja_memory {
+    const eitp_host *host;
+    eitp__jinja_chunk *chunks; /* the first one is being filled */
+    size_t total;              /* bytes of all chunks */
+    size_t limit;
+} eitp__jinja_memory;
+
+EITP__PRIVATE void eitp__jinja_memory_init(eitp__jinja_memory *memory, const eitp_host *host, size_t limit);
+EITP__PRIVATE void eitp__jinja_memory_release(eitp__jinja_memory *memory);
+
+/* True if `size` more bytes stay within the limit. */
+EITP__PRIVATE int eitp__jinja_memory_fits(const eitp__jinja_memory *memory, size_t size);
+
+/* `size` zeroed bytes; NULL if that exceeds the limit or if out of memory. */
+EITP__PRIVATE void *eitp__jinja_memory_take(eitp__jinja_memory *memory, size_t size);
+
+#endif
