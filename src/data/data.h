@@ -15,7 +15,8 @@ typedef enum eitp_text_format {
     EITP_FORMAT_TSV = 4,    /* the same with tabs */
     EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, of which a member is the text */
     EITP_FORMAT_CONLL = 6,  /* a word on each line, and its label in another column; an empty line ends a text */
-    EITP_FORMAT_FOLDERS = 7 /* eitp_table: a directory with a directory, or a file, for each label */
+    EITP_FORMAT_CHAT = 7,   /* eitp_table: JSON Lines of conversations; the text is the whole line (eitp_chat_render) */
+    EITP_FORMAT_FOLDERS = 8 /* eitp_table: a directory with a directory, or a file, for each label */
 } eitp_text_format;
 
 /*
@@ -32,7 +33,7 @@ typedef struct eitp_text_files_config {
     const char *const *paths; /* files and directories; "-" is `input` */
     size_t path_count;
     /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio or
-       .iob, else TEXT; eitp_table has defaults of its own. Only eitp_table reads FOLDERS. */
+       .iob, else TEXT; eitp_table has defaults of its own. Only eitp_table reads CHAT and FOLDERS. */
     eitp_text_format format;
     const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
     const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */

@@ -3,6 +3,7 @@
 #define EITP_LABELLED_H
 
 #include "data/examples.h"
+#include "text/chat.h"
 
 EITP_BEGIN_DECLARATIONS
 
@@ -28,8 +29,12 @@ typedef struct eitp_labelled_pack_config {
     eitp_problem problem;                 /* EITP_PROBLEM_UNKNOWN: as eitp_labelled_pack finds */
     const char *const *labels; /* label_count names, those of a model; NULL: the labels are those of the examples */
     int64_t label_count;
-    int skip_bad; /* nonzero: bad examples are counted and logged; 0: the first one is an error */
-    int dedup;    /* nonzero: drops repeats, see eitp_labelled_pack */
+    /* NULL: texts are encoded as they are; else each is a conversation (EITP_FORMAT_CHAT, eitp_chat_encode), and its
+       tokens that are trained on have the label "trained". */
+    const eitp_chat *chat;
+    eitp_chat_config chat_config; /* ignored without `chat`, and so is its max_length: that of `sequence` counts */
+    int skip_bad;                 /* nonzero: bad examples are counted and logged; 0: the first one is an error */
+    int dedup;                    /* nonzero: drops repeats, see eitp_labelled_pack */
     /* Called after each example, by the thread that called eitp_labelled_pack; may be NULL. Any result but 0 stops
        packing with EITP_ERROR_INTERRUPTED. */
     int (*progress)(void *user, const eitp_labelled_progress *progress);
@@ -71,6 +76,10 @@ EITP_API const eitp_setting *eitp_labelled_pack_settings(size_t *count);
  * With config->second a sample is a text twice: segment 0 has its tokens in the first tokenizer, segment 1 those in the
  * second, each with its special tokens and cut to its own length. EITP_PROBLEM_TOKENS is then EITP_ERROR_ARGUMENT,
  * a tokenizer whose template gives a single text other segments than 0 EITP_ERROR_UNSUPPORTED.
+ *
+ * With config->chat the text of an example is the JSON of a conversation, which eitp_chat_encode makes tokens of. The
+ * problem is EITP_PROBLEM_TOKENS, with one label, "trained". A conversation of which nothing would be trained on is
+ * left out, and the log says how many are.
  *
  * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels do not fit the
  * problem or are unknown, or if it has no label where others do (with EITP_PROBLEM_UNKNOWN and without config->labels,

@@ -43,13 +43,15 @@ typedef struct eitp__labelled_form {
 typedef struct eitp__labelled_packer {
     const eitp_host *host;
     const eitp_labelled_pack_config *config;
-    eitp__labelled_form forms[2]; /* of the two tokenizers */
+    eitp_labelled_pack_config conversations; /* the configuration with the label of conversations, for `config` */
+    eitp__labelled_form forms[2];            /* of the two tokenizers */
     size_t form_count;
     eitp__example_labels labels;
     eitp__labelled_index index;
     eitp__sample_writer writer; /* layout.info: the file so far */
     eitp__label_meaning meaning;
     uint64_t examples;               /* read */
+    uint64_t without_targets;        /* conversations that were left out, as nothing of them would be trained on */
     int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
     size_t id_capacity, segment_capacity, word_capacity;
 } eitp__labelled_packer;
@@ -243,6 +245,81 @@ static const uint32_t *eitp__labelled_token_values(const eitp__labelled_packer *
     return values;
 }
 
+/* ---- A conversation ---- */
+
+/* Encodes a conversation into packer->ids, and 1 or 0 for each into the first bytes of packer->segments. */
+static eitp_status eitp__labelled_encode_chat(eitp__labelled_packer *packer, const eitp_example *example,
+                                              eitp_chat_report *report, eitp_error *error) {
+    eitp_chat_config config = packer->config->chat_config;
+    config.max_length = packer->forms[0].sequence.max_length;
+    for (;;) {
+        unsigned char *trained = (unsigned char *)packer->segments;
+        eitp_status status = eitp_chat_encode(packer->config->chat, example->text.bytes, example->text.size, &config,
+                                              packer->ids, trained, packer->word_capacity, report, error);
+        if (status != EITP_OK || report->count <= packer->word_capacity)
+            return status;
+        status = eitp__labelled_reserve_tokens(packer, report->count, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+/* The values of the tokens: the only label, or none. */
+static const uint32_t *eitp__labelled_chat_values(const eitp__labelled_packer *packer, size_t count) {
+    const unsigned char *trained = (const unsigned char *)packer->segments;
+    uint32_t *values = (uint32_t *)(void *)packer->words;
+    for (size_t i = 0; i < count; i++)
+        values[i] = trained[i] ? 0 : EITP__NO_LABEL;
+    return values;
+}
+
+static eitp_status eitp__labelled_pack_conversation(eitp__labelled_packer *packer, const eitp_example *example,
+                                                    eitp_error *error) {
+    eitp__labelled_entry entry = EITP__ZERO;
+    eitp_chat_report report = EITP__ZERO;
+    eitp_status status = eitp__labelled_encode_chat(packer, example, &report, error);
+    if (status != EITP_OK)
+        return status;
+    if (!report.trained) {
+        packer->without_targets++;
+        return EITP_OK;
+    }
+    status = eitp__labelled_index_reserve(&packer->index, report.count, error);
+    if (status != EITP_OK)
+        return status;
+    entry.record.first = packer->writer.layout.info.token_count;
+    entry.record.text_hash = eitp__text_hash(example);
+    entry.record.length = entry.record.boundary = (uint32_t)report.count;
+    entry.cut = (uint32_t)report.cut;
+    packer->labels.labelled++;
+    packer->labels.label_count += report.trained;
+    status = eitp__sample_writer_add(&packer->writer, 0, packer->ids, report.count, &entry.record.crc, error);
+    if (status == EITP_OK)
+        eitp__labelled_index_add(&packer->index, entry, eitp__labelled_chat_values(packer, report.count), report.count);
+    return status;
+}
+
+/* Gives the tokens that are trained on their label. */
+static eitp_status eitp__labelled_use_chat(eitp__labelled_packer *packer, eitp_error *error) {
+    static const char *const names[] = {"trained"};
+    const eitp_labelled_pack_config *config = packer->config;
+    if (!config->chat)
+        return EITP_OK;
+    if (config->second || config->labels || config->problem)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "conversations have one tokenizer and no labels of their own: leave second, problem and "
+                          "labels as they are");
+    packer->conversations = *config;
+    packer->conversations.problem = EITP_PROBLEM_TOKENS;
+    packer->conversations.labels = names;
+    packer->conversations.label_count = EITP__COUNT(names);
+    packer->conversations.sequence.omit_special_tokens = 1;
+    packer->config = &packer->conversations;
+    return EITP_OK;
+}
+
+/* ---- Writing ---- */
+
 /* Writes the ids of an example, and sets their checksum. */
 static eitp_status eitp__labelled_put_ids(eitp__labelled_packer *packer, eitp__sample_record *record,
                                           eitp_error *error) {
@@ -261,8 +338,8 @@ static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, co
                                                eitp_error *error) {
     eitp__labelled_entry entry = EITP__ZERO;
     eitp_status status = eitp__labelled_check_second(packer, example, error);
-    if (status != EITP_OK)
-        return status;
+    if (status != EITP_OK || packer->config->chat)
+        return status != EITP_OK ? status : eitp__labelled_pack_conversation(packer, example, error);
     const int as_words = eitp__example_labels_are_of_words(&packer->labels, example);
     entry.is_pair = example->pair.bytes != NULL && !as_words;
     for (size_t i = 0; i < packer->form_count && status == EITP_OK; i++)
@@ -396,6 +473,15 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
                        (int)EITP__LOGGED_EXAMPLES);
     if (!packer->examples)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
+    if (packer->without_targets)
+        eitp__log_line(packer->host, EITP_LOG_WARNING,
+                       "left out %llu of %llu conversations: within their first %ld tokens there is no answer to train "
+                       "on",
+                       (unsigned long long)packer->without_targets, (unsigned long long)packer->examples,
+                       (long)packer->forms[0].sequence.max_length);
+    if (packer->without_targets == packer->examples)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no conversation has an answer to train on; answers are messages with the role assistant");
     if (!packer->index.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "all %llu examples are bad and were skipped; the log says why",
                           (unsigned long long)packer->examples);
@@ -434,7 +520,9 @@ eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *toke
     packer.host = host;
     packer.config = config;
     eitp__labelled_index_init(&packer.index, host);
-    eitp_status status = eitp__labelled_pack_begin(&packer, tokenizer, output_path, error);
+    eitp_status status = eitp__labelled_use_chat(&packer, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_pack_begin(&packer, tokenizer, output_path, error);
     if (status == EITP_OK)
         status = eitp__labelled_pack_all(&packer, source, error);
     if (status == EITP_OK)

@@ -214,6 +214,19 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
 }
 
+/* The text of a conversation is its line. */
+static eitp_status eitp__read_conversation(eitp__row_reader *rows, eitp_example *example, int *is_end,
+                                           eitp_error *error) {
+    const eitp__buffer *row = &rows->json.row;
+    const eitp_status status = eitp__json_rows_read(&rows->json, is_end, error);
+    if (status != EITP_OK || *is_end)
+        return status;
+    example->text.bytes = row->data;
+    example->text.size = row->size - (row->data[row->size - 1] == '\n');
+    example->line = rows->lines.line;
+    return EITP_OK;
+}
+
 /* ---- CoNLL ---- */
 
 /* A column that is given by its number, from 0. */
@@ -307,7 +320,8 @@ static const struct {
                          {eitp__read_header, eitp__read_csv},
                          {eitp__read_header, eitp__read_csv},
                          {NULL, eitp__read_json},
-                         {eitp__find_conll_columns, eitp__read_conll}};
+                         {eitp__find_conll_columns, eitp__read_conll},
+                         {NULL, eitp__read_conversation}};
 
 EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
                                                 const eitp__text_reading *how, const eitp__row_config *config,

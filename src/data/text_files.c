@@ -22,9 +22,10 @@ eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_co
     if (!host || !config || !out)
         return eitp__fail_null(error, "eitp_text_files_open", "host, config and out");
     *out = NULL;
-    if (config->format == EITP_FORMAT_FOLDERS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "format FOLDERS is for texts with labels; read them with eitp_table, or set another format");
+    if (config->format == EITP_FORMAT_FOLDERS || config->format == EITP_FORMAT_CHAT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "format %s; read them with eitp_table, or set another format",
+                          config->format == EITP_FORMAT_CHAT ? "CHAT is for conversations"
+                                                             : "FOLDERS is for texts with labels");
     eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
     if (!files)
         return eitp__fail_memory(error, sizeof *files, "reading text files");

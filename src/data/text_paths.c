@@ -7,7 +7,7 @@
 
 static const eitp_setting eitp__text_files_settings[] = {
     EITP__SETTING(eitp_text_files_config, , format, "data_format", CHOICE, EITP_FORMAT_AUTO, 0, 0, 0, REFUSED,
-                  "auto text lines csv tsv jsonl conll folders",
+                  "auto text lines csv tsv jsonl conll chat folders",
                   "what a file is: one text, a text on each line, or a table"),
     EITP__TEXT_SETTING(eitp_text_files_config, , encoding, "encoding", NULL, REFUSED,
                        "encoding of the text, as iconv names it"),

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/setting_table.h"
 #include "model/transformer.h"
+#include "model/transformer_config.h"
 
 struct eitp_generator {
     const eitp_model *model;
@@ -14,6 +15,7 @@ struct eitp_generator {
     eitp_tensor *tokens, *positions, *position, *last, *logits;
     eitp_tensor *latent, *seers; /* F32 [1, size]; I32 [n]: 0 in rows that see it, else -1; NULL: the model has none */
     int64_t capacity, chunk, fed;
+    int32_t *history; /* [capacity]: the tokens that were fed */
     int32_t *chunk_positions;
     int32_t *chunk_seers; /* the next two: NULL without a latent variable */
     float *z;             /* [size] */
@@ -31,6 +33,8 @@ static const eitp_setting eitp__sampling_settings[] = {
     EITP__SAMPLING_SETTING(top_k, INTEGER, 0, 0, INT32_MAX, "draw from the K most likely tokens; 0: from all"),
     EITP__SAMPLING_SETTING(top_p, NUMBER, 1, 0, 1,
                            "draw from the most likely tokens that add up to this probability; 1: from all"),
+    EITP__SAMPLING_SETTING(min_p, NUMBER, 0, 0, 1,
+                           "draw from the tokens with at least this part of the largest probability; 0: from all"),
     EITP__SAMPLING_SETTING(vocabulary, INTEGER, 0, 0, INT32_MAX, "draw token ids below this; 0: all"),
     EITP__SAMPLING_SETTING(seed, UNSIGNED, 0, 0, EITP__UNBOUNDED, "seed of the draws"),
 };
@@ -105,6 +109,7 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
     created->chunk = created->capacity < max_chunk ? created->capacity : max_chunk;
     created->chunk_positions =
         (int32_t *)eitp__allocate(&created->host, (size_t)created->chunk * sizeof *created->chunk_positions);
+    created->history = (int32_t *)eitp__allocate(&created->host, (size_t)created->capacity * sizeof *created->history);
     created->row = (float *)eitp__allocate(&created->host, vocabulary * sizeof *created->row);
     created->order = (int32_t *)eitp__allocate(&created->host, vocabulary * sizeof *created->order);
     created->weights = (double *)eitp__allocate(&created->host, vocabulary * sizeof *created->weights);
@@ -113,7 +118,7 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
             (int32_t *)eitp__allocate(&created->host, (size_t)created->chunk * sizeof *created->chunk_seers);
         created->z = (float *)eitp__allocate(&created->host, (size_t)model->latent->size * sizeof *created->z);
     }
-    if (!created->chunk_positions || !created->row || !created->order || !created->weights ||
+    if (!created->chunk_positions || !created->history || !created->row || !created->order || !created->weights ||
         (model->latent && (!created->chunk_seers || !created->z)))
         status =
             eitp__fail_memory(error, vocabulary * (sizeof *created->row + sizeof *created->weights), "a generator");
@@ -143,6 +148,7 @@ void eitp_generator_destroy(eitp_generator *generator) {
     if (generator->z)
         eitp__release(&host, generator->z, (size_t)generator->model->latent->size * sizeof *generator->z);
     eitp__release(&host, generator->chunk_positions, (size_t)generator->chunk * sizeof *generator->chunk_positions);
+    eitp__release(&host, generator->history, (size_t)generator->capacity * sizeof *generator->history);
     eitp__release(&host, generator->row, vocabulary * sizeof *generator->row);
     eitp__release(&host, generator->order, vocabulary * sizeof *generator->order);
     eitp__release(&host, generator->weights, vocabulary * sizeof *generator->weights);
@@ -156,6 +162,22 @@ EITP__PRIVATE size_t eitp__generator_cache_bytes(const eitp_generator *generator
 void eitp_generator_reset(eitp_generator *generator) {
     if (generator)
         generator->fed = 0;
+}
+
+EITP__PRIVATE int64_t eitp__generator_capacity(const eitp_generator *generator) {
+    return generator->capacity;
+}
+
+EITP__PRIVATE int64_t eitp__generator_keep(eitp_generator *generator, const int32_t *tokens, int64_t count) {
+    int64_t kept = 0;
+    while (kept < generator->fed && kept < count - 1 && generator->history[kept] == tokens[kept])
+        kept++;
+    generator->fed = kept;
+    return kept;
+}
+
+EITP__PRIVATE int eitp__generator_ends_with(const eitp_generator *generator, int32_t token) {
+    return eitp__token_ids_have(&generator->model->config.end, token);
 }
 
 int64_t eitp_generator_remaining(const eitp_generator *generator) {
@@ -214,9 +236,11 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
     if (!status)
         status = eitp_plan_read(generator->plan, generator->logits, generator->row,
                                 (size_t)generator->model->config.vocabulary * sizeof *generator->row, error);
-    if (!status)
-        generator->fed += count;
-    return status;
+    if (status)
+        return status;
+    memcpy(generator->history + generator->fed, tokens, bytes);
+    generator->fed += count;
+    return EITP_OK;
 }
 
 eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count, eitp_error *error) {
@@ -281,7 +305,8 @@ static void eitp__sift_most_likely(const float *logits, int32_t *heap, int64_t r
     }
 }
 
-/* Pops tokens from a heap, most likely first, up to top_k of them or the probability top_p; draws from those. */
+/* Pops tokens from a heap, most likely first, up to top_k of them, the probability top_p, or one below min_p; draws
+   from those. */
 static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_sampling *sampling, double uniform,
                                    double total) {
     int64_t count = eitp__sampled_tokens(generator, sampling), left = count, popped = 0;
@@ -293,7 +318,8 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
         heap[i] = (int32_t)i;
     for (int64_t i = count / 2 - 1; i >= 0; i--)
         eitp__sift_most_likely(logits, heap, i, count);
-    while (popped < max_count && (popped == 0 || kept < limit)) {
+    /* The weight of the most likely token is 1. */
+    while (popped < max_count && (popped == 0 || (kept < limit && generator->weights[heap[0]] >= sampling->min_p))) {
         int32_t top = heap[0];
         kept += generator->weights[top];
         popped++;
@@ -327,7 +353,7 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
         total += generator->weights[i];
     }
     uniform = eitp__random_uniform(sampling->seed, (uint64_t)generator->fed, EITP__RNG_STREAM_SAMPLE, 0);
-    if (sampling->top_k > 0 || sampling->top_p < 1)
+    if (sampling->top_k > 0 || sampling->top_p < 1 || sampling->min_p > 0)
         return eitp__sample_sorted(generator, sampling, uniform, total);
     for (int32_t i = 0; i < count; i++) {
         sum += generator->weights[i];

@@ -191,6 +191,9 @@ EITP_API int eitp_model_has_dropout(const eitp_model *model);
  */
 EITP_API void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding);
 
+/* Adds a token to config.end, at which generated text ends, unless it is there, the list is full, or `end` is -1. */
+EITP_API void eitp_model_add_end(eitp_model *model, int32_t end);
+
 /* Number of parameter elements, adapters excluded. */
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);
 
@@ -431,6 +434,7 @@ typedef struct eitp_sampling {
     double temperature; /* 0 or less: always the most likely token */
     int top_k;          /* keep the k most likely tokens; 0: all */
     double top_p;       /* keep the most likely tokens that add up to this probability; 1: all */
+    double min_p;       /* keep tokens with at least this part of the largest probability (arXiv 2407.01082); 0: all */
     int32_t vocabulary; /* keep token ids below this, if the tokenizer has fewer than the model; 0: all */
     uint64_t seed;
 } eitp_sampling;

@@ -84,6 +84,11 @@ eitp_transformer_config eitp_model_config(const eitp_model *model) {
     return model ? model->config : none;
 }
 
+void eitp_model_add_end(eitp_model *model, int32_t end) {
+    if (model && end >= 0)
+        eitp__token_ids_add(&model->config.end, end);
+}
+
 void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding) {
     if (model)
         eitp__config_set_special_tokens(&model->config, begin, end, padding);

@@ -253,15 +253,25 @@ static eitp_status eitp__read_token_ids(const eitp_json *root, const char *name,
     return status;
 }
 
+EITP__PRIVATE int eitp__token_ids_have(const eitp_token_ids *ids, int32_t id) {
+    for (int32_t i = 0; i < ids->count; i++) {
+        if (ids->ids[i] == id)
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE void eitp__token_ids_add(eitp_token_ids *ids, int32_t id) {
+    if (!eitp__token_ids_have(ids, id) && ids->count < EITP_MAX_TOKEN_IDS)
+        ids->ids[ids->count++] = id;
+}
+
 /* The distinct ids below `vocabulary`: transformers writes GPT-2's 50256 into configurations of any vocabulary. */
 static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t vocabulary) {
     eitp_token_ids known = EITP__ZERO;
     for (int32_t i = 0; i < ids->count; i++) {
-        int32_t k = 0;
-        while (k < known.count && known.ids[k] != ids->ids[i])
-            k++;
-        if (k == known.count && ids->ids[i] < vocabulary)
-            known.ids[known.count++] = ids->ids[i];
+        if (ids->ids[i] < vocabulary)
+            eitp__token_ids_add(&known, ids->ids[i]);
     }
     return known;
 }
@@ -299,10 +309,7 @@ static void eitp__set_token_id(eitp_token_ids *ids, int32_t id) {
 
 EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *config, int32_t begin, int32_t end,
                                                    int32_t padding) {
-    int is_known = end < 0;
-    for (int32_t i = 0; i < config->end.count; i++)
-        is_known = is_known || config->end.ids[i] == end;
-    if (!is_known) {
+    if (end >= 0 && !eitp__token_ids_have(&config->end, end)) {
         eitp__set_token_id(&config->end, end);
         eitp__set_token_id(&config->begin, end);
         eitp__set_token_id(&config->padding, -1);

@@ -29,6 +29,10 @@ EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp_json *root
 /* Adds them as members of an object, each with a comma and a line feed after it. */
 EITP__PRIVATE void eitp__config_write_special_tokens(eitp__buffer *text, const eitp_transformer_config *config);
 
+/* True if an id is among the ids; and adds one that is not, if there is room. */
+EITP__PRIVATE int eitp__token_ids_have(const eitp_token_ids *ids, int32_t id);
+EITP__PRIVATE void eitp__token_ids_add(eitp_token_ids *ids, int32_t id);
+
 /* See eitp_model_set_special_tokens. */
 EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *config, int32_t begin, int32_t end,
                                                    int32_t padding);

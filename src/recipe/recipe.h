@@ -27,11 +27,13 @@ typedef struct eitp_model_recipe {
     const char *directory; /* a model, or an output directory: its best checkpoint, or the newest; NULL: `shape` */
     const char *shape;     /* random weights: a name of eitp_transformer_config_named, or a path of a config.json */
     int64_t vocabulary, layers, heads, width,
-        positions;         /* replace sizes of `shape`; 0: keep it; vocabulary 0: the tokenizer's */
-    const char *tokenizer; /* tokenizer.json or its directory; NULL: the model's, else bytes */
-    double dropout;        /* replaces all three dropouts; negative: keeps the configuration's */
-    int64_t lora_rank;     /* rank of the adapters to train; 0: train the weights */
-    double lora_alpha;     /* 0: twice the rank */
+        positions;             /* replace sizes of `shape`; 0: keep it; vocabulary 0: the tokenizer's */
+    const char *tokenizer;     /* tokenizer.json or its directory; NULL: the model's, else bytes */
+    const char *chat_template; /* of conversations: a file, or eitp_chat_template_named; NULL: the tokenizer's */
+    const char *chat_values;   /* a JSON object of values for it; NULL: none */
+    double dropout;            /* replaces all three dropouts; negative: keeps the configuration's */
+    int64_t lora_rank;         /* rank of the adapters to train; 0: train the weights */
+    double lora_alpha;         /* 0: twice the rank */
     double lora_dropout;
     const char *lora_targets; /* see eitp_lora_targets_parse; NULL: the architecture's default */
     int lora_rslora;
@@ -67,11 +69,12 @@ typedef struct eitp_task_recipe {
        of other texts the longest windows, from 64 tokens to the positions, of which an epoch has 64 steps, and with
        which memory requires neither recomputation, offloading nor another optimizer, unless 64 tokens do, too. */
     int64_t block_size;
-    eitp_problem problem;      /* for EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
-    double mlm_probability;    /* for EITP_TASK_MASKED: that a token is masked */
-    int whole_words;           /* for EITP_TASK_MASKED: mask all tokens of a word or none */
-    double label_smoothing;    /* see eitp_classification_config */
-    const char *class_weights; /* "none", "balanced", or numbers separated by commas, in the order of the labels */
+    eitp_chat_targets train_on; /* of conversations (EITP_FORMAT_CHAT), which EITP_TASK_LANGUAGE trains on */
+    eitp_problem problem;       /* for EITP_TASK_CLASSIFICATION; EITP_PROBLEM_UNKNOWN: what the data says */
+    double mlm_probability;     /* for EITP_TASK_MASKED: that a token is masked */
+    int whole_words;            /* for EITP_TASK_MASKED: mask all tokens of a word or none */
+    double label_smoothing;     /* see eitp_classification_config */
+    const char *class_weights;  /* "none", "balanced", or numbers separated by commas, in the order of the labels */
     /*
      * For EITP_TASK_LANGUAGE: texts that the model continues at each evaluation of a run, by sample_tokens of the most
      * likely tokens each; evaluations.jsonl gets them. At most EITP_MAX_SAMPLE_PROMPTS, of up to

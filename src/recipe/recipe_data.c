@@ -32,7 +32,7 @@ static uint64_t eitp__add_setting(uint64_t hash, size_t index, const char *text)
 }
 
 EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eitp_split split) {
-    static const char *const formats[] = {"auto", "text", "lines", "csv", "tsv", "jsonl", "conll"};
+    static const char *const formats[] = {"auto", "text", "lines", "csv", "tsv", "jsonl", "conll", "chat"};
     const eitp_data_recipe *data = &training->recipe.data;
     const eitp_text_list *paths = training->parts[split].paths;
     const uint64_t tokenizer = eitp_tokenizer_fingerprint(training->tokenizer);

@@ -100,10 +100,24 @@ static eitp_status eitp__split_windows(eitp_training *training, eitp_error *erro
     return status;
 }
 
+/* Conversations are samples, other texts windows. */
+static eitp_status eitp__open_language(eitp_training *training, eitp_error *error) {
+    eitp__find_conversations(training);
+    return training->recipe.data.format == EITP_FORMAT_CHAT ? eitp__open_conversations(training, error)
+                                                            : eitp__open_windows(training, error);
+}
+
+static eitp_status eitp__split_texts(eitp_training *training, eitp_error *error) {
+    return training->parts[EITP_TRAINING].is_labelled ? eitp__training_split_samples(training, error)
+                                                      : eitp__split_windows(training, error);
+}
+
 static eitp_status eitp__create_language(eitp_training *training, eitp_model *model, int is_planned, eitp_task *task,
                                          eitp_error *error) {
     eitp_language_config config = EITP__ZERO;
     (void)is_planned;
+    if (training->chat)
+        return eitp__create_conversations(training, model, task, error);
     config.model = model;
     config.block_size = training->rows;
     config.tokenizer = training->tokenizer;
@@ -116,8 +130,8 @@ static eitp_status eitp__create_language(eitp_training *training, eitp_model *mo
 EITP__PRIVATE const eitp__recipe_task *eitp__language_recipe(void) {
     static const eitp__recipe_task task = {EITP_TASK_LANGUAGE,       "lm",
                                            EITP_HEAD_LANGUAGE,       EITP_PROBLEM_UNKNOWN,
-                                           eitp__set_language_shape, eitp__open_windows,
-                                           eitp__split_windows,      eitp__create_language};
+                                           eitp__set_language_shape, eitp__open_language,
+                                           eitp__split_texts,        eitp__create_language};
     return &task;
 }
 
@@ -173,11 +187,6 @@ static eitp_status eitp__open_masked(eitp_training *training, eitp_error *error)
                                                         : eitp__open_windows(training, error);
 }
 
-static eitp_status eitp__split_masked(eitp_training *training, eitp_error *error) {
-    return training->parts[EITP_TRAINING].is_labelled ? eitp__training_split_samples(training, error)
-                                                      : eitp__split_windows(training, error);
-}
-
 /* The samples of a part: its rows, or windows of its tokens. */
 static eitp_status eitp__masked_source(eitp_training *training, eitp_split split, eitp_labelled_source *source,
                                        eitp_error *error) {
@@ -211,6 +220,6 @@ EITP__PRIVATE const eitp__recipe_task *eitp__masked_recipe(void) {
     static const eitp__recipe_task task = {EITP_TASK_MASKED,       "mlm",
                                            EITP_HEAD_LANGUAGE,     EITP_PROBLEM_UNKNOWN,
                                            eitp__set_masked_shape, eitp__open_masked,
-                                           eitp__split_masked,     eitp__create_masked};
+                                           eitp__split_texts,      eitp__create_masked};
     return &task;
 }

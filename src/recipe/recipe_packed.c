@@ -61,6 +61,13 @@ static char *eitp__search_packed(const eitp_training *training, eitp_split split
     return found;
 }
 
+EITP__PRIVATE int eitp__has_packed(const eitp_training *training, eitp_split split, int is_labelled) {
+    char *found = training->resumed.data.hash ? eitp__search_packed(training, split, is_labelled, NULL) : NULL;
+    const int has_one = found != NULL;
+    eitp__release_text(&training->host, found);
+    return has_one;
+}
+
 /* The file of a part, or NULL. That of the validation data is another one than that of the training data, of which a
    trained model that is evaluated on the validation data has none open. */
 static char *eitp__find_packed(eitp_training *training, eitp_split split, int is_labelled) {

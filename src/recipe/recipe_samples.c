@@ -152,6 +152,10 @@ static eitp_status eitp__pack_samples(eitp_training *training, eitp_split split,
         config.second = training->encoder_tokenizer;
         config.second_sequence.max_length = (int32_t)samples->second_max_length;
     }
+    if (samples->chat) {
+        config.chat = samples->chat;
+        config.chat_config = eitp__training_chat_config(training);
+    }
     config.problem = samples->problem;
     config.labels = samples->labels;
     config.label_count = samples->label_count;
@@ -187,6 +191,8 @@ static uint64_t eitp__sample_fingerprint(const eitp_training *training, eitp_spl
         if (texts[i])
             hash = eitp__fnv1a(eitp__fnv1a(hash, &i, sizeof i), texts[i], strlen(texts[i]) + 1);
     }
+    if (config->chat)
+        hash = eitp__chat_fingerprint(training, hash);
     for (int64_t i = 0; config->labels && i < config->label_count; i++)
         hash = eitp__fnv1a(hash, config->labels[i], strlen(config->labels[i]) + 1);
     return hash;

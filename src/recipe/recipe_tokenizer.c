@@ -95,7 +95,9 @@ static eitp_status eitp__load_own_tokenizer(eitp_training *training, eitp_error 
 }
 
 EITP__PRIVATE eitp_status eitp__training_load_tokenizer(eitp_training *training, eitp_error *error) {
-    const eitp_status status = eitp__load_own_tokenizer(training, error);
+    eitp_status status = eitp__load_own_tokenizer(training, error);
+    if (!status)
+        status = eitp__training_set_chat_template(training, error);
     return status ? status : eitp__load_encoder_tokenizer(training, error);
 }
 

@@ -40,6 +40,7 @@ struct eitp_training {
     eitp_transformer_config shape, stored; /* of the model; as its files have it, if it has any */
     const eitp__recipe_task *kind;
     eitp_tokenizer *tokenizer;         /* NULL: unknown */
+    eitp_chat *chat;                   /* of conversations; NULL: the data are none */
     eitp_latent_config latent;         /* of a model that has an encoder; size 0: it has none */
     char *encoder_directory;           /* of --encoder's weights; NULL: in model_directory, or random */
     eitp_tokenizer *encoder_tokenizer; /* NULL: the encoder reads the tokens of `tokenizer` */
@@ -203,6 +204,7 @@ typedef struct eitp__sample_config {
     int64_t label_count;
     int drops_labels;          /* labels are not read */
     int is_bare;               /* without special tokens, */
+    const eitp_chat *chat;     /* texts are conversations; NULL: they are not */
     int64_t second_max_length; /* and again in the tokens of the encoder, at most so many; 0: not */
 } eitp__sample_config;
 
@@ -232,6 +234,24 @@ EITP__PRIVATE eitp_token_source eitp__part_tokens(const eitp_training *training,
 
 EITP__PRIVATE void eitp__part_close(const eitp_host *host, eitp__data_part *part);
 
+/* ---- Conversations ---- */
+
+/* Sets the format of the data to EITP_FORMAT_CHAT if their first row is a conversation, and nothing else is said of
+   them. */
+EITP__PRIVATE void eitp__find_conversations(eitp_training *training);
+
+/* Gives the tokenizer the chat template that the recipe names. */
+EITP__PRIVATE eitp_status eitp__training_set_chat_template(eitp_training *training, eitp_error *error);
+
+/* How conversations are encoded, and what of that belongs to the fingerprint of their samples. */
+EITP__PRIVATE eitp_chat_config eitp__training_chat_config(const eitp_training *training);
+EITP__PRIVATE uint64_t eitp__chat_fingerprint(const eitp_training *training, uint64_t hash);
+
+/* Opens the conversations, and creates their task. */
+EITP__PRIVATE eitp_status eitp__open_conversations(eitp_training *training, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__create_conversations(eitp_training *training, eitp_model *model, eitp_task *task,
+                                                     eitp_error *error);
+
 /* ---- Samples of text ---- */
 
 /* Checks the sample prompts, and that the model can continue them. */
@@ -258,6 +278,9 @@ EITP__PRIVATE uint64_t eitp__part_fingerprint(const eitp_training *training, eit
  */
 EITP__PRIVATE eitp_status eitp__part_find_packed(eitp_training *training, eitp_split split, int is_labelled,
                                                  const char *expected, eitp_error *error);
+
+/* True if what a part of a resumed run was packed into is there. */
+EITP__PRIVATE int eitp__has_packed(const eitp_training *training, eitp_split split, int is_labelled);
 
 /* True if the packed file of a part exists and is whole; logs that it is reused. A damaged one is packed again, and the
    log says why. */

@@ -17,7 +17,8 @@ static uint64_t *eitp__count_training_labels(const eitp_training *training, cons
     return NULL;
 }
 
-/* "; neg 1480, pos 1400", at most some of them; "" of numbers and of samples without labels. */
+/* "; labels: neg 1480, pos 1400", at most some of them; "" of numbers and of samples without labels. Of conversations,
+   how many tokens are trained on. */
 static void eitp__describe_labels(const eitp_training *training, char *text, size_t size) {
     enum { SHOWN = 10 };
     const eitp_labelled_source source = eitp__part_samples(training, EITP_TRAINING);
@@ -26,7 +27,9 @@ static void eitp__describe_labels(const eitp_training *training, char *text, siz
     *text = 0;
     if (!counts)
         return;
-    for (int64_t i = 0; i < source.label_count && i < SHOWN && used < size; i++)
+    if (training->chat)
+        snprintf(text, size, "; %llu tokens are trained on", (unsigned long long)counts[0]);
+    for (int64_t i = 0; i < source.label_count && !training->chat && i < SHOWN && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu",
                                  i ? ", " : "; labels: ", source.labels ? source.labels[i] : "label",
                                  (unsigned long long)counts[i]);
@@ -42,7 +45,7 @@ EITP__PRIVATE void eitp__training_log_data(const eitp_training *training) {
     const double epochs =
         (double)(recipe->run.steps * recipe->trainer.batch_size * recipe->trainer.grad_accum) / (double)samples[0];
     char labels[600];
-    if (training->kind->kind == EITP_TASK_LANGUAGE) {
+    if (training->kind->kind == EITP_TASK_LANGUAGE && !training->chat) {
         eitp__log_line(&training->host, EITP_LOG_INFO,
                        "data: %llu training windows, %llu validation tokens; %lld steps are %.2f epochs",
                        (unsigned long long)samples[0], (unsigned long long)training->parts[EITP_VALIDATION].range.count,

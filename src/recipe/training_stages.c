@@ -69,12 +69,14 @@ EITP__PRIVATE void eitp__training_release_stages(eitp_training *training) {
     for (int split = 0; split < 2; split++)
         eitp__part_close(&training->host, &training->parts[split]);
     memset(training->parts, 0, sizeof training->parts);
+    eitp_chat_destroy(training->chat);
     eitp_tokenizer_destroy(training->tokenizer);
     eitp_tokenizer_destroy(training->encoder_tokenizer);
     eitp__release_text(&training->host, training->model_directory);
     eitp__release_text(&training->host, training->encoder_directory);
     eitp__release_text(&training->host, training->trained);
     eitp__release_text(&training->host, training->base);
+    training->chat = NULL;
     training->tokenizer = training->encoder_tokenizer = NULL;
     training->encoder_directory = NULL;
     memset(&training->latent, 0, sizeof training->latent);

@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/utf8_repair.h"
+#include "model/generate.h"
+#include "model/transformer_config.h"
 #include "text/tokenizer.h"
 
 typedef struct eitp__generation {
@@ -46,7 +48,9 @@ static eitp_status eitp__feed_prompt(eitp__generation *g, const int32_t *ids, si
         g->count = g->report.prompt_tokens;
     g->report.prompt_cut = g->report.prompt_tokens - g->count;
     memcpy(g->ids, count ? ids + g->report.prompt_cut : &end, (size_t)g->count * sizeof *g->ids);
-    return eitp_generator_feed(g->generator, g->ids, g->count, error);
+    const int64_t kept = eitp__generator_keep(g->generator, g->ids, g->count);
+    g->report.prompt_fed = g->count - kept;
+    return eitp_generator_feed(g->generator, g->ids + kept, g->count - kept, error);
 }
 
 /* Feeds the newest token. If the cache is full, it begins again with the last half of its tokens. */
@@ -91,12 +95,17 @@ static eitp_status eitp__generation_add_text(eitp__generation *g, int32_t token,
 
 /* ---- Generating ---- */
 
+static int eitp__generation_ends_with(const eitp__generation *g, int32_t token) {
+    return token == eitp_tokenizer_end_of_text(g->tokenizer) || eitp__generator_ends_with(g->generator, token) ||
+           eitp__token_ids_have(&g->config->ends, token);
+}
+
 static eitp_status eitp__generation_run(eitp__generation *g, eitp_error *error) {
     const int64_t max_tokens = g->config->max_tokens;
     eitp_status status = EITP_OK;
     while (!status && g->report.tokens < max_tokens) {
         const int32_t token = eitp_generator_sample(g->generator, &g->sampling);
-        if (token == eitp_tokenizer_end_of_text(g->tokenizer)) {
+        if (eitp__generation_ends_with(g, token)) {
             g->report.end = EITP_GENERATED_END_OF_TEXT;
             break;
         }
@@ -125,14 +134,15 @@ eitp_status eitp_generate(eitp_generator *generator, const eitp_tokenizer *token
     if (config->max_tokens < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_tokens must be at least 0 (got %lld)",
                           (long long)config->max_tokens);
-    eitp_generator_reset(generator);
+    g.capacity = eitp__generator_capacity(generator);
+    if (!config->keeps_cache)
+        eitp_generator_reset(generator);
     g.generator = generator;
     g.tokenizer = tokenizer;
     g.config = config;
     g.sampling = config->sampling;
     if (!g.sampling.vocabulary)
         g.sampling.vocabulary = eitp_tokenizer_size(tokenizer);
-    g.capacity = eitp_generator_remaining(generator);
     eitp__utf8_repair_init(&g.repair, eitp__generation_pass, &g);
     const size_t bytes = ((size_t)g.capacity + 1) * sizeof *g.ids;
     g.ids = (int32_t *)eitp__allocate(&tokenizer->host, bytes);

@@ -11,6 +11,8 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_generate_config {
     eitp_sampling sampling; /* `vocabulary` 0: the tokenizer's size */
     int64_t max_tokens;     /* number of tokens to generate at most, 0 or more */
+    eitp_token_ids ends;    /* further tokens that end the text, such as eitp_chat_end_of_turn */
+    int keeps_cache;        /* nonzero: what of the prompt the generator has in its cache is not fed again */
     /* Receives the generated text, without the prompt, in pieces of whole characters of UTF-8 as they come; `text` is
        valid during the call, and size > 0. Any result but 0 ends the text: EITP_GENERATED_STOPPED. */
     int (*piece)(void *user, const char *text, size_t size);
@@ -23,7 +25,7 @@ EITP_API eitp_generate_config eitp_generate_config_default(void);
 /* Why a generated text ended. */
 typedef enum eitp_generate_end {
     EITP_GENERATED_MAX_TOKENS = 0,  /* it has max_tokens tokens */
-    EITP_GENERATED_END_OF_TEXT = 1, /* the model has drawn the tokenizer's end-of-text */
+    EITP_GENERATED_END_OF_TEXT = 1, /* the model has drawn a token that ends it */
     EITP_GENERATED_STOPPED = 2      /* `piece` has ended it */
 } eitp_generate_end;
 
@@ -31,14 +33,17 @@ typedef struct eitp_generate_report {
     eitp_generate_end end;
     int64_t prompt_tokens; /* of the prompt, at least 1 */
     int64_t prompt_cut;    /* tokens at the beginning of the prompt that the model has not seen */
-    int64_t tokens;        /* generated, without end-of-text */
+    int64_t prompt_fed;    /* tokens of the prompt that were fed; the others were in the cache, or cut */
+    int64_t tokens;        /* generated, without the one that ended the text */
     int lost_beginning;    /* 1: the cache was full, and the end was generated without the beginning of the text */
 } eitp_generate_report;
 
 /*
  * Generates the text that follows a prompt of `size` bytes, which may be NULL if size is 0; an empty one is the
- * tokenizer's end-of-text. The generator is reset first, and may be used again for other texts; its capacity limits how
- * much of the text the model sees:
+ * tokenizer's end-of-text. It ends with the tokenizer's end-of-text, with a token of the model's config.end (the
+ * eos_token_id of generation_config.json), or with one of config->ends. The generator is reset first, unless
+ * config->keeps_cache is set, and may be used again for other texts; its capacity limits how much of the text the model
+ * sees:
  *   - Of a prompt that is longer the last capacity - 1 tokens are fed.
  *   - When the cache is full it begins again with the second half of its tokens, as often as necessary.
  * Bytes that are not valid UTF-8 become U+FFFD, one for each maximal subpart of an ill-formed sequence, and so does a

@@ -4,6 +4,7 @@
  */
 #include "base/random.h"
 #include "model/transformer.h"
+#include "model/transformer_config.h"
 #include "task/labelled.h"
 #include "task/pass.h"
 #include "text/tokenizer.h"
@@ -32,14 +33,6 @@ static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *e
 }
 
 /* ---- Masks ---- */
-
-static int eitp__token_ids_have(const eitp_token_ids *ids, int32_t id) {
-    for (int32_t i = 0; i < ids->count; i++) {
-        if (ids->ids[i] == id)
-            return 1;
-    }
-    return 0;
-}
 
 /* True if the token belongs to the word before it. */
 static int eitp__continues_word(const eitp__masked_language *m, int32_t token) {

@@ -379,6 +379,27 @@ EITP_API eitp_language_config eitp_language_config_default(void);
  */
 EITP_API eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error);
 
+/* Predicting some tokens of samples from those before them, such as the answers in conversations. Start from
+   eitp_conversation_config_default(), then set model and training. */
+typedef struct eitp_conversation_config {
+    eitp_model *model; /* causal, with EITP_HEAD_LANGUAGE */
+    /* With EITP_PROBLEM_TOKENS: tokens with a label, whichever it is, are trained on. eitp_labelled_pack writes such
+       samples from conversations. validation.count 0: no validation. */
+    eitp_labelled_source training, validation;
+    const eitp_tokenizer *tokenizer; /* saved with checkpoints, and with it its chat template; not copied; NULL: none */
+    int32_t end_of_turn;             /* a token at which generated text ends, for generation_config.json; -1: none */
+} eitp_conversation_config;
+
+/* No model, no sources, no tokenizer and no token that ends a turn. */
+EITP_API eitp_conversation_config eitp_conversation_config_default(void);
+
+/*
+ * Creates a task whose samples are those of the sources, side by side in a pass: each attends to itself alone. Its one
+ * term, "loss", is the mean over the tokens that are trained on; its unit is "tokens". EITP_ERROR_ARGUMENT if the
+ * model, the labels or the lengths of the sources do not fit. Release the task before the model, sources and tokenizer.
+ */
+EITP_API eitp_status eitp_conversation_task(const eitp_conversation_config *config, eitp_task *task, eitp_error *error);
+
 /* ---- Masked language modelling ---- */
 
 /* Windows of a token source as samples without labels, each between the special tokens of a tokenizer's template.

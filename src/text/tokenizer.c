@@ -14,6 +14,7 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
         tokenizer->special[which] = -1;
     eitp__buffer_init(&tokenizer->config, &tokenizer->host);
+    eitp__buffer_init(&tokenizer->chat_template, &tokenizer->host);
     eitp__buffer_init(&tokenizer->added_text, &tokenizer->host);
     for (int part = 0; part < EITP__KEPT_PARTS; part++)
         eitp__buffer_init(&tokenizer->kept[part], &tokenizer->host);
@@ -292,6 +293,7 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_release(&vocabulary->bytes);
     eitp__buffer_release(&tokenizer->config);
+    eitp__buffer_release(&tokenizer->chat_template);
     eitp__buffer_release(&tokenizer->added_text);
     for (int part = 0; part < EITP__KEPT_PARTS; part++)
         eitp__buffer_release(&tokenizer->kept[part]);

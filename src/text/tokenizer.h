@@ -82,6 +82,8 @@ struct eitp_tokenizer {
     eitp__buffer kept[EITP__KEPT_PARTS];       /* JSON; empty: null, or what the model needs */
     int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids by eitp_special_token; -1: none */
     eitp__buffer config;                       /* members of tokenizer_config.json kept for saving */
+    eitp__buffer chat_template;                /* empty: none */
+    int has_template_file;                     /* it is saved as a file of its own */
     uint64_t fingerprint;
 };
 

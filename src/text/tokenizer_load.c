@@ -1,5 +1,6 @@
 /* Loading a tokenizer from a tokenizer.json, from vocab.txt, or from vocab.json and merges.txt. */
 #include "base/files.h"
+#include "text/template_file.h"
 #include "text/loader.h"
 
 /* The lines of merges.txt. */
@@ -177,6 +178,8 @@ static eitp_status eitp__load_directory(const eitp_host *host, const char *direc
                                   : eitp__fail_memory(error, strlen(directory), "a path");
     if (status == EITP_OK)
         status = eitp__load_from_directory(host, directory, paths, &files, out, error);
+    if (status == EITP_OK)
+        status = eitp__load_chat_template(directory, &files, *out, error);
     eitp__special_files_release(&files);
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++)
         eitp__release_text(host, paths[i]);
@@ -187,17 +190,18 @@ static eitp_status eitp__load_directory(const eitp_host *host, const char *direc
 static eitp_status eitp__load_file(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
     static const char name[] = "tokenizer.json";
     const char *slash = strrchr(path, '/');
+    const int has_others = !strcmp(slash ? slash + 1 : path, name);
     eitp__special_files files = EITP__ZERO;
-    eitp_status status = EITP_OK;
-    if (!strcmp(slash ? slash + 1 : path, name)) {
-        char *directory = slash ? eitp__copy_bytes(host, path, (size_t)(slash - path) + 1) : eitp__copy_text(host, ".");
-        status = directory ? eitp__special_files_read(host, directory, &files, error)
-                           : eitp__fail_memory(error, strlen(path), "a path");
-        eitp__release_text(host, directory);
-    }
+    char *directory = slash ? eitp__copy_bytes(host, path, (size_t)(slash - path) + 1) : eitp__copy_text(host, ".");
+    eitp_status status = directory ? EITP_OK : eitp__fail_memory(error, strlen(path), "a path");
+    if (status == EITP_OK && has_others)
+        status = eitp__special_files_read(host, directory, &files, error);
     if (status == EITP_OK)
         status = eitp__load_tokenizer_json(host, path, &files, out, error);
+    if (status == EITP_OK && has_others)
+        status = eitp__load_chat_template(directory, &files, *out, error);
     eitp__special_files_release(&files);
+    eitp__release_text(host, directory);
     return status;
 }
 
@@ -209,6 +213,11 @@ eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_to
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK)
         return status;
-    return info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
-                                            : eitp__load_file(host, path, out, error);
+    status = info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
+                                              : eitp__load_file(host, path, out, error);
+    if (status != EITP_OK) {
+        eitp_tokenizer_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }

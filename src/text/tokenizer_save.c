@@ -2,7 +2,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/unicode.h"
-#include "text/special_tokens.h"
+#include "text/template_file.h"
 #include "text/tokenizer.h"
 
 /* Adds the spelling of a token in files to `spelling`. */
@@ -288,6 +288,8 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         eitp__write_tokenizer(tokenizer, &spelling, &out);
         status = eitp__save_file(host, directory, "tokenizer.json", &out, error);
     }
+    if (status == EITP_OK)
+        status = eitp__save_chat_template(tokenizer, directory, error);
     if (status == EITP_OK) {
         eitp__buffer_clear(&out);
         status = eitp__save_lists(tokenizer, directory, &spelling, &out, error);

@@ -165,8 +165,8 @@ static void test_lines_and_folders(void) {
     CHECK(read_table(&r, "tables") == EITP_OK && !strcmp(r.rows, "x@2:1\n"));
     r.config.texts.format = EITP_FORMAT_FOLDERS;
     CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "a.txt: a file, and format is FOLDERS"));
-    r.config.texts.format = (eitp_text_format)8;
-    CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "unknown format of texts 8"));
+    r.config.texts.format = (eitp_text_format)9;
+    CHECK(read_table(&r, "a.txt") == EITP_ERROR_ARGUMENT && has(&r.error, "unknown format of texts 9"));
     r.config.texts.format = EITP_FORMAT_AUTO;
     CHECK(read_table(&r, "missing") == EITP_ERROR_ARGUMENT && has(&r.error, "missing: no such file or directory"));
     scratch_remove(scratch);

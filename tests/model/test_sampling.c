@@ -1,7 +1,7 @@
 /* Sampling from a generator. */
 #include "tests/support/trainer_run.h"
 
-/* Samples follow the probabilities, within top_k and top_p. */
+/* Samples follow the probabilities, within top_k, top_p and min_p. */
 static void sampling_follows_probabilities_and_limits(void) {
     eitp_context_config config = eitp_context_config_default();
     eitp_transformer_config shape = small_model(0);
@@ -25,10 +25,11 @@ static void sampling_follows_probabilities_and_limits(void) {
     sampling.top_k = 0;
     sampling.top_p = 1e-9;
     CHECK(eitp_generator_sample(generator, &sampling) == greedy);
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 4; way++) {
         memset(counts, 0, sizeof counts);
         sampling.top_k = way == 1 ? 2 : 0;
         sampling.top_p = way == 2 ? 0.5 : 1;
+        sampling.min_p = way == 3 ? 0.9 : 0;
         for (uint64_t seed = 0; seed < 4000; seed++) {
             sampling.seed = seed;
             counts[eitp_generator_sample(generator, &sampling)]++;
@@ -46,6 +47,15 @@ static void sampling_follows_probabilities_and_limits(void) {
             for (int i = 0; i < 5; i++)
                 drawn += counts[i] > 0;
             CHECK(drawn == 2 && counts[greedy] > 0);
+        } else if (way == 3) {
+            const float *logits = eitp_generator_logits(generator);
+            int likely = 0;
+            for (int i = 0; i < 5; i++) {
+                const int is_likely = exp((double)logits[i] - (double)logits[greedy]) >= 0.9;
+                CHECK_THAT((counts[i] > 0) == is_likely, "token %d: %d", i, counts[i]);
+                likely += is_likely;
+            }
+            CHECK(likely > 0 && likely < 5);
         }
     }
     eitp_generator_destroy(generator);

@@ -333,8 +333,71 @@ static void allocations_fail(void) {
     }
 }
 
+/* Each of the tokens that end a text ends it: those of the model's configuration, and those that the caller names. */
+static void texts_end_with_further_tokens(void) {
+    static received got;
+    const eitp_host host = eitp_host_default();
+    const int32_t prompt[3] = {72, 105, 33};
+    eitp_generate_config config;
+    eitp_generate_report report;
+    int32_t tokens[32];
+    int count, end = 8;
+    setting s;
+    REQUIRE_OK(setting_begin(&host, 0, &s), error_);
+    config = config_of(&got, 4, 32);
+    count = draw(&s, prompt, 3, &config, tokens);
+    REQUIRE(count > end);
+    for (int i = 0; i < end; i++)
+        end = tokens[i] == tokens[end] ? i : end;
+    config.ends.count = 2;
+    config.ends.ids[0] = 300;
+    config.ends.ids[1] = tokens[end];
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 3, &config, &report, &error_), error_);
+    CHECK(report.end == EITP_GENERATED_END_OF_TEXT && report.tokens == end);
+    config.ends.count = 0;
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 3, &config, &report, &error_), error_);
+    CHECK(report.tokens == count);
+    eitp_model_add_end(s.model, tokens[end]);
+    eitp_model_add_end(s.model, tokens[end]);
+    CHECK(eitp_model_config(s.model).end.ids[eitp_model_config(s.model).end.count - 1] == tokens[end]);
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 3, &config, &report, &error_), error_);
+    CHECK(report.end == EITP_GENERATED_END_OF_TEXT && report.tokens == end);
+    setting_end(&s);
+}
+
+/* A prompt that begins with what is in the cache gives the text of one that is fed anew. */
+static void a_cache_may_be_kept(void) {
+    static received kept, anew;
+    const eitp_host host = eitp_host_default();
+    int32_t prompt[24];
+    eitp_generate_config config;
+    eitp_generate_report report;
+    setting s;
+    REQUIRE_OK(setting_begin(&host, 0, &s), error_);
+    for (int i = 0; i < 24; i++)
+        prompt[i] = 60 + i;
+    config = config_of(&kept, 5, 6);
+    config.keeps_cache = 1;
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 10, &config, &report, &error_), error_);
+    CHECK(report.prompt_fed == 10);
+    config = config_of(&kept, 6, 12);
+    config.keeps_cache = 1;
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 24, &config, &report, &error_), error_);
+    CHECK_THAT(report.prompt_tokens == 24 && report.prompt_fed == 14, "%lld", (long long)report.prompt_fed);
+    config = config_of(&anew, 6, 12);
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 24, &config, &report, &error_), error_);
+    CHECK(report.prompt_fed == 24 && is_same(&kept, &anew) && kept.size);
+    config = config_of(&kept, 6, 12);
+    config.keeps_cache = 1;
+    REQUIRE_OK(eitp_generate(s.generator, s.tokenizer, prompt, 24, &config, &report, &error_), error_);
+    CHECK(report.prompt_fed == 1 && is_same(&kept, &anew));
+    setting_end(&s);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
+        TEST(texts_end_with_further_tokens),
+        TEST(a_cache_may_be_kept),
         TEST(text_is_that_of_the_tokens),
         TEST(end_of_text_ends_it),
         TEST(a_full_cache_begins_again),

@@ -51,6 +51,7 @@ int command_train(int count, char **arguments);
 int command_safe_train(int count, char **arguments);
 int command_eval(int count, char **arguments);
 int command_generate(int count, char **arguments);
+int command_chat(int count, char **arguments);
 int command_predict(int count, char **arguments);
 int command_embed(int count, char **arguments);
 int command_merge(int count, char **arguments);

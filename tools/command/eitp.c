@@ -22,6 +22,7 @@ static const struct {
     {NULL, "doctor", command_doctor, "why a run ended, is slow, or does not learn"},
     {NULL, "logs", command_logs, "records of runs as tables"},
     {"Use a model", "generate", command_generate, "generate text"},
+    {NULL, "chat", command_chat, "talk with a model that was trained on conversations"},
     {NULL, "predict", command_predict, "label texts, or their words, with a classifier"},
     {NULL, "embed", command_embed, "turn texts into vectors"},
     {"Prepare data", "tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},

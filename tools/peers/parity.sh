@@ -51,13 +51,14 @@ compare() { # name, script, arguments
     fi
 }
 
-for part in ops gpt2 bert llama pytorch tokenizer words splits; do
+for part in ops gpt2 bert llama pytorch tokenizer words splits chat; do
     compare golden-$part tools/peers/golden.py "$work/golden" $part
 done
 compare losses-fp32 tools/peers/losses.py --eitp "$BUILD/eitp"
 compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
 compare vae tools/peers/vae.py --eitp "$BUILD/eitp"
 compare decoders tools/peers/decoders.py --eitp "$BUILD/eitp"
+compare conversations tools/peers/conversations.py --eitp "$BUILD/eitp"
 compare peft tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp"
 compare peft-rslora tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp" --rslora --targets c_attn
 compare encoders tools/peers/encoder_parity.py --work "$work/encoders"

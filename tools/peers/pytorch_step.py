@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Time training steps of GPT-2 in PyTorch: the speed and memory peer of `eitp bench step`.
+"""Time training steps of GPT-2 or Qwen2 in PyTorch: the speed and memory peer of `eitp bench step`.
 
-    python3 tools/peers/pytorch_step.py [--steps 10] [--batch 4] [--block 64] [--layers 12]
+    python3 tools/peers/pytorch_step.py [--steps 10] [--batch 4] [--block 64] [--shape gpt2|qwen2-0.5b] [--layers N]
                                         [--dtype fp32|autocast|bf16] [--optimizer foreach|fused] [--threads 2]
-                                        [--warmup 2] [--compile]
+                                        [--warmup 2] [--compile] [--lora-rank 0]
 
-The 124M shape with random weights and random tokens, without dropout. A step is forward, backward, clipping by the
+The shape with random weights and random tokens, without dropout; with --lora-rank adapters by PEFT on all linear layers
+are trained alone. A step is forward, backward, clipping by the
 global norm and AdamW. Prints one line of JSON. --dtype autocast is bf16 arithmetic around fp32 weights, what
 `bf16=True` means to trainers; --dtype bf16 keeps weights, gradients and moments in bf16 too. tools/peers/step.py runs
 all of them.
 
-It needs `pip install torch transformers numpy`, and a C++ compiler for --compile.
+It needs `pip install torch transformers numpy`, peft for --lora-rank, and a C++ compiler for --compile.
 """
 
 import argparse
@@ -27,14 +28,16 @@ def parse_arguments():
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--block", type=int, default=64)
-    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--shape", choices=("gpt2", "qwen2-0.5b"), default="gpt2")
+    parser.add_argument("--layers", type=int, help="layers, if not those of the shape")
+    parser.add_argument("--lora-rank", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dtype", choices=("fp32", "autocast", "bf16"), default="fp32")
     parser.add_argument("--optimizer", choices=("foreach", "fused"), default="fused")
     parser.add_argument("--compile", action="store_true")
     arguments = parser.parse_args()
     for name in ("steps", "batch", "block", "layers", "threads"):
-        if getattr(arguments, name) < 1:
+        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
             parser.error(f"--{name} must be at least 1")
     return arguments
 
@@ -51,6 +54,35 @@ def resident_bytes(field):
     return None
 
 
+def make_model(arguments):
+    import torch
+    import transformers
+
+    if arguments.shape == "gpt2":
+        config = transformers.GPT2Config(
+            n_layer=arguments.layers or 12,
+            n_positions=max(1024, arguments.block),
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+        )
+        model = transformers.GPT2LMHeadModel(config)
+    else:
+        config = transformers.Qwen2Config(
+            vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=arguments.layers or 24,
+            num_attention_heads=14, num_key_value_heads=2, rope_theta=1e6, tie_word_embeddings=True,
+        )
+        model = transformers.Qwen2ForCausalLM(config)
+    if arguments.dtype == "bf16":
+        model = model.to(torch.bfloat16)
+    if arguments.lora_rank:
+        import peft
+
+        adapters = peft.LoraConfig(r=arguments.lora_rank, lora_alpha=2 * arguments.lora_rank, target_modules="all-linear")
+        model = peft.get_peft_model(model, adapters)
+    return model
+
+
 def main():
     arguments = parse_arguments()
     os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
@@ -60,19 +92,11 @@ def main():
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
     transformers.logging.set_verbosity_error()
-    config = transformers.GPT2Config(
-        n_layer=arguments.layers,
-        n_positions=max(1024, arguments.block),
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-    )
     after_import = resident_bytes("VmRSS")
-    model = transformers.GPT2LMHeadModel(config).train()
-    if arguments.dtype == "bf16":
-        model = model.to(torch.bfloat16)
+    model = make_model(arguments).train()
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(
-        model.parameters(),
+        trained,
         lr=1e-4,
         weight_decay=0.01,
         foreach=arguments.optimizer == "foreach",
@@ -83,14 +107,14 @@ def main():
 
     seconds, loss = [], None
     for step in range(arguments.warmup + arguments.steps):
-        tokens = torch.randint(config.vocab_size, (arguments.batch, arguments.block + 1))
+        tokens = torch.randint(model.config.vocab_size, (arguments.batch, arguments.block + 1))
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
         with autocast:
             logits = run(input_ids=tokens[:, :-1], use_cache=False).logits
             loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         if step >= arguments.warmup:
             seconds.append(time.perf_counter() - start)
@@ -101,7 +125,9 @@ def main():
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "layers": arguments.layers,
+        "shape": arguments.shape,
+        "layers": model.config.num_hidden_layers,
+        "lora_rank": arguments.lora_rank,
         "batch": arguments.batch,
         "block": arguments.block,
         "dtype": arguments.dtype,

@@ -2,10 +2,11 @@
 """Compare a training step of eitp with the same step in PyTorch, on this machine, in turn.
 
     python3 tools/peers/step.py [--modes eitp-fp32,fp32,fp32+compile,...] [--rounds 3] [--steps 5] [--batch 4]
-                                [--block 64] [--threads 2] [--warmup 1] [--reference fp32] [--eitp build/eitp]
+                                [--block 64] [--shape gpt2|qwen2-0.5b] [--lora-rank 0] [--threads 2] [--warmup 1] [--reference fp32] [--eitp build/eitp]
                                 [--timeout 600] [--json]
 
-A step trains GPT-2 of 124M parameters on batch x block random tokens: forward, backward, clipping, AdamW. The modes:
+A step trains GPT-2 of 124M parameters, or Qwen2 of 0.5B, on batch x block random tokens: forward, backward, clipping, AdamW;
+with --lora-rank adapters on all linear layers alone. The modes:
 
     eitp-fp32, eitp-bf16, eitp-fp16      eitp bench step --precision
     fp32, autocast, bf16                 PyTorch: fp32; bf16 autocast around fp32 weights; bf16 throughout
@@ -55,6 +56,8 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--block", type=int, default=64)
+    parser.add_argument("--shape", choices=("gpt2", "qwen2-0.5b"), default="gpt2")
+    parser.add_argument("--lora-rank", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--reference", default="fp32")
     parser.add_argument("--eitp", type=pathlib.Path, default=HERE.parent.parent / "build" / "eitp")
@@ -75,15 +78,15 @@ def parse_arguments():
 def command_of(mode, arguments):
     if mode.startswith("eitp-"):
         return [
-            str(arguments.eitp), "bench", "step", "--json", "--quiet", "--model", "gpt2", "--grad-accum", "1",
+            str(arguments.eitp), "bench", "step", "--json", "--quiet", "--model", arguments.shape, "--grad-accum", "1",
             "--precision", mode.removeprefix("eitp-"), "--steps", str(arguments.steps),
             "--batch-size", str(arguments.batch), "--block-size", str(arguments.block),
             "--threads", str(arguments.threads),
-        ]
+        ] + (["--lora-rank", str(arguments.lora_rank), "--lora-targets", "all-linear"] if arguments.lora_rank else [])
     dtype, _, compiled = mode.partition("+")
     return [
         sys.executable, str(HERE / "pytorch_step.py"), "--dtype", dtype, "--steps", str(arguments.steps),
-        "--warmup", str(arguments.warmup),
+        "--warmup", str(arguments.warmup), "--shape", arguments.shape, "--lora-rank", str(arguments.lora_rank),
         "--batch", str(arguments.batch), "--block", str(arguments.block), "--threads", str(arguments.threads),
     ] + (["--compile"] if compiled else [])
 
@@ -165,7 +168,8 @@ def versions(runs):
 def print_table(report):
     print(f"{report['date']}, {report['machine']}, {report['threads']} threads")
     print(", ".join(f"{name} {value}" for name, value in report["versions"].items()))
-    print(f"GPT-2 124M, {report['batch']} x {report['block']} tokens a step,", end=" ")
+    lora = f" with adapters of rank {report['lora_rank']}" if report["lora_rank"] else ""
+    print(f"{report['shape']}{lora}, {report['batch']} x {report['block']} tokens a step,", end=" ")
     print(f"{report['rounds']} rounds of {report['steps']} steps")
     print()
     print(f"| {'mode':18} |      ms | tokens/s | peak GB | ratio |")
@@ -190,7 +194,7 @@ def main():
         "rows": summarize(runs, arguments),
         "failures": failures,
     }
-    for name in ("batch", "block", "steps", "rounds", "threads", "reference"):
+    for name in ("shape", "lora_rank", "batch", "block", "steps", "rounds", "threads", "reference"):
         report[name] = getattr(arguments, name)
     if arguments.json:
         print(json.dumps(report))

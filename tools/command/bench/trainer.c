@@ -2,6 +2,7 @@
 
 #include "bench/bench.h"
 #include "files.h"
+#include "model/adapt.h"
 #include "output.h"
 #include "process.h"
 #include "task/task.h"
@@ -94,7 +95,11 @@ static eitp_status create_context(bench_trainer *t, eitp_error *error) {
 static eitp_status create_trainer(bench_trainer *t, eitp_error *error) {
     eitp_status status = eitp_model_create(t->context, &t->plan.model, &t->model, error);
     if (!status)
+        status = adapt_model(t->options, t->model, error);
+    if (!status)
         status = eitp_model_initialize(t->model, 0, error);
+    if (!status)
+        status = eitp_model_initialize_lora(t->model, 0, error);
     if (!status)
         status = t->plan.task(&t->plan, t->model, &t->task, error);
     return status ? status : eitp_trainer_create(&t->task, &t->fit.trainer, &t->trainer, error);

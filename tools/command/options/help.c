@@ -2,6 +2,7 @@
 #include "options/table.h"
 
 #define TRAINS (OPTIONS_TRAIN | OPTIONS_PLAN)
+#define GENERATES (OPTIONS_GENERATE | OPTIONS_CHAT)
 #define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
 #define BENCHES_STEPS (OPTIONS_BENCH_STEP | OPTIONS_BENCH_MONITOR)
 #define USES_TOKENIZER (OPTIONS_TOKENIZER_INSPECT | OPTIONS_TOKENIZER_ENCODE | OPTIONS_TOKENIZER_DECODE)
@@ -30,7 +31,7 @@ static const struct {
      "repeated (required without --text)"},
     {OPTION_MODEL, OPTIONS_TRAIN,
      "model to start from: its directory, or an output directory (its best checkpoint, or the newest)"},
-    {OPTION_MODEL, OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS,
+    {OPTION_MODEL, OPTIONS_EVAL | GENERATES | PREDICTS,
      "model directory, or output directory (its best checkpoint, or the newest) (required)"},
     {OPTION_MODEL, OPTIONS_PLAN | BENCHES_STEPS,
      "model directory, output directory (its best checkpoint, or the newest), or shape: gpt2, gpt2-medium, gpt2-large, "
@@ -41,7 +42,7 @@ static const struct {
      "tokens in the vocabulary of an --init model (default: the tokenizer's; with a config.json its own)"},
     {OPTION_VOCAB_SIZE, OPTIONS_TOKENIZER_TRAIN, "tokens in the vocabulary (default: 50257)"},
     {OPTION_TOKENIZER, TRAINS | OPTIONS_EVAL, "tokenizer.json, or its directory (default: the model's, else bytes)"},
-    {OPTION_TOKENIZER, OPTIONS_GENERATE | PREDICTS, "tokenizer.json, or its directory (default: the model's)"},
+    {OPTION_TOKENIZER, GENERATES | PREDICTS, "tokenizer.json, or its directory (default: the model's)"},
     {OPTION_TOKENIZER, OPTIONS_MERGE,
      "tokenizer.json, or its directory (default: the base model's, else the adapters')"},
     {OPTION_TOKENIZER, OPTIONS_PACK, "tokenizer.json, or its directory (default: bytes)"},
@@ -99,7 +100,13 @@ static const struct {
      "--compare A --compare B"},
     {OPTION_COMPARE, OPTIONS_PLAN,
      "two or more files of options, whose plans are printed: --compare A B, or --compare A --compare B"},
-    {OPTION_SEED, OPTIONS_GENERATE, "seed of sampling"},
+    {OPTION_PROMPT, OPTIONS_CHAT, "one message: print the answer, and exit"},
+    {OPTION_TOKENS, OPTIONS_CHAT, "tokens of an answer at most (default: 512)"},
+    {OPTION_TEMPERATURE, OPTIONS_CHAT,
+     "below 1 favours likely tokens, above 1 unlikely ones; 0: always the likeliest (default: 0.7)"},
+    {OPTION_MIN_P, OPTIONS_CHAT,
+     "sample from tokens with at least P times the probability of the likeliest (default: 0.05)"},
+    {OPTION_SEED, GENERATES, "seed of sampling"},
     {OPTION_SEED, OPTIONS_EVAL, "with --emergence: seed of samples, retrieval, corruption, noise and texts"},
     {OPTION_OUTPUT, OPTIONS_EVAL, "-o: file that --emergence writes its JSON to, too"},
 };

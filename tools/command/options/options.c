@@ -493,8 +493,9 @@ static option_id probable_option(const option_set *o, const char *argument) {
     const unsigned uses = OPTIONS_EVAL | OPTIONS_PREDICT | OPTIONS_EMBED;
     const int has_model = o->values[OPTION_MODEL].source == SOURCE_COMMAND_LINE;
     const int is_model = (o->command & uses) && !has_model && files_info(argument).kind == EITP_PATH_DIRECTORY;
-    return is_model || (o->command & (OPTIONS_GENERATE | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM)) ? OPTION_MODEL
-                                                                                                : OPTION_DATA;
+    return is_model || (o->command & (OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM))
+               ? OPTION_MODEL
+               : OPTION_DATA;
 }
 
 static eitp_status read_command_line(option_set *o, int count, char **arguments, eitp_error *error) {

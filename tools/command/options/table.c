@@ -29,7 +29,9 @@ typedef struct option_row {
     (OPTIONS_CHECK_SYSTEM | OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN |     \
      OPTIONS_TOKENIZER_ENCODE)
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
-#define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS)
+#define GENERATES (OPTIONS_GENERATE | OPTIONS_CHAT)
+#define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | GENERATES | PREDICTS)
+#define ADAPTS (FITS | OPTIONS_BENCH_STEP)
 #define BENCHES_STEPS (OPTIONS_BENCH_STEP | OPTIONS_BENCH_MONITOR)
 #define BENCHES (OPTIONS_BENCH_KERNELS | BENCHES_STEPS)
 #define WITH_TOKENIZER                                                                                                 \
@@ -51,10 +53,11 @@ static const option_row rows[] = {
      "--data, the data of the run"},
     {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", READS_TEXT, 1,
      "fail on bytes that are invalid in UTF-8, or in --encoding, instead of replacing them"},
-    {"data-format", "", KIND_CHOICE, 0, 0, "auto", "auto text=txt lines csv tsv=tab jsonl=json=ndjson conll=bio=iob",
-     READS_TEXT, 1,
-     "what a file is: one text; a text on each line; a table with a text in each row; or conll, a word and its label "
-     "on each line, in columns. auto: by .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio and .iob"},
+    {"data-format", "", KIND_CHOICE, 0, 0, "auto",
+     "auto text=txt lines csv tsv=tab jsonl=json=ndjson conll=bio=iob chat=messages=sharegpt=alpaca", READS_TEXT, 1,
+     "what a file is: one text; a text on each line; a table with a text in each row; conll, a word and its label "
+     "on each line, in columns; or chat, a conversation in each row of JSON Lines. auto: by .csv, .tsv, .tab, .jsonl, "
+     ".ndjson, .conll, .bio and .iob, and chat if the first row of JSON Lines is a conversation"},
     {"encoding", "file-encoding", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
      "encoding of the text, such as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
     {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
@@ -98,6 +101,14 @@ static const option_row rows[] = {
     {"latent-input", "", KIND_SETTING, 0, 0, NULL, "prefix=memory added=embedding", FITS, 1, ""},
     {"tokenizer", "tokenizer-name tokenizer-path", KIND_TEXT, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1,
      "tokenizer.json, or its directory (default: the model's; else bytes)"},
+    {"chat-template", "", KIND_SETTING, 0, 0, NULL, "FILE|NAME", OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_CHAT, 1,
+     " (default: the tokenizer's)"},
+    {"chat-values", "chat-template-kwargs", KIND_SETTING, 0, 0, NULL, "JSON",
+     OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_CHAT, 1, ", such as '{\"enable_thinking\": false}'"},
+    {"train-on", "", KIND_SETTING, 0, 0, NULL, "answers=assistant last-answer=last everything=all", OPTIONS_TRAIN, 1,
+     ": what the assistant says, with the token that ends its turn; that of its last turn; or every token"},
+    {"show-data", "", KIND_INTEGER, 0, 1000000, "0", "N", OPTIONS_TRAIN, 0,
+     "print the first N samples as the model sees them, token by token, those that are trained on marked, and exit"},
     {"task", "", KIND_CHOICE, 0, 0, "auto",
      "auto lm=clm=causal-lm mlm=masked-lm classify=classification tokens=token-classification regress=regression "
      "vae=latent-variable",
@@ -128,20 +139,20 @@ static const option_row rows[] = {
      ", with a model of --task vae"},
     {"dropout", "", KIND_NUMBER, 0, 0.999, NULL, "P", FITS | BENCHES_STEPS, 1,
      "probability of all three dropouts (default: the model configuration's; bench: 0)"},
-    {"lora-rank", "lora-r", KIND_INTEGER, 0, 65536, "0", "R", FITS, 1,
+    {"lora-rank", "lora-r", KIND_INTEGER, 0, 65536, "0", "R", ADAPTS, 1,
      "train LoRA adapters of this rank instead of the weights; 0: train the weights"},
-    {"lora-alpha", "", KIND_NUMBER, 1e-9, 1e9, NULL, "A", FITS, 1,
+    {"lora-alpha", "", KIND_NUMBER, 1e-9, 1e9, NULL, "A", ADAPTS, 1,
      "scale the adapters' output by A / R (default: A = 2 R)"},
-    {"lora-dropout", "", KIND_SETTING, 0, 0, NULL, "P", FITS, 1, ""},
-    {"lora-targets", "lora-target-modules target-modules", KIND_TEXT, 0, 0, NULL, "NAMES", FITS, 1,
+    {"lora-dropout", "", KIND_SETTING, 0, 0, NULL, "P", ADAPTS, 1, ""},
+    {"lora-targets", "lora-target-modules target-modules", KIND_TEXT, 0, 0, NULL, "NAMES", ADAPTS, 1,
      "layers that get adapters, such as c_attn,c_proj,c_fc, all-linear, or h.0.attn.c_attn of one block (default: "
      "PEFT's: c_attn, or query,value)"},
-    {"lora-rslora", "use-rslora", KIND_SETTING, 0, 0, NULL, "", FITS, 1, ""},
+    {"lora-rslora", "use-rslora", KIND_SETTING, 0, 0, NULL, "", ADAPTS, 1, ""},
     {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
      "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; such as "
      "embeddings,layers:6"},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
-     OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS | OPTIONS_MERGE, 0,
+     OPTIONS_EVAL | GENERATES | PREDICTS | OPTIONS_MERGE, 0,
      "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
      "newest)"},
     {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR",
@@ -269,21 +280,26 @@ static const option_row rows[] = {
      "leave one processor to other programs, if there are more than two and --threads is 0"},
     {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
      "DeepSpeed configuration to read batch sizes, precision, clipping, optimizer and schedule from"},
-    {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "text to continue"},
+    {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", GENERATES, 0, "text to continue"},
     {"prompt-file", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_GENERATE, 0,
      "file with the text to continue (default: standard input)"},
     {"reconstruct", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_GENERATE, 0,
      "of a model of --task vae: encode the text, and generate from the mean of its latent variable"},
     {"interpolate", "", KIND_LIST, 0, 0, NULL, "A B", OPTIONS_GENERATE, 0,
      "of a model of --task vae: generate from --samples (5) points between the means of two texts"},
-    {"tokens", "max-new-tokens num-tokens", KIND_INTEGER, 0, LARGEST, "64", "N", OPTIONS_GENERATE, 0,
+    {"tokens", "max-new-tokens num-tokens", KIND_INTEGER, 0, LARGEST, "64", "N", GENERATES, 0,
      "tokens to generate at most"},
-    {"temperature", "", KIND_NUMBER, 0, 1000, "1", "X", OPTIONS_GENERATE, 0,
+    {"temperature", "", KIND_NUMBER, 0, 1000, "1", "X", GENERATES, 0,
      "below 1 favours likely tokens, above 1 unlikely ones; 0: always the likeliest"},
-    {"top-k", "", KIND_INTEGER, 0, 1 << 24, "0", "K", OPTIONS_GENERATE, 0,
-     "sample from the K likeliest tokens; 0: all"},
-    {"top-p", "", KIND_NUMBER, 0, 1, "1", "P", OPTIONS_GENERATE, 0,
+    {"top-k", "", KIND_INTEGER, 0, 1 << 24, "0", "K", GENERATES, 0, "sample from the K likeliest tokens; 0: all"},
+    {"top-p", "", KIND_NUMBER, 0, 1, "1", "P", GENERATES, 0,
      "sample from the likeliest tokens whose probabilities add up to P"},
+    {"min-p", "", KIND_NUMBER, 0, 1, "0", "P", GENERATES, 0,
+     "sample from tokens with at least P times the probability of the likeliest"},
+    {"system", "system-prompt", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_CHAT, 0,
+     "what the model is told before the conversation"},
+    {"context", "context-length n-ctx", KIND_INTEGER, 1, 1 << 24, NULL, "N", OPTIONS_CHAT, 0,
+     "tokens of a conversation that the model sees (default: 4096, or its positions if fewer)"},
     {"samples", "num-samples num-return-sequences", KIND_INTEGER, 1, LARGEST, "1", "N", OPTIONS_GENERATE, 0,
      "texts to generate; text n uses seed + n - 1"},
     {"echo", "", KIND_FLAG, 0, 1, "1", "", OPTIONS_GENERATE, 0, "print the prompt before its continuation"},
@@ -380,7 +396,7 @@ static const option_row rows[] = {
      "fast standard off", OPTIONS_TRAIN, 0,
      "--monitor full with --log-full-every 100 --metrics-every 1000 (fast), 200 and 2000 (standard), or --monitor "
      "light"},
-    {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE | OPTIONS_EVAL, 1,
+    {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | GENERATES | OPTIONS_EVAL, 1,
      ", of initial weights, of the part of labelled data that is held out, and of the windows of --eval-windows"},
     {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, "where to compute"},

@@ -13,6 +13,7 @@
 #include "run/directory.h"
 #include "run/recipe.h"
 #include "run/resume_changes.h"
+#include "run/show_data.h"
 #include "task/task.h"
 
 /* ---- Model ---- */
@@ -186,9 +187,15 @@ static void name_removed(const training_run *r, eitp_error *error) {
         model_read_again(given, given, &attempts, error);
 }
 
+/* With --show-data the training ends where its data and windows are known. */
+static eitp_status create_or_show(training_run *r, eitp_error *error) {
+    const int64_t shown = options_integer(&r->options, OPTION_SHOW_DATA);
+    return shown ? show_data(r, shown, error) : create_trainer(r, error);
+}
+
 eitp_status run_prepare(training_run *r, eitp_error *error) {
     static eitp_status (*const stages[])(training_run *, eitp_error *) = {
-        changes_find_numerics, prepare_directory, read_shape, open_training, plan, create_trainer};
+        changes_find_numerics, prepare_directory, read_shape, open_training, plan, create_or_show};
     eitp_status status = run_check_options(r, error);
     process_cancel_on_stop(PROCESS_CANCEL_READING);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {
@@ -199,7 +206,7 @@ eitp_status run_prepare(training_run *r, eitp_error *error) {
             status = check_stopped(error); /* also if a stage failed: because of it */
     }
     process_cancel_on_stop(PROCESS_CANCEL_NOTHING);
-    if (status)
+    if (status || options_integer(&r->options, OPTION_SHOW_DATA))
         return status;
     model_warn_null(eitp_training_get_context(r->training));
     run_log(r);

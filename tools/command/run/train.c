@@ -91,6 +91,7 @@ static int train(int count, char **arguments, int *starts_over) {
     if (!status && !ended) {
         be_considerate(&r->options);
         status = run_prepare(r, &error);
+        ended = options_integer(&r->options, OPTION_SHOW_DATA) > 0;
     }
     *starts_over = status && resume_starts_over(r, &error);
     if (status && !*starts_over) {

@@ -135,6 +135,7 @@ static eitp_status generate_sample(generating *g, int64_t number, eitp_error *er
                                       : options_number(o, OPTION_TEMPERATURE);
     config.sampling.top_k = (int)options_integer(o, OPTION_TOP_K);
     config.sampling.top_p = options_number(o, OPTION_TOP_P);
+    config.sampling.min_p = options_number(o, OPTION_MIN_P);
     config.sampling.seed = (uint64_t)options_integer(o, OPTION_SEED) + (uint64_t)number;
     config.max_tokens = options_integer(o, OPTION_TOKENS);
     config.piece = emit_piece;

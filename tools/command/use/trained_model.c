@@ -63,6 +63,8 @@ eitp_status trained_model_describe(const option_set *o, trained_model *m, eitp_r
     const eitp_status status =
         describe(o, options_text(o, OPTION_MODEL), options_text(o, OPTION_ADAPTER), m, recipe, error);
     recipe->model.tokenizer = options_text(o, OPTION_TOKENIZER);
+    recipe->model.chat_template = options_text(o, OPTION_CHAT_TEMPLATE);
+    recipe->model.chat_values = options_text(o, OPTION_CHAT_VALUES);
     return status;
 }
 

@@ -1,0 +1,134 @@
+/*
+ * Conversations: what a chat template writes for the messages, as tokens, and which of these are answers. The template
+ * says where it writes each message, so that no part of the text needs to be recognised.
+ */
+#include "text/chat_work.h"
+
+eitp_chat_config eitp_chat_config_default(void) {
+    eitp_chat_config config = EITP__ZERO;
+    return config;
+}
+
+/* ---- Creation ---- */
+
+eitp_status eitp_chat_create(const eitp_tokenizer *tokenizer, eitp_chat **out, eitp_error *error) {
+    size_t size = 0;
+    const char *text = eitp_tokenizer_chat_template(tokenizer, &size);
+    eitp_chat *chat;
+    eitp_status status;
+    if (!tokenizer || !out)
+        return eitp__fail_null(error, "eitp_chat_create", "tokenizer and chat");
+    *out = NULL;
+    if (!text)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the tokenizer has no chat template; it is a base model's, or chat_template.jinja is missing");
+    if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported: a chat template with a tokenizer of WordPiece");
+    chat = (eitp_chat *)eitp__allocate(&tokenizer->host, sizeof *chat);
+    if (!chat)
+        return eitp__fail_memory(error, sizeof *chat, "a chat");
+    chat->tokenizer = tokenizer;
+    status = eitp__chat_template_parse(&tokenizer->host, text, size, &chat->text, error);
+    if (!status)
+        status = eitp__chat_find_end_of_turn(chat, &chat->end_of_turn, error);
+    if (status) {
+        eitp_chat_destroy(chat);
+        return status;
+    }
+    *out = chat;
+    return EITP_OK;
+}
+
+void eitp_chat_destroy(eitp_chat *chat) {
+    if (!chat)
+        return;
+    eitp__chat_template_release(chat->text);
+    eitp__release(&chat->tokenizer->host, chat, sizeof *chat);
+}
+
+int32_t eitp_chat_end_of_turn(const eitp_chat *chat) {
+    return chat ? chat->end_of_turn : -1;
+}
+
+int eitp_is_conversation(const eitp_host *host, const char *text, size_t size) {
+    eitp_json_document *document = NULL;
+    int is_one;
+    if (!host || !text || eitp__json_parse_line(host, text, size, 1, &document, NULL))
+        return 0;
+    is_one = eitp__has_conversation(eitp_json_root(document));
+    eitp_json_release(document);
+    return is_one;
+}
+
+/* ---- Doors ---- */
+
+static eitp_status eitp__check_chat_config(const eitp_chat_config *config, eitp_error *error) {
+    if ((unsigned)config->targets > EITP_CHAT_EVERYTHING)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown targets %d", (int)config->targets);
+    if (config->max_length < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length must be at least 0 (got %ld)",
+                          (long)config->max_length);
+    return EITP_OK;
+}
+
+eitp_status eitp_chat_render(const eitp_chat *chat, const char *conversation, size_t size,
+                             const eitp_chat_config *config, char *text, size_t capacity, size_t *length,
+                             eitp_error *error) {
+    const eitp_chat_config defaults = eitp_chat_config_default();
+    eitp__chat_work work;
+    eitp_status status;
+    if (!chat || !conversation || !length || (capacity && !text))
+        return eitp__fail_null(error, "eitp_chat_render", "chat, conversation, length, and text with a capacity");
+    *length = 0;
+    eitp__chat_work_init(&work, chat, config ? config : &defaults);
+    status = eitp__check_chat_config(work.config, error);
+    if (!status)
+        status = eitp__chat_begin(&work, conversation, size, error);
+    if (!status) {
+        *length = work.rendered.text.size;
+        if (capacity && *length)
+            memcpy(text, work.rendered.text.data, *length < capacity ? *length : capacity);
+    }
+    eitp__chat_work_release(&work);
+    return status;
+}
+
+/* Hands the first `capacity` tokens over. */
+static void eitp__report_tokens(const eitp__chat_work *work, int32_t *ids, unsigned char *trained, size_t capacity,
+                                eitp_chat_report *report) {
+    const size_t most = work->config->max_length ? (size_t)work->config->max_length : work->count;
+    const size_t count = work->count < most ? work->count : most, stored = count < capacity ? count : capacity;
+    report->count = count;
+    report->cut = work->count - count;
+    for (size_t i = 0; i < count; i++)
+        report->trained += work->trained[i];
+    if (ids && stored)
+        memcpy(ids, work->ids, stored * sizeof *ids);
+    if (trained && stored)
+        memcpy(trained, work->trained, stored);
+}
+
+eitp_status eitp_chat_encode(const eitp_chat *chat, const char *conversation, size_t size,
+                             const eitp_chat_config *config, int32_t *ids, unsigned char *trained, size_t capacity,
+                             eitp_chat_report *report, eitp_error *error) {
+    const eitp_chat_config defaults = eitp_chat_config_default();
+    eitp__chat_work work;
+    int are_marked = 0;
+    eitp_status status;
+    if (!chat || !conversation || !report)
+        return eitp__fail_null(error, "eitp_chat_encode", "chat, conversation and report");
+    memset(report, 0, sizeof *report);
+    eitp__chat_work_init(&work, chat, config ? config : &defaults);
+    status = eitp__check_chat_config(work.config, error);
+    if (!status)
+        status = eitp__chat_begin(&work, conversation, size, error);
+    if (!status)
+        status = eitp__chat_find_answers(&work, report, &are_marked, error);
+    if (!status)
+        status = eitp__chat_encode(&work, are_marked, error);
+    if (!status)
+        eitp__report_tokens(&work, ids, trained, capacity, report);
+    eitp__chat_work_release(&work);
+    return status;
+}

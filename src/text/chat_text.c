@@ -1,0 +1,204 @@
+/* The text of a conversation by its chat template, and what the template writes around an answer. */
+#include "base/clock.h"
+#include "text/chat_work.h"
+#include "text/special_tokens.h"
+
+static void eitp__chat_output_init(eitp__chat_output *output, const eitp_host *host) {
+    memset(output, 0, sizeof *output);
+    eitp__buffer_init(&output->text, host);
+}
+
+static void eitp__chat_output_release(eitp__chat_output *output) {
+    eitp__chat_spans_release(output->text.host, &output->spans);
+    eitp__buffer_release(&output->text);
+}
+
+EITP__PRIVATE void eitp__chat_work_init(eitp__chat_work *work, const eitp_chat *chat, const eitp_chat_config *config) {
+    memset(work, 0, sizeof *work);
+    work->chat = chat;
+    work->config = config;
+    work->host = &chat->tokenizer->host;
+    eitp__chat_output_init(&work->rendered, work->host);
+    eitp__buffer_init(&work->prompt, work->host);
+}
+
+EITP__PRIVATE void eitp__chat_work_release(eitp__chat_work *work) {
+    eitp__conversation_release(&work->conversation);
+    eitp__chat_output_release(&work->rendered);
+    eitp__buffer_release(&work->prompt);
+    eitp__release(work->host, work->answers, work->answer_capacity * sizeof *work->answers);
+    eitp__release(work->host, work->ids, work->id_capacity * sizeof *work->ids);
+    eitp__release(work->host, work->offsets, work->offset_capacity * sizeof *work->offsets);
+    eitp__release(work->host, work->trained, work->trained_capacity);
+}
+
+/* ---- Text ---- */
+
+/* The variables that transformers gives templates: messages, tools and documents, add_generation_prompt, and the
+   special tokens that the tokenizer has. */
+enum { EITP__CHAT_VARIABLES = 4 + EITP_SPECIAL_TOKEN_COUNT };
+
+static eitp__chat_variable eitp__json_variable(const char *name, const eitp_json *json) {
+    eitp__chat_variable variable = EITP__ZERO;
+    variable.name = name;
+    variable.kind = json ? EITP__CHAT_JSON : EITP__CHAT_NONE;
+    variable.json = json;
+    return variable;
+}
+
+/* Adds the special tokens, whose texts are kept in `texts`. */
+static size_t eitp__add_special_variables(const eitp_tokenizer *tokenizer, eitp__buffer *texts,
+                                          eitp__chat_variable *variables) {
+    size_t count = 0, places[EITP_SPECIAL_TOKEN_COUNT];
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const int32_t id = tokenizer->special[which];
+        if (id < 0)
+            continue;
+        memset(&variables[count], 0, sizeof *variables);
+        variables[count].name = eitp__special_token_name((eitp_special_token)which);
+        variables[count].kind = EITP__CHAT_TEXT;
+        places[count++] = texts->size;
+        eitp__buffer_add(texts, eitp__token_bytes(tokenizer, (size_t)id), tokenizer->vocabulary.tokens[id].size);
+        eitp__buffer_add(texts, "", 1);
+    }
+    for (size_t i = 0; i < count && !texts->failed; i++)
+        variables[i].text = texts->data + places[i];
+    return count;
+}
+
+/* Reads the further values of the configuration; *document is NULL if there are none. */
+static eitp_status eitp__read_chat_values(const eitp__chat_work *work, eitp_json_document **document,
+                                          eitp_error *error) {
+    const char *text = work->config->values;
+    eitp_status status;
+    *document = NULL;
+    if (!text)
+        return EITP_OK;
+    status = eitp_json_parse(work->host, text, strlen(text), document, error);
+    if (!status && eitp_json_root(*document)->kind != EITP_JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "they must be a JSON object");
+    return status ? eitp__fail_member(error, status, "values for the chat template") : EITP_OK;
+}
+
+/* Renders messages into an empty output. */
+static eitp_status eitp__chat_render(const eitp__chat_work *work, const eitp_json *messages, int adds_prompt,
+                                     eitp__chat_output *output, eitp_error *error) {
+    eitp__chat_variable variables[EITP__CHAT_VARIABLES];
+    eitp__chat_context context = EITP__ZERO;
+    eitp_json_document *values;
+    eitp__buffer texts;
+    eitp_status status = eitp__read_chat_values(work, &values, error);
+    eitp__buffer_init(&texts, work->host);
+    variables[0] = eitp__json_variable("messages", messages);
+    variables[1] = eitp__json_variable("tools", work->conversation.tools);
+    variables[2] = eitp__json_variable("documents", NULL);
+    variables[3] = eitp__json_variable("add_generation_prompt", NULL);
+    variables[3].kind = EITP__CHAT_BOOLEAN;
+    variables[3].boolean = adds_prompt != 0;
+    context.object = eitp_json_root(values);
+    context.variables = variables;
+    context.variable_count = 4 + eitp__add_special_variables(work->chat->tokenizer, &texts, variables + 4);
+    context.now = work->config->now ? work->config->now : (int64_t)eitp__time_of_day();
+    if (!status && texts.failed)
+        status = eitp__fail_memory(error, texts.size, "the special tokens of a chat template");
+    if (!status)
+        status = eitp__chat_template_render(work->chat->text, &context, &output->text, &output->spans, error);
+    eitp__buffer_release(&texts);
+    eitp_json_release(values);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__chat_begin(eitp__chat_work *work, const char *conversation, size_t size,
+                                           eitp_error *error) {
+    const eitp_status status = eitp__conversation_parse(work->host, conversation, size, &work->conversation, error);
+    return status ? status
+                  : eitp__chat_render(work, work->conversation.messages, work->config->add_generation_prompt,
+                                      &work->rendered, error);
+}
+
+/* ---- The generation prompt, and the end of a turn ---- */
+
+/* A question and its answer, to see what a template writes around them. */
+static const char eitp__chat_probe[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"probe\"},"
+                                       "{\"role\":\"assistant\",\"content\":\"probe\"}]}";
+
+/* Renders the first `count` messages of the probe; a template that refuses them leaves the text empty. */
+static eitp_status eitp__render_probe(const eitp__chat_work *work, const eitp_json *messages, size_t count,
+                                      int adds_prompt, eitp__chat_output *output, eitp_error *error) {
+    eitp_json shown = *messages, first = *messages->first_child;
+    eitp_status status;
+    if (count == 1) {
+        first.next = NULL;
+        shown.first_child = &first;
+        shown.count = 1;
+    }
+    status = eitp__chat_render(work, &shown, adds_prompt, output, error);
+    return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
+}
+
+EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_error *error) {
+    const eitp_json *messages = work->conversation.messages;
+    eitp__chat_output without, with;
+    eitp_status status;
+    eitp__chat_output_init(&without, work->host);
+    eitp__chat_output_init(&with, work->host);
+    status = eitp__render_probe(work, messages, 1, 0, &without, error);
+    if (!status)
+        status = eitp__render_probe(work, messages, 1, 1, &with, error);
+    if (!status && with.text.size > without.text.size &&
+        (!without.text.size || !memcmp(with.text.data, without.text.data, without.text.size)))
+        eitp__buffer_add(&work->prompt, with.text.data + without.text.size, with.text.size - without.text.size);
+    if (!status && work->prompt.failed)
+        status = eitp__fail_memory(error, with.text.size, "the generation prompt of a chat template");
+    eitp__chat_output_release(&without);
+    eitp__chat_output_release(&with);
+    return status;
+}
+
+EITP__PRIVATE int eitp__chat_is_special(const eitp_tokenizer *tokenizer, int32_t id) {
+    return (tokenizer->vocabulary.tokens[id].flags & (EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL)) != 0;
+}
+
+/* The first special token in a text of at most a few tokens; -1: none. */
+static eitp_status eitp__first_special(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *id,
+                                       eitp_error *error) {
+    int32_t ids[64];
+    size_t count = 0;
+    const eitp_status status = eitp_tokenizer_encode(tokenizer, text, size, ids, EITP__COUNT(ids), &count, error);
+    *id = -1;
+    for (size_t i = 0; i < count && i < EITP__COUNT(ids) && *id < 0; i++)
+        *id = eitp__chat_is_special(tokenizer, ids[i]) ? ids[i] : -1;
+    return status;
+}
+
+/* Finds the first special token after the answer of the probe. */
+static eitp_status eitp__find_end_after(const eitp__chat_work *work, int32_t *id, eitp_error *error) {
+    static const char answer[] = "probe";
+    eitp__chat_output output;
+    size_t end = 0;
+    eitp_status status;
+    eitp__chat_output_init(&output, work->host);
+    status = eitp__render_probe(work, work->conversation.messages, 2, 0, &output, error);
+    for (size_t i = 0; !status && i + sizeof answer - 1 <= output.text.size; i++) {
+        if (!memcmp(output.text.data + i, answer, sizeof answer - 1))
+            end = i + sizeof answer - 1;
+    }
+    if (!status && end)
+        status = eitp__first_special(work->chat->tokenizer, output.text.data + end, output.text.size - end, id, error);
+    eitp__chat_output_release(&output);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(const eitp_chat *chat, int32_t *id, eitp_error *error) {
+    const eitp_chat_config config = EITP__ZERO;
+    eitp__chat_work work;
+    eitp_status status;
+    *id = -1;
+    eitp__chat_work_init(&work, chat, &config);
+    status =
+        eitp__conversation_parse(work.host, eitp__chat_probe, sizeof eitp__chat_probe - 1, &work.conversation, error);
+    if (!status)
+        status = eitp__find_end_after(&work, id, error);
+    eitp__chat_work_release(&work);
+    return status;
+}

@@ -1,0 +1,69 @@
+/* A conversation while it is encoded: its text by the chat template, and then its tokens. */
+#ifndef EITP_CHAT_WORK_H
+#define EITP_CHAT_WORK_H
+
+#include "template/chat_template.h"
+#include "text/chat.h"
+#include "text/conversation.h"
+#include "text/tokenizer.h"
+
+struct eitp_chat {
+    const eitp_tokenizer *tokenizer;
+    eitp__chat_template *text;
+    int32_t end_of_turn;
+};
+
+/* What a template writes, and where it wrote what. */
+typedef struct eitp__chat_output {
+    eitp__buffer text;
+    eitp__chat_spans spans;
+} eitp__chat_output;
+
+/* A part of a text or of its tokens: [begin, end). */
+typedef struct eitp__chat_range {
+    size_t begin, end;
+} eitp__chat_range;
+
+/* A conversation while it is encoded. */
+typedef struct eitp__chat_work {
+    const eitp_chat *chat;
+    const eitp_chat_config *config;
+    const eitp_host *host;
+    eitp__conversation conversation;
+    eitp__chat_output rendered;
+    eitp__buffer prompt; /* what add_generation_prompt writes */
+    eitp__chat_range *answers;
+    size_t answer_count, answer_capacity;
+    int32_t *ids; /* of the whole text */
+    size_t count, id_capacity;
+    size_t *offsets; /* [count + 1]: where tokens begin, in bytes of tokens */
+    size_t offset_capacity;
+    unsigned char *trained; /* [count] */
+    size_t trained_capacity;
+} eitp__chat_work;
+
+EITP__PRIVATE void eitp__chat_work_init(eitp__chat_work *work, const eitp_chat *chat, const eitp_chat_config *config);
+EITP__PRIVATE void eitp__chat_work_release(eitp__chat_work *work);
+
+/* Parses a conversation and renders it. */
+EITP__PRIVATE eitp_status eitp__chat_begin(eitp__chat_work *work, const char *conversation, size_t size,
+                                           eitp_error *error);
+
+/* Sets work->prompt to what add_generation_prompt adds to a question. */
+EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_error *error);
+
+/* Finds the token that ends a turn: the first special one after an answer; -1: none. */
+EITP__PRIVATE eitp_status eitp__chat_find_end_of_turn(const eitp_chat *chat, int32_t *id, eitp_error *error);
+
+/* Finds the answers in the text; *are_marked is 1 if the template marks them. Sets report->answers. */
+EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_chat_report *report, int *are_marked,
+                                                  eitp_error *error);
+
+/* Encodes the text, and marks the tokens of the answers. */
+EITP__PRIVATE eitp_status eitp__chat_encode(eitp__chat_work *work, int are_marked, eitp_error *error);
+
+/* True for white space alone; and for a token that is recognized in the text itself. */
+EITP__PRIVATE int eitp__chat_is_blank(const char *text, size_t size);
+EITP__PRIVATE int eitp__chat_is_special(const eitp_tokenizer *tokenizer, int32_t id);
+
+#endif

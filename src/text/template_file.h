@@ -1,0 +1,15 @@
+/* The chat template of a tokenizer in the files of its directory. */
+#ifndef EITP_TEMPLATE_FILE_H
+#define EITP_TEMPLATE_FILE_H
+
+#include "text/special_tokens.h"
+
+/* Reads the chat template of a directory, if it has one, into a tokenizer. */
+EITP__PRIVATE eitp_status eitp__load_chat_template(const char *directory, const eitp__special_files *files,
+                                                   eitp_tokenizer *tokenizer, eitp_error *error);
+
+/* Writes chat_template.jinja, if the template is not one of tokenizer_config.json. */
+EITP__PRIVATE eitp_status eitp__save_chat_template(const eitp_tokenizer *tokenizer, const char *directory,
+                                                   eitp_error *error);
+
+#endif

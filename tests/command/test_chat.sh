@@ -1,0 +1,85 @@
+#!/bin/sh
+# Conversations: what is trained on, a run that is killed and resumed, adapters, and talking with the result.
+root=$PWD
+. tests/command/command.sh
+
+options="--precision $precision --threads 2"
+tokenizer=$root/tests/golden/splits/qwen2.json
+shape='"vocab_size": 512, "max_position_embeddings": 512, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 128'
+printf '{"model_type": "qwen2", %s, "tie_word_embeddings": true}\n' "$shape" >qwen2.json
+awk 'BEGIN {
+    split("red green blue grey pink teal gold plum", colours)
+    split("sea sky sun fog rose pond coin fruit", things)
+    for (i = 1; i <= 64; i++) {
+        n = (i - 1) % 8 + 1
+        printf "{\"messages\": [{\"role\": \"user\", \"content\": \"Colour of the %s?\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", things[n], colours[n]
+    }
+}' >chats.jsonl
+train="--init qwen2.json --tokenizer $tokenizer --chat-template chatml --data chats.jsonl --val-fraction 0 --batch-size 8 --grad-accum 1 --lr 4e-3 --optimizer adamw --weight-decay 0 $options"
+
+# ---- What is trained on ----
+
+exits 0 "show data" train $train --show-data 2 --output-dir shown
+check "two samples" test "$(grep -c '^sample ' out)" -eq 2
+check "says how many tokens" grep -q '^sample 1 of 64: [0-9]* tokens, [0-9]* of them (\*) trained on$' out
+check "marks the answer" sh -c "awk '/^sample 2/ {exit} /^\\*/ {printf \"%s\", \$4}' out | tr -d '\"' | grep -q '^red<|im_end|>$'"
+check "no run is left" test ! -e shown/run.json
+exits 0 "show every token" train $train --show-data 1 --train-on everything --output-dir shown
+check "all are marked" test "$(grep -c '^\*' out)" -eq "$(sed -n 's/^sample 1 of 64: \([0-9]*\) tokens.*/\1/p' out)"
+exits 0 "show windows of text" train --init tiny --data "$root/README.md" --block-size 16 --show-data 1 $options --output-dir shown
+check "a window" grep -q '^sample 1 of [0-9]*: 16 tokens$' out
+
+# ---- Training ----
+
+exits 0 "train" train $train --steps 120 --save-steps 60 --output-dir chats
+check "counts what is trained on" grep -q 'tokens are trained on' err
+check "the template is saved" grep -q im_start chats/checkpoint-120/chat_template.jinja
+check "text ends where a turn does" grep -q '"eos_token_id": \[500, 502\]' chats/checkpoint-120/generation_config.json
+exits 0 "with one thread" train $train --threads 1 --steps 120 --save-steps 60 --output-dir chats-1
+check "the same weights" cmp -s chats/checkpoint-120/model.safetensors chats-1/checkpoint-120/model.safetensors
+mkdir again && cp -r chats/checkpoint-60 chats/data again/
+exits 0 "resume" train --resume again/checkpoint-60 --steps 120 $options --output-dir again
+check "the same weights as without a pause" cmp -s chats/checkpoint-120/model.safetensors again/checkpoint-120/model.safetensors
+mkdir moved && cp -r chats/checkpoint-60 chats/data chats/run.json moved/ && mv chats.jsonl other.jsonl
+exits 0 "resume without the text" train --resume moved/checkpoint-60 --steps 120 $options --output-dir moved
+check "the same weights from what was packed" cmp -s chats/checkpoint-120/model.safetensors moved/checkpoint-120/model.safetensors
+mv other.jsonl chats.jsonl
+exits 0 "eval" eval --model chats --data chats.jsonl --json $options
+check "a loss of answers alone" sh -c "sed -n 's/.*\"loss\": \([0-9.e-]*\).*/\1/p' out | awk '{exit !(\$1 < 0.05)}'"
+
+# ---- Talking ----
+
+exits 0 "chat" chat --model chats --prompt "Colour of the fog?" --temperature 0 $options
+check "answers" test "$(cat out)" = grey
+printf 'Colour of the sun?\n/new\nColour of the \\\nsea?\n/new\nColour of the coin?\n/exit\nColour of the sky?\n' | "$eitp" chat --model chats --temperature 0 $options >out 2>err
+check "reads messages from lines" test "$(sed -n '1p;3p' out | tr '\n' ' ')" = "blue gold "
+check "ends with /exit" test "$(wc -l <out)" -eq 3
+exits 0 "generate stops where a turn ends" generate --model chats --prompt "<|im_start|>user
+Colour of the sky?<|im_end|>
+<|im_start|>assistant
+" --temperature 0 --echo false --json $options
+check "at the token that ends it" grep -q '"text": "green", "tokens": [0-9]*, "stop": "end-of-text"' out
+exits 0 "adapters" train --model chats --lora-rank 4 --lora-targets all-linear --data chats.jsonl --val-fraction 0 --batch-size 8 --grad-accum 1 --steps 4 --lr 1e-4 $options --output-dir adapted
+exits 0 "chat with adapters" chat --model chats --adapter adapted --prompt "Colour of the fog?" --temperature 0 $options
+check "answers" test "$(cat out)" = grey
+exits 0 "draw with min-p" chat --model chats --prompt "Colour of the rose?" --temperature 1 --min-p 0.9 --seed 3 $options
+check "answers" test "$(cat out)" = pink
+
+# ---- Other forms, and what is refused ----
+
+printf '{"conversations": [{"from": "human", "value": "one"}, {"from": "gpt", "value": "two"}]}\n{"conversations": [{"from": "human", "value": "three"}, {"from": "gpt", "value": "four"}]}\n' >sharegpt.jsonl
+exits 0 "ShareGPT" train --model chats --data sharegpt.jsonl --val-fraction 0 --steps 1 $options --output-dir sharegpt
+printf '{"instruction": "one", "input": "", "output": "two"}\n{"instruction": "three", "output": "four"}\n' >alpaca.json
+exits 0 "Alpaca" train --model chats --data alpaca.json --val-fraction 0 --steps 1 $options --output-dir alpaca
+printf '{"prompt": "%0600d", "completion": "two"}\n{"prompt": "three", "completion": "four"}\n' 0 >long.jsonl
+exits 0 "a conversation that is cut" train --model chats --data long.jsonl --val-fraction 0 --steps 1 $options --output-dir long
+check "is left out" grep -q 'left out 1 of 2 conversations' err
+printf '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}\n{"messages": [{"role": "user"}]}\n' >bad.jsonl
+refuses 1 "bad.jsonl: line 2: message 1 has no 'content'" train --model chats --data bad.jsonl --steps 1 $options --output-dir gone
+exits 0 "bad rows are skipped" train --model chats --data bad.jsonl --on-bad-row skip --val-fraction 0 --steps 1 $options --output-dir skipped
+refuses 1 "no chat template.*chatml" train --init qwen2.json --tokenizer $tokenizer --data chats.jsonl --steps 1 $options --output-dir gone
+refuses 1 "chat_template: .*nothing.jinja" train --init qwen2.json --tokenizer $tokenizer --chat-template nothing.jinja --data chats.jsonl --steps 1 $options --output-dir gone
+printf '{%% for %%}' >broken.jinja
+refuses 1 "line 1" train --init qwen2.json --tokenizer $tokenizer --chat-template broken.jinja --data chats.jsonl --steps 1 $options --output-dir gone
+refuses 1 "model is required" chat --prompt a
+finish

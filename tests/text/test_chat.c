@@ -1,0 +1,359 @@
+/* Conversations: their text, tokens and answers, compared with transformers; the forms of rows; and what is refused. */
+#include "tests/support/everything.h"
+
+#include "tests/support/faults.h"
+#include "tests/support/test.h"
+
+#define GOLDEN "tests/golden/chat/cases.json"
+
+enum { MOST_IDS = 1024, MOST_BYTES = 8192 };
+
+static eitp_error error_;
+
+/* ---- Against transformers ---- */
+
+static eitp_json_document *open_cases(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_json_document *document = NULL;
+    CHECK_THAT(!eitp__json_read_strict_file(&host, GOLDEN, 1 << 20, &document, &error_), "%s", error_.message);
+    return document;
+}
+
+static const char *text_of(const eitp_json *object, const char *name) {
+    return eitp_json_member(object, name)->text;
+}
+
+/* A tokenizer of tests/golden/splits with <|endoftext|> at both ends of a text, and a chat template. */
+static eitp_tokenizer *load_tokenizer(const eitp_host *host, const char *name, const char *text) {
+    char path[128];
+    eitp_tokenizer *tokenizer = NULL;
+    eitp_status status;
+    snprintf(path, sizeof path, "tests/golden/splits/%s.json", name);
+    status = eitp_tokenizer_load(host, path, &tokenizer, &error_);
+    CHECK_THAT(status == EITP_OK, "%s: %s", path, error_.message);
+    if (status)
+        return NULL;
+    tokenizer->special[EITP_BEGIN_OF_TEXT] = tokenizer->special[EITP_END_OF_TEXT];
+    CHECK(!text || !eitp_tokenizer_set_chat_template(tokenizer, text, strlen(text), &error_));
+    return tokenizer;
+}
+
+static void check_text(const eitp_chat *chat, const eitp_json *entry, int adds_prompt) {
+    const eitp_json *expected = eitp_json_member(entry, adds_prompt ? "prompted" : "text");
+    const char *conversation = text_of(entry, "conversation");
+    eitp_chat_config config = eitp_chat_config_default();
+    char text[MOST_BYTES];
+    size_t length = 0;
+    config.add_generation_prompt = adds_prompt;
+    CHECK_THAT(
+        !eitp_chat_render(chat, conversation, strlen(conversation), &config, text, sizeof text, &length, &error_),
+        "line %zu: %s", entry->line, error_.message);
+    CHECK_THAT(length == expected->text_size && !memcmp(text, expected->text, length), "line %zu: '%.*s'", entry->line,
+               (int)length, text);
+}
+
+static void check_tokens(const eitp_chat *chat, const eitp_json *entry, const char *variant) {
+    const eitp_json *expected = eitp_json_member(entry, "ids"), *id = expected->first_child;
+    const char *conversation = text_of(entry, "conversation"), *marks = text_of(entry, "trained");
+    int32_t ids[MOST_IDS];
+    unsigned char trained[MOST_IDS];
+    eitp_chat_report report;
+    size_t same = 0;
+    const eitp_status status =
+        eitp_chat_encode(chat, conversation, strlen(conversation), NULL, ids, trained, MOST_IDS, &report, &error_);
+    CHECK_THAT(!status, "line %zu, %s: %s", entry->line, variant, error_.message);
+    if (status)
+        return;
+    CHECK_THAT(report.count == expected->count && !report.cut, "line %zu, %s: %zu tokens", entry->line, variant,
+               report.count);
+    for (; id && same < report.count && id->integer == ids[same] && marks[same] == '0' + trained[same]; same++)
+        id = id->next;
+    CHECK_THAT(same == expected->count, "line %zu, %s: token %zu is %d, trained %d", entry->line, variant, same,
+               (int)ids[same], (int)trained[same]);
+}
+
+/* With the blocks that mark answers and without them. */
+static void conversations_are_those_of_transformers(void) {
+    static const char *const variants[] = {"marked", "plain"};
+    const eitp_host host = eitp_host_default();
+    eitp_json_document *document = open_cases();
+    size_t count = 0;
+    REQUIRE(document);
+    for (const eitp_json *entry = eitp_json_member(eitp_json_root(document), "cases")->first_child; entry;
+         entry = entry->next) {
+        const eitp_json *texts =
+            eitp_json_member(eitp_json_member(eitp_json_root(document), "templates"), text_of(entry, "template"));
+        for (size_t i = 0; i < EITP__COUNT(variants); i++) {
+            eitp_tokenizer *tokenizer = load_tokenizer(&host, text_of(entry, "tokenizer"), text_of(texts, variants[i]));
+            eitp_chat *chat;
+            REQUIRE(tokenizer);
+            REQUIRE_OK(eitp_chat_create(tokenizer, &chat, &error_), error_);
+            check_text(chat, entry, 0);
+            check_text(chat, entry, 1);
+            check_tokens(chat, entry, variants[i]);
+            eitp_chat_destroy(chat);
+            eitp_tokenizer_destroy(tokenizer);
+            count++;
+        }
+    }
+    CHECK_THAT(count == 216, "%zu", count);
+    eitp_json_release(document);
+}
+
+/* ---- With the template that eitp knows ---- */
+
+typedef struct fixture {
+    eitp_tokenizer *tokenizer;
+    eitp_chat *chat;
+} fixture;
+
+static int open_fixture(fixture *f) {
+    const eitp_host host = eitp_host_default();
+    memset(f, 0, sizeof *f);
+    f->tokenizer = load_tokenizer(&host, "qwen2", eitp_chat_template_named("chatml"));
+    CHECK_THAT(f->tokenizer && !eitp_chat_create(f->tokenizer, &f->chat, &error_), "%s", error_.message);
+    return f->chat != NULL;
+}
+
+static void close_fixture(fixture *f) {
+    eitp_chat_destroy(f->chat);
+    eitp_tokenizer_destroy(f->tokenizer);
+}
+
+/* Renders a conversation; the text is valid until the next call. NULL: it is refused. */
+static const char *render(const fixture *f, const char *conversation) {
+    static char text[MOST_BYTES];
+    size_t length = 0;
+    if (eitp_chat_render(f->chat, conversation, strlen(conversation), NULL, text, sizeof text - 1, &length, &error_))
+        return NULL;
+    text[length] = 0;
+    return text;
+}
+
+#define QUESTION "<|im_start|>user\nq<|im_end|>\n"
+#define ANSWER "<|im_start|>assistant\na<|im_end|>\n"
+#define SYSTEM "<|im_start|>system\ns<|im_end|>\n"
+
+static void rows_have_several_forms(void) {
+    static const struct {
+        const char *row, *text;
+    } cases[] = {
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}",
+         QUESTION ANSWER},
+        {"{\"conversations\": [{\"from\": \"human\", \"value\": \"q\"}, {\"from\": \"gpt\", \"value\": \"a\"}], "
+         "\"system\": \"s\"}",
+         SYSTEM QUESTION ANSWER},
+        {"{\"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"user\", \"value\": \"q\"}, "
+         "{\"from\": \"assistant\", \"value\": \"a\"}], \"system\": \"\"}",
+         SYSTEM QUESTION ANSWER},
+        {"{\"conversations\": [{\"role\": \"user\", \"content\": \"q\"}]}", QUESTION},
+        {"{\"prompt\": \"q\", \"completion\": \"a\"}", QUESTION ANSWER},
+        {"{\"prompt\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"q\"}], "
+         "\"completion\": [{\"role\": \"assistant\", \"content\": \"a\"}]}",
+         SYSTEM QUESTION ANSWER},
+        {"{\"instruction\": \"q\", \"input\": \"\", \"output\": \"a\"}", QUESTION ANSWER},
+        {"{\"instruction\": \"q\", \"output\": \"a\", \"system\": \"s\"}", SYSTEM QUESTION ANSWER},
+        {"{\"instruction\": \"q\", \"input\": \"i\", \"output\": \"a\"}",
+         "<|im_start|>user\nq\n\ni<|im_end|>\n" ANSWER},
+    };
+    const eitp_host host = eitp_host_default();
+    fixture f;
+    REQUIRE(open_fixture(&f));
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const char *text = render(&f, cases[i].row);
+        CHECK_THAT(text && !strcmp(text, cases[i].text), "case %zu: %s", i, text ? text : error_.message);
+        CHECK(eitp_is_conversation(&host, cases[i].row, strlen(cases[i].row)));
+    }
+    close_fixture(&f);
+}
+
+static void bad_rows_are_refused(void) {
+    static const struct {
+        const char *row, *message;
+    } cases[] = {
+        {"[]", "must be a JSON object"},
+        {"{\"text\": \"q\"}", "the row is no conversation; it needs 'messages'"},
+        {"{\"prompt\": \"q\"}", "the row is no conversation"},
+        {"{\"messages\": []}", "at least one message"},
+        {"{\"messages\": \"q\"}", "must be a list"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"content\": \"a\"}]}", "message 2 has no 'role'"},
+        {"{\"messages\": [{\"role\": \"user\"}]}", "message 1 has no 'content'"},
+        {"{\"conversations\": [{\"from\": \"human\", \"value\": 1}]}", "message 1 of 'conversations' must have"},
+        {"{\"conversations\": [{\"from\": \"nobody\", \"value\": \"q\"}]}",
+         "is from 'nobody' (expected human, gpt, system or tool)"},
+        {"{\"conversations\": {}}", "'conversations' must be a list"},
+        {"{\"prompt\": 1, \"completion\": \"a\"}", "'prompt' must be a text, or a list of messages"},
+        {"{\"instruction\": \"q\", \"output\": 2}", "'output' must be a text"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}], \"tools\": \"[\"}", "'tools'"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}], \"tools\": {}}", "'tools' must be a list"},
+    };
+    fixture f;
+    REQUIRE(open_fixture(&f));
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        CHECK_THAT(!render(&f, cases[i].row) && error_.status == EITP_ERROR_ARGUMENT, "case %zu: %s", i,
+                   error_.message);
+        CHECK_THAT(strstr(error_.message, cases[i].message), "%s, not %s", error_.message, cases[i].message);
+    }
+    CHECK(!render(&f, "{") && error_.status == EITP_ERROR_FORMAT);
+    close_fixture(&f);
+}
+
+/* The marks of the tokens of two turns, "0" and "1". */
+static void encode_turns(const fixture *f, const eitp_chat_config *config, char *marks, eitp_chat_report *report) {
+    static const char row[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+                              "\"content\": \"a\"}, {\"role\": \"user\", \"content\": \"q\"}, {\"role\": "
+                              "\"assistant\", \"content\": \"a\"}]}";
+    unsigned char trained[MOST_IDS];
+    CHECK_THAT(!eitp_chat_encode(f->chat, row, sizeof row - 1, config, NULL, trained, MOST_IDS, report, &error_), "%s",
+               error_.message);
+    for (size_t i = 0; i < report->count; i++)
+        marks[i] = (char)('0' + trained[i]);
+    marks[report->count] = 0;
+}
+
+static void targets_and_length_are_the_callers(void) {
+    eitp_chat_config config = eitp_chat_config_default();
+    char all[MOST_IDS], last[MOST_IDS], answers[MOST_IDS];
+    eitp_chat_report report;
+    size_t count;
+    fixture f;
+    REQUIRE(open_fixture(&f));
+    encode_turns(&f, &config, answers, &report);
+    CHECK(report.answers == 2 && report.trained == 4);
+    count = report.count;
+    config.targets = EITP_CHAT_LAST_ANSWER;
+    encode_turns(&f, &config, last, &report);
+    CHECK(report.trained == 2 && !strcmp(last + count / 2, answers + count / 2) && !strchr(last, '1') == 0);
+    CHECK(strspn(last, "0") > count / 2);
+    config.targets = EITP_CHAT_EVERYTHING;
+    encode_turns(&f, &config, all, &report);
+    CHECK(report.trained == count && strspn(all, "1") == count);
+    config.targets = EITP_CHAT_ANSWERS;
+    config.max_length = (int32_t)(count / 2);
+    encode_turns(&f, &config, last, &report);
+    CHECK(report.count == count / 2 && report.cut == count - count / 2 && report.trained == 2);
+    CHECK(!strncmp(last, answers, count / 2));
+    config.max_length = -1;
+    CHECK(eitp_chat_encode(f.chat, "{}", 2, &config, NULL, NULL, 0, &report, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_chat_end_of_turn(f.chat) == 502 && eitp_chat_end_of_turn(NULL) == -1);
+    close_fixture(&f);
+}
+
+/* ---- Templates ---- */
+
+static eitp_status open_with(const char *text, eitp_chat **chat, eitp_tokenizer **tokenizer) {
+    const eitp_host host = eitp_host_default();
+    *chat = NULL;
+    *tokenizer = load_tokenizer(&host, "smollm", text);
+    return eitp_chat_create(*tokenizer, chat, &error_);
+}
+
+static void templates_that_hide_answers_are_refused(void) {
+    static const char row[] = "{\"prompt\": \"q\", \"completion\": \"a\"}";
+    eitp_chat_config config = eitp_chat_config_default();
+    eitp_chat_report report;
+    eitp_tokenizer *tokenizer;
+    eitp_chat *chat;
+    CHECK(open_with(NULL, &chat, &tokenizer) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "no chat template"), "%s", error_.message);
+    eitp_tokenizer_destroy(tokenizer);
+    CHECK(open_with("{% for %}", &chat, &tokenizer) == EITP_ERROR_FORMAT);
+    eitp_tokenizer_destroy(tokenizer);
+    REQUIRE_OK(open_with("{{ messages[0].content }}{{ messages[1].content }}", &chat, &tokenizer), error_);
+    CHECK(eitp_chat_encode(chat, row, sizeof row - 1, &config, NULL, NULL, 0, &report, &error_) ==
+          EITP_ERROR_UNSUPPORTED);
+    CHECK_THAT(strstr(error_.message, "{% generation %}"), "%s", error_.message);
+    config.targets = EITP_CHAT_EVERYTHING;
+    CHECK(!eitp_chat_encode(chat, row, sizeof row - 1, &config, NULL, NULL, 0, &report, &error_) &&
+          report.trained == report.count);
+    eitp_chat_destroy(chat);
+    eitp_tokenizer_destroy(tokenizer);
+}
+
+static void templates_are_saved_with_tokenizers(void) {
+    const eitp_host host = eitp_host_default();
+    const char *text = eitp_chat_template_named("chatml"), *kept;
+    char directory[512];
+    size_t size = 0;
+    eitp_tokenizer *tokenizer = load_tokenizer(&host, "llama3", text), *again = NULL;
+    REQUIRE(tokenizer && scratch_make(directory));
+    REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error_), error_);
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &again, &error_), error_);
+    kept = eitp_tokenizer_chat_template(again, &size);
+    CHECK(kept && size == strlen(text) && !memcmp(kept, text, size));
+    CHECK(eitp_tokenizer_fingerprint(tokenizer) == eitp_tokenizer_fingerprint(again));
+    eitp_tokenizer_destroy(again);
+    eitp_tokenizer_destroy(tokenizer);
+    scratch_remove(directory);
+    CHECK(!eitp_chat_template_named("unknown") && !eitp_chat_template_named(NULL));
+}
+
+/* The template named "default" of several in tokenizer_config.json. */
+static void templates_are_found_in_configurations(void) {
+    static const char config[] = "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"chat_template\": [{\"name\": "
+                                 "\"tool_use\", \"template\": \"t\"}, {\"name\": \"default\", \"template\": \"d\"}]}";
+    const eitp_host host = eitp_host_default();
+    char directory[512], path[600];
+    eitp_tokenizer *tokenizer = load_tokenizer(&host, "llama3", NULL), *again = NULL;
+    const char *text;
+    size_t size = 0;
+    REQUIRE(tokenizer && scratch_make(directory));
+    REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error_), error_);
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", directory);
+    REQUIRE_OK(eitp__replace_file(&host, path, config, sizeof config - 1, &error_), error_);
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &again, &error_), error_);
+    text = eitp_tokenizer_chat_template(again, &size);
+    CHECK(text && size == 1 && *text == 'd');
+    eitp_tokenizer_destroy(again);
+    snprintf(path, sizeof path, "%s/chat_template.jinja", directory);
+    REQUIRE_OK(eitp__replace_file(&host, path, "file", 4, &error_), error_);
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &again, &error_), error_);
+    text = eitp_tokenizer_chat_template(again, &size);
+    CHECK(text && size == 4 && !memcmp(text, "file", 4));
+    eitp_tokenizer_destroy(again);
+    eitp_tokenizer_destroy(tokenizer);
+    scratch_remove(directory);
+}
+
+static void failures_leave_nothing(void) {
+    static const char row[] = "{\"conversations\": [{\"from\": \"human\", \"value\": \"q\"}, {\"from\": \"gpt\", "
+                              "\"value\": \"an answer\"}], \"tools\": \"[{}]\"}";
+    faults f;
+    for (long n = 1;; n++) {
+        eitp_tokenizer *tokenizer = NULL;
+        eitp_chat *chat = NULL;
+        eitp_chat_report report;
+        int32_t ids[MOST_IDS];
+        const char *text = eitp_chat_template_named("chatml");
+        eitp_status status;
+        faults_begin(&f);
+        f.fail_allocation = n;
+        status = eitp_tokenizer_load(&f.host, "tests/golden/splits/smollm.json", &tokenizer, &error_);
+        if (!status)
+            status = eitp_tokenizer_set_chat_template(tokenizer, text, strlen(text), &error_);
+        if (!status)
+            status = eitp_chat_create(tokenizer, &chat, &error_);
+        if (!status)
+            status = eitp_chat_encode(chat, row, sizeof row - 1, NULL, ids, NULL, MOST_IDS, &report, &error_);
+        eitp_chat_destroy(chat);
+        eitp_tokenizer_destroy(tokenizer);
+        CHECK_THAT(status == EITP_OK || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
+        if (!faults_end(&f))
+            break;
+        CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %ld", n);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(conversations_are_those_of_transformers),
+        TEST(rows_have_several_forms),
+        TEST(bad_rows_are_refused),
+        TEST(targets_and_length_are_the_callers),
+        TEST(templates_that_hide_answers_are_refused),
+        TEST(templates_are_saved_with_tokenizers),
+        TEST(templates_are_found_in_configurations),
+        TEST(failures_leave_nothing),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
