@@ -4,8 +4,9 @@
 #include "base/unicode.h"
 #include "template/jinja_evaluate.h"
 
-/* Memory for values, as a multiple of the longest output. */
+/* Memory for values, as a multiple of the longest output, and at least. */
 #define EITP__JINJA_VALUE_BYTES ((size_t)8)
+#define EITP__JINJA_LEAST_VALUES ((size_t)1 << 20)
 
 struct eitp__chat_template {
     const eitp_host *host; /* that of the copy below */
@@ -124,6 +125,7 @@ EITP__PRIVATE eitp_status eitp__chat_template_render(const eitp__chat_template *
     eitp__jinja jinja;
     eitp__jinja_evaluator evaluator;
     eitp__jinja_scope scope;
+    size_t values;
     memset(&jinja, 0, sizeof jinja);
     memset(&evaluator, 0, sizeof evaluator);
     memset(&scope, 0, sizeof scope);
@@ -139,10 +141,10 @@ EITP__PRIVATE eitp_status eitp__chat_template_render(const eitp__chat_template *
     jinja.now = context->now;
     jinja.text_limit = evaluator.output_limit;
     eitp__buffer_init(&jinja.text, chat_template->host);
+    if (!eitp__multiply_size(evaluator.output_limit, EITP__JINJA_VALUE_BYTES, &values))
+        values = SIZE_MAX;
     eitp__jinja_memory_init(&jinja.memory, chat_template->host,
-                            evaluator.output_limit < SIZE_MAX / EITP__JINJA_VALUE_BYTES
-                                ? evaluator.output_limit * EITP__JINJA_VALUE_BYTES
-                                : SIZE_MAX);
+                            values > EITP__JINJA_LEAST_VALUES ? values : EITP__JINJA_LEAST_VALUES);
     eitp__chat_set_context(&evaluator, context);
     eitp__jinja_run(&evaluator, chat_template->statements);
     eitp__buffer_release(&jinja.text);

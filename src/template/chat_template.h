@@ -3,10 +3,10 @@
  *
  * Text and errors follow jinja2 3.1 as transformers 5.23 sets it up: an immutable sandbox with trim_blocks,
  * lstrip_blocks, loop controls, its own `tojson`, raise_exception, strftime_now, and {% generation %}. The subset: if,
- * for, set, filter, with, macro, generation, break, continue, raw and comments; all operators; methods of strings,
- * dicts and lists; the filters and tests of the tables in jinja_filters.c and jinja_tests.c. Left out: include, import,
- * extends, block, call, recursive loops, integers beyond 64 bits, and the case of letters beyond ASCII where it changes
- * more than one letter.
+ * for, set, filter, with, macro, call, generation, break, continue, raw and comments; all operators; methods of
+ * strings, dicts and lists; the filters and tests of the tables in jinja_filters.c and jinja_tests.c. Left out:
+ * include, import, extends, block, recursive loops, integers beyond 64 bits, and the case of letters beyond ASCII where
+ * it changes more than one letter.
  *
  * Templates come with models, so they are not trusted: steps, memory, output and nesting are bounded, and a template
  * sees nothing but its context.

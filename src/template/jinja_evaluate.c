@@ -146,17 +146,16 @@ static eitp__jinja_value eitp__jinja_global_range(eitp__jinja *jinja, const eitp
     const int64_t first = eitp__jinja_integer_argument(jinja, &call->slots[0], 0);
     const int64_t stop = has_start ? eitp__jinja_integer_argument(jinja, &call->slots[1], 0) : first;
     const int64_t step = eitp__jinja_integer_argument(jinja, &call->slots[2], 1), start = has_start ? first : 0;
-    eitp__jinja_list *list = eitp__jinja_new_list(jinja, 0);
+    const double count = step ? ceil(((double)stop - (double)start) / (double)step) : 0;
+    eitp__jinja_list *list;
     if (step == 0)
         return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "range: the step must not be 0");
-    for (int64_t i = start; (step > 0 ? i < stop : i > stop) && jinja->status == EITP_OK;) {
-        const eitp__jinja_value value = eitp__jinja_integer(i);
-        if (list && list->count == EITP__JINJA_RANGE)
-            return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "range: more than %d values", EITP__JINJA_RANGE);
+    if (count > EITP__JINJA_RANGE)
+        return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "range: more than %d values", EITP__JINJA_RANGE);
+    list = eitp__jinja_new_list(jinja, count > 0 ? (size_t)count : 0);
+    for (int64_t i = 0; i < (int64_t)count && jinja->status == EITP_OK; i++) {
+        const eitp__jinja_value value = eitp__jinja_integer(start + i * step);
         eitp__jinja_push(jinja, list, &value);
-        if (step > 0 ? i > INT64_MAX - step : i < INT64_MIN - step)
-            break;
-        i += step;
     }
     return eitp__jinja_list_value(EITP__JINJA_RANGE_VALUE, list);
 }
@@ -246,13 +245,54 @@ static eitp__jinja_value eitp__jinja_evaluate_name(eitp__jinja_evaluator *evalua
 
 /* ---- calls ---- */
 
+/* Makes room for `more` elements of an array of the rendering. Returns 0 after a failure. */
+static int eitp__jinja_make_room(eitp__jinja *jinja, void **array, size_t count, size_t more, size_t size) {
+    void *larger = eitp__jinja_take(jinja, (count + more + 1) * size);
+    if (larger && count)
+        memcpy(larger, *array, count * size);
+    if (larger)
+        *array = larger;
+    return larger != NULL;
+}
+
+/* Adds the elements of a list (*list) or dict (**dict) to arguments. */
+static void eitp__jinja_spread(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node,
+                               eitp__jinja_arguments *arguments, size_t coming) {
+    eitp__jinja *jinja = evaluator->jinja;
+    const eitp__jinja_value value = eitp__jinja_evaluate(evaluator, node->first);
+    const eitp__jinja_dict *dict = value.kind == EITP__JINJA_DICT ? value.as.dict : NULL;
+    const eitp__jinja_list *list = node->operation ? NULL : eitp__jinja_iterate(jinja, &value);
+    jinja->offset = node->offset;
+    if (node->operation && !dict)
+        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'**' requires a dict");
+    if (list && eitp__jinja_make_room(jinja, (void **)&arguments->values, arguments->count, list->count + coming,
+                                      sizeof *arguments->values))
+        for (size_t i = 0; i < list->count; i++)
+            arguments->values[arguments->count++] = list->items[i];
+    if (!node->operation || !dict ||
+        !eitp__jinja_make_room(jinja, (void **)&arguments->named, arguments->named_count, dict->count + coming,
+                               sizeof *arguments->named))
+        return;
+    for (size_t i = 0; i < dict->count; i++) {
+        eitp__jinja_named *entry = &arguments->named[arguments->named_count];
+        if (dict->entries[i].key.kind != EITP__JINJA_STRING) {
+            eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "the keys of '**' must be strings");
+            return;
+        }
+        entry->name = dict->entries[i].key.as.text;
+        entry->size = dict->entries[i].key.size;
+        entry->value = dict->entries[i].value;
+        arguments->named_count++;
+    }
+}
+
 /* Evaluates arguments. Returns 0 after a failure. */
 static int eitp__jinja_evaluate_arguments(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *first,
                                           eitp__jinja_arguments *arguments) {
     size_t count = 0, named = 0;
     memset(arguments, 0, sizeof *arguments);
     for (const eitp__jinja_node *node = first; node; node = node->next) {
-        count += node->kind != EITP__JINJA_NODE_KEYWORD;
+        count += node->kind != EITP__JINJA_NODE_KEYWORD; /* of SPREADs, that is too many */
         named += node->kind == EITP__JINJA_NODE_KEYWORD;
     }
     if (count)
@@ -265,6 +305,8 @@ static int eitp__jinja_evaluate_arguments(eitp__jinja_evaluator *evaluator, cons
             entry->name = node->text;
             entry->size = node->size;
             entry->value = eitp__jinja_evaluate(evaluator, node->first);
+        } else if (node->kind == EITP__JINJA_NODE_SPREAD) {
+            eitp__jinja_spread(evaluator, node, arguments, count + named);
         } else {
             arguments->values[arguments->count++] = eitp__jinja_evaluate(evaluator, node);
         }
@@ -302,14 +344,21 @@ static void eitp__jinja_bind_macro(eitp__jinja_evaluator *evaluator, const eitp_
                          macro->size < 100 ? (int)macro->size : 100, macro->text);
 }
 
-/* Calls a macro, which prints. */
+/* Calls a macro, which prints; `caller` is what a call block passes, or NULL. */
 static void eitp__jinja_call_macro(eitp__jinja_evaluator *evaluator, const eitp__jinja_macro *macro,
-                                   const eitp__jinja_arguments *arguments) {
+                                   const eitp__jinja_arguments *arguments, const eitp__jinja_value *caller) {
+    const eitp__jinja_value missing = eitp__jinja_undefined(EITP__JINJA_VARIABLE, "caller", 6);
     eitp__jinja_scope *outer = eitp__jinja_enter_scope(evaluator, macro->scope);
     if (!outer)
         return;
     eitp__jinja_bind_macro(evaluator, macro->node, arguments);
+    if (macro->node->kind == EITP__JINJA_NODE_MACRO && macro->node->operation)
+        eitp__jinja_assign(evaluator, "caller", 6, caller ? caller : &missing);
+    else if (caller)
+        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "the macro of a call block does not use 'caller'");
+    evaluator->depth++;
     eitp__jinja_execute(evaluator, macro->node->body);
+    evaluator->depth--;
     evaluator->scope = outer;
 }
 
@@ -328,7 +377,7 @@ static eitp__jinja_value eitp__jinja_evaluate_call(eitp__jinja_evaluator *evalua
         return eitp__jinja_invoke(jinja, callee.as.method->function, &callee.as.method->self, &arguments);
     case EITP__JINJA_MACRO:
         evaluator->captures++;
-        eitp__jinja_call_macro(evaluator, (const eitp__jinja_macro *)callee.as.macro, &arguments);
+        eitp__jinja_call_macro(evaluator, (const eitp__jinja_macro *)callee.as.macro, &arguments, NULL);
         evaluator->captures--;
         return eitp__jinja_finish_text(jinja, mark);
     case EITP__JINJA_UNDEFINED:
@@ -516,8 +565,9 @@ static eitp__jinja_value eitp__jinja_evaluate(eitp__jinja_evaluator *evaluator, 
     evaluator->jinja->offset = node->offset;
     if (!eitp__jinja_spend(evaluator->jinja, 1))
         return eitp__jinja_none();
-    if (evaluator->depth == EITP__JINJA_EVALUATE_DEPTH)
-        return eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "the template calls itself too often");
+    if (evaluator->depth >= EITP__JINJA_EVALUATE_DEPTH)
+        return eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT,
+                                "the template nests calls and blocks deeper than %d", EITP__JINJA_EVALUATE_DEPTH);
     evaluator->depth++;
     value = evaluate[node->kind](evaluator, node);
     evaluator->depth--;
@@ -543,7 +593,7 @@ static int eitp__jinja_execute_output(eitp__jinja_evaluator *evaluator, const ei
         if (value.kind == EITP__JINJA_MACRO) {
             if (eitp__jinja_evaluate_arguments(evaluator, node->first->second, &arguments)) {
                 jinja->offset = node->offset;
-                eitp__jinja_call_macro(evaluator, (const eitp__jinja_macro *)value.as.macro, &arguments);
+                eitp__jinja_call_macro(evaluator, (const eitp__jinja_macro *)value.as.macro, &arguments, NULL);
             }
             return EITP__JINJA_DONE;
         }
@@ -739,16 +789,38 @@ static int eitp__jinja_execute_with(eitp__jinja_evaluator *evaluator, const eitp
     return end;
 }
 
-static int eitp__jinja_execute_macro(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
+/* A macro that sees this scope. */
+static eitp__jinja_value eitp__jinja_make_macro(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
     eitp__jinja_macro *macro = (eitp__jinja_macro *)eitp__jinja_take(evaluator->jinja, sizeof *macro);
     eitp__jinja_value value = eitp__jinja_none();
     if (!macro)
-        return EITP__JINJA_DONE;
+        return value;
     macro->node = node;
     macro->scope = evaluator->scope;
     value.kind = EITP__JINJA_MACRO;
     value.as.macro = macro;
-    eitp__jinja_assign(evaluator, node->text, node->size, &value);
+    return value;
+}
+
+static int eitp__jinja_execute_macro(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
+    const eitp__jinja_value macro = eitp__jinja_make_macro(evaluator, node);
+    eitp__jinja_assign(evaluator, node->text, node->size, &macro);
+    return EITP__JINJA_DONE;
+}
+
+static int eitp__jinja_execute_call_block(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *node) {
+    const eitp__jinja_value caller = eitp__jinja_make_macro(evaluator, node);
+    const eitp__jinja_value callee = eitp__jinja_evaluate(evaluator, node->second->first);
+    eitp__jinja_arguments arguments;
+    if (!eitp__jinja_evaluate_arguments(evaluator, node->second->second, &arguments))
+        return EITP__JINJA_DONE;
+    evaluator->jinja->offset = node->offset;
+    if (callee.kind == EITP__JINJA_MACRO)
+        eitp__jinja_call_macro(evaluator, (const eitp__jinja_macro *)callee.as.macro, &arguments, &caller);
+    else if (callee.kind == EITP__JINJA_UNDEFINED)
+        eitp__jinja_fail_undefined(evaluator->jinja, &callee);
+    else
+        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_UNSUPPORTED, "unsupported call block: it does not call a macro");
     return EITP__JINJA_DONE;
 }
 
@@ -774,13 +846,15 @@ static int eitp__jinja_execute_jump(eitp__jinja_evaluator *evaluator, const eitp
 /* Executes statements until one of them leaves the iteration. */
 static int eitp__jinja_execute(eitp__jinja_evaluator *evaluator, const eitp__jinja_node *statements) {
     static int (*const execute[])(eitp__jinja_evaluator *, const eitp__jinja_node *) = {
-        eitp__jinja_execute_data,       eitp__jinja_execute_output, eitp__jinja_execute_if,
-        eitp__jinja_execute_for,        eitp__jinja_execute_set,    eitp__jinja_execute_set_block,
-        eitp__jinja_execute_filtered,   eitp__jinja_execute_with,   eitp__jinja_execute_macro,
-        eitp__jinja_execute_generation, eitp__jinja_execute_jump,   eitp__jinja_execute_jump};
+        eitp__jinja_execute_data,       eitp__jinja_execute_output,     eitp__jinja_execute_if,
+        eitp__jinja_execute_for,        eitp__jinja_execute_set,        eitp__jinja_execute_set_block,
+        eitp__jinja_execute_filtered,   eitp__jinja_execute_with,       eitp__jinja_execute_macro,
+        eitp__jinja_execute_call_block, eitp__jinja_execute_generation, eitp__jinja_execute_jump,
+        eitp__jinja_execute_jump};
     int end = EITP__JINJA_DONE;
-    if (evaluator->depth == EITP__JINJA_EVALUATE_DEPTH) {
-        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "the template calls itself too often");
+    if (evaluator->depth >= EITP__JINJA_EVALUATE_DEPTH) {
+        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "the template nests calls and blocks deeper than %d",
+                         EITP__JINJA_EVALUATE_DEPTH);
         return end;
     }
     evaluator->depth++;

@@ -5,8 +5,9 @@
 #include "template/chat_template.h"
 #include "template/jinja_parser.h"
 
-/* Levels of expressions, statements and macros being evaluated in each other. */
-enum { EITP__JINJA_EVALUATE_DEPTH = 120 };
+/* Levels of expressions, statements and macros being evaluated in each other: with the deepest values they need some
+   45 KiB of stack. */
+enum { EITP__JINJA_EVALUATE_DEPTH = 100 };
 
 typedef struct eitp__jinja_scope {
     struct eitp__jinja_scope *parent;

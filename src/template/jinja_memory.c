@@ -18,8 +18,9 @@ EITP__PRIVATE void eitp__jinja_memory_release(eitp__jinja_memory *memory) {
     memory->total = 0;
 }
 
-EITP__PRIVATE int eitp__jinja_memory_fits(const eitp__jinja_memory *memory, size_t size) {
-    return size <= memory->limit && memory->total <= memory->limit - size;
+static int eitp__jinja_memory_fits(eitp__jinja_memory *memory, size_t size) {
+    memory->is_exceeded = size > memory->limit || memory->total > memory->limit - size;
+    return !memory->is_exceeded;
 }
 
 /* A chunk with room for `size` bytes. Large blocks have chunks of their own, behind the one that is being filled. */
@@ -51,8 +52,10 @@ static eitp__jinja_chunk *eitp__jinja_chunk_for(eitp__jinja_memory *memory, size
 EITP__PRIVATE void *eitp__jinja_memory_take(eitp__jinja_memory *memory, size_t size) {
     eitp__jinja_chunk *chunk;
     void *block;
-    if (size > memory->limit)
+    if (size > memory->limit) {
+        memory->is_exceeded = 1;
         return NULL;
+    }
     size = (size + EITP__JINJA_UNIT) / EITP__JINJA_UNIT * EITP__JINJA_UNIT;
     chunk = eitp__jinja_chunk_for(memory, size);
     if (!chunk)

@@ -15,13 +15,11 @@ typedef struct eitp__jinja_memory {
     eitp__jinja_chunk *chunks; /* the first one is being filled */
     size_t total;              /* bytes of all chunks */
     size_t limit;
+    int is_exceeded; /* a block did not fit the limit */
 } eitp__jinja_memory;
 
 EITP__PRIVATE void eitp__jinja_memory_init(eitp__jinja_memory *memory, const eitp_host *host, size_t limit);
 EITP__PRIVATE void eitp__jinja_memory_release(eitp__jinja_memory *memory);
-
-/* True if `size` more bytes stay within the limit. */
-EITP__PRIVATE int eitp__jinja_memory_fits(const eitp__jinja_memory *memory, size_t size);
 
 /* `size` zeroed bytes; NULL if that exceeds the limit or if out of memory. */
 EITP__PRIVATE void *eitp__jinja_memory_take(eitp__jinja_memory *memory, size_t size);

@@ -14,6 +14,7 @@ typedef struct eitp__jinja_parser {
     eitp_status status; /* of the first failure */
     int depth;
     int loops; /* around this statement, within its macro */
+    int uses_caller;
 } eitp__jinja_parser;
 
 /* A list of nodes. */
@@ -352,11 +353,13 @@ static eitp__jinja_node *eitp__jinja_parse_arguments(eitp__jinja_parser *parser)
             if (eitp__jinja_at_operator(parser, ")"))
                 break;
         }
-        if (eitp__jinja_at_operator(parser, "*") || eitp__jinja_at_operator(parser, "**"))
-            eitp__jinja_parse_fail(parser, EITP_ERROR_UNSUPPORTED, "unsupported ", parser->token.text,
-                                   parser->token.size, " before an argument");
         after = eitp__jinja_look(parser);
-        if (parser->token.kind == EITP__JINJA_NAME && eitp__jinja_is(&after, EITP__JINJA_OPERATOR, "=")) {
+        if (eitp__jinja_at_operator(parser, "*") || eitp__jinja_at_operator(parser, "**")) {
+            keyword = eitp__jinja_new_node(parser, EITP__JINJA_NODE_SPREAD);
+            if (keyword)
+                keyword->operation = parser->token.size == 2;
+            eitp__jinja_advance(parser);
+        } else if (parser->token.kind == EITP__JINJA_NAME && eitp__jinja_is(&after, EITP__JINJA_OPERATOR, "=")) {
             keyword = eitp__jinja_new_node(parser, EITP__JINJA_NODE_KEYWORD);
             eitp__jinja_take_name(parser, keyword);
             eitp__jinja_expect(parser, "=");
@@ -480,7 +483,7 @@ static eitp__jinja_node *eitp__jinja_parse_test(eitp__jinja_parser *parser, eitp
 
 static eitp__jinja_node *eitp__jinja_parse_name(eitp__jinja_parser *parser) {
     static const char *const reserved[] = {"and", "or", "not", "if", "else", "elif", "in", "is"};
-    static const char *const unsupported[] = {"varargs", "kwargs", "caller", "self", "super"};
+    static const char *const unsupported[] = {"varargs", "kwargs", "self", "super"};
     eitp__jinja_node *node;
     for (size_t i = 0; i < EITP__COUNT(reserved); i++) {
         if (eitp__jinja_at_word(parser, reserved[i])) {
@@ -492,6 +495,7 @@ static eitp__jinja_node *eitp__jinja_parse_name(eitp__jinja_parser *parser) {
         if (eitp__jinja_at_word(parser, unsupported[i]))
             eitp__jinja_parse_fail(parser, EITP_ERROR_UNSUPPORTED, "unsupported variable ", unsupported[i],
                                    strlen(unsupported[i]), "");
+    parser->uses_caller |= eitp__jinja_at_word(parser, "caller");
     node = eitp__jinja_new_node(parser, EITP__JINJA_NODE_CONSTANT);
     if (!node)
         return NULL;
@@ -720,6 +724,15 @@ static eitp__jinja_node *eitp__jinja_parse_if(eitp__jinja_parser *parser, eitp__
     return node;
 }
 
+/* Passes a name to which a value is assigned. */
+static void eitp__jinja_take_target(eitp__jinja_parser *parser, eitp__jinja_node *node) {
+    static const char *const constants[] = {"true", "false", "none", "True", "False", "None"};
+    for (size_t i = 0; i < EITP__COUNT(constants); i++)
+        if (eitp__jinja_at_word(parser, constants[i]))
+            eitp__jinja_unexpected(parser, "the name of a variable");
+    eitp__jinja_take_name(parser, node);
+}
+
 /* A name, or names in a tuple, to which values are assigned. */
 static eitp__jinja_node *eitp__jinja_parse_target(eitp__jinja_parser *parser) {
     const int in_brackets = eitp__jinja_accept(parser, "(");
@@ -733,7 +746,7 @@ static eitp__jinja_node *eitp__jinja_parse_target(eitp__jinja_parser *parser) {
                    ? eitp__jinja_parse_target(parser)
                    : eitp__jinja_new_node(parser, EITP__JINJA_NODE_NAME);
         if (node && node->kind == EITP__JINJA_NODE_NAME && !node->text)
-            eitp__jinja_take_name(parser, node);
+            eitp__jinja_take_target(parser, node);
         eitp__jinja_append(&names, node);
         is_tuple |= eitp__jinja_at_operator(parser, ",");
     } while (eitp__jinja_accept(parser, ","));
@@ -824,10 +837,9 @@ static eitp__jinja_node *eitp__jinja_parse_with(eitp__jinja_parser *parser, eitp
     return node;
 }
 
-static eitp__jinja_node *eitp__jinja_parse_macro(eitp__jinja_parser *parser, eitp__jinja_node *node) {
-    const int loops = parser->loops;
+/* Parses "(name, name=default)". */
+static eitp__jinja_node *eitp__jinja_parse_parameters(eitp__jinja_parser *parser) {
     eitp__jinja_nodes parameters = {NULL, NULL};
-    eitp__jinja_take_name(parser, node);
     eitp__jinja_expect(parser, "(");
     while (parser->status == EITP_OK && !eitp__jinja_at_operator(parser, ")")) {
         eitp__jinja_node *parameter;
@@ -842,9 +854,32 @@ static eitp__jinja_node *eitp__jinja_parse_macro(eitp__jinja_parser *parser, eit
         eitp__jinja_append(&parameters, parameter);
     }
     eitp__jinja_expect(parser, ")");
-    node->first = parameters.first;
-    parser->loops = 0;
+    return parameters.first;
+}
+
+static eitp__jinja_node *eitp__jinja_parse_macro(eitp__jinja_parser *parser, eitp__jinja_node *node) {
+    const int loops = parser->loops, uses_caller = parser->uses_caller;
+    eitp__jinja_take_name(parser, node);
+    node->first = eitp__jinja_parse_parameters(parser);
+    parser->loops = parser->uses_caller = 0;
     node->body = eitp__jinja_parse_block(parser, "endmacro");
+    node->operation = parser->uses_caller;
+    parser->loops = loops;
+    parser->uses_caller = uses_caller;
+    return node;
+}
+
+static eitp__jinja_node *eitp__jinja_parse_call_block(eitp__jinja_parser *parser, eitp__jinja_node *node) {
+    const int loops = parser->loops;
+    if (eitp__jinja_at_operator(parser, "("))
+        node->first = eitp__jinja_parse_parameters(parser);
+    node->text = "caller";
+    node->size = strlen(node->text);
+    node->second = eitp__jinja_parse_expression(parser);
+    if (node->second && node->second->kind != EITP__JINJA_NODE_CALL)
+        eitp__jinja_unexpected(parser, "a call before it");
+    parser->loops = 0;
+    node->body = eitp__jinja_parse_block(parser, "endcall");
     parser->loops = loops;
     return node;
 }
@@ -880,6 +915,7 @@ static eitp__jinja_node *eitp__jinja_parse_statement(eitp__jinja_parser *parser)
         {"filter", EITP__JINJA_NODE_FILTERED, eitp__jinja_parse_filtered},
         {"with", EITP__JINJA_NODE_WITH, eitp__jinja_parse_with},
         {"macro", EITP__JINJA_NODE_MACRO, eitp__jinja_parse_macro},
+        {"call", EITP__JINJA_NODE_CALL_BLOCK, eitp__jinja_parse_call_block},
         {"generation", EITP__JINJA_NODE_GENERATION, eitp__jinja_parse_generation},
         {"break", EITP__JINJA_NODE_BREAK, eitp__jinja_parse_jump},
         {"continue", EITP__JINJA_NODE_CONTINUE, eitp__jinja_parse_jump},

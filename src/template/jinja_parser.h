@@ -31,19 +31,21 @@ enum {
     EITP__JINJA_NODE_FILTER,    /* first | function(second) */
     EITP__JINJA_NODE_TEST,      /* first is function(second) */
     EITP__JINJA_EXPRESSIONS,
-    EITP__JINJA_NODE_LINK,       /* operation, first */
-    EITP__JINJA_NODE_KEYWORD,    /* text = first */
-    EITP__JINJA_NODE_ABSENT,     /* a bound that is not written */
-    EITP__JINJA_NODE_MEMBER,     /* text.second.text, where a namespace is assigned to: text and member */
-    EITP__JINJA_NODE_DATA,       /* text */
-    EITP__JINJA_NODE_OUTPUT,     /* first */
-    EITP__JINJA_NODE_IF,         /* first: condition, or NULL for else; second: body; third: the next IF */
-    EITP__JINJA_NODE_FOR,        /* first: target, second: iterable, third: condition, body; other: of else */
-    EITP__JINJA_NODE_SET,        /* first: target, second: value */
-    EITP__JINJA_NODE_SET_BLOCK,  /* first: target, second: filters of CAPTURED; body */
-    EITP__JINJA_NODE_FILTERED,   /* second: filters of CAPTURED; body */
-    EITP__JINJA_NODE_WITH,       /* first: SETs; body */
-    EITP__JINJA_NODE_MACRO,      /* text, first: parameters, NAMEs with a default in first; body */
+    EITP__JINJA_NODE_LINK,      /* operation, first */
+    EITP__JINJA_NODE_KEYWORD,   /* text = first */
+    EITP__JINJA_NODE_SPREAD,    /* *first, or **first if operation is 1 */
+    EITP__JINJA_NODE_ABSENT,    /* a bound that is not written */
+    EITP__JINJA_NODE_MEMBER,    /* text.second.text, where a namespace is assigned to: text and member */
+    EITP__JINJA_NODE_DATA,      /* text */
+    EITP__JINJA_NODE_OUTPUT,    /* first */
+    EITP__JINJA_NODE_IF,        /* first: condition, or NULL for else; second: body; third: the next IF */
+    EITP__JINJA_NODE_FOR,       /* first: target, second: iterable, third: condition, body; other: of else */
+    EITP__JINJA_NODE_SET,       /* first: target, second: value */
+    EITP__JINJA_NODE_SET_BLOCK, /* first: target, second: filters of CAPTURED; body */
+    EITP__JINJA_NODE_FILTERED,  /* second: filters of CAPTURED; body */
+    EITP__JINJA_NODE_WITH,      /* first: SETs; body */
+    EITP__JINJA_NODE_MACRO, /* text, first: parameters, NAMEs with a default in first; body; operation: uses caller */
+    EITP__JINJA_NODE_CALL_BLOCK, /* second: call of a macro; first, body: the macro `caller` that it gets */
     EITP__JINJA_NODE_GENERATION, /* body */
     EITP__JINJA_NODE_BREAK,
     EITP__JINJA_NODE_CONTINUE

@@ -2,6 +2,8 @@
 
 #include "base/unicode.h"
 
+#include <float.h>
+
 static void eitp__jinja_print_integer(eitp__jinja *jinja, int64_t integer) {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)integer);
@@ -38,6 +40,13 @@ static void eitp__jinja_print_float(eitp__jinja *jinja, double number) {
     size_t count, length = 0;
     int exponent;
     eitp__json_format_number(number, text);
+    /* Subnormal numbers have fewer digits than that function begins with. */
+    for (int precision = 1; precision < 15 && fabs(number) < DBL_MIN && number != 0; precision++) {
+        double again = 0;
+        const size_t size = eitp__json_format_digits(number, precision, text);
+        if (eitp__json_read_number(text, size, &again) && again == number)
+            break;
+    }
     count = eitp__jinja_read_digits(text, digits, &exponent);
     if (signbit(number))
         laid_out[length++] = '-';
@@ -161,8 +170,6 @@ EITP__PRIVATE void eitp__jinja_print_repr(eitp__jinja *jinja, const eitp__jinja_
 EITP__PRIVATE void eitp__jinja_print(eitp__jinja *jinja, const eitp__jinja_value *value) {
     switch (value->kind) {
     case EITP__JINJA_UNDEFINED:
-        if (value->detail == EITP__JINJA_UNSAFE)
-            eitp__jinja_fail_undefined(jinja, value);
         break;
     case EITP__JINJA_NONE:
         eitp__jinja_add_text(jinja, "None");

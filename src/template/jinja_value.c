@@ -30,7 +30,7 @@ EITP__PRIVATE void *eitp__jinja_take(eitp__jinja *jinja, size_t size) {
     void *memory = jinja->status == EITP_OK ? eitp__jinja_memory_take(&jinja->memory, size) : NULL;
     if (memory || jinja->status != EITP_OK)
         return memory;
-    if (eitp__jinja_memory_fits(&jinja->memory, size + EITP__ALIGNMENT))
+    if (!jinja->memory.is_exceeded)
         eitp__jinja_fail(jinja, EITP_ERROR_MEMORY, "cannot allocate memory for values");
     else
         eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "values need more than %s",
@@ -479,7 +479,7 @@ EITP__PRIVATE const eitp__jinja_list *eitp__jinja_iterate(eitp__jinja *jinja, co
         return eitp__jinja_characters(jinja, value);
     if (value->kind == EITP__JINJA_DICT)
         return eitp__jinja_keys(jinja, value->as.dict);
-    if (value->kind == EITP__JINJA_UNDEFINED && value->detail != EITP__JINJA_UNSAFE)
+    if (value->kind == EITP__JINJA_UNDEFINED)
         return eitp__jinja_new_list(jinja, 0);
     eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "a value of type %s cannot be iterated over",
                      eitp__jinja_type_name(value));

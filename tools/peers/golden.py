@@ -74,6 +74,7 @@ def main():
     makers["tokenizer"] = ("make_tokenizer.py", "tokenizer")
     makers["words"] = ("make_words.py", "words")
     makers["splits"] = ("make_splits.py", "splits")
+    makers["chat_templates"] = ("make_chat_templates.py", "chat_templates")
     result = {}
     for part in arguments.part:
         maker, target = makers[part]
