@@ -85,7 +85,8 @@
  *     - trains models of your own, built from tensor ops and Transformer blocks; gradients are tensors and can be
  *       differentiated again
  *     - trains tasks of your own: samples, weighted loss terms, metrics
- *     - reads Hugging Face's tokenizers (byte-level BPE, WordPiece) with identical ids, and learns the former from text
+ *     - reads Hugging Face's tokenizers (byte-level BPE, BPE with byte fallback, WordPiece) with identical ids, and
+ *       learns the first from text
  *     - packs text of any size into a token file once, and reads it in windows; packs labelled texts into a labelled
  *       file, and reads samples of it
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
@@ -107,7 +108,7 @@
  * NOT YET
  *     - GPUs, training on several machines
  *     - architectures other than GPT-2, BERT, RoBERTa and DistilBERT
- *     - tokenizers other than byte-level BPE and WordPiece
+ *     - tokenizers other than BPE, of bytes or with byte fallback, and WordPiece
  *     - kernels for processors other than x86-64: those run the portable C kernels
  *
  * STEP BY STEP, in the order of the calls

@@ -79,10 +79,15 @@ static eitp_status eitp__generation_pass(void *user, const char *text, size_t si
     return EITP_OK;
 }
 
-/* Adds what a token adds to the text after the newest one: with WordPiece that depends on whether a token is first. */
+/* Adds what a token adds to the text after the newest one: with WordPiece that depends on whether a token is first. The
+   bytes of a character that come as tokens of their own are put together by the repair. */
 static eitp_status eitp__generation_add_text(eitp__generation *g, int32_t token, eitp_error *error) {
     const int32_t ids[2] = {g->ids[g->count - 1], token};
+    const int byte = eitp__token_byte(g->tokenizer, token);
+    const char value = (char)byte;
     size_t before = 0, size = 0;
+    if (byte >= 0)
+        return eitp__utf8_repair_add(&g->repair, &value, 1, error);
     eitp_status status = eitp_tokenizer_decode(g->tokenizer, ids, 1, NULL, 0, &before, error);
     if (!status)
         status = eitp_tokenizer_decode(g->tokenizer, ids, 2, NULL, 0, &size, error);

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* Pieces up to this many bytes are merged by scanning all pairs for each merge, which is faster while they are
+/* Pieces of up to this many tokens are merged by scanning all pairs for each merge, which is faster while they are
    short. */
 enum { EITP__BPE_SHORT = 48 };
 
@@ -73,13 +73,11 @@ static void eitp__pair_look_up(const eitp__bpe *bpe, int32_t left, int32_t right
     *result = slot ? slot->result : -1;
 }
 
-/* `size` is 1 to EITP__BPE_SHORT. */
-static size_t eitp__bpe_encode_short(const eitp__bpe *bpe, const unsigned char *bytes, size_t size, int32_t *ids) {
+/* `size` is at most EITP__BPE_SHORT. */
+static size_t eitp__bpe_merge_short(const eitp__bpe *bpe, int32_t *ids, size_t size) {
     uint32_t ranks[EITP__BPE_SHORT]; /* of the pair that begins at each symbol */
     int32_t results[EITP__BPE_SHORT];
     size_t count = size;
-    for (size_t i = 0; i < count; i++)
-        ids[i] = bpe->byte_ids[bytes[i]];
     for (size_t i = 0; i + 1 < count; i++)
         eitp__pair_look_up(bpe, ids[i], ids[i + 1], &ranks[i], &results[i]);
     for (;;) {
@@ -114,7 +112,7 @@ static size_t eitp__bpe_encode_short(const eitp__bpe *bpe, const unsigned char *
  */
 typedef struct eitp__bpe_chain {
     const eitp__bpe *bpe;
-    int32_t *ids; /* of the symbol that begins at each byte; -1 if none does */
+    int32_t *ids; /* of the symbol that begins at each position; -1 if none does */
     int32_t *next, *previous;
     uint64_t *heap; /* rank << 32 | position of the left symbol */
     size_t heap_count;
@@ -172,8 +170,7 @@ static void eitp__chain_merge(eitp__bpe_chain *chain, uint64_t entry) {
     eitp__chain_push(chain, position);
 }
 
-static size_t eitp__bpe_encode_long(const eitp__bpe *bpe, void *memory, const unsigned char *bytes, size_t size,
-                                    int32_t *ids) {
+static size_t eitp__bpe_merge_long(const eitp__bpe *bpe, void *memory, int32_t *ids, size_t size) {
     eitp__bpe_chain chain;
     chain.bpe = bpe;
     chain.heap = (uint64_t *)memory;
@@ -182,7 +179,6 @@ static size_t eitp__bpe_encode_long(const eitp__bpe *bpe, void *memory, const un
     chain.previous = chain.next + size;
     chain.ids = ids;
     for (size_t i = 0; i < size; i++) {
-        ids[i] = bpe->byte_ids[bytes[i]];
         chain.next[i] = i + 1 < size ? (int32_t)(i + 1) : -1;
         chain.previous[i] = (int32_t)i - 1;
     }
@@ -204,14 +200,13 @@ EITP__PRIVATE void eitp__bpe_workspace_release(eitp__bpe_workspace *workspace, c
     workspace->size = 0;
 }
 
-EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_workspace *workspace,
-                                           const unsigned char *bytes, size_t size, int32_t *ids, size_t *count,
-                                           eitp_error *error) {
-    if (size <= EITP__BPE_SHORT) {
-        *count = eitp__bpe_encode_short(bpe, bytes, size, ids);
+EITP__PRIVATE eitp_status eitp__bpe_merge(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_workspace *workspace,
+                                          int32_t *ids, size_t count, size_t *merged, eitp_error *error) {
+    if (count <= EITP__BPE_SHORT) {
+        *merged = eitp__bpe_merge_short(bpe, ids, count);
         return EITP_OK;
     }
-    size_t needed = size * (2 * sizeof(uint64_t) + 2 * sizeof(int32_t));
+    size_t needed = count * (2 * sizeof(uint64_t) + 2 * sizeof(int32_t));
     if (workspace->size < needed) {
         eitp__bpe_workspace_release(workspace, host);
         workspace->memory = eitp__allocate_uninitialized(host, needed);
@@ -219,8 +214,16 @@ EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host
             return eitp__fail_memory(error, needed, "a long piece of text");
         workspace->size = needed;
     }
-    *count = eitp__bpe_encode_long(bpe, workspace->memory, bytes, size, ids);
+    *merged = eitp__bpe_merge_long(bpe, workspace->memory, ids, count);
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_workspace *workspace,
+                                           const unsigned char *bytes, size_t size, int32_t *ids, size_t *count,
+                                           eitp_error *error) {
+    for (size_t i = 0; i < size; i++)
+        ids[i] = bpe->byte_ids[bytes[i]];
+    return eitp__bpe_merge(bpe, host, workspace, ids, size, count, error);
 }
 
 /* Bytes that are not visible Latin-1 characters, 0 to 32, 127 to 160 and 173, map to U+0100 and above, in this

@@ -17,7 +17,7 @@ typedef struct eitp__merge_slot {
 } eitp__merge_slot;
 
 typedef struct eitp__bpe {
-    int32_t byte_ids[256]; /* ids of the single-byte tokens */
+    int32_t byte_ids[256]; /* ids of the single-byte tokens; -1: none */
     eitp__merge *merges;   /* by rank; owned */
     size_t merge_count;
     eitp__merge_slot *slots; /* merges by pair, open addressing */
@@ -39,8 +39,13 @@ typedef struct eitp__bpe_workspace {
 
 EITP__PRIVATE void eitp__bpe_workspace_release(eitp__bpe_workspace *workspace, const eitp_host *host);
 
-/* Encodes a piece of 1 to 2^31 - 1 bytes in O(size log size) time. `ids` has room for `size` ids; *count is their
-   number. */
+/* Merges `count` tokens, at most 2^31 - 1, in place and in O(count log count) time. *merged is the number of those that
+   are left. */
+EITP__PRIVATE eitp_status eitp__bpe_merge(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_workspace *workspace,
+                                          int32_t *ids, size_t count, size_t *merged, eitp_error *error);
+
+/* Encodes a piece of 1 to 2^31 - 1 bytes: merges the tokens of its bytes. `ids` has room for `size` ids; *count is
+   their number. */
 EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_workspace *workspace,
                                            const unsigned char *bytes, size_t size, int32_t *ids, size_t *count,
                                            eitp_error *error);

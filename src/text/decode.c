@@ -1,4 +1,5 @@
 /* Decoding: tokens to text. */
+#include "base/unicode.h"
 #include "text/tokenizer.h"
 
 /* What WordPiece's decoder replaces in each token, in this order, where it cleans up. */
@@ -66,6 +67,89 @@ static eitp_status eitp__decode_word(const eitp_tokenizer *tokenizer, const char
     return eitp__decoded_add(out, text[0].data, text[0].size, error);
 }
 
+/* ---- Byte fallback ---- */
+
+/* What is decoded so far of tokens of BPE with byte fallback. */
+typedef struct eitp__fallback_decoding {
+    const eitp_tokenizer *tokenizer;
+    eitp__decoded *out;
+    eitp__buffer *text; /* of one token */
+    eitp__buffer *run;  /* of byte tokens */
+    int has_stripped;   /* the beginning of the text is past */
+} eitp__fallback_decoding;
+
+static eitp_status eitp__fallback_write(eitp__fallback_decoding *decoding, const char *bytes, size_t size,
+                                        eitp_error *error) {
+    const int strips = size && !decoding->has_stripped;
+    decoding->has_stripped |= size > 0;
+    if (strips && (decoding->tokenizer->fallback.decoding & EITP__DECODE_STRIP) && *bytes == ' ')
+        bytes++, size--;
+    return eitp__decoded_add(decoding->out, bytes, size, error);
+}
+
+/* Ends a run of byte tokens: its text, or U+FFFD for each byte if it is not valid. */
+static eitp_status eitp__fallback_end_run(eitp__fallback_decoding *decoding, eitp_error *error) {
+    const size_t size = decoding->run->size;
+    const char *bytes = decoding->run->data;
+    eitp_status status = EITP_OK;
+    if (!size)
+        return EITP_OK;
+    if (eitp__utf8_valid_prefix((const unsigned char *)bytes, size) == size) {
+        status = eitp__fallback_write(decoding, bytes, size, error);
+    } else {
+        for (size_t i = 0; i < size && status == EITP_OK; i++)
+            status = eitp__fallback_write(decoding, "\xEF\xBF\xBD", 3, error);
+    }
+    eitp__buffer_clear(decoding->run);
+    return status;
+}
+
+/* Adds the text of a token with spaces for U+2581 to decoding->text. */
+static void eitp__fallback_spaces(eitp__fallback_decoding *decoding, const char *bytes, size_t size, int is_first) {
+    const unsigned steps = decoding->tokenizer->fallback.decoding;
+    for (size_t i = 0; i < size;) {
+        if ((steps & EITP__DECODE_SPACES) && size - i >= 3 && !memcmp(bytes + i, EITP__SPACE_TEXT, 3)) {
+            if (!is_first || !(steps & EITP__DECODE_DROP_FIRST))
+                eitp__buffer_add(decoding->text, " ", 1);
+            i += 3;
+        } else {
+            eitp__buffer_add(decoding->text, bytes + i++, 1);
+        }
+    }
+}
+
+static eitp_status eitp__decode_fallback(eitp__fallback_decoding *decoding, const char *bytes, size_t size,
+                                         int is_first, eitp_error *error) {
+    const unsigned steps = decoding->tokenizer->fallback.decoding;
+    eitp__buffer *text = decoding->text, *run = decoding->run;
+    eitp__buffer_clear(text);
+    if ((steps & EITP__DECODE_SEPARATED) && !is_first)
+        eitp__buffer_add(text, " ", 1);
+    eitp__fallback_spaces(decoding, bytes, size, is_first);
+    const int byte = steps & EITP__DECODE_BYTES && !text->failed
+                         ? eitp__byte_of_token((const unsigned char *)text->data, text->size)
+                         : -1;
+    if (byte >= 0) {
+        const unsigned char value = (unsigned char)byte;
+        eitp__buffer_add(run, &value, 1);
+    }
+    if (text->failed || run->failed)
+        return eitp__fail_memory(error, size, "the text of a token");
+    if (byte >= 0)
+        return EITP_OK;
+    eitp_status status = eitp__fallback_end_run(decoding, error);
+    return status == EITP_OK ? eitp__fallback_write(decoding, text->data, text->size, error) : status;
+}
+
+EITP__PRIVATE int eitp__token_byte(const eitp_tokenizer *tokenizer, int32_t id) {
+    if (tokenizer->model != EITP__MODEL_BYTE_FALLBACK || !(tokenizer->fallback.decoding & EITP__DECODE_BYTES) ||
+        id < 0 || (size_t)id >= tokenizer->vocabulary.count)
+        return -1;
+    return eitp__byte_of_token(eitp__token_bytes(tokenizer, (size_t)id), tokenizer->vocabulary.tokens[id].size);
+}
+
+/* ---- Tokens ---- */
+
 /* The text of a token: of added ones that are recognized in normalized text, that text. */
 static eitp_status eitp__decoded_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                        eitp_error *error) {
@@ -84,18 +168,25 @@ static eitp_status eitp__decoded_token(const eitp_tokenizer *tokenizer, int32_t 
 
 static eitp_status eitp__decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, eitp__buffer text[2],
                                 eitp__decoded *out, eitp_error *error) {
+    eitp__fallback_decoding fallback;
     eitp_status status = EITP_OK;
+    fallback.tokenizer = tokenizer, fallback.out = out, fallback.text = &text[0], fallback.run = &text[1];
+    fallback.has_stripped = 0;
     for (size_t i = 0; i < count && status == EITP_OK; i++) {
         const char *bytes = NULL;
         size_t size = 0;
         status = eitp__decoded_token(tokenizer, ids[i], &bytes, &size, error);
         if (status != EITP_OK)
             return eitp__fail_prefix(error, status, "token %zu of the sequence", i);
-        status = tokenizer->model == EITP__MODEL_WORDPIECE
-                     ? eitp__decode_word(tokenizer, bytes, size, i == 0, text, out, error)
-                     : eitp__decoded_add(out, bytes, size, error);
+        if (tokenizer->model == EITP__MODEL_WORDPIECE)
+            status = eitp__decode_word(tokenizer, bytes, size, i == 0, text, out, error);
+        else if (tokenizer->model == EITP__MODEL_BYTE_FALLBACK)
+            status = eitp__decode_fallback(&fallback, bytes, size, i == 0, error);
+        else
+            status = eitp__decoded_add(out, bytes, size, error);
     }
-    return status;
+    return status == EITP_OK && tokenizer->model == EITP__MODEL_BYTE_FALLBACK ? eitp__fallback_end_run(&fallback, error)
+                                                                              : status;
 }
 
 eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,

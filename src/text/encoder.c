@@ -25,6 +25,7 @@ struct eitp_encoder {
     eitp__normalizer normalizer;
     eitp__buffer normalized;
     eitp__splitter splitter;
+    eitp__buffer spelled; /* a piece as the vocabulary spells it */
     eitp__cache_slot *cache;
     size_t cache_count; /* a power of two */
     eitp__bpe_workspace workspace;
@@ -45,18 +46,39 @@ static eitp_status eitp__encoder_ensure_room(eitp_encoder *encoder, size_t count
     return encoder->batch_count + count > EITP__ENCODER_BATCH ? eitp__encoder_flush(encoder, error) : EITP_OK;
 }
 
+/* The token of a whole piece, or -1. In the vocabulary of byte fallback it has U+2581 for spaces. */
+static eitp_status eitp__encode_whole(eitp_encoder *encoder, const unsigned char *bytes, size_t size, int32_t *id,
+                                      eitp_error *error) {
+    const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    eitp__buffer *spelled = &encoder->spelled;
+    if (tokenizer->model != EITP__MODEL_BYTE_FALLBACK || !memchr(bytes, ' ', size)) {
+        *id = eitp__whole_token_find(tokenizer, bytes, size);
+        return EITP_OK;
+    }
+    eitp__buffer_clear(spelled);
+    eitp__replace_spaces(bytes, size, spelled);
+    if (spelled->failed)
+        return eitp__fail_memory(error, spelled->size, "the text being encoded");
+    *id = eitp__whole_token_find(tokenizer, (const unsigned char *)spelled->data, spelled->size);
+    return EITP_OK;
+}
+
 /* Encodes a piece; `ids` has room for `size` ids. */
 static eitp_status eitp__encode_by_model(eitp_encoder *encoder, const unsigned char *bytes, size_t size, int32_t *ids,
                                          size_t *count, eitp_error *error) {
     const eitp_tokenizer *tokenizer = encoder->tokenizer;
     if (tokenizer->ignores_merges) {
-        ids[0] = eitp__whole_token_find(tokenizer, bytes, size);
+        eitp_status status = eitp__encode_whole(encoder, bytes, size, &ids[0], error);
         *count = 1;
-        if (ids[0] >= 0)
-            return EITP_OK;
+        if (status != EITP_OK || ids[0] >= 0)
+            return status;
     }
     if (tokenizer->model == EITP__MODEL_BPE)
         return eitp__bpe_encode(&tokenizer->bpe, &tokenizer->host, &encoder->workspace, bytes, size, ids, count, error);
+    if (tokenizer->model == EITP__MODEL_BYTE_FALLBACK) {
+        const size_t symbols = eitp__byte_fallback_symbols(&tokenizer->fallback, &tokenizer->bpe, bytes, size, ids);
+        return eitp__bpe_merge(&tokenizer->bpe, &tokenizer->host, &encoder->workspace, ids, symbols, count, error);
+    }
     *count = eitp__wordpiece_encode(&tokenizer->wordpiece, bytes, size, ids);
     return EITP_OK;
 }
@@ -157,6 +179,7 @@ static eitp_status eitp__encode_raw_piece(void *user, const unsigned char *bytes
     eitp_status status = eitp__encoder_normalize(encoder, NULL, 0, error);
     if (status == EITP_OK)
         status = eitp__splitter_finish(&encoder->splitter, error);
+    encoder->splitter.at_text_start = 0;
     return status == EITP_OK ? eitp__encode_piece(encoder, bytes, size, id, error) : status;
 }
 
@@ -170,9 +193,14 @@ static void eitp__encoder_split(eitp_encoder *encoder) {
     encoder->raw.min_full = encoder->raw.full = EITP__RAW_CHUNK;
     eitp__normalizer_init(&encoder->normalizer, host, &tokenizer->normalization);
     eitp__buffer_init(&encoder->normalized, host);
+    eitp__buffer_init(&encoder->spelled, host);
     eitp__splitter_init(&encoder->splitter, host, encoder->has_two_splitters || !raw->count ? normalized : raw,
                         tokenizer->model == EITP__MODEL_BPE ? eitp__split_rule(tokenizer->split) : eitp__word_size,
                         eitp__encode_piece, encoder);
+    if (tokenizer->model == EITP__MODEL_BYTE_FALLBACK) {
+        encoder->splitter.context_rule = eitp__byte_fallback_piece;
+        encoder->splitter.context = &tokenizer->fallback;
+    }
     encoder->splitter.add_prefix_space = tokenizer->add_prefix_space;
 }
 
@@ -206,7 +234,8 @@ EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer
 }
 
 EITP__PRIVATE void eitp__encoder_add_spaces(eitp_encoder *encoder) {
-    encoder->splitter.add_prefix_space = encoder->tokenizer->model == EITP__MODEL_BPE;
+    if (encoder->tokenizer->model == EITP__MODEL_BPE)
+        encoder->splitter.add_prefix_space = EITP__PREFIX_SPACE;
 }
 
 eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink sink, void *user, eitp_encoder **out,
@@ -254,6 +283,7 @@ void eitp_encoder_destroy(eitp_encoder *encoder) {
     eitp__splitter_release(&encoder->raw);
     eitp__normalizer_release(&encoder->normalizer);
     eitp__buffer_release(&encoder->normalized);
+    eitp__buffer_release(&encoder->spelled);
     eitp__splitter_release(&encoder->splitter);
     eitp__bpe_workspace_release(&encoder->workspace, &host);
     eitp__release(&host, encoder->cache, encoder->cache_count * sizeof *encoder->cache);

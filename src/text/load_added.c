@@ -241,7 +241,7 @@ EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_e
                  (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_SPECIAL))
             tokenizer->special[which] = (int32_t)id;
     }
-    eitp__special_files_keep(loader->files, &tokenizer->config);
+    eitp__special_files_keep(loader->files, tokenizer->model, &tokenizer->config);
     return tokenizer->config.failed ? eitp__fail_memory(error, tokenizer->config.size, "the tokenizer's configuration")
                                     : EITP_OK;
 }

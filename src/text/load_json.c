@@ -1,66 +1,18 @@
-/* Reading tokenizer.json, and refusing what is neither byte-level BPE nor BERT's WordPiece. */
+/* Reading tokenizer.json, and refusing what is none of byte-level BPE, BPE with byte fallback and BERT's WordPiece. */
 #include "text/loader.h"
 
-/* Each merge is "left right" or ["left", "right"]. */
-static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp_json *merges, eitp_error *error) {
-    size_t rank = 0;
-    for (const eitp_json *entry = merges->first_child; entry; entry = entry->next, rank++) {
-        const char *left = NULL, *right = NULL;
-        size_t left_size = 0, right_size = 0;
-        const eitp_json *first = entry->first_child;
-        if (entry->kind == EITP_JSON_STRING) {
-            const char *space = (const char *)memchr(entry->text, ' ', entry->text_size);
-            if (space) {
-                left = entry->text;
-                left_size = (size_t)(space - left);
-                right = space + 1;
-                right_size = entry->text_size - left_size - 1;
-            }
-        } else if (entry->kind == EITP_JSON_ARRAY && entry->count == 2 && first->kind == EITP_JSON_STRING &&
-                   first->next->kind == EITP_JSON_STRING) {
-            left = first->text;
-            left_size = first->text_size;
-            right = first->next->text;
-            right_size = first->next->text_size;
-        }
-        if (!left)
-            return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "line %zu: merge %zu must be \"left right\" or [\"left\", \"right\"]", entry->line, rank);
-        eitp_status status = eitp__load_merge(loader, rank, entry->line, left, left_size, right, right_size, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    return EITP_OK;
-}
-
-/* The type of a part of tokenizer.json, NULL if it is missing or null. Anything but `type`, which may be NULL, is an
-   error. */
-static eitp_status eitp__part_type(const eitp_json *root, const char *name, const char *type, const char **found,
-                                   eitp_error *error) {
-    const eitp_json *part = eitp_json_member(root, name);
-    *found = NULL;
-    if (eitp__is_absent(part))
-        return EITP_OK;
-    eitp_status status = eitp__json_get_text(part, "type", found, error);
-    if (status != EITP_OK)
-        return eitp__fail_prefix(error, status, "%s", name);
-    if (*found && type && !strcmp(*found, type))
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s \"%.80s\"; it must be %s%s", part->line,
-                      name, *found ? *found : "?", type ? "null or " : "null", type ? type : "");
-}
-
-/* Checks a string of the model that must be null or empty. */
-static eitp_status eitp__check_empty(const eitp_json *model, const char *name, eitp_error *error) {
-    const eitp_json *value = eitp_json_member(model, name);
-    if (eitp__is_absent(value) || (value->kind == EITP_JSON_STRING && !value->text_size))
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s of the model; it must be null",
-                      value->line, name);
+/* True for BPE of characters. ByteLevel leaves no byte to fall back to. */
+static int eitp__is_byte_fallback(const eitp_json *root) {
+    const eitp_json *value = eitp_json_member(eitp_json_member(root, "model"), "byte_fallback");
+    const eitp_json *type = eitp_json_member(eitp_json_member(root, "pre_tokenizer"), "type");
+    const int has_type = type && type->kind == EITP_JSON_STRING;
+    return value && value->kind == EITP_JSON_BOOLEAN && value->boolean &&
+           !(has_type && (!strcmp(type->text, "ByteLevel") || !strcmp(type->text, "Sequence")));
 }
 
 /* Which model it is: by its type, or if it has none by its members. */
-static eitp_status eitp__find_model(const eitp_json *model, int *kind, eitp_error *error) {
+static eitp_status eitp__find_model(const eitp_json *root, int *kind, eitp_error *error) {
+    const eitp_json *model = eitp_json_member(root, "model");
     const char *type = eitp_json_member(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
     if (!model || model->kind != EITP_JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -70,6 +22,8 @@ static eitp_status eitp__find_model(const eitp_json *model, int *kind, eitp_erro
     if (status == EITP_OK && *kind == EITP__MODEL_BPE && strcmp(type, "BPE"))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: unsupported model \"%.80s\"; it must be BPE or WordPiece", model->line, type);
+    if (*kind == EITP__MODEL_BPE && eitp__is_byte_fallback(root))
+        *kind = EITP__MODEL_BYTE_FALLBACK;
     return status;
 }
 
@@ -79,21 +33,6 @@ typedef struct eitp__bytes_parts {
     int add_prefix_space, composes, ignores_merges;
     const eitp_json *kept; /* the pre_tokenizer, if it is more than ByteLevel; else NULL */
 } eitp__bytes_parts;
-
-static eitp_status eitp__check_bpe(const eitp_json *model, int *ignores_merges, eitp_error *error) {
-    double dropout = 0;
-    eitp_status status = eitp__json_get_number(model, "dropout", 0, 1, &dropout, error);
-    if (status == EITP_OK && dropout > 0)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported dropout %g of the model; it must be null",
-                          dropout);
-    if (status == EITP_OK)
-        status = eitp__json_get_boolean(model, "ignore_merges", ignores_merges, error);
-    if (status == EITP_OK)
-        status = eitp__check_empty(model, "continuing_subword_prefix", error);
-    if (status == EITP_OK)
-        status = eitp__check_empty(model, "end_of_word_suffix", error);
-    return status;
-}
 
 /* A ByteLevel that cuts by GPT-2's pattern, or not at all. */
 static eitp_status eitp__load_byte_level(const eitp_json *part, int cuts, eitp__bytes_parts *parts, eitp_error *error) {
@@ -311,17 +250,27 @@ static eitp_status eitp__keep_decoder(eitp__loader *loader, const eitp_json *roo
     return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's decoder") : EITP_OK;
 }
 
+static eitp_status eitp__load_model(eitp__loader *loader, const eitp_json *root, size_t outside, eitp_error *error) {
+    switch (loader->model) {
+    case EITP__MODEL_BPE:
+        return eitp__load_bpe(loader, root, outside, error);
+    case EITP__MODEL_BYTE_FALLBACK:
+        return eitp__load_byte_fallback(loader, root, outside, error);
+    default:
+        return eitp__load_wordpiece(loader, root, outside, error);
+    }
+}
+
 static eitp_status eitp__load_document(eitp__loader *loader, const eitp_json *root, eitp_error *error) {
     const eitp_json *model = eitp_json_member(root, "model"), *added = eitp_json_member(root, "added_tokens");
     const eitp_json *vocabulary = eitp_json_member(model, "vocab");
     const size_t count = vocabulary ? vocabulary->count : 0, outside = eitp__count_added_outside(added, count);
     const char *name;
-    eitp_status status = eitp__find_model(model, &loader->model, error);
+    eitp_status status = eitp__find_model(root, &loader->model, error);
     if (status == EITP_OK && !eitp__is_absent(added) && added->kind != EITP_JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens must be an array", added->line);
     if (status == EITP_OK)
-        status = loader->model == EITP__MODEL_BPE ? eitp__load_bpe(loader, root, outside, error)
-                                                  : eitp__load_wordpiece(loader, root, outside, error);
+        status = eitp__load_model(loader, root, outside, error);
     if (status == EITP_OK)
         status = eitp__load_added_tokens(loader, added, count, error);
     if (status == EITP_OK)

@@ -53,12 +53,16 @@ EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *te
     return 0;
 }
 
-EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size) {
+static unsigned eitp__spelling_of(const eitp__loader *loader, eitp__buffer *bytes, const char *text, size_t size) {
     if (loader->model == EITP__MODEL_BPE)
-        return eitp__decode_spelling(&loader->bytes, text, size);
-    eitp__buffer_clear(&loader->bytes);
-    eitp__buffer_add(&loader->bytes, text, size);
+        return eitp__decode_spelling(bytes, text, size);
+    eitp__buffer_clear(bytes);
+    eitp__buffer_add(bytes, text, size);
     return EITP__TOKEN_VERBATIM;
+}
+
+EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size) {
+    return eitp__spelling_of(loader, &loader->bytes, text, size);
 }
 
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim) {
@@ -162,24 +166,25 @@ EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp
 
 EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
                                            size_t left_size, const char *right, size_t right_size, eitp_error *error) {
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, left, left_size);
-    verbatim |= eitp__decode_spelling(&loader->right_bytes, right, right_size);
+    const unsigned kind = loader->model == EITP__MODEL_BPE ? 0 : (unsigned)EITP__TOKEN_VERBATIM;
+    unsigned verbatim = eitp__spelling_of(loader, &loader->bytes, left, left_size);
+    verbatim |= eitp__spelling_of(loader, &loader->right_bytes, right, right_size);
     if (loader->bytes.failed || loader->right_bytes.failed)
         return eitp__fail_memory(error, left_size + right_size, "the tokenizer's merges");
-    if (verbatim || !left_size || !right_size)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "line %zu: merge %zu, \"%.*s\" and \"%.*s\": both must be non-empty and spelled in GPT-2's byte alphabet",
-            line, rank, eitp__excerpt_size(left_size), left, eitp__excerpt_size(right_size), right);
+    if (verbatim != kind || !left_size || !right_size)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: merge %zu, \"%.*s\" and \"%.*s\": both must be non-empty%s", line, rank,
+                          eitp__excerpt_size(left_size), left, eitp__excerpt_size(right_size), right,
+                          kind ? "" : " and spelled in GPT-2's byte alphabet");
     eitp__merge *merge = &loader->tokenizer->bpe.merges[rank];
-    uint32_t slot = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, 0);
+    uint32_t slot = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, kind);
     merge->left = (int32_t)slot - 1;
-    slot = *eitp__loader_slot(loader, loader->right_bytes.data, loader->right_bytes.size, 0);
+    slot = *eitp__loader_slot(loader, loader->right_bytes.data, loader->right_bytes.size, kind);
     merge->right = (int32_t)slot - 1;
     eitp__buffer_add(&loader->bytes, loader->right_bytes.data, loader->right_bytes.size);
     if (loader->bytes.failed)
         return eitp__fail_memory(error, left_size + right_size, "the tokenizer's merges");
-    slot = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, 0);
+    slot = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, kind);
     merge->result = (int32_t)slot - 1;
     if (merge->left < 0 || merge->right < 0 || merge->result < 0)
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -200,6 +205,9 @@ EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *t
             "the vocabulary lacks the token \"%.*s\" of unknown words (unk_token); add it, or name another "
             "one",
             eitp__excerpt_size(size), text);
-    loader->tokenizer->wordpiece.unknown = (int32_t)id;
+    if (loader->model == EITP__MODEL_WORDPIECE)
+        loader->tokenizer->wordpiece.unknown = (int32_t)id;
+    else
+        loader->tokenizer->fallback.unknown = (int32_t)id;
     return EITP_OK;
 }

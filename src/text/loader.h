@@ -35,7 +35,7 @@ EITP__PRIVATE int eitp__is_absent(const eitp_json *value);
    the alphabet for bytes: then the bytes of the token are its own UTF-8. Else returns 0. */
 EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *text, size_t size);
 
-/* The same as the loader's model has it: WordPiece spells all tokens as they are. */
+/* The same as the loader's model has it: only byte-level BPE uses that alphabet. */
 EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size);
 
 /* The slot of the token with these bytes and kind (0 or EITP__TOKEN_VERBATIM), or the free slot for it. */
@@ -72,8 +72,23 @@ EITP__PRIVATE size_t eitp__count_added_outside(const eitp_json *added, size_t co
 EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp_json *added, size_t next,
                                                   eitp_error *error);
 
+/* The type of a part of tokenizer.json, NULL if it is missing or null. Anything but `type`, which may be NULL, is an
+   error. */
+EITP__PRIVATE eitp_status eitp__part_type(const eitp_json *root, const char *name, const char *type, const char **found,
+                                          eitp_error *error);
+
+/* Checks what BPE of every kind has, and reads ignore_merges of the model. */
+EITP__PRIVATE eitp_status eitp__check_bpe(const eitp_json *model, int *ignores_merges, eitp_error *error);
+
+/* Reads the merges of a tokenizer.json. */
+EITP__PRIVATE eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp_json *merges, eitp_error *error);
+
+/* Loads BPE with byte_fallback from a tokenizer.json, with what is around it. */
+EITP__PRIVATE eitp_status eitp__load_byte_fallback(eitp__loader *loader, const eitp_json *root, size_t outside,
+                                                   eitp_error *error);
+
 /* Sets what WordPiece takes from its own files and from tokenizer_config.json: how text is normalized, and the token of
-   unknown words. */
+   unknown words, or, with byte fallback, of unknown characters. */
 EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *text, size_t size, eitp_error *error);
 

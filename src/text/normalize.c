@@ -1,6 +1,7 @@
 #include "text/normalize.h"
 
 #include "base/unicode.h"
+#include "text/pretokenize.h"
 
 /* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
 #define EITP__MARK_LIMIT ((size_t)262144)
@@ -25,6 +26,7 @@ EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer) {
 EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer) {
     eitp__composer_reset(&normalizer->composer);
     normalizer->mark_count = 0;
+    normalizer->has_begun = 0;
 }
 
 /* Writes a character that has its place, in lower case where asked. */
@@ -117,10 +119,29 @@ static eitp_status eitp__normalize_character(eitp__normalizer *normalizer, uint3
     return status;
 }
 
+EITP__PRIVATE void eitp__replace_spaces(const unsigned char *text, size_t size, eitp__buffer *out) {
+    while (size) {
+        const unsigned char *space = (const unsigned char *)memchr(text, ' ', size);
+        const size_t before = space ? (size_t)(space - text) : size;
+        eitp__buffer_add(out, text, before);
+        if (space)
+            eitp__buffer_add_text(out, EITP__SPACE_TEXT);
+        text += before + (space != NULL);
+        size -= before + (space != NULL);
+    }
+}
+
 EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
                                                eitp__buffer *out, eitp_error *error) {
     if (normalizer->steps.composes)
         return eitp__composer_add(&normalizer->composer, text, size, out, error);
+    if (normalizer->steps.replaces_space) {
+        if (normalizer->steps.prepends_space && size && !normalizer->has_begun)
+            eitp__buffer_add_text(out, EITP__SPACE_TEXT);
+        normalizer->has_begun |= size > 0;
+        eitp__replace_spaces(text, size, out);
+        return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+    }
     for (size_t i = 0; i < size;) {
         uint32_t code_point = text[i];
         int valid;
@@ -144,5 +165,6 @@ EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, 
     if (normalizer->steps.composes)
         eitp__composer_finish(&normalizer->composer, out);
     eitp__flush_marks(normalizer, out);
+    normalizer->has_begun = 0;
     return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
 }

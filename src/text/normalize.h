@@ -1,5 +1,5 @@
-/* Normalizers: BERT's, which cleans a text, isolates ideographs, strips accents and lowers case; or Unicode's
-   Form C. */
+/* Normalizers: BERT's, which cleans a text, isolates ideographs, strips accents and lowers case; Unicode's Form C; or
+   SentencePiece's, with U+2581 for spaces. */
 #ifndef EITP_NORMALIZE_H
 #define EITP_NORMALIZE_H
 
@@ -13,8 +13,13 @@ typedef struct eitp__normalization {
     int handle_chinese_chars; /* spaces around ideographs */
     int strip_accents;        /* -1: as lowercase */
     int lowercase;
-    int composes; /* Normalization Form C instead of these */
+    int composes;       /* Normalization Form C instead of these */
+    int replaces_space; /* or U+2581 for each space */
+    int prepends_space; /* and U+2581 before a text that is not empty */
 } eitp__normalization;
+
+/* Adds text to `out` with U+2581 for each space. */
+EITP__PRIVATE void eitp__replace_spaces(const unsigned char *text, size_t size, eitp__buffer *out);
 
 /* Normalizes a text that arrives in chunks. */
 typedef struct eitp__normalizer {
@@ -23,6 +28,7 @@ typedef struct eitp__normalizer {
     uint32_t *marks; /* not yet written: marks are sorted by their canonical combining class up to the next letter */
     size_t mark_count, mark_capacity;
     eitp__composer composer;
+    int has_begun; /* text was added since the beginning */
 } eitp__normalizer;
 
 EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,

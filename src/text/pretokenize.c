@@ -131,7 +131,7 @@ EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter) {
 EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
     splitter->cursor = splitter->end = splitter->scanned = 1;
     splitter->full = splitter->min_full;
-    splitter->at_segment_start = 1;
+    splitter->at_segment_start = splitter->at_text_start = 1;
     splitter->skips_space = 0;
     splitter->partial_size = 0;
 }
@@ -207,17 +207,32 @@ static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
     }
 }
 
+/* Adds the space that comes before the text at the cursor. */
+static void eitp__splitter_add_prefix(eitp__splitter *splitter, size_t end) {
+    const unsigned char *text = splitter->window + splitter->cursor;
+    const int prefix = splitter->add_prefix_space;
+    if (prefix == EITP__PREFIX_NONE || *text == ' ' || (prefix == EITP__PREFIX_FIRST && !splitter->at_text_start))
+        return;
+    if (prefix != EITP__PREFIX_SPACE && end - splitter->cursor >= 3 && !memcmp(text, EITP__SPACE_TEXT, 3))
+        return;
+    splitter->window[--splitter->cursor] = ' ';
+}
+
+static size_t eitp__splitter_next(const eitp__splitter *splitter, const unsigned char *text, size_t size, int closed) {
+    return splitter->context_rule ? splitter->context_rule(splitter->context, text, size, closed)
+                                  : splitter->rule(text, size, closed);
+}
+
 /* Cuts the plain text in [cursor, end) into pieces, as far as they are certain. */
 static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end, int bounded, eitp_error *error) {
     eitp__splitter_skip_space(splitter, end);
     if (splitter->at_segment_start && splitter->cursor < end) {
         splitter->at_segment_start = 0;
-        if (splitter->add_prefix_space && splitter->window[splitter->cursor] != ' ')
-            splitter->window[--splitter->cursor] = ' ';
+        eitp__splitter_add_prefix(splitter, end);
     }
     while (splitter->cursor < end) {
         const unsigned char *text = splitter->window + splitter->cursor;
-        size_t size = splitter->rule(text, end - splitter->cursor, bounded);
+        size_t size = eitp__splitter_next(splitter, text, end - splitter->cursor, bounded);
         if (!size)
             break;
         splitter->cursor += size;
@@ -249,6 +264,7 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
             break;
         splitter->cursor = splitter->scanned += token->size;
         splitter->at_segment_start = 1;
+        splitter->at_text_start = 0;
         splitter->skips_space = token->takes_right;
         status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
         if (status != EITP_OK)

@@ -7,6 +7,10 @@
 /* Largest size of a piece in bytes; see eitp_tokenizer in text.h. */
 #define EITP__PIECE_LIMIT ((size_t)1048576)
 
+/* The character that stands for a space in tokens of SentencePiece, and its UTF-8. */
+#define EITP__SPACE_SYMBOL 0x2581u
+#define EITP__SPACE_TEXT "\xE2\x96\x81"
+
 /* Largest size of an added token in bytes. */
 #define EITP__ADDED_TOKEN_LIMIT ((size_t)1024)
 
@@ -44,6 +48,17 @@ EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added);
 /* Finds the length of the first piece of a text, as eitp__piece_size. */
 typedef size_t (*eitp__piece_rule)(const unsigned char *text, size_t size, int closed);
 
+/* The same, where it depends on more than the text: on the splitter's context. */
+typedef size_t (*eitp__context_rule)(const void *context, const unsigned char *text, size_t size, int closed);
+
+/* What comes before the text between two added tokens, unless it begins so already. */
+enum {
+    EITP__PREFIX_NONE = 0,
+    EITP__PREFIX_SPACE = 1, /* ByteLevel's add_prefix_space */
+    EITP__PREFIX_META = 2,  /* Metaspace's prepend_scheme "always": a space, unless there is one or U+2581 */
+    EITP__PREFIX_FIRST = 3  /* "first": only at the beginning of the whole text */
+};
+
 /* Receives one piece: a match of the rule with id -1, or an added token. The bytes are valid during the call. */
 typedef eitp_status (*eitp__piece_sink)(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                         eitp_error *error);
@@ -53,7 +68,9 @@ typedef struct eitp__splitter {
     const eitp_host *host;
     const eitp__added_tokens *added;
     eitp__piece_rule rule;
-    int add_prefix_space;
+    eitp__context_rule context_rule; /* instead of `rule`, unless it is NULL */
+    const void *context;
+    int add_prefix_space; /* EITP__PREFIX_... */
     eitp__piece_sink sink;
     void *user;
     unsigned char begins_added[256]; /* true if an added token begins with the byte */
@@ -63,6 +80,7 @@ typedef struct eitp__splitter {
     size_t min_full;          /* smallest value of `full`, at least 16 */
     size_t full;              /* the window is cut when it reaches this size */
     int at_segment_start;     /* the cursor is at the start of a text or after an added token */
+    int at_text_start;        /* and no added token is before it */
     int skips_space;          /* white space at the cursor belongs to the added token before it */
     unsigned char partial[4]; /* an incomplete sequence at the end of the last chunk */
     size_t partial_size;

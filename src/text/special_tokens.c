@@ -28,6 +28,8 @@ EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token whic
         {EITP__END_OF_TEXT, EITP__END_OF_TEXT, NULL, EITP__END_OF_TEXT, NULL, NULL, NULL},
         {NULL, NULL, "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
         {"</s>", "<s>", "<pad>", "<unk>", "<s>", "</s>", "<mask>"},
+        {"</s>", "<s>", NULL, "<unk>", NULL, NULL, NULL},
+        {"<eos>", "<bos>", "<pad>", "<unk>", NULL, NULL, "<mask>"},
     };
     return names[family][which];
 }
@@ -139,10 +141,11 @@ EITP__PRIVATE const eitp_json *eitp__tokenizer_config_member(const eitp__special
     return value && value->kind != EITP_JSON_NULL ? value : NULL;
 }
 
-/* True if eitp_tokenizer_save writes this member itself. */
-static int eitp__is_own_member(const eitp_json *member) {
+/* True if eitp_tokenizer_save writes this member itself. With byte fallback none of the first overrides
+   tokenizer.json. */
+static int eitp__is_own_member(const eitp_json *member, int model) {
     static const char *const names[] = {"add_prefix_space", "do_lower_case", "strip_accents", "tokenize_chinese_chars"};
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+    for (size_t i = 0; i < EITP__COUNT(names) && model != EITP__MODEL_BYTE_FALLBACK; i++) {
         if (!strcmp(member->name, names[i]))
             return 1;
     }
@@ -153,11 +156,11 @@ static int eitp__is_own_member(const eitp_json *member) {
     return 0;
 }
 
-EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members) {
+EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, int model, eitp__buffer *members) {
     const eitp_json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
     const eitp_json *member = document ? eitp_json_root(document)->first_child : NULL;
     for (; member; member = member->next) {
-        if (eitp__is_own_member(member))
+        if (eitp__is_own_member(member, model))
             continue;
         eitp__buffer_add_text(members, ",\n");
         eitp__json_write_text(members, member->name, member->name_size);

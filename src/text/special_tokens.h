@@ -54,8 +54,8 @@ EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_fil
 /* The name of a file, for messages. */
 EITP__PRIVATE const char *eitp__special_file_name(int file);
 
-/* Adds the members of tokenizer_config.json that eitp_tokenizer_save does not write itself, as `,\n"name": value`
-   each. */
-EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members);
+/* Adds the members of tokenizer_config.json that eitp_tokenizer_save does not write itself for this model, as
+   `,\n"name": value` each. */
+EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, int model, eitp__buffer *members);
 
 #endif

@@ -9,15 +9,16 @@ EITP_BEGIN_DECLARATIONS
 /*
  * A tokenizer: byte-level BPE as GPT-2's and RoBERTa's (Radford et al., "Language Models are Unsupervised Multitask
  * Learners", 2019; Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL 2016),
- * or as that of Qwen2 and 3, Llama 3 and SmolLM; or WordPiece as BERT's (Devlin, Chang, Lee, Toutanova, "BERT", NAACL
- * 2019). It produces the same ids as Hugging Face's `tokenizers`, version 0.23, with the ByteLevel pre-tokenizer, alone
- * or after Digits or one of their patterns, and NFC or no normalizer; or with BertNormalizer and BertPreTokenizer.
+ * or as that of Qwen2 and 3, Llama 3 and SmolLM; BPE with byte fallback as Llama 2's, Mistral's and Gemma's (Kudo,
+ * Richardson, "SentencePiece", EMNLP 2018); or WordPiece as BERT's (Devlin, Chang, Lee, Toutanova, "BERT", NAACL 2019).
+ * It produces the same ids as Hugging Face's `tokenizers`, version 0.23. docs/tokenizers.md lists the normalizers,
+ * pre-tokenizers and decoders of each.
  *
  * It differs from that library in two rules:
  *   - Bytes that are not valid UTF-8 are encoded as U+FFFD, one for each maximal subpart of an ill-formed sequence, as
  *     with Python's errors="replace".
- *   - A match of a pattern, or a word, longer than 1,048,576 bytes is cut after the last character that ends
- *     within them, so that memory stays bounded.
+ *   - A match of a pattern, a word, or with byte fallback a text in which merges may join any two neighbours, longer
+ *     than 1,048,576 bytes is cut after the last character that ends within them, so that memory stays bounded.
  *
  * Added tokens, special ones such as <|endoftext|> and [SEP] included, are recognized wherever their text appears in
  * the input: "<|endoftext|>" in a text becomes that token. Remove it from text you do not trust.
@@ -32,7 +33,8 @@ typedef struct eitp_tokenizer eitp_tokenizer;
  * vocab.txt (WordPiece), or else vocab.json and merges.txt (byte-level BPE). Without tokenizer.json, the
  * tokenizer_class in tokenizer_config.json, or else the model_type in config.json, decides between vocab.txt and
  * vocab.json, and whether the special tokens of a vocab.json are those of RoBERTa or <|endoftext|>. Other classes are
- * EITP_ERROR_UNSUPPORTED then: those files do not say how text is cut into pieces.
+ * EITP_ERROR_UNSUPPORTED then: those files do not say how text is cut into pieces. So is a directory with only a
+ * tokenizer.model (SentencePiece): transformers writes a tokenizer.json for it.
  *
  * tokenizer_config.json and special_tokens_map.json in the same directory may name special tokens (see
  * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space, do_lower_case, strip_accents,
@@ -97,9 +99,10 @@ EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_toke
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
 
 /*
- * Writes vocab.json and merges.txt, or vocab.txt, and tokenizer_config.json and tokenizer.json to `directory`, which is
- * created if missing. Settings of a loaded tokenizer_config.json that are not about special tokens are kept, and so are
- * truncation, padding, post-processor and decoder of a loaded tokenizer.json.
+ * Writes tokenizer_config.json and tokenizer.json to `directory`, which is created if missing; and vocab.json and
+ * merges.txt, or vocab.txt, if they are the same tokenizer without it: for GPT-2's pattern and WordPiece. Settings of a
+ * loaded tokenizer_config.json that are not about special tokens are kept, and so are truncation, padding,
+ * post-processor and decoder of a loaded tokenizer.json.
  */
 EITP_API eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error);
 
@@ -114,7 +117,8 @@ typedef enum eitp_special_token {
     EITP_END_OF_TEXT = 0,   /* follows each document (eos_token) */
     EITP_BEGIN_OF_TEXT = 1, /* precedes each document (bos_token) */
     EITP_PADDING = 2,       /* fills batches (pad_token) */
-    EITP_UNKNOWN = 3,       /* words that WordPiece does not know (unk_token); to byte-level BPE no text is unknown */
+    EITP_UNKNOWN = 3,       /* words that WordPiece does not know, characters without a token for each of their bytes
+                               (unk_token); to byte-level BPE no text is unknown */
     EITP_CLASSIFIER = 4,    /* begins a sequence; what a model says there is about all of it (cls_token) */
     EITP_SEPARATOR = 5,     /* ends each text of a sequence (sep_token) */
     EITP_MASK = 6           /* stands for a token to be guessed (mask_token) */
@@ -129,7 +133,8 @@ typedef enum eitp_special_token {
  * The token is the one named in tokenizer_config.json (overridden by special_tokens_map.json if the former has no
  * added_tokens_decoder), where null means none; else the one whose id is in generation_config.json or config.json; else
  * the special token with the usual name: <|endoftext|> as in GPT-2, except for padding; [PAD], [UNK], [CLS], [SEP] and
- * [MASK] with WordPiece; <s>, </s>, <pad>, <unk> and <mask> with a RobertaTokenizer. Loading fails with
+ * [MASK] with WordPiece; <s>, </s>, <pad>, <unk> and <mask> with a RobertaTokenizer; with byte fallback <s>, </s> and
+ * <unk>, or those of Gemma if there is a <bos>: <bos>, <eos>, <pad>, <unk> and <mask>. Loading fails with
  * EITP_ERROR_FORMAT if the named eos_token is not in the vocabulary; other missing names are ignored with a warning.
  */
 EITP_API int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which);
@@ -144,8 +149,8 @@ EITP_API uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer);
 /*
  * Encodes a whole text of `size` bytes, without adding special tokens or cutting anything. Stores the number of ids in
  * *count and the first `capacity` of them in `ids`: if *count > capacity, the rest is missing. `size` ids are always
- * enough for valid UTF-8, unless the tokenizer adds spaces (add_prefix_space); 4 * size always are. `text` may be NULL
- * if size is 0, `ids` if capacity is 0. *count is 0 after a failure.
+ * enough for valid UTF-8, unless the tokenizer adds spaces (add_prefix_space, Prepend, Metaspace); 4 * size always are.
+ * `text` may be NULL if size is 0, `ids` if capacity is 0. *count is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                                            size_t capacity, size_t *count, eitp_error *error);
@@ -232,16 +237,17 @@ EITP_API eitp_status eitp_tokenizer_encode_words(const eitp_tokenizer *tokenizer
 
 /*
  * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. Those of a
- * WordPiece token that goes on with a word begin with the prefix "##". An id outside the vocabulary is
- * EITP_ERROR_ARGUMENT.
+ * WordPiece token that goes on with a word begin with the prefix "##"; those of BPE with byte fallback have U+2581 for
+ * spaces, and "<0x0A>" is the byte of a line feed. An id outside the vocabulary is EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                           eitp_error *error);
 
 /*
  * Decodes `count` ids; special tokens become their text. WordPiece tokens are joined to words with spaces between them,
- * and where the tokenizer says so ("cleanup") without spaces before punctuation. Stores the number of bytes in *size
- * and the first `capacity` of them in `text`, without a terminating zero. An id outside the vocabulary is
+ * and where the tokenizer says so ("cleanup") without spaces before punctuation. With byte fallback, tokens of bytes
+ * become characters, or U+FFFD for each byte of a run of them that is not valid UTF-8. Stores the number of bytes in
+ * *size and the first `capacity` of them in `text`, without a terminating zero. An id outside the vocabulary is
  * EITP_ERROR_ARGUMENT and the message gives its position. `ids` may be NULL if count is 0, `text` if capacity is 0.
  * *size is 0 after a failure.
  */

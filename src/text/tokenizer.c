@@ -19,6 +19,7 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
     for (int part = 0; part < EITP__KEPT_PARTS; part++)
         eitp__buffer_init(&tokenizer->kept[part], &tokenizer->host);
     eitp__wordpiece_init(&tokenizer->wordpiece, &tokenizer->host);
+    tokenizer->fallback.unknown = -1;
     eitp__template_add(&tokenizer->single, EITP__TEMPLATE_FIRST, 0);
     eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_FIRST, 0);
     eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_SECOND, 1);
@@ -79,6 +80,31 @@ static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_er
                               (unsigned)byte);
     }
     return EITP_OK;
+}
+
+/* The text of a token of the model, for eitp__byte_fallback_index. */
+static eitp__token_text eitp__model_token(const void *user, size_t id) {
+    const eitp_tokenizer *tokenizer = (const eitp_tokenizer *)user;
+    const eitp__token *token = &tokenizer->vocabulary.tokens[id];
+    eitp__token_text text;
+    text.bytes = eitp__token_bytes(tokenizer, id);
+    text.size = token->flags & EITP__TOKEN_OUTSIDE ? 0 : token->size;
+    return text;
+}
+
+/* Indexes what BPE begins with, bytes or characters, and the merges. */
+static eitp_status eitp__tokenizer_index_bpe(eitp_tokenizer *tokenizer, eitp_error *error) {
+    /* A piece that may be one token must be that of the pre-tokenizer. */
+    eitp_status status =
+        tokenizer->model == EITP__MODEL_BPE
+            ? eitp__tokenizer_find_bytes(tokenizer, error)
+            : eitp__byte_fallback_index(&tokenizer->fallback, &tokenizer->bpe, &tokenizer->host, eitp__model_token,
+                                        tokenizer, tokenizer->vocabulary.count, tokenizer->ignores_merges, error);
+    if (status == EITP_OK)
+        status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
+    if (status == EITP_OK && tokenizer->ignores_merges)
+        status = eitp__whole_tokens_index(tokenizer, error);
+    return status;
 }
 
 /* Builds the trie of WordPiece. */
@@ -181,6 +207,10 @@ static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
     }
     if (tokenizer->model == EITP__MODEL_WORDPIECE)
         tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
+    /* A token that is not special must not become so by being named in a file. */
+    if (tokenizer->model == EITP__MODEL_BYTE_FALLBACK && tokenizer->fallback.unknown >= 0 &&
+        vocabulary->tokens[tokenizer->fallback.unknown].flags & EITP__TOKEN_SPECIAL)
+        tokenizer->special[EITP_UNKNOWN] = tokenizer->fallback.unknown;
 }
 
 /* Hashes the bytes from the lowest on, so that the result is the same on every machine. */
@@ -197,12 +227,23 @@ static uint64_t eitp__hash_splits(uint64_t hash, const eitp_tokenizer *tokenizer
     return parts ? eitp__fnv_number(hash, parts) : hash;
 }
 
+static uint64_t eitp__hash_fallback(uint64_t hash, const eitp_tokenizer *tokenizer) {
+    const eitp__byte_fallback *fallback = &tokenizer->fallback;
+    const eitp__normalization *steps = &tokenizer->normalization;
+    hash = eitp__fnv_number(hash, (uint32_t)(steps->replaces_space | steps->prepends_space << 1 |
+                                             fallback->fuses_unknown << 2 | fallback->splits << 3 |
+                                             (tokenizer->ignores_merges != 0) << 4) |
+                                      fallback->decoding << 8);
+    return eitp__fnv_number(hash, (uint32_t)fallback->unknown);
+}
+
 /* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */
 static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
     const eitp__normalization *steps = &tokenizer->normalization;
     const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
     if (tokenizer->model != EITP__MODEL_WORDPIECE)
-        return eitp__hash_splits(hash, tokenizer);
+        return tokenizer->model == EITP__MODEL_BPE ? eitp__hash_splits(hash, tokenizer)
+                                                   : eitp__hash_fallback(hash, tokenizer);
     hash = eitp__fnv_number(hash, (uint32_t)tokenizer->has_normalizer);
     hash = eitp__fnv_number(hash, (uint32_t)(steps->clean_text | steps->handle_chinese_chars << 1 |
                                              (steps->strip_accents < 0 ? steps->lowercase : steps->strip_accents) << 2 |
@@ -240,16 +281,8 @@ static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error) {
-    eitp_status status;
-    if (tokenizer->model == EITP__MODEL_WORDPIECE) {
-        status = eitp__tokenizer_index_words(tokenizer, error);
-    } else {
-        status = eitp__tokenizer_find_bytes(tokenizer, error);
-        if (status == EITP_OK)
-            status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
-        if (status == EITP_OK && tokenizer->ignores_merges)
-            status = eitp__whole_tokens_index(tokenizer, error);
-    }
+    eitp_status status = tokenizer->model == EITP__MODEL_WORDPIECE ? eitp__tokenizer_index_words(tokenizer, error)
+                                                                   : eitp__tokenizer_index_bpe(tokenizer, error);
     for (int kind = 0; kind < 2 && status == EITP_OK; kind++) {
         status = eitp__tokenizer_list_added(tokenizer, kind, error);
         if (status == EITP_OK)
@@ -298,6 +331,7 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     for (int part = 0; part < EITP__KEPT_PARTS; part++)
         eitp__buffer_release(&tokenizer->kept[part]);
     eitp__wordpiece_release(&tokenizer->wordpiece, &host);
+    eitp__byte_fallback_release(&tokenizer->fallback, &host);
     eitp__release(&host, tokenizer->whole, tokenizer->whole_count * sizeof *tokenizer->whole);
     eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
     eitp__bpe_release(&tokenizer->bpe, &host);

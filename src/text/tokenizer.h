@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "text/bpe.h"
+#include "text/byte_fallback.h"
 #include "text/normalize.h"
 #include "text/pretokenize.h"
 #include "text/split.h"
@@ -29,10 +30,16 @@ enum {
 };
 
 /* How the pieces of a text become tokens. */
-enum { EITP__MODEL_BPE = 0, EITP__MODEL_WORDPIECE = 1 };
+enum { EITP__MODEL_BPE = 0, EITP__MODEL_WORDPIECE = 1, EITP__MODEL_BYTE_FALLBACK = 2 };
 
 /* The families whose special tokens have names of their own. */
-enum { EITP__FAMILY_GPT2 = 0, EITP__FAMILY_BERT = 1, EITP__FAMILY_ROBERTA = 2 };
+enum {
+    EITP__FAMILY_GPT2 = 0,
+    EITP__FAMILY_BERT = 1,
+    EITP__FAMILY_ROBERTA = 2,
+    EITP__FAMILY_LLAMA = 3,
+    EITP__FAMILY_GEMMA = 4
+};
 
 /* Added tokens are recognized in the text itself or, after normalization, between those. */
 enum { EITP__ADDED_RAW = 0, EITP__ADDED_NORMALIZED = 1 };
@@ -67,15 +74,16 @@ struct eitp_tokenizer {
                           */
     eitp__bpe bpe;
     eitp__wordpiece wordpiece;
+    eitp__byte_fallback fallback;
     eitp__split split;  /* of byte-level BPE */
     int ignores_merges; /* a piece that is a token is not made of merges */
     uint32_t *whole;    /* then tokens by text, open addressing: id + 1, or 0 if the slot is free */
     size_t whole_count; /* a power of two */
-    int has_normalizer; /* BERT's, with WordPiece; Form C, with BPE */
+    int has_normalizer; /* BERT's, with WordPiece; Form C, with BPE; U+2581 for spaces, with byte fallback */
     eitp__normalization normalization;
-    eitp__added_tokens added[2]; /* EITP__ADDED_RAW, EITP__ADDED_NORMALIZED */
-    eitp__buffer added_text;     /* of the latter, normalized */
-    int add_prefix_space;
+    eitp__added_tokens added[2];  /* EITP__ADDED_RAW, EITP__ADDED_NORMALIZED */
+    eitp__buffer added_text;      /* of the latter, normalized */
+    int add_prefix_space;         /* EITP__PREFIX_... */
     int decodes_words, cleans_up; /* WordPiece's decoder: joins words, and removes spaces before punctuation */
     eitp__template single, pair;  /* sequences of one text, and of two */
     eitp_sequence_defaults defaults;
@@ -96,7 +104,7 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
 EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
                                                     size_t size, unsigned flags, eitp_error *error);
 
-/* Once all tokens and merges are set: checks that every byte has a token, or unknown words have one, and builds the
+/* Once all tokens and merges are set: checks that every byte, spaces, or unknown words have a token, and builds the
    rest. Special tokens are those of the family. */
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
 
@@ -104,6 +112,9 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
 EITP__PRIVATE const char *eitp__kept_part_name(int part);
 
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
+
+/* The byte that decoding makes of a token <0x00> to <0xFF>; -1 for another token. */
+EITP__PRIVATE int eitp__token_byte(const eitp_tokenizer *tokenizer, int32_t id);
 
 /* With ignores_merges: indexes the tokens by their text; and finds the token of a text, or -1. */
 EITP__PRIVATE eitp_status eitp__whole_tokens_index(eitp_tokenizer *tokenizer, eitp_error *error);

@@ -112,6 +112,7 @@ enum {
     EITP__VOCAB_JSON,
     EITP__MERGES_TXT,
     EITP__ADDED_JSON,
+    EITP__SENTENCEPIECE,
     EITP__TOKENIZER_FILES
 };
 
@@ -149,6 +150,12 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
     }
     if (info[EITP__TOKENIZER_JSON].kind != EITP_PATH_MISSING)
         return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], files, out, error);
+    if (info[EITP__SENTENCEPIECE].kind != EITP_PATH_MISSING && info[EITP__VOCAB_TXT].kind == EITP_PATH_MISSING &&
+        info[EITP__VOCAB_JSON].kind == EITP_PATH_MISSING)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "%s: unsupported without a tokenizer.json; write one with transformers: "
+                          "AutoTokenizer.from_pretrained(DIRECTORY).save_pretrained(DIRECTORY)",
+                          paths[EITP__SENTENCEPIECE]);
     eitp_status chosen = eitp__choose_vocabulary(directory, files, info[EITP__VOCAB_TXT].kind != EITP_PATH_MISSING,
                                                  info[EITP__VOCAB_JSON].kind != EITP_PATH_MISSING &&
                                                      info[EITP__MERGES_TXT].kind != EITP_PATH_MISSING,
@@ -166,7 +173,8 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
 
 static eitp_status eitp__load_directory(const eitp_host *host, const char *directory, eitp_tokenizer **out,
                                         eitp_error *error) {
-    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json"};
+    static const char *const names[] = {"tokenizer.json", "vocab.txt",         "vocab.json",
+                                        "merges.txt",     "added_tokens.json", "tokenizer.model"};
     eitp__special_files files = EITP__ZERO;
     char *paths[EITP__TOKENIZER_FILES];
     int complete = 1;

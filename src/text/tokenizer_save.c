@@ -1,4 +1,4 @@
-/* Writing vocab.json and merges.txt, or vocab.txt, and tokenizer_config.json and tokenizer.json. */
+/* Writing tokenizer_config.json and tokenizer.json, and the vocabulary in files of its own. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/unicode.h"
@@ -129,6 +129,36 @@ static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spell
     eitp__write_json_merges(tokenizer, spelling, out);
 }
 
+/* BPE with byte fallback, with what is around it. */
+static void eitp__write_fallback(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
+    static const char replace[] =
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" EITP__SPACE_TEXT "\"}";
+    const eitp__normalization *steps = &tokenizer->normalization;
+    if (steps->prepends_space)
+        eitp__buffer_format(
+            out,
+            "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"%s\"},"
+            "%s]},\n",
+            EITP__SPACE_TEXT, replace);
+    else
+        eitp__buffer_format(out, "\"normalizer\":%s,\n", steps->replaces_space ? replace : "null");
+    eitp__write_kept(tokenizer, EITP__KEPT_PRE_TOKENIZER, "null", out);
+    eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, "null", out);
+    eitp__write_kept(tokenizer, EITP__KEPT_DECODER, "null", out);
+    eitp__buffer_add_text(out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":");
+    if (tokenizer->fallback.unknown >= 0)
+        eitp__write_token(tokenizer, (size_t)tokenizer->fallback.unknown, spelling, out);
+    else
+        eitp__buffer_add_text(out, "null");
+    eitp__buffer_format(out,
+                        ",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":%s,"
+                        "\"byte_fallback\":true,\"ignore_merges\":%s,\n\"vocab\":",
+                        eitp__truth(tokenizer->fallback.fuses_unknown), eitp__truth(tokenizer->ignores_merges));
+    eitp__write_vocabulary(tokenizer, spelling, out);
+    eitp__buffer_add_text(out, ",\n\"merges\":");
+    eitp__write_json_merges(tokenizer, spelling, out);
+}
+
 static const char *eitp__accents(const eitp__normalization *steps) {
     return steps->strip_accents < 0 ? "null" : eitp__truth(steps->strip_accents);
 }
@@ -166,6 +196,8 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__buffer_add_text(out, ",\n");
     if (tokenizer->model == EITP__MODEL_BPE)
         eitp__write_bpe(tokenizer, spelling, out);
+    else if (tokenizer->model == EITP__MODEL_BYTE_FALLBACK)
+        eitp__write_fallback(tokenizer, spelling, out);
     else
         eitp__write_words(tokenizer, spelling, out);
     eitp__buffer_add_text(out, "}\n}\n");
@@ -207,19 +239,19 @@ static void eitp__write_first_config(const eitp_tokenizer *tokenizer, eitp__buff
    vocabulary. Those of classification are left out where neither tokenizer nor family has them. */
 static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     const eitp__normalization *steps = &tokenizer->normalization;
-    eitp__buffer_add_text(out, "{\n");
+    const char *separator = "{\n";
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
         if (which >= EITP_CLASSIFIER && tokenizer->special[which] < 0 &&
             !eitp__family_token(tokenizer->family, (eitp_special_token)which))
             continue;
-        eitp__buffer_format(out, "\"%s\": ", eitp__special_token_name((eitp_special_token)which));
+        eitp__buffer_format(out, "%s\"%s\": ", separator, eitp__special_token_name((eitp_special_token)which));
         eitp__write_special(tokenizer, tokenizer->special[which], out);
-        eitp__buffer_add_text(out, ",\n");
+        separator = ",\n";
     }
     if (tokenizer->model == EITP__MODEL_BPE)
-        eitp__buffer_format(out, "\"add_prefix_space\": %s", eitp__truth(tokenizer->add_prefix_space));
-    else
-        eitp__buffer_format(out, "\"do_lower_case\": %s,\n\"strip_accents\": %s,\n\"tokenize_chinese_chars\": %s",
+        eitp__buffer_format(out, ",\n\"add_prefix_space\": %s", eitp__truth(tokenizer->add_prefix_space));
+    else if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        eitp__buffer_format(out, ",\n\"do_lower_case\": %s,\n\"strip_accents\": %s,\n\"tokenize_chinese_chars\": %s",
                             eitp__truth(steps->lowercase), eitp__accents(steps),
                             eitp__truth(steps->handle_chinese_chars));
     if (tokenizer->config.size)
@@ -249,6 +281,13 @@ static eitp_status eitp__save_file(const eitp_host *host, const char *directory,
     eitp_status status = eitp__replace_file(host, path, content->data, content->size, error);
     eitp__release_text(host, path);
     return status;
+}
+
+/* True if vocab.json and merges.txt, or vocab.txt, are the same tokenizer: they do not tell how text is cut. */
+static int eitp__has_lists(const eitp_tokenizer *tokenizer) {
+    return tokenizer->model == EITP__MODEL_WORDPIECE ||
+           (tokenizer->model == EITP__MODEL_BPE && tokenizer->split == EITP__SPLIT_GPT2 && !tokenizer->has_normalizer &&
+            !tokenizer->ignores_merges);
 }
 
 /* The vocabulary in files of its own. */
@@ -290,7 +329,7 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
     }
     if (status == EITP_OK)
         status = eitp__save_chat_template(tokenizer, directory, error);
-    if (status == EITP_OK) {
+    if (status == EITP_OK && eitp__has_lists(tokenizer)) {
         eitp__buffer_clear(&out);
         status = eitp__save_lists(tokenizer, directory, &spelling, &out, error);
     }

@@ -1,4 +1,4 @@
-/* Tokens of byte-level BPE by their text, for tokenizers in which a piece that is a token is not made of merges. */
+/* Tokens of BPE by their text, for tokenizers in which a piece that is a token is not made of merges. */
 #include "base/checksum.h"
 #include "text/tokenizer.h"
 
@@ -20,7 +20,8 @@ static uint32_t *eitp__whole_slot(const eitp_tokenizer *tokenizer, const unsigne
 }
 
 EITP__PRIVATE eitp_status eitp__whole_tokens_index(eitp_tokenizer *tokenizer, eitp_error *error) {
-    const unsigned apart = EITP__TOKEN_VERBATIM | EITP__TOKEN_OUTSIDE;
+    const unsigned apart =
+        EITP__TOKEN_OUTSIDE | (tokenizer->model == EITP__MODEL_BPE ? (unsigned)EITP__TOKEN_VERBATIM : 0);
     size_t count = 16;
     while (count < 2 * tokenizer->vocabulary.count)
         count *= 2;

@@ -103,7 +103,7 @@ static void test_normalized_characters(void) {
 
 /* Marks in canonical order, whole and character by character. */
 static void test_order_of_marks(void) {
-    const eitp__normalization steps = {0, 0, 1, 0, 0};
+    const eitp__normalization steps = {0, 0, 1, 0, 0, 0, 0};
     eitp_json_document *document = golden_open();
     eitp__normalizer normalizer;
     eitp__buffer out;
