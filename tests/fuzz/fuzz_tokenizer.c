@@ -121,9 +121,24 @@ static void use_text(const char *text, size_t size, size_t chunk) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
+/* All tokens in both orders: bytes of characters that are not whole, and what no text is encoded as. */
+static void decode_every_token(const eitp_tokenizer *tokenizer) {
+    static char decoded[1 << 12];
+    const int32_t size = eitp_tokenizer_size(tokenizer), count = size < 4096 ? size : 4096;
+    int32_t ids[4096];
+    size_t forward, backward;
+    for (int32_t i = 0; i < count; i++)
+        ids[i] = i;
+    require(eitp_tokenizer_decode(tokenizer, ids, (size_t)count, decoded, sizeof decoded, &forward, NULL) == EITP_OK);
+    for (int32_t i = 0; i < count; i++)
+        ids[i] = count - 1 - i;
+    require(eitp_tokenizer_decode(tokenizer, ids, (size_t)count, NULL, 0, &backward, NULL) == EITP_OK);
+    require(tokenizer->model != EITP__MODEL_BPE || forward == backward);
+}
+
 static void use_json(const char *json, size_t size) {
     static const char text[] =
-        "it's <|endoftext|>  two\n words\xF0\x9F\x98\x80 \xFF' [SEP] \xC3\x89t\xC3\xA9 \xE6\x97\xA5";
+        "it's <|endoftext|>  two\n words\xF0\x9F\x98\x80 \xFF' [SEP] \xC3\x89t\xC3\xA9 \xE6\x97\xA5<s> \xE2\x96\x81t";
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
     eitp_error error;
@@ -133,6 +148,7 @@ static void use_json(const char *json, size_t size) {
     }
     require(eitp_tokenizer_size(tokenizer) >= (tokenizer->model == EITP__MODEL_BPE ? 256 : 1));
     encode_both_ways(tokenizer, text, sizeof text, 3);
+    decode_every_token(tokenizer);
     eitp_tokenizer_destroy(tokenizer);
 }
 

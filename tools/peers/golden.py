@@ -65,7 +65,7 @@ def compare(made, committed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "pytorch", "tokenizer", "words", "splits"])
+    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "llama", "pytorch", "tokenizer", "words", "splits", "byte_fallback"])
     arguments = parser.parse_args()
     makers = {"ops": ("make_op.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2.py", "gpt2")}
     makers["bert"] = ("make_bert.py", "bert")
@@ -74,6 +74,8 @@ def main():
     makers["tokenizer"] = ("make_tokenizer.py", "tokenizer")
     makers["words"] = ("make_words.py", "words")
     makers["splits"] = ("make_splits.py", "splits")
+    makers["byte_fallback"] = ("make_byte_fallback.py", "byte_fallback")
+    makers["chat"] = ("make_chat.py", "chat")
     makers["chat_templates"] = ("make_chat_templates.py", "chat_templates")
     result = {}
     for part in arguments.part:

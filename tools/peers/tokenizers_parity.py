@@ -4,12 +4,18 @@
     python3 tools/peers/tokenizers_parity.py [--eitp build/eitp] [--megabytes 20] [--tokenizer FILE]... [TEXT...]
 
 FILE is a tokenizer.json (default: tests/golden/tokenizer/tokenizer.json). Compared too: byte-level BPE that eitp trains here, and
-what the library trains here on the files of this tree and Python's library: WordPiece of 30,000 tokens, uncased and cased, and
-byte-level BPE with RoBERTa's special tokens, and as Qwen2, Llama 3 and SmolLM have it. TEXT defaults to random code points of every plane, scripts, marks, controls and
-special tokens between spaces and without, and to those files. Prints one line of JSON. Fails if an id differs.
+what the library trains here on the files of this tree, Python's library and translations: WordPiece of 30,000 tokens, uncased and cased,
+byte-level BPE with RoBERTa's special tokens, and as Qwen2, Llama 3 and SmolLM have it, and BPE with byte fallback as Gemma, Llama 2 and
+Mistral have it. TEXT defaults to random code points of every plane, scripts, marks, controls and special tokens between spaces and
+without; to words of random letters of every script; to the translations in the Python packages Django, Faker and pycountry that are
+installed; and to those files. Prints one line of JSON, with the scripts of which there are at least 1000 letters. Fails if an id
+differs, or if a text is decoded differently by BPE with byte fallback.
 """
 
 import argparse
+import collections
+import gettext
+import importlib.util
 import json
 import pathlib
 import random
@@ -17,6 +23,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import unicodedata
 
 
 def parse_arguments():
@@ -31,11 +38,46 @@ def parse_arguments():
     return arguments
 
 
-def run_eitp(arguments, *words):
-    done = subprocess.run([str(arguments.eitp.resolve()), *map(str, words)], capture_output=True, text=True)
+def run_eitp(arguments, *words, given=""):
+    done = subprocess.run([str(arguments.eitp.resolve()), *map(str, words)], capture_output=True, input=given.encode())
     if done.returncode:
-        raise SystemExit(done.stderr)
+        raise SystemExit(done.stderr.decode("utf-8", "replace"))
     return done.stdout
+
+
+def script_of(character):
+    """The first word of a letter's name: LATIN, CYRILLIC, ..."""
+    return unicodedata.name(character, "?").split()[0] if character.isalpha() else None
+
+
+def letters_by_script():
+    scripts = collections.defaultdict(list)
+    for point in range(0x80, 0x20000):
+        if not 0xD800 <= point < 0xE000:
+            scripts[script_of(chr(point))].append(chr(point))
+    return {script: letters for script, letters in scripts.items() if script not in (None, "?") and len(letters) >= 20}
+
+
+def invented_text(generator, scripts):
+    """Words of random letters, 3000 letters of each script."""
+    lines = []
+    for letters in scripts.values():
+        words = ["".join(generator.choice(letters) for _ in range(generator.randint(1, 9))) for _ in range(600)]
+        lines += [" ".join(words[first : first + 12]) + generator.choice([".", "!", "\u3002", ""]) for first in range(0, 600, 12)]
+    generator.shuffle(lines)
+    return "\n".join(lines)
+
+
+def translations():
+    """Texts of the packages with translations, in some 30 scripts."""
+    for package in "django", "faker", "pycountry":
+        found = importlib.util.find_spec(package)
+        for root in found.submodule_search_locations if found else ():
+            for file in sorted(pathlib.Path(root).rglob("*.mo")):
+                with file.open("rb") as opened:
+                    yield "\n".join(text for text in gettext.GNUTranslations(opened)._catalog.values() if text)
+            if package == "faker":
+                yield from (file.read_text("utf-8", "replace") for file in sorted(pathlib.Path(root).rglob("*.py")))
 
 
 def source_files():
@@ -80,6 +122,9 @@ def texts(arguments):
             text = random_text(random.Random(seed), 60000)
             left -= len(text.encode())
             yield text
+        for text in (invented_text(random.Random(1), letters_by_script()), *translations()):
+            left -= len(text.encode())
+            yield text
     for file in arguments.text or source_files():
         if left <= 0:
             return
@@ -112,6 +157,58 @@ def train_peers():
     yield "roberta", roberta
     for name in "smollm", "qwen2", "llama3":
         yield name, train_decoder(name, files)
+    vocabulary, merges = train_characters(files)
+    for name in "gemma", "llama2", "mistral", "metaspace":
+        yield name, with_byte_fallback(name, vocabulary, merges)
+
+
+SPACE = "\u2581"
+BYTE_TOKENS = ["<0x%02X>" % byte for byte in range(256)]
+
+
+def train_characters(files):
+    """Tokens and merges of characters, learnt from code and translations, with runs of spaces and line feeds as Gemma has them."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    texts = [pathlib.Path(file).read_text("utf-8", "replace") for file in files] + list(translations())
+    model = Tokenizer(models.BPE())
+    model.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always", split=True)
+    model.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=30000, limit_alphabet=4000, show_progress=False, special_tokens=[SPACE, "\n", "\t"]))
+    learnt = json.loads(model.to_str())["model"]
+    merges = [tuple(merge) for merge in learnt["merges"]]
+    for run in SPACE, "\n":
+        merges += [(run * (count // 2), run * (count - count // 2)) for count in range(2, 17)]
+    tokens = [*learnt["vocab"], *("".join(merge) for merge in merges)]
+    return list(dict.fromkeys(tokens)), list(dict.fromkeys(merges))
+
+
+def with_byte_fallback(name, vocabulary, merges):
+    """The normalizer, pre-tokenizer, decoder and added tokens that files of these models have. Half the bytes of "metaspace" have
+    no token; nor are its pieces of the whole text, so that merges of several spaces never apply."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    specials = ["<pad>", "<eos>", "<bos>", "<unk>"] if name == "gemma" else ["<unk>", "<s>", "</s>"]
+    tokens = [*specials, *(BYTE_TOKENS[::2] if name == "metaspace" else BYTE_TOKENS), *vocabulary]
+    model = Tokenizer(models.BPE(
+        {token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges, unk_token="<unk>", fuse_unk=True,
+        byte_fallback=True, ignore_merges=name == "metaspace"))
+    model.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
+    if name == "gemma":
+        model.normalizer = normalizers.Replace(" ", SPACE)
+        model.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+        model.add_tokens([AddedToken(text, normalized=False) for text in ("\n\n", "\n\n\n", SPACE * 2)])
+    elif name == "llama2":
+        model.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+    else:
+        scheme = "first" if name == "mistral" else "always"
+        model.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, prepend_scheme=scheme, split=name == "metaspace")
+    if name != "gemma":
+        steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        model.decoder = decoders.Sequence(steps)
+    model.add_special_tokens([AddedToken(token, normalized=name == "llama2") for token in specials])
+    model.add_tokens([AddedToken("<mask>", normalized=False, lstrip=True), AddedToken("foo\u0301 bar", normalized=True)])
+    return model
 
 
 CASELESS = (
@@ -145,9 +242,11 @@ def compare(arguments, scratch, name, tokenizer):
     import tokenizers
 
     reference = tokenizers.Tokenizer.from_file(str(tokenizer))
+    decodes = json.loads(tokenizer.read_text("utf-8"))["model"].get("byte_fallback")
     reference.no_truncation()
     reference.no_padding()
     size = ids = 0
+    scripts = collections.Counter()
     batch = []
     file = scratch / "text.txt"
 
@@ -161,15 +260,21 @@ def compare(arguments, scratch, name, tokenizer):
         if found != expected:
             at = next((i for i, pair in enumerate(zip(found, expected)) if pair[0] != pair[1]), min(len(found), len(expected)))
             raise SystemExit(f"{name}: id {at} differs: eitp {found[at - 3 : at + 4]}, tokenizers {expected[at - 3 : at + 4]}")
+        decoded = decodes and run_eitp(
+            arguments, "tokenizer", "decode", "--tokenizer", tokenizer, given=" ".join(map(str, expected)))
+        if decodes and decoded != reference.decode(expected, skip_special_tokens=False).encode():
+            raise SystemExit(f"{name}: a text that begins {text[:40]!r} is decoded differently")
         ids += len(expected)
         size += file.stat().st_size
 
     for text in texts(arguments):
         batch.append(text)
+        scripts.update(map(script_of, text))
         if sum(map(len, batch)) > 1 << 20:
             flush()
     flush()
-    return {"bytes": size, "ids": ids, "different": 0}
+    common = [script for script, count in scripts.items() if count >= 1000 and script not in (None, "?")]
+    return {"bytes": size, "ids": ids, "different": 0, "scripts": len(common)}
 
 
 def main():
