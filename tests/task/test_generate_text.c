@@ -142,6 +142,51 @@ static void text_is_that_of_the_tokens(void) {
     setting_end(&s);
 }
 
+/* A byte for each token of a byte, a space for U+2581, and U+FFFD for what is invalid. */
+static void repair_fallback(const int32_t *tokens, int count, received *r) {
+    static const char *const texts[] = {" ", "a", "\xE6", "\xBC", "\xA2"};
+    eitp__utf8_repair repair;
+    memset(r, 0, sizeof *r);
+    eitp__utf8_repair_init(&repair, append, r);
+    for (int i = 0; i < count; i++)
+        CHECK(!eitp__utf8_repair_add(&repair, texts[tokens[i]], strlen(texts[tokens[i]]), &error_));
+    CHECK(!eitp__utf8_repair_finish(&repair, &error_));
+}
+
+/* Tokens of bytes come one by one, and become a character when they are complete. */
+static void bytes_become_characters(void) {
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\" "
+        "\"},\"content\":\"\xE2\x96\x81\"},\"decoder\":{"
+        "\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\xE2\x96\x81\"},"
+        "\"content\":"
+        "\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" "
+        "\",\"start\":1,\"stop\":0}]"
+        "},\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"merges\":[],\"vocab\":{\"\xE2\x96\x81\":0,\"a\":1,"
+        "\"<0xE6>\":2,\"<0xBC>\":3,\"<0xA2>\":4}}}";
+    static received got, wanted;
+    const eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer = NULL;
+    int joined = 0;
+    setting s;
+    REQUIRE_OK(eitp__tokenizer_parse(&host, json, sizeof json - 1, &tokenizer, &error_), error_);
+    REQUIRE_OK(setting_begin_on(&host, tokenizer, 0, &s), error_);
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        eitp_generate_config config = config_of(&got, seed, 50);
+        const int32_t start = 1;
+        int32_t tokens[50];
+        config.sampling.temperature = 10;
+        repair_fallback(tokens, draw(&s, &start, 1, &config, tokens), &wanted);
+        CHECK(!eitp_generate_text(s.generator, s.tokenizer, "a", 1, &config, NULL, &error_));
+        CHECK_THAT(is_same(&got, &wanted) && !got.invalid, "seed %d: %zu bytes, not %zu", (int)seed, got.size,
+                   wanted.size);
+        for (size_t i = 0; i + 2 < got.size; i++)
+            joined += !memcmp(got.text + i, "\xE6\xBC\xA2", 3);
+    }
+    CHECK_THAT(joined > 3, "%d", joined);
+    setting_end(&s);
+}
+
 /* End-of-text ends a text and is not part of it; without a limit of probability it comes at some time. */
 static void end_of_text_ends_it(void) {
     static received got;
@@ -399,6 +444,7 @@ int main(int argc, char **argv) {
         TEST(texts_end_with_further_tokens),
         TEST(a_cache_may_be_kept),
         TEST(text_is_that_of_the_tokens),
+        TEST(bytes_become_characters),
         TEST(end_of_text_ends_it),
         TEST(a_full_cache_begins_again),
         TEST(a_long_prompt_is_cut),
