@@ -184,8 +184,8 @@ def train_characters(files):
 
 
 def with_byte_fallback(name, vocabulary, merges):
-    """The normalizer, pre-tokenizer, decoder and added tokens that files of these models have. Half the bytes of "metaspace" have
-    no token; nor are its pieces of the whole text, so that merges of several spaces never apply."""
+    """The normalizer, pre-tokenizer, decoder and added tokens that files of these models have. "metaspace" cuts text at spaces, ignores
+    merges, and has tokens for half of the bytes, so that some characters are unknown."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     specials = ["<pad>", "<eos>", "<bos>", "<unk>"] if name == "gemma" else ["<unk>", "<s>", "</s>"]
@@ -246,7 +246,7 @@ def compare(arguments, scratch, name, tokenizer):
     reference.no_truncation()
     reference.no_padding()
     size = ids = 0
-    scripts = collections.Counter()
+    characters, scripts = collections.Counter(), collections.Counter()
     batch = []
     file = scratch / "text.txt"
 
@@ -269,10 +269,12 @@ def compare(arguments, scratch, name, tokenizer):
 
     for text in texts(arguments):
         batch.append(text)
-        scripts.update(map(script_of, text))
-        if sum(map(len, batch)) > 1 << 20:
+        characters.update(text)
+        if sum(map(len, batch)) > 1 << 18:
             flush()
     flush()
+    for character, count in characters.items():
+        scripts[script_of(character)] += count
     common = [script for script, count in scripts.items() if count >= 1000 and script not in (None, "?")]
     return {"bytes": size, "ids": ids, "different": 0, "scripts": len(common)}
 
@@ -293,6 +295,7 @@ def main():
             tokenizer.save(str(files[-1][1]))
         for name, file in files:
             result[name] = compare(arguments, scratch, name, file)
+            print(name, json.dumps(result[name]), file=sys.stderr, flush=True)
     print(json.dumps(result))
     return 0
 
