@@ -3,7 +3,7 @@
 
     python3 tools/golden/make_chat.py [DIRECTORY]
 
-Conversations by five chat templates, with the tokenizers of tests/golden/splits: their text, ids, and what the assistant says.
+Conversations by five chat templates, with tokenizers of tests/golden/splits and tests/golden/byte_fallback: their text, ids, and what the assistant says.
 Each template is there twice: with {% generation %} blocks, from which transformers finds that, and without.
 
     pip install transformers==5.23.0
@@ -80,9 +80,20 @@ TOOLS = [
 ]
 
 
+# The begin and the end of a text, and the templates that fit the special tokens.
+TOKENIZERS = {
+    "splits/qwen2": ("<|endoftext|>", "<|endoftext|>", TEMPLATES),
+    "splits/llama3": ("<|endoftext|>", "<|endoftext|>", TEMPLATES),
+    "splits/smollm": ("<|endoftext|>", "<|endoftext|>", TEMPLATES),
+    "byte_fallback/gemma": ("<bos>", "<eos>", ("brackets", "words")),
+    "byte_fallback/llama2": ("<s>", "</s>", ("brackets", "words")),
+}
+
+
 def tokenizer_of(name):
+    begin, end, _ = TOKENIZERS[name]
     return PreTrainedTokenizerFast(
-        tokenizer_file=str(ROOT / "tests/golden/splits" / (name + ".json")), bos_token="<|endoftext|>", eos_token="<|endoftext|>"
+        tokenizer_file=str(ROOT / "tests/golden" / (name + ".json")), bos_token=begin, eos_token=end, extra_special_tokens={}
     )
 
 
@@ -93,6 +104,7 @@ def case(name, split, tokenizer, conversation):
     return {
         "template": name,
         "tokenizer": split,
+        "special": [tokenizer.bos_token_id, tokenizer.eos_token_id],
         "conversation": json.dumps(conversation),
         "text": tokenizer.apply_chat_template(conversation["messages"], tokenize=False, **arguments),
         "prompted": tokenizer.apply_chat_template(conversation["messages"], tokenize=False, add_generation_prompt=True, **arguments),
@@ -107,9 +119,9 @@ def main():
     directory = parser.parse_args().directory
     directory.mkdir(parents=True, exist_ok=True)
     cases = []
-    for split in "qwen2", "llama3", "smollm":
+    for split, (_, _, names) in TOKENIZERS.items():
         tokenizer = tokenizer_of(split)
-        for name in TEMPLATES:
+        for name in names:
             for conversation in CONVERSATIONS + (TOOLS if name == "tools" else []):
                 cases.append(case(name, split, tokenizer, conversation))
     text = {"templates": {}, "cases": cases}

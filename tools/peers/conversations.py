@@ -73,7 +73,7 @@ def compare(eitp, kind, shape, draw, scratch):
     import torch
     from make_chat import TEMPLATES, tokenizer_of
 
-    split, name = draw.choice(["qwen2", "llama3", "smollm"]), draw.choice(sorted(set(TEMPLATES) - {"brackets"}))
+    split, name = "splits/" + draw.choice(["qwen2", "llama3", "smollm"]), draw.choice(sorted(set(TEMPLATES) - {"brackets"}))
     tokenizer = tokenizer_of(split)
     conversations = [talk(draw) for _ in range(BATCH * ACCUMULATED)]
     batch = list(samples(tokenizer, TEMPLATES[name].replace("G(", "{% generation %}").replace(")G", "{% endgeneration %}"), conversations))
