@@ -136,6 +136,21 @@ static eitp_status eitp__render_probe(const eitp__chat_work *work, const eitp_js
     return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
 }
 
+/* Where the generation prompt begins in the text of a question that ends with it: after the question, or where it differs
+   from the text without it in a template that does not write messages in a loop. */
+static size_t eitp__prompt_place(const eitp__chat_output *with, const eitp__chat_output *without) {
+    size_t place = 0;
+    for (size_t i = 0; i < with->spans.count; i++) {
+        if (with->spans.spans[i].kind == EITP__CHAT_SPAN_MESSAGE && with->spans.spans[i].end > place)
+            place = with->spans.spans[i].end;
+    }
+    if (place)
+        return place;
+    while (place < with->text.size && place < without->text.size && with->text.data[place] == without->text.data[place])
+        place++;
+    return place;
+}
+
 EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_error *error) {
     const eitp_json *messages = work->conversation.messages;
     eitp__chat_output without, with;
@@ -145,9 +160,10 @@ EITP__PRIVATE eitp_status eitp__chat_find_prompt(eitp__chat_work *work, eitp_err
     status = eitp__render_probe(work, messages, 1, 0, &without, error);
     if (!status)
         status = eitp__render_probe(work, messages, 1, 1, &with, error);
-    if (!status && with.text.size > without.text.size &&
-        (!without.text.size || !memcmp(with.text.data, without.text.data, without.text.size)))
-        eitp__buffer_add(&work->prompt, with.text.data + without.text.size, with.text.size - without.text.size);
+    if (!status && with.text.size) {
+        const size_t place = eitp__prompt_place(&with, &without);
+        eitp__buffer_add(&work->prompt, with.text.data + place, with.text.size - place);
+    }
     if (!status && work->prompt.failed)
         status = eitp__fail_memory(error, with.text.size, "the generation prompt of a chat template");
     eitp__chat_output_release(&without);
