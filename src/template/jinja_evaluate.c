@@ -74,7 +74,7 @@ static void eitp__jinja_write(eitp__jinja_evaluator *evaluator, const char *text
     if (!eitp__jinja_spend(jinja, size / 64))
         return;
     if (size > evaluator->output_limit - (evaluator->output->size - evaluator->output_begin)) {
-        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "the output is longer than the limit of %zu bytes",
+        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "the output exceeds the limit of %zu bytes",
                          evaluator->output_limit);
         return;
     }
@@ -187,7 +187,7 @@ static eitp__jinja_value eitp__jinja_make_dict(eitp__jinja *jinja, const eitp__j
     }
     for (size_t i = 0; kind == EITP__JINJA_NAMESPACE && dict && i < dict->count; i++)
         if (dict->entries[i].key.size && dict->entries[i].key.as.text[0] == '_')
-            return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "a namespace has no members that begin with '_'");
+            return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "names in a namespace must not begin with '_'");
     if (!dict)
         return made;
     made.kind = kind;
@@ -728,9 +728,11 @@ static void eitp__jinja_assign_member(eitp__jinja_evaluator *evaluator, const ei
     const eitp__jinja_value key = eitp__jinja_string(member->second->text, member->second->size);
     evaluator->jinja->offset = member->offset;
     if (holder.kind != EITP__JINJA_NAMESPACE)
-        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "cannot assign to a member of what is no namespace");
+        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT,
+                         "cannot assign an attribute of a value of type %s: it must be a namespace",
+                         eitp__jinja_type_name(&holder));
     else if (key.as.text[0] == '_')
-        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "a namespace has no members that begin with '_'");
+        eitp__jinja_fail(evaluator->jinja, EITP_ERROR_ARGUMENT, "names in a namespace must not begin with '_'");
     else
         eitp__jinja_put(evaluator->jinja, holder.as.dict, &key, value);
 }

@@ -525,8 +525,10 @@ static eitp__jinja_value eitp__jinja_filter_sum(eitp__jinja *jinja, const eitp__
 /* The arguments after the first `count`. */
 static eitp__jinja_arguments eitp__jinja_rest(const eitp__jinja_arguments *arguments, size_t count) {
     eitp__jinja_arguments rest = *arguments;
-    rest.values += count;
-    rest.count -= count;
+    if (count) {
+        rest.values += count;
+        rest.count -= count;
+    }
     return rest;
 }
 

@@ -134,7 +134,7 @@ static eitp_status eitp__jinja_pass_comment(eitp__jinja_lexer *lexer, eitp_error
         eitp__jinja_pass_end(lexer, sign, 1);
         return EITP_OK;
     }
-    return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, lexer->at, "a comment has no end");
+    return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, lexer->at, "unclosed comment");
 }
 
 /* Reads the data between {% raw %} and {% endraw %}; `end` is the end of the first. */
@@ -274,7 +274,7 @@ static eitp_status eitp__jinja_read_text(eitp__jinja_lexer *lexer, eitp__jinja_t
     while (at < lexer->size && lexer->text[at] != quote)
         at += lexer->text[at] == '\\' ? 2 : 1;
     if (at >= lexer->size)
-        return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, lexer->at, "a string has no end");
+        return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, lexer->at, "unclosed string");
     token->kind = EITP__JINJA_TEXT;
     token->text = lexer->text + lexer->at + 1;
     token->size = at - lexer->at - 1;
@@ -321,7 +321,7 @@ EITP__PRIVATE eitp_status eitp__jinja_lexer_next(eitp__jinja_lexer *lexer, eitp_
     /* The tag may end with whitespace that it strips, so its end comes first. */
     eitp__jinja_skip_space(lexer);
     if (lexer->at >= lexer->size)
-        return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, lexer->size, "the last tag has no end");
+        return eitp__jinja_fail_at(error, EITP_ERROR_FORMAT, lexer->text, lexer->size, "unclosed tag");
     token->offset = lexer->at;
     token->text = lexer->text + lexer->at;
     if (eitp__jinja_read_end(lexer, token))

@@ -83,7 +83,7 @@ static void eitp__jinja_add_character(eitp__jinja *jinja, uint32_t code_point) {
 }
 
 static void eitp__jinja_refuse_case(eitp__jinja *jinja, uint32_t c) {
-    eitp__jinja_fail(jinja, EITP_ERROR_UNSUPPORTED, "the other case of the character U+%04X is not known", (unsigned)c);
+    eitp__jinja_fail(jinja, EITP_ERROR_UNSUPPORTED, "unsupported case conversion of U+%04X", (unsigned)c);
 }
 
 static void eitp__jinja_add_upper(eitp__jinja *jinja, uint32_t c) {
@@ -390,52 +390,30 @@ static void eitp__jinja_add_date(eitp__jinja *jinja, const eitp__jinja_date *dat
     } composed[] = {
         {'F', "%Y-%m-%d"}, {'T', "%H:%M:%S"}, {'D', "%m/%d/%y"}, {'R', "%H:%M"}, {'c', "%a %b %e %H:%M:%S %Y"},
         {'x', "%m/%d/%y"}, {'X', "%H:%M:%S"}};
+    const struct {
+        char letter;
+        int width;
+        int64_t value;
+    } numbers[] = {{'d', 2, date->day},          {'m', 2, date->month + 1}, {'y', 2, date->year % 100},
+                   {'Y', 1, date->year},         {'H', 2, date->hour},      {'I', 2, (date->hour + 11) % 12 + 1},
+                   {'M', 2, date->minute},       {'S', 2, date->second},    {'f', 6, 0},
+                   {'j', 3, date->year_day + 1}, {'w', 1, date->weekday},   {'u', 1, (date->weekday + 6) % 7 + 1}};
     for (size_t i = 0; i < EITP__COUNT(composed); i++) {
         if (composed[i].letter == letter) {
             eitp__jinja_add_dates(jinja, date, composed[i].format);
             return;
         }
     }
+    for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
+        if (numbers[i].letter == letter) {
+            eitp__jinja_add_digits(jinja, numbers[i].value, numbers[i].width, flag);
+            return;
+        }
+    }
     switch (letter) {
-    case 'd':
-        eitp__jinja_add_digits(jinja, date->day, 2, flag);
-        break;
     case 'e':
         eitp__jinja_add_text(jinja, date->day < 10 && flag != '-' ? " " : "");
         eitp__jinja_add_digits(jinja, date->day, 1, flag);
-        break;
-    case 'm':
-        eitp__jinja_add_digits(jinja, date->month + 1, 2, flag);
-        break;
-    case 'y':
-        eitp__jinja_add_digits(jinja, (date->year % 100 + 100) % 100, 2, flag);
-        break;
-    case 'Y':
-        eitp__jinja_add_digits(jinja, date->year, 1, flag);
-        break;
-    case 'H':
-        eitp__jinja_add_digits(jinja, date->hour, 2, flag);
-        break;
-    case 'I':
-        eitp__jinja_add_digits(jinja, (date->hour + 11) % 12 + 1, 2, flag);
-        break;
-    case 'M':
-        eitp__jinja_add_digits(jinja, date->minute, 2, flag);
-        break;
-    case 'S':
-        eitp__jinja_add_digits(jinja, date->second, 2, flag);
-        break;
-    case 'f':
-        eitp__jinja_add_text(jinja, "000000");
-        break;
-    case 'j':
-        eitp__jinja_add_digits(jinja, date->year_day + 1, 3, flag);
-        break;
-    case 'w':
-        eitp__jinja_add_digits(jinja, date->weekday, 1, flag);
-        break;
-    case 'u':
-        eitp__jinja_add_digits(jinja, (date->weekday + 6) % 7 + 1, 1, flag);
         break;
     case 'p':
         eitp__jinja_add_text(jinja, date->hour < 12 ? "AM" : "PM");

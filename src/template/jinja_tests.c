@@ -47,7 +47,8 @@ static int64_t eitp__jinja_remainder(eitp__jinja *jinja, const eitp__jinja_value
                                      const eitp__jinja_value *divisor) {
     int64_t number, by;
     if (!eitp__jinja_to_integer(value, &number) || !eitp__jinja_to_integer(divisor, &by) || by == 0) {
-        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "a test of divisibility requires integers, and a divisor but 0");
+        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT,
+                         "odd, even and divisibleby require integers, and a divisor other than 0");
         return 0;
     }
     return by == -1 ? 0 : (number % by + by) % by;

@@ -33,7 +33,7 @@ EITP__PRIVATE void *eitp__jinja_take(eitp__jinja *jinja, size_t size) {
     if (!jinja->memory.is_exceeded)
         eitp__jinja_fail(jinja, EITP_ERROR_MEMORY, "cannot allocate memory for values");
     else
-        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "values need more than %s",
+        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "values need more than %s of memory",
                          eitp_format_bytes(jinja->memory.limit, limit, sizeof limit));
     return NULL;
 }
@@ -42,7 +42,7 @@ EITP__PRIVATE void eitp__jinja_add(eitp__jinja *jinja, const char *text, size_t 
     if (!eitp__jinja_spend(jinja, size / 64))
         return;
     if (size > jinja->text_limit - jinja->text.size) {
-        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "a text is longer than the limit of %zu bytes", jinja->text_limit);
+        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "a string exceeds the limit of %zu bytes", jinja->text_limit);
         return;
     }
     eitp__buffer_add(&jinja->text, text, size);

