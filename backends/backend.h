@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 6
+#define EITP__BACKEND_API_VERSION 7
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
@@ -70,7 +70,8 @@ typedef struct eitp__storage {
 /*
  * The contents of a program. Everything it points to must stay in place until the program is discarded. `rows` is an
  * int64_t in device memory that holds the number of rows of an execution. For operands with `row_elements`, `shape[0]`
- * and `elements` are then maxima, and the backend may change these two.
+ * and `elements` are then maxima, and the backend may change these two: the operand has the rows from `first_row` on,
+ * at most `row_limit` and possibly none.
  */
 typedef struct eitp__program_info {
     const eitp__instruction *instructions;
@@ -141,6 +142,9 @@ struct eitp__backend_interface {
      * same bits as the whole if the parts begin at multiples of it.
      */
     int (*sum_group)(const eitp__backend *backend, eitp_dtype dtype);
+
+    /* Rows of a product of this dtype that are computed together: products of a multiple of it waste nothing. */
+    int (*tile_rows)(const eitp__backend *backend, eitp_dtype dtype);
 
     /*
      * True if the backend implements this call. All its members are set, except addresses, `row_elements` and

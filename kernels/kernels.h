@@ -367,6 +367,8 @@ typedef struct eitp__operand {
     int64_t elements;
     int64_t shape[EITP_MAX_RANK];
     int64_t row_elements; /* of a program: elements of each of its rows, if shape[0] is their number; otherwise 0 */
+    int64_t first_row;    /* with row_elements: the row of an execution that the operand begins with */
+    int64_t row_limit;    /* with row_elements: the most rows that it has */
 } eitp__operand;
 
 /* A call of a kernel: everything that its items share. */

@@ -221,6 +221,11 @@ static int eitp__cpu_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
     return dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].sum_group : 1;
 }
 
+static int eitp__cpu_tile_rows(const eitp__backend *backend, eitp_dtype dtype) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    return (int)cpu->table.kernels[EITP__SLOT_MATMUL][dtype].tile_rows;
+}
+
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
     return &cpu->table.kernels[call->slot][call->dtype];
 }
@@ -479,10 +484,12 @@ static eitp_status eitp__cpu_prepare(eitp__backend *backend, const eitp__program
 
 static void eitp__set_rows(eitp__operand *operands, int count, int64_t rows) {
     for (int i = 0; i < count; i++) {
-        if (!operands[i].row_elements)
+        eitp__operand *x = &operands[i];
+        if (!x->row_elements)
             continue;
-        operands[i].shape[0] = rows;
-        operands[i].elements = rows * operands[i].row_elements;
+        x->shape[0] = rows < x->first_row ? 0 : rows - x->first_row;
+        x->shape[0] = x->shape[0] < x->row_limit ? x->shape[0] : x->row_limit;
+        x->elements = x->shape[0] * x->row_elements;
     }
 }
 
@@ -575,6 +582,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_preferred_precision,
         eitp__cpu_seconds,
         eitp__cpu_sum_group,
+        eitp__cpu_tile_rows,
         eitp__cpu_supports,
         eitp__cpu_allocate,
         eitp__cpu_release,

@@ -44,6 +44,12 @@ static int eitp__null_sum_group(const eitp__backend *backend, eitp_dtype dtype) 
     return 1;
 }
 
+static int eitp__null_tile_rows(const eitp__backend *backend, eitp_dtype dtype) {
+    (void)backend;
+    (void)dtype;
+    return 1;
+}
+
 static double eitp__null_seconds(const eitp__backend *backend, const eitp__call *call, double flops, double bytes) {
     (void)backend, (void)call;
     return flops / 1e11 + bytes / 1e10;
@@ -119,6 +125,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_preferred_precision,
         eitp__null_seconds,
         eitp__null_sum_group,
+        eitp__null_tile_rows,
         eitp__null_supports,
         eitp__null_allocate,
         eitp__null_release,

@@ -115,6 +115,7 @@ EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_ten
     copy->node = tensor->node;
     copy->storage = storage ? storage : copy;
     copy->first = first;
+    copy->first_row = tensor->first_row;
     return copy;
 }
 
@@ -467,6 +468,15 @@ static int eitp__can_compute(const eitp__node *node) {
     return backend->interface->supports(backend, &call);
 }
 
+/* Outputs with rows begin with the row that the first such input begins with. A view of rows begins further on. */
+static void eitp__pass_first_row(eitp__node *node) {
+    int64_t first = 0;
+    for (int i = node->input_count; i-- > 0;)
+        first = node->inputs[i] && node->inputs[i]->rows ? node->inputs[i]->first_row : first;
+    for (int i = 0; i < node->output_count; i++)
+        node->outputs[i]->first_row += node->outputs[i]->rows ? first : 0;
+}
+
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
     const eitp__op_info *info;
@@ -511,6 +521,7 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
             node->outputs[i]->first += shared->first;
         }
     }
+    eitp__pass_first_row(node);
     graph->nodes[graph->node_count++] = node;
     return node;
 }

@@ -61,7 +61,8 @@ struct eitp_tensor {
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    int rows; /* the leading dimension is the graph's capacity */
+    int rows;          /* the leading dimension is the graph's capacity, or a part of it */
+    int64_t first_row; /* with `rows`: the row that it begins with; not 0 only in plans */
     int is_output;
     int is_kept;                   /* of an input: its value is kept from execution to execution */
     eitp_tensor *lowered;          /* computed in its place if the backend has no kernel for the node; NULL: itself */
@@ -78,7 +79,9 @@ struct eitp__node {
     eitp_tensor *inputs[EITP__MAX_INPUTS]; /* NULL if optional and absent */
     eitp_tensor *outputs[EITP__MAX_OUTPUTS];
     eitp__attributes attributes;
-    int order; /* creation order for plans: the id of the node it was expanded from, else its own */
+    int order;       /* creation order for plans: the id of the node it was expanded from, else its own */
+    int part;        /* order among nodes of the same `order`: the part of a head that it computes; 0: none */
+    int is_replaced; /* the plan computes other nodes in its place: see plan_head.c */
     eitp__phase phase;
 };
 
@@ -108,7 +111,10 @@ struct eitp_graph {
     int64_t capacity;     /* of the leading dimension of tensors with `rows`; -1: no such tensor */
     uint32_t rng_streams; /* random number streams in use */
     eitp__tap_entry *taps;
-    eitp__phase phase; /* of nodes created now: forward until gradients are built, then backward, then update */
+    size_t head_bytes;   /* the most bytes of a head's logits that plans store at a time; 0: plan.c chooses */
+    size_t head_divided; /* the limit by which plan_head.c has divided heads; 0: it has not */
+    int has_plan;        /* heads are no longer divided otherwise */
+    eitp__phase phase;   /* of nodes created now: forward until gradients are built, then backward, then update */
     eitp_error error;
 };
 

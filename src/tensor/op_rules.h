@@ -55,6 +55,12 @@ EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eit
  */
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
 
+/*
+ * For plans: a view of rows [begin, end), of which it has those that an execution has, if their number varies. The rows
+ * of nodes that read it begin there too.
+ */
+EITP__PRIVATE eitp_tensor *eitp__part_of_rows(eitp_tensor *x, int64_t begin, int64_t end);
+
 /* eitp_scatter_add along a non-negative axis. With `rows`, `extent` is the graph's capacity. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_add_axis(eitp_tensor *x, eitp_tensor *indices, int axis, int64_t extent,
                                                   int rows);
@@ -108,6 +114,15 @@ EITP__PRIVATE eitp_tensor *eitp__accumulated_term(const eitp_tensor *parameter, 
  * eitp_embedding_unique, which add each number once, are the exception.
  */
 EITP__PRIVATE eitp_tensor *eitp__add_unfused(eitp_tensor *a, eitp_tensor *b);
+
+/* sum + product, where the product goes on from the sum: as if one product had all their terms. */
+EITP__PRIVATE eitp_tensor *eitp__continue_sum(eitp_tensor *sum, eitp_tensor *product);
+
+/* integers[0] of an addition. */
+enum { EITP__ADD_ANY, EITP__ADD_UNFUSED, EITP__ADD_CONTINUES };
+
+/* The gradient that a loss of LINEAR_CROSS_ENTROPY has with respect to the logits. */
+EITP__PRIVATE eitp_tensor *eitp__gradient_of_logits(const eitp__node *node, eitp_tensor *dy);
 
 /*
  * Adds all elements of x, F32, to an element of `totals`, a variable F64 [k], and returns the variable's new value.

@@ -262,6 +262,27 @@ EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value)
     return x ? eitp_fill(x->graph, x->dtype, 1, one, value) : NULL;
 }
 
+/*
+ * A tensor with x's shape, dtype and rows, whose values are not read: x, or for a vector that was computed element by
+ * element from losses of LINEAR_CROSS_ENTROPY, their targets. So the gradient of a sum of losses does not wait for the
+ * losses: see plan_head.c.
+ */
+static eitp_tensor *eitp__shape_of(eitp_tensor *x) {
+    eitp_tensor *from = x;
+    while (from && from->node && from->node->op != EITP__OP_LINEAR_CROSS_ENTROPY) {
+        const eitp__node *node = from->node;
+        from = NULL;
+        for (int i = 0; i < node->input_count && !from && x->rank == 1; i++) {
+            eitp_tensor *input = node->inputs[i];
+            if (input && input->rows && input->dtype == x->dtype && eitp__same_shape(input, x))
+                from = input;
+        }
+    }
+    if (!from || from->node == NULL)
+        return from ? from : x;
+    return from == from->node->outputs[0] ? eitp_cast(from->node->inputs[2], x->dtype) : x;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
     eitp_tensor *always;
     const int64_t one[1] = {1};
@@ -271,7 +292,7 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
         return eitp_fill(x->graph, x->dtype, x->rank, x->shape, value);
     /* Selecting against x gives the result x's rows; the values of x are not read. */
     always = eitp_fill(x->graph, EITP_U8, 1, one, 1);
-    return eitp_where(always, eitp__scalar_like(x, value), x);
+    return eitp_where(always, eitp__scalar_like(x, value), eitp__shape_of(x));
 }
 
 /* ---- Gradients ---- */
@@ -296,13 +317,21 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
 }
 
 /* integers[0] marks the addition for plans. */
-EITP__PRIVATE eitp_tensor *eitp__add_unfused(eitp_tensor *a, eitp_tensor *b) {
+static eitp_tensor *eitp__add_as(eitp_tensor *a, eitp_tensor *b, int kind) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
-    attributes.integers[0] = 1;
+    attributes.integers[0] = kind;
     inputs[0] = a;
     inputs[1] = b;
     return eitp__apply(EITP__OP_ADD, inputs, 2, &attributes);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__add_unfused(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__add_as(a, b, EITP__ADD_UNFUSED);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__continue_sum(eitp_tensor *sum, eitp_tensor *product) {
+    return eitp__add_as(sum, product, EITP__ADD_CONTINUES);
 }
 
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {

@@ -193,8 +193,7 @@ static void eitp__expand_linear_cross_entropy(const eitp__node *node, eitp_tenso
         outputs[i] = loss->outputs[i];
 }
 
-/* The gradient of the logits that the loss has. */
-static eitp_tensor *eitp__gradient_of_logits(const eitp__node *node, eitp_tensor *dy) {
+EITP__PRIVATE eitp_tensor *eitp__gradient_of_logits(const eitp__node *node, eitp_tensor *dy) {
     eitp_tensor *inputs[5];
     inputs[0] = node->outputs[2];
     if (eitp__is_16_bits(node->inputs[0])) {

@@ -1,11 +1,16 @@
 /* Rows of a tensor: computed without the others by the rule of its op, or a view. */
 #include "tensor/op_rules.h"
 
-static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) {
+static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end, int may_vary) {
     eitp__attributes attributes = EITP__ZERO;
     attributes.integers[0] = begin;
     attributes.integers[1] = end;
+    attributes.integers[2] = may_vary;
     return eitp__apply(EITP__OP_ROWS, &x, 1, &attributes);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__part_of_rows(eitp_tensor *x, int64_t begin, int64_t end) {
+    return eitp__rows_view(x, begin, end, 1);
 }
 
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end) {
@@ -16,5 +21,5 @@ EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end
     rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
     if (rule)
         rows = rule(x->node, begin, end);
-    return rows ? rows : eitp__rows_view(x, begin, end);
+    return rows ? rows : eitp__rows_view(x, begin, end, 0);
 }

@@ -113,13 +113,14 @@ static eitp_status eitp__shape_pad(eitp__node *node, eitp_error *error) {
 
 static eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error) {
     const eitp_tensor *first = node->inputs[0];
-    int axis = (int)node->attributes.integers[0];
+    int axis = (int)node->attributes.integers[0], are_parts = 1;
     int64_t shape[EITP_MAX_RANK];
     char a[100], b[100];
     memcpy(shape, first->shape, sizeof shape);
     shape[axis] = 0;
     for (int i = 0; i < node->input_count; i++) {
         const eitp_tensor *x = node->inputs[i];
+        are_parts &= x->first_row == first->first_row + shape[axis];
         int fits = x->rank == first->rank && x->dtype == first->dtype && x->rows == first->rows;
         for (int d = 0; d < first->rank && fits; d++)
             fits = d == axis || x->shape[d] == first->shape[d];
@@ -128,7 +129,7 @@ static eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error) {
                                  eitp__shape_text(first, a, sizeof a), eitp__shape_text(x, b, sizeof b), axis);
         shape[axis] += x->shape[axis];
     }
-    if (first->rows && axis == 0)
+    if (first->rows && axis == 0 && !are_parts)
         return eitp__refuse_rows(1, error);
     return eitp__node_output(node, first->dtype, first->rank, shape, first->rows, error);
 }
@@ -430,22 +431,24 @@ static void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *cons
 
 /* ---- Rows ---- */
 
-/* integers: first row, end row. */
+/* integers: first row, end row; 1 to allow rows whose number varies, of which a plan then has those that there are. */
 static eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1], shape[EITP_MAX_RANK];
-    eitp_status status =
-        eitp__require(x->rank > 0 && !x->rows && begin >= 0 && begin < end && end <= x->shape[0], error,
-                      "rows %lld to %lld are outside the tensor, or its number of rows varies between executions",
-                      (long long)begin, (long long)end);
+    eitp_status status = eitp__require(
+        x->rank > 0 && (!x->rows || node->attributes.integers[2]) && begin >= 0 && begin < end && end <= x->shape[0],
+        error, "rows %lld to %lld are outside the tensor, or its number of rows varies between executions",
+        (long long)begin, (long long)end);
     if (status)
         return status;
     memcpy(shape, x->shape, sizeof shape);
     shape[0] = end - begin;
-    status = eitp__node_output(node, x->dtype, x->rank, shape, 0, error);
-    if (!status)
-        node->outputs[0]->first = begin * (eitp__elements(x) / x->shape[0]);
-    return status;
+    status = eitp__node_output(node, x->dtype, x->rank, shape, x->rows, error);
+    if (status)
+        return status;
+    node->outputs[0]->first = begin * (eitp__elements(x) / x->shape[0]);
+    node->outputs[0]->first_row = x->rows ? begin : 0;
+    return EITP_OK;
 }
 
 static void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

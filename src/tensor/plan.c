@@ -164,13 +164,18 @@ static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *co
     return status ? status : eitp__plan_list(plan, error);
 }
 
-/* Creates a plan without allocating its arena and variables. */
-static eitp_status eitp__plan_build(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                    eitp_error *error) {
+/*
+ * Creates a plan without allocating its arena and variables. Heads are divided so that their logits take at most
+ * `head_bytes`.
+ */
+static eitp_status eitp__plan_build(eitp_graph *graph, const eitp_plan_config *config, size_t head_bytes,
+                                    eitp_plan **plan, eitp_error *error) {
     eitp_context *context = graph->context;
     eitp_plan *built;
     eitp_status status = eitp_graph_status(graph, error);
     *plan = NULL;
+    if (!status)
+        status = eitp__divide_heads(graph, head_bytes, error);
     if (status)
         return status;
     built = (eitp_plan *)eitp__allocate(&context->host, sizeof *built);
@@ -196,20 +201,17 @@ static eitp_status eitp__plan_build(eitp_graph *graph, const eitp_plan_config *c
  * The same, and the plan may exceed the limit. The choice of values to recompute is greedy: it can miss a limit that it
  * would meet if it went further, so then a plan of minimum memory is tried too.
  */
-static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                      eitp_error *error) {
-    eitp_status status = eitp__check_plan_config(config, error);
+static eitp_status eitp__plan_within(eitp_graph *graph, const eitp_plan_config *config, size_t head_bytes,
+                                     eitp_plan **plan, eitp_error *error) {
     eitp_plan_config lower;
     eitp_plan *least;
-    *plan = NULL;
-    if (!status)
-        status = eitp__plan_build(graph, config, plan, error);
+    eitp_status status = eitp__plan_build(graph, config, head_bytes, plan, error);
     if (status || !config || config->memory <= EITP_MINIMUM_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
         eitp__plan_bytes(*plan) <= config->memory)
         return status;
     lower = *config;
     lower.memory = EITP_MINIMUM_MEMORY;
-    status = eitp__plan_build(graph, &lower, &least, error);
+    status = eitp__plan_build(graph, &lower, head_bytes, &least, error);
     if (status || eitp__plan_bytes(least) < eitp__plan_bytes(*plan)) {
         eitp_plan *larger = *plan;
         *plan = least;
@@ -217,6 +219,60 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
     }
     eitp_plan_destroy(least);
     return status;
+}
+
+/*
+ * Logits of a head that a plan stores at a time. Each part reads the table and the sum of its gradient once more, so
+ * smaller parts are slower; those of the first size hardly. The others are for plans that do not fit without
+ * recomputing: smaller parts and whole heads, as the gradient of the table can be recomputed only from whole ones.
+ */
+static const size_t eitp__head_limits[] = {(size_t)256 << 20, (size_t)64 << 20, 0};
+
+/* True if a plan is better than another: the faster one that fits, or else the smaller one. */
+static int eitp__is_better_plan(const eitp_plan *plan, const eitp_plan *other, size_t memory) {
+    const int fits = eitp__plan_bytes(plan) <= memory;
+    if (fits != (eitp__plan_bytes(other) <= memory))
+        return fits;
+    return fits ? plan->stats.seconds < other->stats.seconds : eitp__plan_bytes(plan) < eitp__plan_bytes(other);
+}
+
+/* Replaces a plan that recomputes or does not fit by the best one of other sizes of heads. */
+static eitp_status eitp__choose_head_size(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                          eitp_error *error) {
+    size_t chosen = 0, latest = 0;
+    eitp_status status = EITP_OK;
+    while (!status && ++latest < EITP__COUNT(eitp__head_limits)) {
+        eitp_plan *other;
+        if (latest > 1 && eitp__plan_bytes(*plan) <= config->memory)
+            break;
+        status = eitp__plan_within(graph, config, eitp__head_limits[latest], &other, error);
+        if (!status && eitp__is_better_plan(other, *plan, config->memory)) {
+            eitp_plan *worse = *plan;
+            *plan = other;
+            other = worse;
+            chosen = latest;
+        }
+        eitp_plan_destroy(other);
+    }
+    if (status || graph->head_divided == eitp__head_limits[chosen])
+        return status;
+    /* The graph's heads are divided for another plan now, so the chosen one is made anew. */
+    eitp_plan_destroy(*plan);
+    return eitp__plan_within(graph, config, eitp__head_limits[chosen], plan, error);
+}
+
+static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                      eitp_error *error) {
+    const size_t usual = graph->head_bytes ? graph->head_bytes : eitp__head_limits[0];
+    eitp_status status = eitp__check_plan_config(config, error);
+    *plan = NULL;
+    if (!status)
+        status = eitp__plan_within(graph, config, usual, plan, error);
+    if (status || !config || !config->memory || graph->head_bytes || graph->has_plan ||
+        !eitp__has_heads(graph, eitp__head_limits[1]) ||
+        (!(*plan)->stats.recomputed && eitp__plan_bytes(*plan) <= config->memory))
+        return status;
+    return eitp__choose_head_size(graph, config, plan, error);
 }
 
 eitp_plan_config eitp_plan_config_default(void) {
@@ -248,6 +304,7 @@ eitp_status eitp_plan_create_with(eitp_graph *graph, const eitp_plan_config *con
         *plan = NULL;
         return status;
     }
+    graph->has_plan = 1;
     (*plan)->next = graph->context->plans;
     graph->context->plans = *plan;
     return EITP_OK;

@@ -1,5 +1,6 @@
 /*
  * A plan: a graph compiled to a list of kernel calls. Its passes, in the order in which eitp__plan_passes calls them:
+ *   divide     plan_head.c       divides large output heads into parts of rows
  *   lower      plan_lower.c      finds the nodes that outputs and updates need; expands those without a kernel
  *   fuse       plan_fuse.c       fuses products with the activation, its derivative or the residual that follows; fuses
  *                                ops whose result is only added to something with that addition
@@ -84,8 +85,8 @@ typedef struct eitp__location {
     int input;        /* -1: none */
     int64_t variable; /* -1: none */
     size_t offset;    /* bytes from its start */
-    int rows;         /* the leading dimension is the plan's row count */
-    int64_t row_elements;
+    int rows;         /* the leading dimension is the plan's row count, or the rows of it from first_row on */
+    int64_t row_elements, first_row, row_limit;
 } eitp__location;
 
 typedef struct eitp__binding {
@@ -214,6 +215,19 @@ EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error
 EITP__PRIVATE int eitp__add_arena_block(eitp_plan *plan, size_t size, int first, int last);
 
 /* ---- Passes ---- */
+
+/*
+ * Divides each LINEAR_CROSS_ENTROPY whose logits take more than `bytes`, with its gradients, into parts of rows with at
+ * most that many, which are computed one after the other; 0: divides none. Results have the same bits. Once a plan of
+ * the graph exists, does nothing.
+ */
+EITP__PRIVATE eitp_status eitp__divide_heads(eitp_graph *graph, size_t bytes, eitp_error *error);
+
+/* True if the graph has a LINEAR_CROSS_ENTROPY whose logits take more than `bytes`. */
+EITP__PRIVATE int eitp__has_heads(const eitp_graph *graph, size_t bytes);
+
+/* Rows of a head's logits that its plans store at a time. */
+EITP__PRIVATE int64_t eitp__head_rows(const eitp__node *node);
 
 /* Finds the nodes that are needed. */
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);

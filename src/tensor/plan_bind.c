@@ -38,9 +38,18 @@ EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tenso
     else if ((size_t)owner->id < plan->tensor_count)
         location.block = plan->block_of[owner->id];
     location.rows = tensor->rows;
-    if (tensor->rows)
+    if (tensor->rows) {
         location.row_elements = eitp__elements(tensor) / tensor->shape[0];
+        location.first_row = tensor->first_row;
+        location.row_limit = tensor->shape[0];
+    }
     return location;
+}
+
+static void eitp__bind_rows(eitp__operand *operand, const eitp__location *location) {
+    operand->row_elements = location->row_elements;
+    operand->first_row = location->first_row;
+    operand->row_limit = location->row_limit;
 }
 
 /* Fills in the call and binding of one step, without addresses. */
@@ -49,11 +58,11 @@ static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp
     eitp__step_call(step, call);
     for (int i = 0; i < step->input_count; i++) {
         binding->inputs[i] = eitp__location_of(plan, step->inputs[i], s);
-        call->inputs[i].row_elements = binding->inputs[i].row_elements;
+        eitp__bind_rows(&call->inputs[i], &binding->inputs[i]);
     }
     for (int i = 0; i < step->output_count; i++) {
         binding->outputs[i] = eitp__location_of(plan, step->outputs[i], s);
-        call->outputs[i].row_elements = binding->outputs[i].row_elements;
+        eitp__bind_rows(&call->outputs[i], &binding->outputs[i]);
     }
     binding->carry = eitp__location_of(plan, step->carry, s);
 }
@@ -111,5 +120,7 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
 }
 
 EITP__PRIVATE int64_t eitp__used_elements(const eitp_plan *plan, const eitp__operand *operand) {
-    return operand->row_elements ? plan->rows * operand->row_elements : operand->elements;
+    int64_t rows = plan->rows < operand->first_row ? 0 : plan->rows - operand->first_row;
+    rows = rows < operand->row_limit ? rows : operand->row_limit;
+    return operand->row_elements ? rows * operand->row_elements : operand->elements;
 }

@@ -16,6 +16,8 @@ typedef struct eitp__fusion {
     eitp__node **epilogues;     /* by node id of a product: the node that its epilogue computes */
     eitp__node **adders;        /* by node id of a sum: the node of one term, which adds it to the other */
     eitp__node **sums;          /* by node id of an adder: the sum that it computes */
+    eitp__node **chains;   /* by node id of a product: the accumulation of the sum that it goes on with, or begins */
+    eitp_tensor **results; /* by node id of such a product: the value that it leaves in the accumulation's target */
 } eitp__fusion;
 
 static void eitp__count_uses(eitp__fusion *fusion) {
@@ -63,17 +65,15 @@ static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
 
 /*
  * True if the node may add its value to the other term of the sum. A sum of eitp__add_unfused allows only deferred
- * rows.
+ * rows, one of eitp__continue_sum is of products, and other products are fused by eitp__find_epilogues.
  */
 static int eitp__can_fuse_sum(const eitp__node *node, const eitp__node *sum) {
-    return !sum->attributes.integers[0] ||
-           (node->op == EITP__OP_EMBEDDING_BACKWARD && eitp__deferred_rows(node->outputs[0]));
+    if (sum->attributes.integers[0] == EITP__ADD_UNFUSED)
+        return node->op == EITP__OP_EMBEDDING_BACKWARD && eitp__deferred_rows(node->outputs[0]);
+    return (sum->attributes.integers[0] == EITP__ADD_CONTINUES) == (node->op == EITP__OP_MATMUL);
 }
 
-/*
- * The node that computes one term of a sum and can add it to the other in place; NULL: none. Products are fused by
- * eitp__find_epilogues.
- */
+/* The node that computes one term of a sum and can add it to the other in place; NULL: none. */
 static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *sum) {
     if (sum->op != EITP__OP_ADD)
         return NULL;
@@ -82,8 +82,8 @@ static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *
         if (term == other || !eitp__has_single_reader(fusion, term) || !eitp__has_single_reader(fusion, other))
             continue;
         if (term->node->output_count == 1 && eitp__accumulates_in(term->node, term->dtype) &&
-            eitp__can_fuse_sum(term->node, sum) && term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
-            other->dtype == term->dtype && eitp__same_shape(term, other) && other->rows == term->rows)
+            eitp__can_fuse_sum(term->node, sum) && !fusion->sums[term->node->id] && other->dtype == term->dtype &&
+            eitp__same_shape(term, other) && other->rows == term->rows)
             return term->node;
     }
     return NULL;
@@ -191,15 +191,71 @@ static const eitp_tensor *eitp__accumulated_value(const eitp__fusion *fusion, co
     return fusion->uses[value->id] == 1 && !value->is_output ? value : NULL;
 }
 
+/* True if the node is a sum of eitp__continue_sum, which its second term computes. */
+static int eitp__is_continued_sum(const eitp__fusion *fusion, const eitp__node *node) {
+    return node && node->attributes.integers[0] == EITP__ADD_CONTINUES && fusion->adders[node->id];
+}
+
+/* The product that computes a tensor of a chain: a sum of eitp__continue_sum, or the product that it begins with. */
+static eitp__node *eitp__chain_product(const eitp__fusion *fusion, eitp_tensor *x) {
+    eitp__node *node = eitp__lowered(x)->node;
+    return eitp__is_continued_sum(fusion, node) ? fusion->adders[node->id] : node;
+}
+
+/* True if the products of a sum of eitp__continue_sum can add to the accumulation's target. */
+static int eitp__can_accumulate_chain(const eitp__fusion *fusion, const eitp__node *accumulation,
+                                      const eitp__node *sum) {
+    const eitp_tensor *target = accumulation->inputs[0];
+    const eitp__node *product = NULL;
+    if (!eitp__is_continued_sum(fusion, sum))
+        return 0;
+    for (const eitp__node *node = sum; node; node = product == node ? NULL : eitp__lowered(node->inputs[0])->node) {
+        product = eitp__is_continued_sum(fusion, node) ? fusion->adders[node->id] : node;
+        if (eitp__reads_storage(product, target->storage) || !eitp__accumulates_in(product, target->dtype))
+            return 0;
+    }
+    return 1;
+}
+
+/*
+ * If an accumulation adds a sum of eitp__continue_sum, lets its first product add to the target, and the others go on
+ * there, so that the sum is never stored on its own.
+ */
+static void eitp__find_chain(eitp__fusion *fusion, eitp__node *accumulation, const eitp_tensor *value) {
+    eitp_tensor *y = accumulation->outputs[0], *result = y;
+    const eitp__node *sum = value->node;
+    if (!eitp__can_accumulate_chain(fusion, accumulation, sum))
+        return;
+    for (eitp__node *product = fusion->adders[sum->id]; product && result;) {
+        fusion->chains[product->id] = accumulation;
+        fusion->results[product->id] = result;
+        sum = fusion->sums[product->id];
+        product = sum ? eitp__chain_product(fusion, sum->inputs[0]) : NULL;
+        result = product ? eitp__tensor_copy(y, y->storage, y->first) : result;
+    }
+}
+
 static void eitp__find_accumulations(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
     for (size_t n = 0; n < graph->node_count; n++) {
         const eitp_tensor *value = NULL;
         if (fusion->needed[n] && graph->nodes[n]->op == EITP__OP_ACCUMULATE)
             value = eitp__accumulated_value(fusion, graph->nodes[n]);
-        if (value)
-            fusion->accumulations[value->id] = graph->nodes[n];
+        if (!value)
+            continue;
+        fusion->accumulations[value->id] = graph->nodes[n];
+        eitp__find_chain(fusion, graph->nodes[n], value);
     }
+}
+
+/* Makes the step of a product of a chain add to the target of the chain's accumulation. */
+static void eitp__fuse_chain(const eitp__fusion *fusion, eitp__step *step) {
+    const eitp__node *accumulation = fusion->chains[step->node->id], *sum = fusion->sums[step->node->id];
+    step->accumulates = 1;
+    step->outputs[0] = fusion->results[step->node->id];
+    step->replaces[0] =
+        sum ? fusion->results[eitp__chain_product(fusion, sum->inputs[0])->id] : eitp__lowered(accumulation->inputs[0]);
+    step->carry = sum ? NULL : eitp__lowered(accumulation->inputs[2]);
 }
 
 /*
@@ -237,7 +293,9 @@ static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__
     }
     if (fusion->epilogues[node->id])
         eitp__fuse_epilogue(fusion, step, fusion->epilogues[node->id]);
-    if (fusion->sums[node->id])
+    if (fusion->chains[node->id])
+        eitp__fuse_chain(fusion, step);
+    else if (fusion->sums[node->id])
         eitp__fuse_sum(step, fusion->sums[node->id]);
 }
 
@@ -247,7 +305,10 @@ static int eitp__is_fused_accumulation(const eitp__fusion *fusion, const eitp__n
     if (node->op != EITP__OP_ACCUMULATE)
         return 0;
     value = eitp__accumulated_value(fusion, node);
-    return value && value->node && eitp__can_accumulate(fusion, value->node);
+    if (!value || !value->node)
+        return 0;
+    return eitp__can_accumulate(fusion, value->node) ||
+           (fusion->adders[value->node->id] && fusion->chains[fusion->adders[value->node->id]->id] == node);
 }
 
 static int eitp__create_steps(eitp__fusion *fusion) {
@@ -270,7 +331,7 @@ static int eitp__create_steps(eitp__fusion *fusion) {
 EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
-    size_t bytes = (tensors + 4 * nodes) * sizeof(eitp__node *);
+    size_t bytes = (tensors + 5 * nodes) * sizeof(eitp__node *);
     eitp__node **lists = (eitp__node **)eitp__allocate(host, bytes);
     eitp__fusion fusion = EITP__ZERO;
     int done = 0;
@@ -278,18 +339,21 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
     fusion.graph = plan->graph;
     fusion.needed = plan->needed;
     fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
-    if (lists && fusion.uses) {
+    fusion.results = (eitp_tensor **)eitp__allocate(host, nodes * sizeof(eitp_tensor *));
+    if (lists && fusion.uses && fusion.results) {
         fusion.accumulations = lists;
         fusion.fused_into = fusion.accumulations + tensors;
         fusion.epilogues = fusion.fused_into + nodes;
         fusion.adders = fusion.epilogues + nodes;
         fusion.sums = fusion.adders + nodes;
+        fusion.chains = fusion.sums + nodes;
         eitp__count_uses(&fusion);
-        eitp__find_accumulations(&fusion);
         eitp__find_adders(&fusion);
+        eitp__find_accumulations(&fusion);
         eitp__find_epilogues(&fusion);
-        done = eitp__create_steps(&fusion);
+        done = !plan->graph->error.status && eitp__create_steps(&fusion);
     }
+    eitp__release(host, fusion.results, nodes * sizeof(eitp_tensor *));
     eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
     eitp__release(host, lists, bytes);
     return done || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");

@@ -61,8 +61,10 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     }
     if (graph->error.status || !eitp__lowering_reserve(lowering))
         return;
-    for (size_t n = first; n < graph->node_count; n++)
+    for (size_t n = first; n < graph->node_count; n++) {
         graph->nodes[n]->order = node->order;
+        graph->nodes[n]->part = node->part;
+    }
     lowering->plan->needed[node->id] = 0;
     for (int i = 0; i < node->output_count; i++) {
         if (!outputs[i] || outputs[i] == node->outputs[i])

@@ -123,6 +123,8 @@ static int eitp__has_priority(const eitp__step *a, const eitp__step *b) {
         return a_frees;
     if (a->node->order != b->node->order)
         return a->node->order < b->node->order;
+    if (a->node->part != b->node->part)
+        return a->node->part < b->node->part;
     return a->node->id < b->node->id;
 }
 

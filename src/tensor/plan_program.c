@@ -50,10 +50,13 @@ static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *ste
     return 0;
 }
 
-/* The phase of a step; of one that recomputes a value of the forward pass, the phase that it does so for. */
+/*
+ * The phase of a step; of one that recomputes a value of the forward pass, the phase that it does so for. The phases of
+ * the parts of a head alternate.
+ */
 static eitp__phase eitp__step_phase(const eitp__step *step, eitp__phase before) {
     const eitp__phase phase = step->node->phase;
-    return phase == EITP__PHASE_FORWARD ? before : phase;
+    return phase == EITP__PHASE_FORWARD && !step->node->part ? before : phase;
 }
 
 EITP__PRIVATE eitp_status eitp__plan_list(eitp_plan *plan, eitp_error *error) {

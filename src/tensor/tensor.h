@@ -556,7 +556,9 @@ EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targe
 
 /*
  * The same for the logits x table^T, with x [n, c] and the table [v, c] of an output head. In 16-bit precision it does
- * not store logits, but their exponentials relative to the largest of a block, in 16 bits.
+ * not store logits, but their exponentials relative to the largest of a block, in 16 bits. In any precision a plan
+ * stores at most 256 MiB of them at a time, unless something else reads them, the gradient of a loss depends on the
+ * losses, or the table is offloaded.
  */
 EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                 int32_t ignored);

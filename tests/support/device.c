@@ -350,6 +350,10 @@ static int device_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
     return cpu_of(backend)->interface->sum_group(cpu_of(backend), dtype);
 }
 
+static int device_tile_rows(const eitp__backend *backend, eitp_dtype dtype) {
+    return cpu_of(backend)->interface->tile_rows(cpu_of(backend), dtype);
+}
+
 static int device_supports(const eitp__backend *backend, const eitp__call *call) {
     return cpu_of(backend)->interface->supports(cpu_of(backend), call);
 }
@@ -371,6 +375,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__test_backend(void) {
         device_preferred_precision,
         device_seconds,
         device_sum_group,
+        device_tile_rows,
         device_supports,
         device_allocate,
         device_release,
