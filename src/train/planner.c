@@ -5,6 +5,7 @@
 #include "optim/optimizers.h"
 #include "tensor/context.h"
 #include "tensor/graph.h"
+#include "tensor/plan.h"
 #include "train/memory_search.h"
 #include "train/trainer.h"
 
@@ -49,14 +50,16 @@ static const char *eitp__candidate_precision(const eitp_fit *fit, eitp_optimizer
     return is_compact && requested && !strcmp(requested, "auto") ? "bf16" : requested;
 }
 
-/* Bytes of the logits that the losses of a pass store. */
+/* Bytes of the logits that the losses of a pass store at a time. */
 static size_t eitp__logits_bytes(const eitp_graph *graph) {
     size_t bytes = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
         const eitp__node *node = graph->nodes[i];
         const eitp_tensor *x = node->input_count ? node->inputs[0] : NULL;
+        if (node->order != node->id) /* part of an expansion */
+            continue;
         if (node->op == EITP__OP_LINEAR_CROSS_ENTROPY)
-            bytes += (size_t)(x->shape[0] * node->inputs[1]->shape[0]) * eitp_dtype_size(x->dtype);
+            bytes += (size_t)(eitp__head_rows(node) * node->inputs[1]->shape[0]) * eitp_dtype_size(x->dtype);
         else if (node->op == EITP__OP_CROSS_ENTROPY)
             bytes += (size_t)(x->shape[0] * x->shape[1]) * eitp_dtype_size(x->dtype);
     }

@@ -176,26 +176,32 @@ static void a_trainer_takes_the_measured_memory(void) {
     }
 }
 
-/* Creates the plans of the tiny model with `layers` layers, without memory; end_planned releases them. */
-static int begin_planned(int64_t layers, const eitp_plan_config *plan, eitp__step_plans *plans) {
-    eitp_fit fit = small_fit("fp32");
+/* Creates the plans of a step, without memory; end_planned releases them. */
+static int begin_plans_of(const eitp_fit *fit, eitp__step_plans *plans) {
+    eitp_context_config config = fit->context;
     eitp_context *context = NULL;
     eitp_task task = EITP__ZERO;
     eitp_status status;
-    fit.context.plans_only = 1;
-    planned.model.layers = layers;
-    fit.trainer.batch_size = 1;
-    fit.trainer.micro_batches_per_pass = 4;
-    fit.trainer.plan = *plan;
-    status = eitp_context_create(&fit.context, &context, &error_);
+    config.plans_only = 1;
+    status = eitp_context_create(&config, &context, &error_);
     if (!status)
-        status = make_language_task(fit.user, context, &task, &error_);
+        status = make_language_task(fit->user, context, &task, &error_);
     if (!status) {
-        eitp__step_plans_init(plans, &task, &fit.trainer, 0);
+        eitp__step_plans_init(plans, &task, &fit->trainer, 0);
         status = eitp__step_plans_create(plans, &error_);
     }
     CHECK_THAT(!status, "%s", error_.message);
     return !status;
+}
+
+/* Those of the tiny model with `layers` layers. */
+static int begin_planned(int64_t layers, const eitp_plan_config *plan, eitp__step_plans *plans) {
+    eitp_fit fit = small_fit("fp32");
+    planned.model.layers = layers;
+    fit.trainer.batch_size = 1;
+    fit.trainer.micro_batches_per_pass = 4;
+    fit.trainer.plan = *plan;
+    return begin_plans_of(&fit, plans);
 }
 
 static void end_planned(eitp__step_plans *plans) {
@@ -206,6 +212,36 @@ static void end_planned(eitp__step_plans *plans) {
     eitp_task_release(&task);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
+}
+
+/*
+ * The logits of 1024 tokens of Gemma 3 270M, 262144 each, would be 1 GiB in F32. No plan of a step or an evaluation has
+ * a tensor of that many elements, whatever becomes of the table's gradient.
+ */
+static void no_plan_has_the_logits_of_a_large_vocabulary(void) {
+    static const char *const precisions[] = {"fp32", "bf16"};
+    for (int i = 0; i < 8; i++) {
+        const size_t logits = (size_t)1024 * 262144 * (i % 2 ? 2 : 4);
+        eitp_fit fit = small_fit(precisions[i % 2]);
+        static eitp__step_plans plans;
+        int count = 0;
+        CHECK(!eitp_transformer_config_named("gemma-3-270m", &planned.model, &error_));
+        planned.model.tied = i >> 2 & 1;
+        planned.block_size = 1024;
+        fit.trainer.batch_size = 1;
+        fit.trainer.grad_accum = i & 2 ? 2 : 1;
+        fit.trainer.micro_batches_per_pass = 1;
+        fit.trainer.optimizer_config.piece_bytes = EITP_PIECE_BYTES;
+        if (!begin_plans_of(&fit, &plans))
+            continue;
+        for (const eitp_plan *made = plans.task.context->plans; made; made = made->next) {
+            count++;
+            for (size_t b = 0; b < made->block_count; b++)
+                CHECK_THAT(made->blocks[b].size < logits, "case %d: %zu bytes", i, made->blocks[b].size);
+        }
+        CHECK(count == (i & 2 ? 3 : 2));
+        end_planned(&plans);
+    }
 }
 
 /* Percent of the arena and workspace of an unlimited plan. */
@@ -380,6 +416,7 @@ int main(int argc, char **argv) {
                                       TEST(bytes_per_parameter_are_as_documented),
                                       TEST(a_trainer_takes_the_measured_memory),
                                       TEST(offloading_is_the_last_resort),
+                                      TEST(no_plan_has_the_logits_of_a_large_vocabulary),
                                       TEST(planning_grows_with_the_graph),
                                       TEST(a_pass_costs_what_its_rows_cost),
                                       TEST(measurements_cost_by_how_often_they_are_made),
