@@ -262,7 +262,7 @@ static void compare_with_whole(const way *w) {
 
 static void parts_have_the_bits_of_the_whole(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16, EITP_F64};
-    for (int i = 0; i < KERNEL_SETS * 4 * AIMS * 2; i++) {
+    for (int i = 0; i < KERNEL_SETS * 4 * AIMS * 2; i += (int)test_stride(1, 11)) {
         way w = EITP__ZERO;
         w.set = kernel_sets[i / (8 * AIMS)];
         w.dtype = dtypes[i / (2 * AIMS) % 4];
@@ -290,7 +290,7 @@ static void parts_agree_with_f64(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
     static const double bounds[] = {1e-11, 1e-5, 1e-6};
     static double values[CLASSES * WIDTH], exact[CLASSES * WIDTH];
-    for (int i = 0; i < KERNEL_SETS * 3; i++) {
+    for (int i = 0; i < KERNEL_SETS * 3; i += (int)test_stride(1, 4)) {
         way w = EITP__ZERO, in_f64 = EITP__ZERO;
         head h, reference;
         w.set = kernel_sets[i / 3];
