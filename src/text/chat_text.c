@@ -136,8 +136,8 @@ static eitp_status eitp__render_probe(const eitp__chat_work *work, const eitp_js
     return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
 }
 
-/* Where the generation prompt begins in the text of a question that ends with it: after the question, or where it differs
-   from the text without it in a template that does not write messages in a loop. */
+/* Where the generation prompt begins in the text of a question that ends with it: after the question, or where it
+   differs from the text without it in a template that does not write messages in a loop. */
 static size_t eitp__prompt_place(const eitp__chat_output *with, const eitp__chat_output *without) {
     size_t place = 0;
     for (size_t i = 0; i < with->spans.count; i++) {
