@@ -113,7 +113,7 @@ static void eitp__jinja_rsplit_words(eitp__jinja *jinja, const eitp__jinja_value
                                      eitp__jinja_list *list) {
     size_t end = text->size;
     while (jinja->status == EITP_OK && (end = eitp__jinja_without_space(text->as.text, end)) != 0) {
-        size_t begin = end, last = end;
+        size_t begin = end, last;
         if (limit >= 0 && limit-- == 0) {
             eitp__jinja_push_part(jinja, list, text, 0, end);
             return;

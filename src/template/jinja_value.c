@@ -545,37 +545,52 @@ static size_t eitp__jinja_parameter_count(const char *parameters) {
     return count;
 }
 
+/* Assigns arguments to parameters. Returns 0 after a failure. */
+static int eitp__jinja_bind(eitp__jinja *jinja, const eitp__jinja_function *function,
+                            const eitp__jinja_arguments *arguments, eitp__jinja_value *slots) {
+    const size_t most = eitp__jinja_parameter_count(function->parameters);
+    if (arguments->count > most) {
+        eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'%s' takes at most %zu arguments, got %zu", function->name, most,
+                         arguments->count);
+        return 0;
+    }
+    for (size_t i = 0; i < arguments->count; i++)
+        slots[i] = arguments->values[i];
+    for (size_t i = 0; i < arguments->named_count; i++) {
+        const eitp__jinja_named *named = &arguments->named[i];
+        const int index = eitp__jinja_parameter(function->parameters, named->name, named->size);
+        if (index < 0 || slots[index].kind != EITP__JINJA_MISSING) {
+            eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'%s' cannot take the argument '%.*s'", function->name,
+                             named->size < 100 ? (int)named->size : 100, named->name);
+            return 0;
+        }
+        slots[index] = named->value;
+    }
+    for (int i = 0; i < function->required; i++) {
+        if (slots[i].kind == EITP__JINJA_MISSING) {
+            eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'%s' requires %d arguments", function->name,
+                             function->required);
+            return 0;
+        }
+    }
+    return 1;
+}
+
 EITP__PRIVATE eitp__jinja_value eitp__jinja_invoke(eitp__jinja *jinja, const eitp__jinja_function *function,
                                                    const eitp__jinja_value *self,
                                                    const eitp__jinja_arguments *arguments) {
     eitp__jinja_call call;
+    eitp__jinja_value result = eitp__jinja_none();
     memset(&call, 0, sizeof call);
     call.self = *self;
     call.arguments = arguments;
     if (!eitp__jinja_spend(jinja, 1))
-        return eitp__jinja_none();
+        return result;
     if (!function->call)
         return eitp__jinja_fail(jinja, EITP_ERROR_UNSUPPORTED, "unsupported method or function '%s'", function->name);
-    if (!function->parameters)
-        return function->call(jinja, &call);
-    if (arguments->count > eitp__jinja_parameter_count(function->parameters))
-        return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'%s' takes at most %zu arguments, got %zu", function->name,
-                                eitp__jinja_parameter_count(function->parameters), arguments->count);
-    for (size_t i = 0; i < arguments->count; i++)
-        call.slots[i] = arguments->values[i];
-    for (size_t i = 0; i < arguments->named_count; i++) {
-        const eitp__jinja_named *named = &arguments->named[i];
-        const int index = eitp__jinja_parameter(function->parameters, named->name, named->size);
-        if (index < 0 || call.slots[index].kind != EITP__JINJA_MISSING)
-            return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'%s' cannot take the argument '%.*s'", function->name,
-                                    named->size < 100 ? (int)named->size : 100, named->name);
-        call.slots[index] = named->value;
-    }
-    for (int i = 0; i < function->required; i++)
-        if (call.slots[i].kind == EITP__JINJA_MISSING)
-            return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "'%s' requires %d arguments", function->name,
-                                    function->required);
-    return function->call(jinja, &call);
+    if (!function->parameters || eitp__jinja_bind(jinja, function, arguments, call.slots))
+        result = function->call(jinja, &call);
+    return result;
 }
 
 EITP__PRIVATE int64_t eitp__jinja_integer_argument(eitp__jinja *jinja, const eitp__jinja_value *slot, int64_t missing) {
