@@ -86,7 +86,9 @@ EITP__PRIVATE eitp_status eitp__chat_find_answers(eitp__chat_work *work, eitp_ch
     *are_marked = work->answer_count > 0;
     if (!status && !*are_marked)
         status = eitp__find_written_answers(work, error);
-    if (!status && report->answers && !work->answer_count && work->config->targets != EITP_CHAT_EVERYTHING)
+    /* Of what was written into a variable first, the place in the text is unknown. */
+    if (!status && report->answers && (!work->answer_count || work->rendered.spans.hidden) &&
+        work->config->targets != EITP_CHAT_EVERYTHING)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "the chat template does not tell which text is the assistant's; put {%% generation %%} and "
                           "{%% endgeneration %%} around it, or train on everything");

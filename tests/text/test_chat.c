@@ -270,6 +270,15 @@ static void templates_that_hide_answers_are_refused(void) {
           report.trained == report.count);
     eitp_chat_destroy(chat);
     eitp_tokenizer_destroy(tokenizer);
+    REQUIRE_OK(open_with("{% set text %}{% for message in messages %}{{ message.content }}{% endfor %}{% endset %}{{ "
+                         "text | trim }}{% for message in messages %}{{ message.content }}{% endfor %}",
+                         &chat, &tokenizer),
+               error_);
+    config.targets = EITP_CHAT_ANSWERS;
+    CHECK(eitp_chat_encode(chat, row, sizeof row - 1, &config, NULL, NULL, 0, &report, &error_) ==
+          EITP_ERROR_UNSUPPORTED);
+    eitp_chat_destroy(chat);
+    eitp_tokenizer_destroy(tokenizer);
 }
 
 static void templates_are_saved_with_tokenizers(void) {
