@@ -94,18 +94,20 @@ static void add_surroundings(text_buffer *t, const system_report *r) {
 }
 
 static void add_models(text_buffer *t, const system_report *r) {
-    text_format(t,
-                "\nWhat fits in %s, with the largest profile of full, safe and low-memory:\n  %-16s %-11s %-13s %10s  "
-                "%s\n",
-                r->budget ? output_bytes((double)r->budget) : "memory of unknown size", "model", "profile",
-                "batch x length", "memory", "configuration");
+    text_format(
+        t,
+        "\nWhat fits in %s, with the largest profile of full, safe and low-memory; LoRA: adapters of rank %d on\n"
+        "all linear layers, which alone are trained:\n  %-19s %-11s %-13s %10s  %s\n",
+        r->budget ? output_bytes((double)r->budget) : "memory of unknown size", SYSTEM_LORA_RANK, "model", "profile",
+        "batch x length", "memory", "configuration");
     for (size_t i = 0; i < r->model_count; i++) {
         const system_model *model = &r->models[i];
         const advice *a = &model->advice;
-        char step[60];
+        char step[60], name[120];
+        snprintf(name, sizeof name, "%s%s", model->name, model->has_adapters ? " (LoRA)" : "");
         snprintf(step, sizeof step, "%lld x %lld x %lld", (long long)a->batch_size, (long long)a->block_size,
                  (long long)a->grad_accum);
-        text_format(t, "  %-16s %-11s %-13s %11s  %s\n", model->name, a->chosen.fits ? a->profile : "-", step,
+        text_format(t, "  %-19s %-11s %-13s %11s  %s\n", name, a->chosen.fits ? a->profile : "-", step,
                     output_bytes((double)a->chosen.total), a->chosen.fits ? a->configuration : "does not fit");
     }
 }
@@ -285,6 +287,7 @@ static void add_json_model(text_buffer *t, const system_model *model) {
     const advice *a = &model->advice;
     text_format(t, "{");
     text_json_member_string(t, "model", model->name);
+    text_json_member_integer(t, "lora_rank", model->has_adapters ? SYSTEM_LORA_RANK : 0);
     add_boolean(t, "fits", a->chosen.fits);
     text_json_member_string(t, "profile", a->profile);
     text_json_member_integer(t, "batch_size", a->batch_size);

@@ -10,8 +10,13 @@
 #include <unistd.h>
 
 /* In the order of the report, after the model that is given. */
-static const char *const usual[] = {"tiny",   "distilgpt2",      "gpt2",      "gpt2-medium",
-                                    "minilm", "distilbert-base", "bert-base", "roberta-large"};
+static const struct {
+    const char *name;
+    int has_adapters;
+} usual[] = {{"tiny", 0},         {"distilgpt2", 0},      {"gpt2", 0},       {"gpt2-medium", 0},
+             {"minilm", 0},       {"distilbert-base", 0}, {"bert-base", 0},  {"roberta-large", 0},
+             {"smollm2-135m", 1}, {"gemma-3-270m", 1},    {"qwen2-0.5b", 1}, {"qwen3-0.6b", 1},
+             {"llama-3.2-1b", 1}, {"qwen2.5-1.5b", 1}};
 
 /* Where no model is given, the command is for the first of these that fits. */
 static const char *const preferred[] = {"gpt2", "distilgpt2", "tiny"};
@@ -96,9 +101,11 @@ static void examine_disk(const option_set *o, system_report *report) {
 /* ---- Models ---- */
 
 /* Reads the options of `eitp plan` for a model, with the limits that check-system was given. */
-static eitp_status read_plan(const option_set *o, const system_report *report, const char *option, const char *model,
+static eitp_status read_plan(const option_set *o, const system_report *report, const system_model *model,
                              option_set *plan, eitp_error *error) {
-    char *arguments[] = {command_format("--%s=%s", option, model),
+    char *arguments[] = {command_format("--%s=%s", model->is_given ? "model" : "init", model->name),
+                         command_format("--lora-rank=%d", model->has_adapters ? SYSTEM_LORA_RANK : 0),
+                         command_copy("--lora-targets=all-linear"),
                          command_copy("--profile=auto"),
                          command_copy("--quiet"),
                          command_format("--memory-budget=%llu", (unsigned long long)report->budget),
@@ -123,7 +130,7 @@ static int trains_on_text(const eitp_transformer_config *shape, const char *dire
 static eitp_status read_model(const option_set *o, const system_report *report, system_model *model, option_set *plan,
                               eitp_transformer_config *shape, eitp_error *error) {
     char *directory = NULL;
-    eitp_status status = read_plan(o, report, model->is_given ? "model" : "init", model->name, plan, error);
+    eitp_status status = read_plan(o, report, model, plan, error);
     if (!status)
         status = fit_read_model(plan, &directory, shape, error);
     if (!status) {
@@ -136,13 +143,14 @@ static eitp_status read_model(const option_set *o, const system_report *report, 
 }
 
 static eitp_status examine_model(const option_set *o, system_report *report, const char *name, int is_given,
-                                 eitp_error *error) {
+                                 int has_adapters, eitp_error *error) {
     system_model *model = &report->models[report->model_count++];
     eitp_transformer_config shape;
     option_set plan;
     eitp_status status;
     model->name = command_copy(name);
     model->is_given = is_given;
+    model->has_adapters = has_adapters;
     status = read_model(o, report, model, &plan, &shape, error);
     if (!status)
         status = advice_choose_profile(&plan, &shape, (size_t)report->memory.resident, &model->advice, error);
@@ -160,9 +168,9 @@ static eitp_status examine_models(const option_set *o, system_report *report, ei
     if (!given)
         given = options_text(o, OPTION_INIT);
     if (given)
-        status = examine_model(o, report, given, 1, error);
+        status = examine_model(o, report, given, 1, 0, error);
     for (size_t i = 0; i < COMMAND_COUNT(usual) && !given && !status; i++)
-        status = examine_model(o, report, usual[i], 0, error);
+        status = examine_model(o, report, usual[i].name, 0, usual[i].has_adapters, error);
     return status;
 }
 

@@ -9,15 +9,16 @@ EITP_BEGIN_DECLARATIONS
 
 /* A model, and the largest profile with which it fits. */
 typedef struct system_model {
-    char *name;   /* of the shape, or the path that was given */
-    int is_given; /* by --model or --init */
+    char *name;       /* of the shape, or the path that was given */
+    int is_given;     /* by --model or --init */
+    int has_adapters; /* of rank SYSTEM_LORA_RANK on all linear layers, which alone are trained */
     int is_directory;
     int is_trained; /* eitp train trains it on text alone */
     advice advice;
 } system_model;
 
 /* Checkpoints that a run has at a time with its default --save-total-limit. */
-enum { SYSTEM_CHECKPOINTS = 3, SYSTEM_MODELS = 12, SYSTEM_SETS = 8, SYSTEM_SENSORS = 64 };
+enum { SYSTEM_CHECKPOINTS = 3, SYSTEM_MODELS = 16, SYSTEM_LORA_RANK = 16, SYSTEM_SETS = 8, SYSTEM_SENSORS = 64 };
 
 typedef struct system_report {
     char processor[100];
