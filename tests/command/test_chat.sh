@@ -51,6 +51,12 @@ check "a loss of answers alone" sh -c "sed -n 's/.*\"loss\": \([0-9.e-]*\).*/\1/
 
 exits 0 "chat" chat --model chats --prompt "Colour of the fog?" --temperature 0 $options
 check "answers" test "$(cat out)" = grey
+exits 0 "chat as JSON" chat --model chats --prompt "Colour of the fog?" --temperature 0 --json $options
+check "answers" grep -q '^{"text": "grey", "prompt_tokens": [0-9]*, "tokens": [0-9]*, "stop": "end-of-text"}$' out
+exits 0 "an answer that is too long" chat --model chats --prompt "Colour of the fog?" --temperature 0 --tokens 1 $options
+check "says so" grep -q 'the answer was cut after 1 token;' err
+refuses 1 "context must be at most the model's 512 positions" chat --model chats --prompt a --context 513 $options
+refuses 1 "the message has .* shorten it, or raise --context" chat --model chats --prompt "Colour of the fog?" --context 8 $options
 printf 'Colour of the sun?\n/new\nColour of the \\\nsea?\n/new\nColour of the coin?\n/exit\nColour of the sky?\n' | "$eitp" chat --model chats --temperature 0 $options >out 2>err
 check "reads messages from lines" test "$(sed -n '1p;3p' out | tr '\n' ' ')" = "blue gold "
 check "ends with /exit" test "$(wc -l <out)" -eq 3

@@ -25,12 +25,26 @@ import report as reports  # noqa: E402
 SMALL = {"n_layer": 6, "n_embd": 256, "n_head": 8, "n_positions": 512, "vocab_size": 8000}
 
 
-def shapes(work):
-    """Names of shapes, and what --init takes for each."""
+# The vocabularies of the shapes, which bytes of text do not fill.
+VOCABULARIES = {name: 50257 for name in ("tiny", "distilgpt2", "gpt2", "gpt2-medium")}
+VOCABULARIES.update({"smollm2-135m": 49152, "gemma-3-270m": 262144, "qwen2-0.5b": 151936})
+
+
+def shapes(work, eitp, wanted):
+    """By the names of shapes: the options that choose a model. "NAME+lora" is a model with adapters, of weights that are made first."""
     small = dict(SMALL, model_type="gpt2", n_ctx=SMALL["n_positions"])
     path = work / "small.json"
     path.write_text(json.dumps(small))
-    return {"tiny": "tiny", "small": str(path), "distilgpt2": "distilgpt2", "gpt2": "gpt2", "gpt2-medium": "gpt2-medium"}
+    chosen = {"small": ["--init", str(path)]}
+    for name, vocabulary in VOCABULARIES.items():
+        chosen[name] = ["--init", name, "--vocab-size", str(vocabulary)]
+    for shape in sorted({shape for shape in wanted if shape.endswith("+lora")}):
+        base = work / shape
+        command = [eitp, "train", *chosen[shape.removesuffix("+lora")], "--data", work / "text.txt", "--val-fraction", "0", "--steps", "1"]
+        command += ["--block-size", "16", "--optimizer", "sgd", "--output-dir", base]
+        subprocess.run([str(part) for part in command], check=True, capture_output=True)
+        chosen[shape] = ["--model", str(base / "checkpoint-1"), "--lora-rank", "16", "--lora-targets", "all-linear"]
+    return chosen
 
 
 def configurations():
@@ -62,6 +76,16 @@ def configurations():
     yield "gpt2", ["--micro-batches-per-pass", 1]
     yield "gpt2", ["--precision", "bf16", "--recompute", "layer"]
     yield "gpt2-medium", ["--memory-budget", "2G"]
+    for precision in ("fp32", "bf16"):
+        yield "smollm2-135m", ["--precision", precision, "--block-size", 512]
+        yield "smollm2-135m+lora", ["--precision", precision, "--block-size", 512, "--batch-size", 2]
+    for budget in ("4G", "3G"):
+        yield "gemma-3-270m", ["--memory-budget", budget, "--batch-size", 1, "--block-size", 1024]
+    for budget in ("3G", "2G"):
+        yield "gemma-3-270m+lora", ["--memory-budget", budget, "--batch-size", 1, "--block-size", 1024]
+    yield "qwen2-0.5b", ["--memory-budget", "6G", "--batch-size", 1, "--block-size", 512, "--grad-accum", 2]
+    for budget in ("5G", "3.2G", "2G"):
+        yield "qwen2-0.5b+lora", ["--memory-budget", budget, "--batch-size", 1, "--block-size", 512, "--grad-accum", 2]
 
 
 def bytes_of(text):
@@ -84,10 +108,8 @@ def run(arguments, work, init, options):
     """The run's own summary, with why it failed in "error" where it did."""
     out = work / "run"
     shutil.rmtree(out, ignore_errors=True)
-    command = [arguments.eitp, "train", "--init", init, "--data", work / "text.txt", "--val-fraction", "0.02"]
+    command = [arguments.eitp, "train", *init, "--data", work / "text.txt", "--val-fraction", "0.02"]
     command += ["--eval-windows", "2", "--steps", "1", "--output-dir", out, "--json", *options]
-    if not init.endswith(".json"):
-        command += ["--vocab-size", "50257"]  # the shape's own, and not that of the bytes of the text
     limit = bytes_of(options[options.index("--memory-budget") + 1]) if "--memory-budget" in options else 0
     done = subprocess.run(
         [str(part) for part in command],
@@ -115,11 +137,10 @@ def main():
     root = pathlib.Path(__file__).resolve().parent.parent.parent
     text = "".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("docs/*.md"))) * 8
     (work / "text.txt").write_text(text)
-    inits, results, failed = shapes(work), [], 0
-    for shape, options in configurations():
-        name = " ".join([shape, *map(str, options)])
-        if arguments.filter not in name:
-            continue
+    chosen = [(" ".join([shape, *map(str, options)]), shape, options) for shape, options in configurations()]
+    chosen = [entry for entry in chosen if arguments.filter in entry[0]]
+    inits, results, failed = shapes(work, arguments.eitp, [shape for _, shape, _ in chosen]), [], 0
+    for name, shape, options in chosen:
         result = run(arguments, work, inits[shape], [str(option) for option in options])
         if "error" in result:
             failed += 1

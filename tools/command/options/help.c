@@ -104,6 +104,7 @@ static const struct {
     {OPTION_TOKENS, OPTIONS_CHAT, "tokens of an answer at most (default: 512)"},
     {OPTION_TEMPERATURE, OPTIONS_CHAT,
      "below 1 favours likely tokens, above 1 unlikely ones; 0: always the likeliest (default: 0.7)"},
+    {OPTION_JSON, OPTIONS_CHAT, "print a JSON object for each answer, in a line"},
     {OPTION_MIN_P, OPTIONS_CHAT,
      "sample from tokens with at least P times the probability of the likeliest (default: 0.05)"},
     {OPTION_SEED, GENERATES, "seed of sampling"},

@@ -132,8 +132,24 @@ static eitp_status fit_messages(chatting *c, int64_t wanted, size_t *count, eitp
 static int take_piece(void *user, const char *text, size_t size) {
     chatting *c = (chatting *)user;
     text_add(&c->answer, text, size);
-    output_result(text, size);
+    if (!options_integer(&c->options, OPTION_JSON))
+        output_result(text, size);
     return !output_flush() || interrupted;
+}
+
+/* An answer as a JSON object, in a line. */
+static void print_json(const chatting *c, const eitp_generate_report *report) {
+    static const char *const ends[] = {"length", "end-of-text", "interrupted"}; /* of eitp_generate_end */
+    text_buffer t = {NULL, 0, 0};
+    text_format(&t, "{");
+    text_json_name(&t, "text");
+    text_json_string(&t, c->answer.data, c->answer.size);
+    text_json_member_integer(&t, "prompt_tokens", report->prompt_tokens);
+    text_json_member_integer(&t, "tokens", report->tokens);
+    text_json_member_string(&t, "stop", ends[report->end]);
+    text_format(&t, "}\n");
+    output_result(t.data, t.size);
+    text_release(&t);
 }
 
 static eitp_status write_answer(chatting *c, eitp_error *error) {
@@ -162,9 +178,13 @@ static eitp_status write_answer(chatting *c, eitp_error *error) {
     status = eitp_generate(c->generator, c->trained.tokenizer, c->ids, count, &config, &report, error);
     if (status == EITP_ERROR_INTERRUPTED && interrupted)
         status = EITP_OK;
-    output_result("\n", 1);
+    if (!status && options_integer(o, OPTION_JSON))
+        print_json(c, &report);
+    else
+        output_result("\n", 1);
     if (!status && report.end == EITP_GENERATED_MAX_TOKENS)
-        output_warning("the answer was cut after %lld tokens; see --tokens and --context", (long long)report.tokens);
+        output_warning("the answer was cut after %lld token%s; see --tokens and --context", (long long)report.tokens,
+                       report.tokens == 1 ? "" : "s");
     return status;
 }
 
