@@ -13,7 +13,7 @@ typedef enum eitp_text_format {
     EITP_FORMAT_LINES = 2,  /* each line is a text */
     EITP_FORMAT_CSV = 3,    /* RFC 4180; a column is the text */
     EITP_FORMAT_TSV = 4,    /* the same with tabs */
-    EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, of which a member is the text */
+    EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, or a list of objects; a member is the text */
     EITP_FORMAT_CONLL = 6,  /* a word on each line, and its label in another column; an empty line ends a text */
     EITP_FORMAT_CHAT = 7,   /* eitp_table: JSON Lines of conversations; the text is the whole line (eitp_chat_render) */
     EITP_FORMAT_FOLDERS = 8 /* eitp_table: a directory with a directory, or a file, for each label */

@@ -5,6 +5,7 @@
 EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines) {
     memset(rows, 0, sizeof *rows);
     rows->lines = lines;
+    eitp__json_list_init(&rows->list, lines);
     eitp__buffer_init(&rows->row, lines->reader->host);
     eitp__word_list_init(&rows->words, lines->reader->host);
 }
@@ -14,13 +15,17 @@ EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows) {
         return;
     eitp_json_release(rows->document);
     eitp__release(rows->row.host, rows->labels, rows->label_capacity * sizeof *rows->labels);
+    eitp__json_list_release(&rows->list);
     eitp__buffer_release(&rows->row);
     eitp__word_list_release(&rows->words);
     memset(rows, 0, sizeof *rows);
 }
 
 EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp_json *value) {
-    return eitp__utf8_count(rows->row.data, value->begin) + 1;
+    size_t begin = value->begin;
+    while (begin > 0 && rows->row.data[begin - 1] != '\n')
+        begin--;
+    return eitp__utf8_count(rows->row.data + begin, value->begin - begin) + (begin ? 1 : rows->column);
 }
 
 /* Fails at a value; `what` ends with the kind that was expected. */
@@ -28,7 +33,7 @@ static eitp_status eitp__json_rows_fail(const eitp__json_rows *rows, const eitp_
                                         const char *expected, eitp_error *error) {
     static const char *const kinds[] = {"null", "a boolean", "a number", "a string", "a list", "an object"};
     return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: '%.60s' must be %s (got %s)",
-                      rows->lines->reader->path, (unsigned long long)rows->lines->line,
+                      rows->lines->reader->path, (unsigned long long)value->line,
                       (unsigned long long)eitp__json_rows_column(rows, value), name, expected, kinds[value->kind]);
 }
 
@@ -41,28 +46,56 @@ static int eitp__json_rows_is_blank(const eitp__buffer *row) {
     return 1;
 }
 
-/* A pretty-printed or single JSON text is a frequent mistake, and shows in its first line. */
+/* A single JSON text over several lines is a frequent mistake, and shows in its first line. */
 static eitp_status eitp__json_rows_advise(const eitp__json_rows *rows, eitp_status status, eitp_error *error) {
-    if (status == EITP_ERROR_FORMAT && rows->lines->line == 1)
-        eitp__fail_advice(error, status,
-                          "each line must be a JSON object; a list is converted by: jq -c '.[]' FILE > NEW");
+    if (status == EITP_ERROR_FORMAT && rows->line == 1 && !rows->is_list)
+        eitp__fail_advice(error, status, "a file must have a JSON object on each line, or be one list of objects");
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_end, eitp_error *error) {
-    const eitp_host *host = rows->row.host;
+/* Reads the next line that is not blank into the row. */
+static eitp_status eitp__json_rows_line(eitp__json_rows *rows, int *is_end, eitp_error *error) {
     eitp_status status;
     do {
         eitp__buffer_clear(&rows->row);
         status = eitp__text_lines_add(rows->lines, &rows->row, is_end, error);
-        if (status != EITP_OK || *is_end)
-            return status;
-    } while (eitp__json_rows_is_blank(&rows->row));
+    } while (status == EITP_OK && !*is_end && eitp__json_rows_is_blank(&rows->row));
+    rows->line = rows->lines->line;
+    rows->column = 1;
+    return status;
+}
+
+static eitp_status eitp__json_rows_element(eitp__json_rows *rows, int *is_end, eitp_error *error) {
+    eitp__buffer_clear(&rows->row);
+    const eitp_status status = eitp__json_list_read(&rows->list, &rows->row, is_end, error);
+    rows->line = rows->list.line;
+    rows->column = rows->list.column;
+    return status;
+}
+
+/* Reads the next row, and finds out from the first one what rows are. */
+static eitp_status eitp__json_rows_next(eitp__json_rows *rows, int *is_end, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!rows->is_list)
+        status = eitp__json_rows_line(rows, is_end, error);
+    if (status == EITP_OK && !rows->has_begun && !*is_end) {
+        rows->has_begun = 1;
+        rows->is_list = eitp__json_list_begin(&rows->list, rows->row.data, rows->row.size);
+    }
+    return status == EITP_OK && rows->is_list ? eitp__json_rows_element(rows, is_end, error) : status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_end, eitp_error *error) {
+    const eitp_host *host = rows->row.host;
+    *is_end = 0;
+    eitp_status status = eitp__json_rows_next(rows, is_end, error);
+    if (status != EITP_OK || *is_end)
+        return status;
     eitp_json_release(rows->document);
     rows->document = NULL;
     const size_t feed = rows->row.data[rows->row.size - 1] == '\n';
-    status = eitp__json_parse_line(host, rows->row.data, rows->row.size - feed, (size_t)rows->lines->line,
-                                   &rows->document, error);
+    status =
+        eitp__json_parse_line(host, rows->row.data, rows->row.size - feed, (size_t)rows->line, &rows->document, error);
     if (status != EITP_OK) {
         eitp__fail_prefix(error, status, "%s", rows->lines->reader->path);
         return eitp__json_rows_advise(rows, status, error);
@@ -96,7 +129,7 @@ EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const cha
         return EITP_OK;
     if (!member->count)
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: '%.60s' is an empty list of words",
-                          rows->lines->reader->path, (unsigned long long)rows->lines->line,
+                          rows->lines->reader->path, (unsigned long long)member->line,
                           (unsigned long long)eitp__json_rows_column(rows, member), name);
     eitp__word_list_clear(&rows->words);
     for (const eitp_json *word = member->first_child; word && status == EITP_OK; word = word->next) {

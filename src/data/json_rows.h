@@ -1,15 +1,19 @@
-/* Rows of JSON Lines: an object on each line. */
+/* Rows of JSON: an object on each line, or the objects of a list. */
 #ifndef EITP_JSON_ROWS_H
 #define EITP_JSON_ROWS_H
 
 #include "base/json.h"
 #include "data/examples.h"
+#include "data/json_list.h"
 #include "data/text_lines.h"
 #include "data/word_list.h"
 
 typedef struct eitp__json_rows {
     eitp__text_lines *lines;
+    eitp__json_list list;
+    int is_list, has_begun; /* the rows are those of the list; the first line was read */
     eitp__buffer row;
+    uint64_t line, column;        /* of the first byte of the row */
     eitp_json_document *document; /* of the row; NULL: none */
     const eitp_json *object;
     eitp_text *labels;
@@ -20,8 +24,8 @@ typedef struct eitp__json_rows {
 EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines);
 EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows);
 
-/* Parses the next line that is not blank; *is_end is 1 after the last one. What is not an object is EITP_ERROR_FORMAT,
-   with file, line and column. */
+/* Parses the next line that is not blank, or the next element if the first of these lines begins a list; *is_end is 1
+   after the last one. What is not an object is EITP_ERROR_FORMAT, with file, line and column. */
 EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_end, eitp_error *error);
 
 /* Stores a member that is a string; *value is that member, NULL if it is missing or null, and `text` then unchanged.
@@ -39,7 +43,7 @@ EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const cha
 EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const char *name, eitp_example *example,
                                                  eitp_error *error);
 
-/* The column of a value in its line, in characters from 1. */
+/* The column of a value in its line, in characters from 1. Its line is value->line. */
 EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp_json *value);
 
 #endif

@@ -203,8 +203,8 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     if (!value)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: line %llu: no member named '%.60s' with a text; name the member that has the text",
-                          rows->reader.path, (unsigned long long)rows->lines.line, text);
-    example->line = rows->lines.line;
+                          rows->reader.path, (unsigned long long)rows->json.line, text);
+    example->line = value->line;
     example->column = eitp__json_rows_column(&rows->json, value);
     if (pair) {
         rows->found[EITP__COLUMN_PAIR] |= eitp_json_member(rows->json.object, pair) != NULL;
@@ -223,7 +223,7 @@ static eitp_status eitp__read_conversation(eitp__row_reader *rows, eitp_example 
         return status;
     example->text.bytes = row->data;
     example->text.size = row->size - (row->data[row->size - 1] == '\n');
-    example->line = rows->lines.line;
+    example->line = rows->json.line;
     return EITP_OK;
 }
 

@@ -77,6 +77,9 @@ printf '{"conversations": [{"from": "human", "value": "one"}, {"from": "gpt", "v
 exits 0 "ShareGPT" train --model chats --data sharegpt.jsonl --val-fraction 0 --steps 1 $options --output-dir sharegpt
 printf '{"instruction": "one", "input": "", "output": "two"}\n{"instruction": "three", "output": "four"}\n' >alpaca.json
 exits 0 "Alpaca" train --model chats --data alpaca.json --val-fraction 0 --steps 1 $options --output-dir alpaca
+printf '[\n  {\n    "instruction": "one",\n    "input": "",\n    "output": "two"\n  },\n  {\n    "instruction": "three",\n    "output": "four"\n  }\n]\n' >list.json
+exits 0 "Alpaca as a list" train --model chats --data list.json --val-fraction 0 --steps 1 $options --output-dir list
+check "the same weights" cmp -s alpaca/checkpoint-1/model.safetensors list/checkpoint-1/model.safetensors
 printf '{"prompt": "%0600d", "completion": "two"}\n{"prompt": "three", "completion": "four"}\n' 0 >long.jsonl
 exits 0 "a conversation that is cut" train --model chats --data long.jsonl --val-fraction 0 --steps 1 $options --output-dir long
 check "is left out" grep -q 'left out 1 of 2 conversations' err

@@ -410,10 +410,34 @@ static void test_jsonl(void) {
                   "line 2: no member named 'text'");
     check_refused(&r, "a.jsonl", "{\"text\":\"a\"}\n\n{\"\xC3\xA4\":\"a\",}\n", EITP_ERROR_FORMAT,
                   "invalid JSON at line 3, column 10: expected a name in quotes");
-    check_refused(&r, "a.json", "[{\"text\":\"a\"},\n{\"text\":\"b\"}]\n", EITP_ERROR_FORMAT, "invalid JSON at line 1");
-    CHECK(has(&r.error, "jq -c '.[]' FILE > NEW"));
+    check_refused(&r, "a.json", "{\n\"text\":\"a\"}\n", EITP_ERROR_FORMAT, "invalid JSON at line 1");
+    CHECK(has(&r.error, "a file must have a JSON object on each line, or be one list of objects"));
+    check_refused(&r, "a.json", "1", EITP_ERROR_FORMAT,
+                  "line 1, column 1: 'the line' must be an object (got a number)");
+    scratch_remove(scratch);
+}
+
+static void test_json_lists(void) {
+    table_read r = EITP__ZERO;
+    REQUIRE(scratch_make(scratch));
+    check_rows(&r, "a.json", "[{\"text\":\"a\"},\n{\"text\":\"b\",\"label\":1}]\n", "a@1:10\nb=1@2:9\n");
+    check_rows(&r, "a.json",
+               " \n [\n  {\n    \"label\": \"x\",\n    \"text\": \"\xC3\xA4 ]}\\\"{\"\n  }\n,{\"text\":\"\"} ]  \n\n",
+               "\xC3\xA4 ]}\"{=x@5:13\n@7:10\n");
+    check_rows(&r, "a.json", "[{\"text\":\"a\", \"more\": [{}, {\"a\": {}}]}]", "a@1:10\n");
     check_refused(&r, "a.json", "[1]", EITP_ERROR_FORMAT,
-                  "line 1, column 1: 'the line' must be an object (got a list); each line must be a JSON object");
+                  "line 1, column 2: expected an object or a closing bracket in a list of objects");
+    check_refused(&r, "a.json", "[{\"text\":\"a\"}\n{\"text\":\"b\"}]", EITP_ERROR_FORMAT,
+                  "line 2, column 1: expected a comma or a closing bracket");
+    check_refused(&r, "a.json", "[{\"text\":\"a\"},]", EITP_ERROR_FORMAT, "line 1, column 15: expected an object");
+    check_refused(&r, "a.json", "[{\"text\":\"a\"}] x", EITP_ERROR_FORMAT, "line 1, column 16: expected nothing more");
+    check_refused(&r, "a.json", "[{\"text\":\"a\"}", EITP_ERROR_FORMAT, "line 1, column 1: expected a comma");
+    check_refused(&r, "a.json", "[{\"text\":\"\xC3\xA4\",\n\"label\":{}}]", EITP_ERROR_FORMAT,
+                  "line 2, column 9: 'label' must be a string");
+    check_refused(&r, "a.json", "[{\"text\":\"\xC3\xA4\"},{\"text\":1}]", EITP_ERROR_FORMAT,
+                  "line 1, column 23: 'text' must be a string (got a number)");
+    check_refused(&r, "a.json", "[{\"text\":\"a\"},{\"text\":", EITP_ERROR_FORMAT,
+                  "line 1, column 1: expected the end of an object");
     scratch_remove(scratch);
 }
 
@@ -423,6 +447,7 @@ int main(int argc, char **argv) {
         TEST(test_csv_errors),
         TEST(test_columns),
         TEST(test_jsonl),
+        TEST(test_json_lists),
         TEST(test_lines_and_folders),
         TEST(test_bad_rows_are_skipped),
         TEST(test_encodings_of_tables),
