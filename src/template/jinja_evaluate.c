@@ -150,7 +150,7 @@ static eitp__jinja_value eitp__jinja_global_range(eitp__jinja *jinja, const eitp
     eitp__jinja_list *list;
     if (step == 0)
         return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "range: the step must not be 0");
-    if (count > EITP__JINJA_RANGE)
+    if (count > (double)EITP__JINJA_RANGE)
         return eitp__jinja_fail(jinja, EITP_ERROR_ARGUMENT, "range: more than %d values", EITP__JINJA_RANGE);
     list = eitp__jinja_new_list(jinja, count > 0 ? (size_t)count : 0);
     for (int64_t i = 0; i < (int64_t)count && jinja->status == EITP_OK; i++) {
