@@ -28,7 +28,7 @@ EITP__PRIVATE int eitp__json_list_begin(eitp__json_list *list, const char *text,
     return 1;
 }
 
-/* Reads lines until there is text that is not used. *is_end is 1 if there is none. */
+/* Reads the next line once the last one is used up. *is_end is 1 at the end of the text. */
 static eitp_status eitp__json_list_fill(eitp__json_list *list, int *is_end, eitp_error *error) {
     eitp_status status = EITP_OK;
     *is_end = 0;

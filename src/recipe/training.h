@@ -40,7 +40,7 @@ struct eitp_training {
     eitp_transformer_config shape, stored; /* of the model; as its files have it, if it has any */
     const eitp__recipe_task *kind;
     eitp_tokenizer *tokenizer;         /* NULL: unknown */
-    eitp_chat *chat;                   /* of conversations; NULL: the data are none */
+    eitp_chat *chat;                   /* NULL unless the data are conversations */
     eitp_latent_config latent;         /* of a model that has an encoder; size 0: it has none */
     char *encoder_directory;           /* of --encoder's weights; NULL: in model_directory, or random */
     eitp_tokenizer *encoder_tokenizer; /* NULL: the encoder reads the tokens of `tokenizer` */
