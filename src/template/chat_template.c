@@ -4,7 +4,7 @@
 #include "base/unicode.h"
 #include "template/jinja_evaluate.h"
 
-/* Memory for values, as a multiple of the longest output, and at least. */
+/* Memory for values: a multiple of the longest output, and the least that it may be. */
 #define EITP__JINJA_VALUE_BYTES ((size_t)8)
 #define EITP__JINJA_LEAST_VALUES ((size_t)1 << 20)
 

@@ -95,7 +95,7 @@ static int eitp__jinja_is_printable(uint32_t code_point) {
     return class_of != EITP__BERT_CONTROL && class_of != EITP__BERT_SPACE && class_of != EITP__BERT_CONTROL_SPACE;
 }
 
-static size_t eitp__jinja_repr_escape(uint32_t code_point, char quote, char escape[12]) {
+static size_t eitp__jinja_repr_escape(uint32_t code_point, int quote, char escape[12]) {
     static const char plain[] = "\\\n\r\t", names[] = "\\nrt";
     const char *found = code_point && code_point < 0x80 ? strchr(plain, (int)code_point) : NULL;
     if (found)
@@ -109,16 +109,19 @@ static size_t eitp__jinja_repr_escape(uint32_t code_point, char quote, char esca
                                            : snprintf(escape, 12, "\\U%08x", (unsigned)code_point));
 }
 
-static void eitp__jinja_repr_string(eitp__jinja *jinja, const char *text, size_t size) {
-    const char quote = size && memchr(text, '\'', size) && !memchr(text, '"', size) ? '"' : '\'';
+/* Writes the escape of a character, of at most 16 bytes, and returns its length; 0: it is printed as it is. */
+typedef size_t (*eitp__jinja_escape)(uint32_t code_point, int option, char *escape);
+
+static void eitp__jinja_add_quoted(eitp__jinja *jinja, const char *text, size_t size, char quote,
+                                   eitp__jinja_escape escape_of, int option) {
     size_t plain = 0;
     eitp__jinja_add(jinja, &quote, 1);
     for (size_t at = 0; at < size && jinja->status == EITP_OK;) {
-        char escape[12];
+        char escape[16];
         uint32_t code_point;
         int valid;
         const size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code_point, &valid);
-        const size_t escaped = eitp__jinja_repr_escape(code_point, quote, escape);
+        const size_t escaped = escape_of(code_point, option, escape);
         if (escaped) {
             eitp__jinja_add(jinja, text + plain, at - plain);
             eitp__jinja_add(jinja, escape, escaped);
@@ -128,6 +131,11 @@ static void eitp__jinja_repr_string(eitp__jinja *jinja, const char *text, size_t
     }
     eitp__jinja_add(jinja, text + plain, size - plain);
     eitp__jinja_add(jinja, &quote, 1);
+}
+
+static void eitp__jinja_repr_string(eitp__jinja *jinja, const char *text, size_t size) {
+    const char quote = size && memchr(text, '\'', size) && !memchr(text, '"', size) ? '"' : '\'';
+    eitp__jinja_add_quoted(jinja, text, size, quote, eitp__jinja_repr_escape, quote);
 }
 
 static void eitp__jinja_repr_list(eitp__jinja *jinja, const eitp__jinja_list *list, int is_tuple) {
@@ -223,23 +231,7 @@ static size_t eitp__jinja_json_escape(uint32_t code_point, int ascii, char escap
 }
 
 static void eitp__jinja_json_string(eitp__jinja *jinja, const char *text, size_t size, int ascii) {
-    size_t plain = 0;
-    eitp__jinja_add_text(jinja, "\"");
-    for (size_t at = 0; at < size && jinja->status == EITP_OK;) {
-        char escape[16];
-        uint32_t code_point;
-        int valid;
-        const size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code_point, &valid);
-        const size_t escaped = eitp__jinja_json_escape(code_point, ascii, escape);
-        if (escaped) {
-            eitp__jinja_add(jinja, text + plain, at - plain);
-            eitp__jinja_add(jinja, escape, escaped);
-            plain = at + length;
-        }
-        at += length;
-    }
-    eitp__jinja_add(jinja, text + plain, size - plain);
-    eitp__jinja_add_text(jinja, "\"");
+    eitp__jinja_add_quoted(jinja, text, size, '"', eitp__jinja_json_escape, ascii);
 }
 
 static void eitp__jinja_json_any(eitp__jinja *jinja, const eitp__jinja_value *value,
