@@ -475,8 +475,7 @@ static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eit
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
     if (packer->without_targets)
         eitp__log_line(packer->host, EITP_LOG_WARNING,
-                       "left out %llu of %llu conversations: within their first %ld tokens there is no answer to train "
-                       "on",
+                       "skipped %llu of %llu conversations, which have no answer in their first %ld tokens",
                        (unsigned long long)packer->without_targets, (unsigned long long)packer->examples,
                        (long)packer->forms[0].sequence.max_length);
     if (packer->without_targets == packer->examples)

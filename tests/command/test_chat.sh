@@ -82,7 +82,7 @@ exits 0 "Alpaca as a list" train --model chats --data list.json --val-fraction 0
 check "the same weights" cmp -s alpaca/checkpoint-1/model.safetensors list/checkpoint-1/model.safetensors
 printf '{"prompt": "%0600d", "completion": "two"}\n{"prompt": "three", "completion": "four"}\n' 0 >long.jsonl
 exits 0 "a conversation that is cut" train --model chats --data long.jsonl --val-fraction 0 --steps 1 $options --output-dir long
-check "is left out" grep -q 'left out 1 of 2 conversations' err
+check "is left out" grep -q 'skipped 1 of 2 conversations' err
 printf '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}\n{"messages": [{"role": "user"}]}\n' >bad.jsonl
 refuses 1 "bad.jsonl: line 2: message 1 has no 'content'" train --model chats --data bad.jsonl --steps 1 $options --output-dir gone
 exits 0 "bad rows are skipped" train --model chats --data bad.jsonl --on-bad-row skip --val-fraction 0 --steps 1 $options --output-dir skipped
