@@ -71,6 +71,23 @@ EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, 
     return tile;
 }
 
+EITP__PRIVATE eitp__matmul_prefetch eitp__matmul_prefetch_tile(const eitp__operand *operand,
+                                                               const eitp__matmul_tile *tile, int64_t times) {
+    eitp__matmul_prefetch next = EITP__ZERO;
+    int64_t size, m, n;
+    next.times = times;
+    if (!operand)
+        return next;
+    size = (int64_t)eitp_dtype_size(operand->dtype);
+    m = operand->shape[operand->rank - 2];
+    n = operand->shape[operand->rank - 1];
+    next.row = (const char *)operand->data + ((tile->batch * m + tile->row) * n + tile->column) * size;
+    next.stride = n * size;
+    next.bytes = tile->columns * size;
+    next.rows = tile->rows;
+    return next;
+}
+
 EITP__PRIVATE float eitp__matmul_carry(const eitp__call *call) {
     return !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
 }
@@ -81,4 +98,8 @@ EITP__PRIVATE const eitp__operand *eitp__matmul_input(const eitp__call *call, in
 
 EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, int index) {
     return index < call->output_count && call->outputs[index].data ? &call->outputs[index] : NULL;
+}
+
+EITP__PRIVATE const eitp__operand *eitp__matmul_operand(const eitp__call *call) {
+    return call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 3);
 }

@@ -4,6 +4,9 @@
 
 #include "kernels/kernels.h"
 
+/* Of functions whose arguments decide which instructions they have. */
+#define EITP__MATMUL_INLINE static inline __attribute__((always_inline, unused))
+
 /* An item of MATMUL or HEAD: rows and columns of one batch element of y. */
 typedef struct eitp__matmul_tile {
     int64_t batch, row, column, rows, columns;
@@ -25,12 +28,19 @@ static inline EITP__UNUSED void eitp__matmul_prefetch_next(eitp__matmul_prefetch
             __builtin_prefetch(next->row + at, 0, 2);
 }
 
+/* The elements of a tile of an operand that has the shape of y; nothing if the operand is NULL. */
+EITP__PRIVATE eitp__matmul_prefetch eitp__matmul_prefetch_tile(const eitp__operand *operand,
+                                                               const eitp__matmul_tile *tile, int64_t times);
+
 /* The factor of y before a product is added to it; 0 if y is overwritten. */
 EITP__PRIVATE float eitp__matmul_carry(const eitp__call *call);
 
 /* Input or output `index` of a call, or NULL if it is absent. */
 EITP__PRIVATE const eitp__operand *eitp__matmul_input(const eitp__call *call, int index);
 EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, int index);
+
+/* What the epilogue of MATMUL reads beside the sums, or NULL. */
+EITP__PRIVATE const eitp__operand *eitp__matmul_operand(const eitp__call *call);
 
 /*
  * The end of MATMUL or HEAD for one tile: computes the outputs from f32 sums in rows `stride` apart, with the epilogue,

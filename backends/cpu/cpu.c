@@ -33,10 +33,10 @@ static const struct {
 };
 
 static eitp__isa eitp__best_isa(void) {
-    int best = EITP__ISA_COUNT - 1;
-    while (!eitp__isa_available((eitp__isa)best))
-        best--;
-    return (eitp__isa)best;
+    unsigned available = 0;
+    for (int i = 0; i < EITP__ISA_COUNT; i++)
+        available |= eitp__isa_available((eitp__isa)i) ? 1u << i : 0;
+    return eitp__fastest_isa(available, eitp__has_slow_pairs());
 }
 
 static eitp_status eitp__find_isa(const char *name, eitp__isa *isa, eitp_error *error) {

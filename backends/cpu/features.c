@@ -20,8 +20,13 @@ enum {
     EITP__XCR0_TILES = 0x60000 /* tile configuration and data */
 };
 
-/* Bits of CPUID that older compilers have no names for: leaf 7.1, EAX; leaf 7.0, EDX. */
-enum { EITP__CPUID_AVX512BF16 = 1 << 5, EITP__CPUID_AMX_BF16 = 1 << 22, EITP__CPUID_AMX_TILE = 1 << 24 };
+/* Bits of CPUID that older compilers have no names for: the first of leaf 7.1, EAX, the others of leaf 7.0, EDX. */
+enum {
+    EITP__CPUID_AVX512BF16 = 1 << 5,
+    EITP__CPUID_AMX_BF16 = 1 << 22,
+    EITP__CPUID_AVX512_FP16 = 1 << 23,
+    EITP__CPUID_AMX_TILE = 1 << 24
+};
 
 /* Linux lets a process use tiles after it asks: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). */
 static int eitp__may_use_tiles(void) {
@@ -60,7 +65,17 @@ static int eitp__has_amx(void) {
            (eitp__extended_control() & EITP__XCR0_TILES) == EITP__XCR0_TILES && eitp__may_use_tiles();
 }
 
+EITP__PRIVATE int eitp__has_slow_pairs(void) {
+    uint32_t a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && c == signature_INTEL_ecx &&
+           d == signature_INTEL_edx && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & EITP__CPUID_AVX512_FP16);
+}
+
 #else
+
+EITP__PRIVATE int eitp__has_slow_pairs(void) {
+    return 0;
+}
 
 static int eitp__has_none(void) {
     return 0;
@@ -97,4 +112,11 @@ EITP__PRIVATE int eitp__isa_available(eitp__isa isa) {
 
 EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa) {
     return eitp__isa_table[isa].name;
+}
+
+EITP__PRIVATE eitp__isa eitp__fastest_isa(unsigned available, int has_slow_pairs) {
+    int best = EITP__ISA_COUNT - 1;
+    while (!(available & 1u << best) || (best == EITP__ISA_AVX512BF16 && has_slow_pairs))
+        best--;
+    return (eitp__isa)best;
 }

@@ -12,4 +12,13 @@ EITP__PRIVATE int eitp__isa_available(eitp__isa isa);
 
 EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa);
 
+/*
+ * True on Intel's processors since Sapphire Rapids, which have AMX for BF16: a VDPBF16PS, of 32 products, starts every
+ * second cycle, and four FMAs of 16 in that time. A virtual machine may hide the AMX.
+ */
+EITP__PRIVATE int eitp__has_slow_pairs(void);
+
+/* The fastest of the available sets, a mask of 1 << isa that has REF. */
+EITP__PRIVATE eitp__isa eitp__fastest_isa(unsigned available, int has_slow_pairs);
+
 #endif

@@ -27,37 +27,57 @@
 #define EITP__AMX_WRITE_FIRST() __asm__ volatile("" ::: "memory")
 
 /*
- * sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. Tiles 0 to 3 hold
- * sums, 4 and 5 rows of a, 6 and 7 columns of b.
+ * For 32 rows and 32 columns, or 16 if `is_wide` is 0, a constant: sums (+)= a * b, added to the sums if `adds` is set.
+ * TDPBF16PS adds up 16 pairs before it adds them to a sum. Tiles 0 to 3 hold sums, 4 and 5 rows of a, 6 and 7 columns
+ * of b.
  */
-static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row, int64_t step, const uint32_t *b,
-                                   float *sums, int64_t stride) {
+EITP__MATMUL_INLINE void eitp__amx_matmul_block_tiles(int is_wide, int64_t units, int adds, const uint32_t *a,
+                                                      int64_t row, const uint32_t *b, float *sums, int64_t stride) {
     const size_t sum_bytes = (size_t)stride * sizeof *sums, a_bytes = (size_t)row * sizeof *a;
     const size_t b_bytes = EITP__AMX_WIDTH * sizeof *b;
-    (void)step;
     EITP__AMX_WRITE_FIRST();
-    _tile_loadd(0, sums, sum_bytes);
-    _tile_loadd(1, sums + 16, sum_bytes);
-    _tile_loadd(2, sums + 16 * stride, sum_bytes);
-    _tile_loadd(3, sums + 16 * stride + 16, sum_bytes);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    if (adds) {
+        _tile_loadd(0, sums, sum_bytes);
+        _tile_loadd(2, sums + 16 * stride, sum_bytes);
+    }
+    if (adds && is_wide) {
+        _tile_loadd(1, sums + 16, sum_bytes);
+        _tile_loadd(3, sums + 16 * stride + 16, sum_bytes);
+    }
     for (int64_t p = 0; p < units; p += EITP__AMX_UNITS) {
         _tile_loadd(6, b + p * EITP__AMX_WIDTH, b_bytes);
         _tile_loadd(4, a + p, a_bytes);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b + p * EITP__AMX_WIDTH + 16, b_bytes);
-        _tile_dpbf16ps(1, 4, 7);
         _tile_loadd(5, a + 16 * row + p, a_bytes);
         _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+        if (is_wide) {
+            _tile_loadd(7, b + p * EITP__AMX_WIDTH + 16, b_bytes);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(3, 5, 7);
+        }
     }
     _tile_stored(0, sums, sum_bytes);
-    _tile_stored(1, sums + 16, sum_bytes);
     _tile_stored(2, sums + 16 * stride, sum_bytes);
-    _tile_stored(3, sums + 16 * stride + 16, sum_bytes);
+    if (is_wide) {
+        _tile_stored(1, sums + 16, sum_bytes);
+        _tile_stored(3, sums + 16 * stride + 16, sum_bytes);
+    }
+}
+
+static void eitp__amx_matmul_block(int64_t units, int64_t columns, int adds, const uint32_t *a, int64_t row,
+                                   int64_t step, const uint32_t *b, float *sums, int64_t stride) {
+    (void)step;
+    if (columns > EITP__AMX_WIDTH / 2)
+        eitp__amx_matmul_block_tiles(1, units, adds, a, row, b, sums, stride);
+    else
+        eitp__amx_matmul_block_tiles(0, units, adds, a, row, b, sums, stride);
 }
 
 #define EITP__MATMUL(name) eitp__amx_matmul_##name
-#define EITP__MATMUL_INLINE static inline __attribute__((always_inline, unused))
 #define EITP__MATMUL_UNITS EITP__AMX_UNITS
 #define EITP__MATMUL_ROW_COUNT 32
 #define EITP__MATMUL_WIDTH EITP__AMX_WIDTH

@@ -15,7 +15,6 @@
 #endif
 
 #define EITP__MATMUL(name) eitp__avx512bf16_matmul_##name
-#define EITP__MATMUL_INLINE static inline __attribute__((always_inline, unused))
 #define EITP__MATMUL_UNITS 1
 #define EITP__MATMUL_FACTORS __m512i
 #define EITP__MATMUL_LOAD_FACTORS(p) _mm512_loadu_si512(p)

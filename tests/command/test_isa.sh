@@ -77,6 +77,10 @@ for set in ref avx2 avx512 avx512bf16 amx; do
     same_passes bf16
 done
 
+# Intel's processors since Sapphire Rapids multiply pairs slowly.
+if [ "$best" = avx512bf16 ] && grep -qs GenuineIntel /proc/cpuinfo && grep -qw avx512_fp16 /proc/cpuinfo; then
+    best=avx512
+fi
 set=$best
 auto_of $set
 unset EITP_ISA

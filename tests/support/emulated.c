@@ -58,6 +58,11 @@ static float emulated_element(const unsigned char *at) {
     return emulated_bf16(bits);
 }
 
+static void emulated_zero(int tile) {
+    CHECK(emulated_is_configured);
+    memset(emulated_tiles[tile].data, 0, sizeof emulated_tiles[tile].data);
+}
+
 /* sums += a * b; the first and the second elements of pairs are summed separately. */
 static void emulated_multiply(int sums, int a, int b) {
     emulated_tile *c = &emulated_tiles[sums];
@@ -79,11 +84,13 @@ static void emulated_multiply(int sums, int a, int b) {
 
 #undef _tile_loadconfig
 #undef _tile_release
+#undef _tile_zero
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_dpbf16ps
 #define _tile_loadconfig(configuration) emulated_configure(configuration)
 #define _tile_release() emulated_release()
+#define _tile_zero(tile) emulated_zero(tile)
 #define _tile_loadd(tile, base, stride) emulated_load(tile, base, stride)
 #define _tile_stored(tile, base, stride) emulated_store(tile, base, stride)
 #define _tile_dpbf16ps(sums, a, b) emulated_multiply(sums, a, b)
