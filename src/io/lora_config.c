@@ -10,6 +10,7 @@ static const char *const eitp__lora_known[] = {
     "auto_mapping",
     "base_model_name_or_path",
     "bias",
+    "ensure_weight_tying",
     "exclude_modules",
     "fan_in_fan_out",
     "inference_mode",
@@ -18,6 +19,7 @@ static const char *const eitp__lora_known[] = {
     "layers_to_transform",
     "lora_dropout",
     "megatron_core",
+    "modules_to_save",
     "init_lora_weights",
     "peft_type",
     "peft_version",
@@ -75,14 +77,13 @@ static const char *eitp__lora_task(const eitp_transformer_config *model) {
     return tasks[model->head];
 }
 
-static eitp_status eitp__lora_check_task(const eitp_json *root, int *is_classifier, eitp_error *error) {
+static eitp_status eitp__lora_check_task(const eitp_json *root, eitp_error *error) {
     static const char *const tasks[] = {"CAUSAL_LM", "FEATURE_EXTRACTION", "SEQ_CLS", "TOKEN_CLS"};
     const char *name = NULL;
     eitp_status status = eitp__json_get_text(root, "task_type", &name, error);
     size_t i = 0;
     while (name && i < EITP__COUNT(tasks) && strcmp(name, tasks[i]))
         i++;
-    *is_classifier = name && i > 1;
     if (!status && i == EITP__COUNT(tasks))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported task_type '%.60s' (supported: %s, %s, %s, %s)",
                             name, tasks[0], tasks[1], tasks[2], tasks[3]);
@@ -90,22 +91,44 @@ static eitp_status eitp__lora_check_task(const eitp_json *root, int *is_classifi
 }
 
 static eitp_status eitp__lora_check_features(const eitp_json *root, eitp_error *error) {
-    int is_classifier = 0;
     eitp_status status = eitp__lora_check_word(root, "peft_type", "LORA", error);
     if (!status)
-        status = eitp__lora_check_task(root, &is_classifier, error);
+        status = eitp__lora_check_task(root, error);
     if (!status)
         status = eitp__lora_check_word(root, "bias", "none", error);
     if (!status)
         status = eitp__lora_check_start(root, error);
     for (const eitp_json *member = root->first_child; member && !status; member = member->next) {
-        /* What it names must be the classifier: eitp__lora_check_tensors counts its tensors. */
-        if (is_classifier && !strcmp(member->name, "modules_to_save"))
-            continue;
         if (!eitp__lora_is_known(member->name) && !eitp__lora_is_off(member))
             status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                                 "line %zu: unsupported member %.60s (supported: plain LoRA of linear layers)",
                                 member->line, member->name);
+    }
+    return status;
+}
+
+/* ---- Modules that are trained whole ---- */
+
+/* Parses modules_to_save. For a classifier PEFT adds the names that it has in other architectures. */
+static eitp_status eitp__lora_parse_saved(const eitp_json *root, const eitp_architecture *architecture,
+                                          eitp_lora_config *config, eitp_error *error) {
+    const eitp_json *list = eitp_json_member(root, "modules_to_save");
+    const char *task = "";
+    eitp_status status = eitp__json_get_text(root, "task_type", &task, error);
+    const int is_classifier = !status && (!strcmp(task, "SEQ_CLS") || !strcmp(task, "TOKEN_CLS"));
+    config->saved = 0;
+    if (status || !list || eitp__lora_is_off(list))
+        return status;
+    if (list->kind != EITP_JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: modules_to_save must be a list of names", list->line);
+    for (const eitp_json *name = list->first_child; name && !status; name = name->next) {
+        unsigned saved = 0;
+        if (name->kind != EITP_JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: modules_to_save must be a list of names",
+                              name->line);
+        if (eitp_lora_saved_parse(architecture, name->text, &saved, is_classifier ? NULL : error) && !is_classifier)
+            status = eitp__fail_prefix(error, EITP_ERROR_UNSUPPORTED, "line %zu: modules_to_save", name->line);
+        config->saved |= saved;
     }
     return status;
 }
@@ -253,6 +276,8 @@ static eitp_status eitp__lora_parse(const eitp_host *host, const eitp_json *root
         status = eitp__json_get_boolean(root, "use_rslora", &config->rslora, error);
     if (!status)
         status = eitp__json_get_text(root, "base_model_name_or_path", base, error);
+    if (!status)
+        status = eitp__lora_parse_saved(root, architecture, config, error);
     return status ? status : eitp__lora_parse_targets(host, root, architecture, config, error);
 }
 
@@ -293,6 +318,27 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__lora_config_check_tied(const eitp_host *host, const char *directory,
+                                                       eitp_error *error) {
+    const size_t limit = (size_t)1 << 20;
+    char *path = eitp__join_path(host, directory, EITP__LORA_CONFIG_FILE);
+    eitp_json_document *document = NULL;
+    int ties = 0;
+    eitp_status status = path ? eitp_json_read_file(host, path, limit, &document, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp__json_get_boolean(eitp_json_root(document), "ensure_weight_tying", &ties, error);
+    if (!status && !ties)
+        status =
+            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                       "%s: modules_to_save has the token embedding, which is also the model's head, and PEFT trains "
+                       "a copy of it that is not; set ensure_weight_tying in PEFT",
+                       path);
+    eitp_json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
 /* ---- Writing ---- */
 
 /* Writes names of layers, which have commas between them. */
@@ -306,8 +352,8 @@ static void eitp__lora_write_targets(eitp__buffer *text, const char *names) {
     eitp__buffer_add_text(text, "],\n");
 }
 
-/* Writes the modules of a classifier, which are saved whole. */
-static void eitp__lora_write_modules(eitp__buffer *text, const eitp_transformer_config *model) {
+/* Writes the modules that are trained whole. */
+static void eitp__lora_write_modules(eitp__buffer *text, const eitp_transformer_config *model, unsigned saved) {
     const char *last = "";
     size_t last_size = 0;
     eitp__buffer_add_text(text, "  \"modules_to_save\": ");
@@ -315,13 +361,15 @@ static void eitp__lora_write_modules(eitp__buffer *text, const eitp_transformer_
         const eitp__parameter parameter = eitp__parameter_at(model, i);
         const char *name = parameter.row->name;
         const size_t size = strcspn(name, ".");
-        if (!eitp__lora_keeps(model, &parameter) || (size == last_size && !strncmp(name, last, size)))
+        if (!eitp__lora_keeps(model, saved, &parameter) || (size == last_size && !strncmp(name, last, size)))
             continue;
         eitp__buffer_format(text, "%s\"%.*s\"", last_size ? ", " : "[", (int)size, name);
         last = name;
         last_size = size;
     }
     eitp__buffer_add_text(text, last_size ? "],\n" : "null,\n");
+    if ((saved & EITP_LORA_SAVES_EMBEDDING) && eitp__is_tied(model))
+        eitp__buffer_add_text(text, "  \"ensure_weight_tying\": true,\n");
 }
 
 /* True if weights of linear layers are [in, out] in files, which PEFT calls fan_in_fan_out. */
@@ -371,7 +419,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
     eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
                                  "  \"init_lora_weights\": true,\n");
-    eitp__lora_write_modules(&text, model);
+    eitp__lora_write_modules(&text, model, config->saved);
     eitp__buffer_add_text(&text, "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
                          : eitp__write_file(host, path, text.data, text.size, error);

@@ -42,7 +42,7 @@ EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directo
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = &model->config;
-    selection.with_classifier = 1;
+    selection.adapters = &model->lora;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, output, error);
     eitp__release_text(&model->host, path);
     return status;
@@ -54,22 +54,23 @@ static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *
     return eitp__safetensors_find(collection, name);
 }
 
-/* Receives a tensor of a classifier: its variable, the piece, and its entry, NULL if the file lacks it. */
-typedef eitp_status (*eitp__classifier_visit)(void *user, const eitp_variable *variable, const eitp__piece *piece,
-                                              const eitp__safetensors_entry *entry, eitp_error *error);
+/* Receives a tensor of a classifier or another module that is trained whole: its variable, the piece, and its entry,
+   NULL if the file lacks it. */
+typedef eitp_status (*eitp__saved_visit)(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                         const eitp__safetensors_entry *entry, eitp_error *error);
 
-static eitp_status eitp__visit_classifier(const eitp_model *model, const eitp__safetensors *collection,
-                                          eitp__classifier_visit visit, void *user, eitp_error *error) {
+static eitp_status eitp__visit_saved(const eitp_model *model, unsigned saved, const eitp__safetensors *collection,
+                                     eitp__saved_visit visit, void *user, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         eitp_variable variable;
         eitp__piece pieces[EITP__PIECES];
         int count;
-        if (!eitp__lora_keeps(&model->config, &parameter))
+        if (!eitp__lora_keeps(&model->config, saved, &parameter))
             continue;
         variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
-        count = eitp__variable_pieces(&variable, &model->config, pieces);
+        count = eitp__saved_pieces(&variable, &model->config, saved, pieces);
         for (int k = 0; k < count && !status; k++)
             status = visit(user, &variable, &pieces[k],
                            eitp__lora_entry(collection, *pieces[k].name ? pieces[k].name : variable.name), error);
@@ -77,16 +78,16 @@ static eitp_status eitp__visit_classifier(const eitp_model *model, const eitp__s
     return status;
 }
 
-/* Tensors of a classifier, and how many of them a file has. */
-typedef struct eitp__classifier_count {
+/* Tensors of modules that are trained whole, and how many of them a file has. */
+typedef struct eitp__saved_count {
     int64_t all, present;
-} eitp__classifier_count;
+} eitp__saved_count;
 
-static eitp_status eitp__count_classifier(void *user, const eitp_variable *variable, const eitp__piece *piece,
-                                          const eitp__safetensors_entry *entry, eitp_error *error) {
-    eitp__classifier_count *count = (eitp__classifier_count *)user;
-    (void)variable, (void)piece, (void)error;
-    count->all++;
+static eitp_status eitp__count_saved(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                     const eitp__safetensors_entry *entry, eitp_error *error) {
+    eitp__saved_count *count = (eitp__saved_count *)user;
+    (void)variable, (void)error;
+    count->all += entry || !piece->is_copy;
     count->present += entry != NULL;
     return EITP_OK;
 }
@@ -95,7 +96,7 @@ static eitp_status eitp__count_classifier(void *user, const eitp_variable *varia
 static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_lora_config *config,
                                             const eitp__safetensors *collection, const char *path, eitp_error *error) {
     int64_t count = eitp__lora_parameter_count(&model->config, config);
-    eitp__classifier_count classifier = EITP__ZERO;
+    eitp__saved_count saved = EITP__ZERO;
     char shape[80], expected[80];
     for (int64_t i = 0; i < count; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
@@ -115,11 +116,11 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
                               entry->name, eitp__format_shape(entry->rank, entry->shape, shape, sizeof shape),
                               eitp__format_shape(2, parameter.shape, expected, sizeof expected));
     }
-    eitp__visit_classifier(model, collection, eitp__count_classifier, &classifier, error);
-    if (classifier.present && classifier.present != classifier.all)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %lld of the %lld tensors of the classifier", path,
-                          (long long)classifier.present, (long long)classifier.all);
-    count += classifier.present;
+    eitp__visit_saved(model, config->saved, collection, eitp__count_saved, &saved, error);
+    if (saved.present != saved.all && (saved.present || config->saved))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %lld of the %lld tensors of modules that are trained whole",
+                          path, (long long)saved.present, (long long)saved.all);
+    count += saved.present;
     if (eitp__safetensors_count(collection) != (size_t)count)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s has %zu tensors, expected %lld; is it an adapter of another model?", path,
@@ -127,33 +128,33 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
     return EITP_OK;
 }
 
-/* The reading of a classifier's tensors. */
-typedef struct eitp__classifier_read {
+/* The reading of modules that are trained whole. */
+typedef struct eitp__saved_read {
     eitp_context *context;
     const eitp__safetensors *collection;
     int loads;
     uint32_t *sum;
-} eitp__classifier_read;
+} eitp__saved_read;
 
-static eitp_status eitp__read_classifier(void *user, const eitp_variable *variable, const eitp__piece *piece,
-                                         const eitp__safetensors_entry *entry, eitp_error *error) {
-    const eitp__classifier_read *read = (const eitp__classifier_read *)user;
-    return entry ? eitp__variable_read_piece(read->context, variable, piece, read->collection, entry, read->loads,
-                                             read->sum, error)
+static eitp_status eitp__read_saved(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                    const eitp__safetensors_entry *entry, eitp_error *error) {
+    const eitp__saved_read *read = (const eitp__saved_read *)user;
+    return entry ? eitp__variable_read_piece(read->context, variable, piece, read->collection, entry,
+                                             read->loads && !piece->is_copy, read->sum, error)
                  : EITP_OK;
 }
 
 static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, int loads,
                                            eitp__read_sums *sums, eitp_error *error) {
     uint32_t sum = 0;
-    eitp__classifier_read read;
+    eitp__saved_read read;
     eitp_status status;
     read.context = model->context;
     read.collection = collection;
     read.loads = loads;
     read.sum = &sum;
     /* In the order of the variables, as the checksum. */
-    status = eitp__visit_classifier(model, collection, eitp__read_classifier, &read, error);
+    status = eitp__visit_saved(model, model->lora.saved, collection, eitp__read_saved, &read, error);
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
@@ -182,6 +183,8 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
             error->status = status;
         eitp__fail_prefix(error, status, "%s", directory);
     }
+    if (!status && (config->saved & EITP_LORA_SAVES_EMBEDDING) && eitp__is_tied(&model->config))
+        status = eitp__lora_config_check_tied(&model->host, directory, error);
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' and those of the model have different configurations", directory);

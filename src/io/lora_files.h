@@ -19,6 +19,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error);
 
+/* Fails unless an adapter_config.json says that the modules it saves stay tied. */
+EITP__PRIVATE eitp_status eitp__lora_config_check_tied(const eitp_host *host, const char *directory, eitp_error *error);
+
 /* eitp_lora_load without eitp_lora_check_base, or for a model with adapters only its checks. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
                                           eitp__read_sums *sums, eitp_error *error);

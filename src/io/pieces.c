@@ -49,6 +49,19 @@ EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eit
     return count;
 }
 
+EITP__PRIVATE int eitp__saved_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
+                                     unsigned saved, eitp__piece pieces[EITP__PIECES]) {
+    int count = eitp__variable_pieces(variable, config, pieces);
+    eitp__parameter parameter;
+    if (!(saved & EITP_LORA_SAVES_EMBEDDING) || !eitp__is_tied(config) ||
+        !eitp__parameter_find(config, variable->name, &parameter) || parameter.row->slot != EITP__TOKEN_EMBEDDING)
+        return count;
+    pieces[count] = pieces[0];
+    pieces[count].is_copy = 1;
+    snprintf(pieces[count++].name, sizeof pieces[0].name, "lm_head.weight");
+    return count;
+}
+
 /* A piece being copied: rows of the tensor in the file, and a line of the variable. */
 typedef struct eitp__piece_copy {
     eitp_context *context;

@@ -22,6 +22,11 @@ typedef struct eitp__piece {
 EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
                                         eitp__piece pieces[EITP__PIECES]);
 
+/* The same in a file of adapters: a token embedding in `saved`, a sum of eitp_lora_saved, that is the head too has a
+   copy under the head's name, which PEFT requires. */
+EITP__PRIVATE int eitp__saved_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
+                                     unsigned saved, eitp__piece pieces[EITP__PIECES]);
+
 /* True if files of the architecture have a parameter that is not whole. */
 EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config);
 

@@ -127,9 +127,10 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
 }
 
-static int eitp__is_of_classifier(const eitp_transformer_config *config, const eitp_variable *variable) {
+static int eitp__is_saved_whole(const eitp__selection *selection, const eitp_variable *variable) {
     eitp__parameter parameter;
-    return eitp__parameter_find(config, variable->name, &parameter) && eitp__lora_keeps(config, &parameter);
+    return eitp__parameter_find(selection->config, variable->name, &parameter) &&
+           eitp__lora_keeps(selection->config, selection->adapters->saved, &parameter);
 }
 
 /* True if the variable is of a model that the selection is of, and of none that it leaves out. */
@@ -145,7 +146,14 @@ static int eitp__is_of_models(const eitp__selection *selection, const eitp_varia
 static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
     return variable->role == selection->role && eitp__is_of_models(selection, variable) &&
            (!selection->selects || selection->selects(variable) ||
-            (selection->with_classifier && eitp__is_of_classifier(selection->config, variable)));
+            (selection->adapters && eitp__is_saved_whole(selection, variable)));
+}
+
+/* The tensors of a variable in the file. */
+static int eitp__selected_pieces(const eitp__selection *selection, const eitp_variable *variable,
+                                 eitp__piece pieces[EITP__PIECES]) {
+    return selection->adapters ? eitp__saved_pieces(variable, selection->config, selection->adapters->saved, pieces)
+                               : eitp__variable_pieces(variable, selection->config, pieces);
 }
 
 static eitp__selection eitp__select_role(eitp_role role) {
@@ -177,7 +185,7 @@ static void eitp__file_list_release(eitp__file_list *list) {
 static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable,
                                 const eitp__selection *selection, eitp_dtype dtype) {
     eitp__piece pieces[EITP__PIECES];
-    int count = eitp__variable_pieces(variable, selection->config, pieces);
+    int count = eitp__selected_pieces(selection, variable, pieces);
     for (int i = 0; i < count; i++) {
         const char *name = *pieces[i].name ? pieces[i].name : variable->name;
         eitp__safetensors_tensor *tensor = &list->tensors[list->count];
@@ -193,7 +201,7 @@ static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_
 
 static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *host, const eitp__selection *selection,
                                         eitp_dtype dtype, eitp__file_list *list, eitp_error *error) {
-    const size_t max_pieces = eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
+    const size_t max_pieces = selection->adapters || eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
     const char *name;
     int is_created;
     memset(list, 0, sizeof *list);
@@ -244,12 +252,12 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
 
 /* Writes tensor `index` of a list. */
 static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file_list *list, size_t index,
-                                         const eitp_transformer_config *config, eitp__safetensors_writer *writer,
+                                         const eitp__selection *selection, eitp__safetensors_writer *writer,
                                          void *buffer, uint32_t *checksum, eitp_error *error) {
     eitp_variable variable = eitp_variable_at(context, list->variables[index]);
     eitp__piece pieces[EITP__PIECES];
     const eitp__piece *piece = &pieces[list->pieces[index]];
-    eitp__variable_pieces(&variable, config, pieces);
+    eitp__selected_pieces(selection, &variable, pieces);
     return piece->is_whole
                ? eitp__variable_write_entry(context, writer, index, list->variables[index], buffer, checksum, error)
                : eitp__piece_write(context, &variable, piece, writer, index, checksum, error);
@@ -271,7 +279,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
         status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1,
                                          output ? output->queue : NULL, &writer, error);
     for (size_t i = 0; i < list.count && !status; i++)
-        status = eitp__file_list_write(context, &list, i, selection->config, writer, buffer, &sum, error);
+        status = eitp__file_list_write(context, &list, i, selection, writer, buffer, &sum, error);
     if (status)
         eitp__safetensors_abandon(writer);
     else
@@ -311,8 +319,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
-        int number =
-            eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
+        int number = eitp__is_selected(selection, &variable) ? eitp__selected_pieces(selection, &variable, pieces) : 0;
         for (int k = 0; k < number; k++) {
             const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
             eitp_status status;
@@ -346,8 +353,7 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
     for (size_t i = 0; i < eitp_variable_count(context) && !status && reading != EITP__READ_HEADER; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
-        int count =
-            eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
+        int count = eitp__is_selected(selection, &variable) ? eitp__selected_pieces(selection, &variable, pieces) : 0;
         for (int k = 0; k < count && !status; k++) {
             const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
             if (entry)

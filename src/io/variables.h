@@ -59,7 +59,7 @@ typedef struct eitp__selection {
     const eitp_transformer_config *config;         /* whose architecture gives the layout of parameters; NULL: none */
     /* NULL, or: parameters of this model alone; and: without those of these models. */
     const eitp_transformer_config *only, *without[2];
-    int with_classifier; /* those of its classifier too, whatever `selects` says */
+    const eitp_lora_config *adapters; /* NULL, or: what is trained whole beside them too, whatever `selects` says */
     int may_lack_states; /* reading: a variable without a parent that the file lacks keeps its value, which is logged */
 } eitp__selection;
 

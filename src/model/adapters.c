@@ -22,12 +22,12 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
     return status;
 }
 
-/* Freezes all parameters but those of a classifier, which PEFT trains too. */
-static eitp_status eitp__lora_freeze_base(eitp_model *model, eitp_error *error) {
+/* Freezes all parameters but those that are trained whole, as PEFT does. */
+static eitp_status eitp__lora_freeze_base(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (!eitp__lora_keeps(&model->config, &parameter))
+        if (!eitp__lora_keeps(&model->config, config->saved, &parameter))
             status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
     }
     return status;
@@ -40,6 +40,8 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
     eitp_status status = eitp__lora_config_check(config, error);
     if (!status)
         status = eitp__lora_find_layers(&model->config, &layers, error);
+    if (!status)
+        status = eitp__lora_saved_check(&model->config, config->saved, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model already has adapters");
     if (!status && model->latent)
@@ -51,7 +53,7 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
     if (!status)
         status = eitp__lora_declare(model, &layers, error);
     if (!status)
-        status = eitp__lora_freeze_base(model, error);
+        status = eitp__lora_freeze_base(model, &layers, error);
     if (!status)
         model->lora = layers;
     return status;

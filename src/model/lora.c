@@ -46,13 +46,17 @@ EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config
     if (!eitp__lora_all_targets(config) || (config->targets & ~EITP__LORA_ALL_TARGETS))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; they must be a sum of eitp_lora_target",
                           config->targets);
+    if (config->saved & ~(unsigned)EITP__LORA_SAVED_ALL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "modules to save are %u; they must be a sum of eitp_lora_saved",
+                          config->saved);
     return EITP_OK;
 }
 
 EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b) {
     return a->rank == b->rank &&
-           (!a->rank || (a->alpha >= b->alpha && a->alpha <= b->alpha && a->dropout >= b->dropout &&
-                         a->dropout <= b->dropout && eitp__lora_targets_equal(a, b) && !a->rslora == !b->rslora));
+           (!a->rank ||
+            (a->alpha >= b->alpha && a->alpha <= b->alpha && a->dropout >= b->dropout && a->dropout <= b->dropout &&
+             eitp__lora_targets_equal(a, b) && !a->rslora == !b->rslora && a->saved == b->saved));
 }
 
 EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
@@ -142,10 +146,6 @@ EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *m
     weight = eitp__row_parameter(model, layer.row, block);
     *column = eitp__piece_start(model, layer.row, layer.piece);
     return weight;
-}
-
-EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter) {
-    return eitp_head_has_labels(model->head) && parameter->row->place == EITP__IN_HEAD;
 }
 
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {

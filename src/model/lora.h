@@ -2,7 +2,7 @@
 #ifndef EITP_LORA_H
 #define EITP_LORA_H
 
-#include "model/lora_targets.h"
+#include "model/lora_saved.h"
 
 EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error);
 EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b);
@@ -19,9 +19,6 @@ EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config
 /* The weight that the adapter of parameter `index` is added to, from *column on. */
 EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                 int64_t index, int64_t *column);
-
-/* True if the parameter of a model with adapters is trained and saved with them: that of a classifier. */
-EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter);
 
 /* True if a parameter of an adapter has this name. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);

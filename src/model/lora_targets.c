@@ -94,8 +94,7 @@ static unsigned eitp__lora_layers_of(const eitp_transformer_config *model, unsig
 
 /* ---- Layer names ---- */
 
-/* True if `word` is a name, or its end after a dot. */
-static int eitp__lora_is_end(const char *word, size_t size, const char *name, size_t length) {
+EITP__PRIVATE int eitp__lora_is_end(const char *word, size_t size, const char *name, size_t length) {
     return size && length >= size && !strncmp(name + length - size, word, size) &&
            (length == size || name[length - size - 1] == '.');
 }
@@ -131,8 +130,7 @@ static int eitp__lora_word_block(const eitp_architecture *architecture, const ch
     return eitp__lora_is_end(word, rest, name, (size_t)length) ? block : -1;
 }
 
-/* True if the word matches a layer of a classifier, which has no adapters since it is trained whole. */
-static int eitp__lora_is_of_classifier(const eitp_architecture *architecture, const char *word, size_t size) {
+EITP__PRIVATE int eitp__lora_is_of_classifier(const eitp_architecture *architecture, const char *word, size_t size) {
     for (size_t i = 0; i < architecture->row_count; i++) {
         const eitp__parameter_row *row = &architecture->rows[i];
         if ((row->slot == EITP__CLASSIFIER || row->slot == EITP__CLASSIFIER_TRANSFORM) && row->part == EITP__WEIGHT &&

@@ -26,6 +26,12 @@ typedef struct eitp__lora_layer {
 EITP__PRIVATE int eitp__lora_pieces(const eitp__parameter_row *row);
 EITP__PRIVATE eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int piece);
 
+/* True if `word` is a name, or its end after a dot. */
+EITP__PRIVATE int eitp__lora_is_end(const char *word, size_t size, const char *name, size_t length);
+
+/* True if the word matches a layer of a classifier, which has no adapters since it is trained whole. */
+EITP__PRIVATE int eitp__lora_is_of_classifier(const eitp_architecture *architecture, const char *word, size_t size);
+
 /* Layer `index` of an architecture; 0 past the end. */
 EITP__PRIVATE int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer);
 

@@ -224,6 +224,12 @@ typedef enum eitp_lora_target {
     EITP_LORA_HEAD_TRANSFORM = 131072 /* "cls.predictions.transform.dense", "lm_head.dense" */
 } eitp_lora_target;
 
+/* Modules of a decoder that are trained whole beside adapters, PEFT's modules_to_save. A classifier always is. */
+typedef enum eitp_lora_saved {
+    EITP_LORA_SAVES_EMBEDDING = 1, /* "embed_tokens", in GPT-2 "wte"; with a tied head also the head */
+    EITP_LORA_SAVES_HEAD = 2       /* "lm_head", if the model has one of its own */
+} eitp_lora_saved;
+
 /* Maximum number of blocks whose targets may differ from those of the others. */
 enum { EITP_LORA_BLOCKS = 1024 };
 
@@ -235,6 +241,7 @@ typedef struct eitp_lora_config {
     double dropout;   /* of the adapters' input during training, 0 to 0.999 */
     unsigned targets; /* in every block and outside blocks: sum of eitp_lora_target */
     uint16_t block_targets[EITP_LORA_BLOCKS]; /* more of them in block i alone */
+    unsigned saved;                           /* trained whole: sum of eitp_lora_saved */
 } eitp_lora_config;
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
@@ -264,6 +271,17 @@ EITP_API eitp_status eitp_lora_targets_parse(const eitp_architecture *architectu
    first, then the names of layers of single blocks. `architecture` NULL: GPT-2. */
 EITP_API size_t eitp_lora_targets_format(const eitp_architecture *architecture, const eitp_lora_config *config,
                                          char *names, size_t size);
+
+/*
+ * Sets *saved to the modules of names separated by commas, which match as those of targets do; "" is none. Layers of a
+ * classifier may be named. `architecture` NULL: any. EITP_ERROR_ARGUMENT, with *saved unchanged, if a name matches no
+ * module. Whether the model has it, eitp_model_add_lora checks.
+ */
+EITP_API eitp_status eitp_lora_saved_parse(const eitp_architecture *architecture, const char *names, unsigned *saved,
+                                           eitp_error *error);
+
+/* Writes the names of modules as eitp_lora_targets_format does those of layers. */
+EITP_API size_t eitp_lora_saved_format(const eitp_architecture *architecture, unsigned saved, char *names, size_t size);
 
 /*
  * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's.

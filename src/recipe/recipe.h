@@ -35,7 +35,8 @@ typedef struct eitp_model_recipe {
     int64_t lora_rank;         /* rank of the adapters to train; 0: train the weights */
     double lora_alpha;         /* 0: twice the rank */
     double lora_dropout;
-    const char *lora_targets; /* see eitp_lora_targets_parse; NULL: the architecture's default */
+    const char *lora_targets;         /* see eitp_lora_targets_parse; NULL: the architecture's default */
+    const char *lora_modules_to_save; /* trained whole beside them, see eitp_lora_saved_parse; NULL: nothing */
     int lora_rslora;
     const char *freeze; /* see eitp_model_freeze; NULL: nothing */
     /* For EITP_TASK_VAE. The encoder of a model without a latent variable: a directory, as `directory`, or a name of

@@ -165,6 +165,8 @@ static eitp_status eitp__adapt_model(const eitp_model_recipe *recipe, eitp_model
     lora.targets = eitp_lora_targets_default(architecture);
     if (recipe->lora_targets)
         status = eitp_lora_targets_parse(architecture, recipe->lora_targets, &lora, error);
+    if (!status && recipe->lora_modules_to_save)
+        status = eitp_lora_saved_parse(architecture, recipe->lora_modules_to_save, &lora.saved, error);
     return status ? status : eitp_model_add_lora(model, &lora, error);
 }
 

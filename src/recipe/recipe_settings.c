@@ -57,6 +57,8 @@ static const eitp_setting eitp__model_settings[] = {
     EITP__MODEL_SETTING(lora_dropout, "lora_dropout", NUMBER, 0, 0, 1, EITP_SETTING_BELOW,
                         "dropout on the adapters' input"),
     EITP__TEXT_SETTING(eitp_model_recipe, , lora_targets, "lora_targets", NULL, REFUSED, "layers that get adapters"),
+    EITP__TEXT_SETTING(eitp_model_recipe, , lora_modules_to_save, "lora_modules_to_save", NULL, REFUSED,
+                       "modules that are trained whole beside the adapters"),
     EITP__MODEL_SETTING(lora_rslora, "lora_rslora", FLAG, 0, 0, 1, 0, "scale the adapters' output by A / sqrt(R)"),
     EITP__TEXT_SETTING(eitp_model_recipe, , freeze, "freeze", NULL, REFUSED, "parameters to freeze"),
     EITP__TEXT_SETTING(eitp_model_recipe, , encoder, "encoder", NULL, REFUSED,

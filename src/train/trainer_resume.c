@@ -16,7 +16,7 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
     if (!eitp__lora_configs_equal(&current->info.lora, &written->info.lora))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with adapters of rank %lld (0: none), alpha %g, dropout %g, and this run has "
-                          "rank %lld, alpha %g, dropout %g, or other targets; use the same",
+                          "rank %lld, alpha %g, dropout %g, or other targets or modules to save; use the same",
                           checkpoint, (long long)written->info.lora.rank, written->info.lora.alpha,
                           written->info.lora.dropout, (long long)current->info.lora.rank, current->info.lora.alpha,
                           current->info.lora.dropout);

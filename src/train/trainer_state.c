@@ -88,6 +88,7 @@ static void eitp__write_lora_state(const eitp_architecture *architecture, const 
                                    eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
     char *targets; /* module names, as in adapter_config.json */
+    char saved[200];
     if (!lora->rank)
         return;
     targets = eitp__lora_targets_text(text->host, architecture, lora);
@@ -100,6 +101,8 @@ static void eitp__write_lora_state(const eitp_architecture *architecture, const 
     eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets ? targets : "",
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
     eitp__release_text(text->host, targets);
+    if (eitp_lora_saved_format(architecture, lora->saved, saved, sizeof saved))
+        eitp__buffer_format(text, ", \"modules_to_save\": \"%s\"", saved);
     if (state->others_checksum >= 0)
         eitp__buffer_format(text, ", \"others_checksum\": %lld", (long long)state->others_checksum);
     eitp__buffer_add_text(text, "},\n");
@@ -175,7 +178,7 @@ static eitp_optimizer eitp__optimizer_named(const char *name) {
 static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *state, eitp_error *error) {
     const eitp_json *object = eitp_json_member(root, "lora");
     eitp_lora_config *lora = &state->info.lora;
-    const char *targets = "", *type = eitp_architecture_name(NULL);
+    const char *targets = "", *saved = "", *type = eitp_architecture_name(NULL);
     eitp_status status;
     memset(lora, 0, sizeof *lora);
     state->info.architecture = NULL;
@@ -196,12 +199,16 @@ static eitp_status eitp__parse_lora_state(const eitp_json *root, eitp__state *st
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
     if (!status)
+        status = eitp__json_get_text(object, "modules_to_save", &saved, error);
+    if (!status)
         status = eitp__json_get_text(object, "model_type", &type, error);
     state->info.architecture = eitp_architecture_find(type);
     if (!status && !state->info.architecture)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown model_type '%.60s'", type);
     if (!status && eitp_lora_targets_parse(state->info.architecture, targets, lora, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%.60s'", targets);
+    if (!status && eitp_lora_saved_parse(state->info.architecture, saved, &lora->saved, NULL))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown modules_to_save '%.60s'", saved);
     return status ? status : eitp__lora_config_check(lora, error);
 }
 

@@ -41,6 +41,46 @@ for model in llama qwen2 qwen3 gemma3 mistral; do
     check "$model: merged weights" test -s $model-merged/model.safetensors
 done
 
+# ---- Modules that are trained whole beside adapters ----
+
+# qwen2 has a tied head, llama one of its own.
+for case in "qwen2 embed_tokens" "llama embed_tokens,lm_head" "llama lm_head"; do
+    model=${case% *}
+    modules=${case#* }
+    saved=$model-saved
+    train="--model $model/checkpoint-6 --lora-rank 2 --lora-modules-to-save $modules $steps $options"
+    rm -rf $saved $saved-1 $saved-again $saved-merged
+    exits 0 "$case: train" train $train --threads 2 --output-dir $saved
+    exits 0 "$case: one thread, recomputed" train $train --threads 1 --recompute layer --output-dir $saved-1
+    for file in adapter_model.safetensors optimizer.safetensors; do
+        check "$case: the same bits of $file" cmp -s $saved/checkpoint-6/$file $saved-1/checkpoint-6/$file
+    done
+    mkdir $saved-again && cp -r $saved/checkpoint-3 $saved/data $saved-again/
+    exits 0 "$case: resume" train --resume $saved-again/checkpoint-3 --steps 6 --threads 2 $options --output-dir $saved-again
+    check "$case: with the same bits" cmp -s $saved/checkpoint-6/adapter_model.safetensors $saved-again/checkpoint-6/adapter_model.safetensors
+    quoted=$(printf '%s' "$modules" | sed 's/,/", "/g')
+    check "$case: their names" grep -q "\"modules_to_save\": \[\"$quoted\"\]" $saved/checkpoint-6/adapter_config.json
+    exits 0 "$case: eval" eval --model $model/checkpoint-6 --adapter $saved/checkpoint-6 --data text.txt --block-size 24 --precision fp32 --json
+    adapted=$(loss_of out)
+    exits 0 "$case: merge" merge --model $model/checkpoint-6 --adapter $saved/checkpoint-6 --output-dir $saved-merged
+    exits 0 "$case: eval of the merged model" eval --model $saved-merged --data text.txt --block-size 24 --precision fp32 --json
+    check "$case: the merged loss agrees up to rounding" agree "$adapted" "$(loss_of out)"
+    exits 0 "$case: eval without" eval --model $model/checkpoint-6 --data text.txt --block-size 24 --precision fp32 --json
+    check "$case: they change the loss" test "$adapted" != "$(loss_of out)"
+done
+check "a tied head stays tied in PEFT" grep -q '"ensure_weight_tying": true' qwen2-saved/checkpoint-6/adapter_config.json
+check "and has the tensors that PEFT wants" grep -q '"base_model.model.lm_head.weight"' qwen2-saved/checkpoint-6/adapter_model.safetensors
+refuses 1 "modules to save" train --resume llama-saved --lora-modules-to-save embed_tokens --steps 9
+refuses 1 "modules to save" train --resume qwen2-adapted --lora-modules-to-save embed_tokens --steps 9
+adapted="train --data text.txt --lora-rank 2 --steps 1 --output-dir gone"
+refuses 1 "this qwen2 model has no language head of its own to train whole; its head is its token embedding, name that" $adapted --model qwen2/checkpoint-6 --lora-modules-to-save lm_head
+refuses 1 "'norm' is no module that can be trained whole beside adapters (choose from embed_tokens,lm_head, in GPT-2 wte)" $adapted --model qwen2/checkpoint-6 --lora-modules-to-save norm
+refuses 1 "lora-modules-to-save requires --lora-rank" train --data text.txt --model qwen2/checkpoint-6 --lora-modules-to-save embed_tokens --output-dir gone
+mkdir copied
+cp qwen2-saved/checkpoint-6/adapter_model.safetensors copied/
+sed '/ensure_weight_tying/d' qwen2-saved/checkpoint-6/adapter_config.json >copied/adapter_config.json
+refuses 1 "copied/adapter_config.json: modules_to_save has the token embedding, which is also the model's head, and PEFT trains a copy" eval --model qwen2/checkpoint-6 --adapter copied --data text.txt
+
 # ---- Defaults ----
 
 exits 0 "the usual length" train --init llama.json --tokenizer "$root/tests/golden/splits/llama3.json" --data text.txt --steps 1 $options --output-dir usual-length

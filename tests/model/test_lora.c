@@ -1376,6 +1376,30 @@ static void adapters_of_other_programs_go_with_any_weights(void) {
 }
 
 /* Supported and unsupported members of adapter_config.json. */
+static void modules_to_save_have_names(void) {
+    const eitp_architecture *qwen2 = eitp_architecture_find("qwen2");
+    const unsigned both = EITP_LORA_SAVES_EMBEDDING | EITP_LORA_SAVES_HEAD;
+    char names[40];
+    unsigned saved = 7;
+    REQUIRE_OK(eitp_lora_saved_parse(qwen2, "", &saved, &error_), error_);
+    CHECK(!saved);
+    REQUIRE_OK(eitp_lora_saved_parse(qwen2, "lm_head,model.embed_tokens", &saved, &error_), error_);
+    CHECK(saved == both);
+    REQUIRE_OK(eitp_lora_saved_parse(NULL, "wte", &saved, &error_), error_);
+    CHECK(saved == EITP_LORA_SAVES_EMBEDDING);
+    REQUIRE_OK(eitp_lora_saved_parse(NULL, "embed_tokens", &saved, &error_), error_);
+    CHECK(saved == EITP_LORA_SAVES_EMBEDDING);
+    saved = 7;
+    CHECK(eitp_lora_saved_parse(qwen2, "lm_head,tokens", &saved, &error_) == EITP_ERROR_ARGUMENT && saved == 7);
+    CHECK(strstr(error_.message, "'tokens' is no module that can be trained whole beside adapters (choose from "
+                                 "embed_tokens,lm_head)"));
+    CHECK(eitp_lora_saved_parse(qwen2, "wte", &saved, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_lora_saved_format(qwen2, both, names, sizeof names) == 20 && !strcmp(names, "embed_tokens,lm_head"));
+    CHECK(eitp_lora_saved_format(NULL, both, names, 6) == 11 && !strcmp(names, "wte,l"));
+    CHECK(!eitp_lora_saved_format(qwen2, 0, names, sizeof names) && !*names);
+    CHECK(eitp_lora_saved_format(qwen2, both, NULL, 0) == 20);
+}
+
 static void configurations_of_peft_are_read(void) {
     static const struct {
         const char *text, *words; /* words of the message; NULL: accepted */
@@ -1386,6 +1410,11 @@ static void configurations_of_peft_are_read(void) {
         {"{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", \"use_dora\": false, \"bias\": \"none\"}",
          NULL},
         {"{\"peft_type\": \"LORA\", \"task_type\": null, \"rank_pattern\": {}, \"modules_to_save\": null}", NULL},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"transformer.wte\", \"lm_head\"], "
+         "\"ensure_weight_tying\": false}",
+         NULL},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"classifier\", \"score\"], \"task_type\": \"SEQ_CLS\"}",
+         NULL},
         {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"gaussian\", \"new_thing\": [], \"peft_version\": \"9\"}",
          NULL},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [\"transformer.h.0.attn.c_attn\", \"h.1.attn.c_attn\"]}", NULL},
@@ -1412,7 +1441,10 @@ static void configurations_of_peft_are_read(void) {
         {"{\"peft_type\": \"LORA\", \"use_dora\": true}", "use_dora"},
         {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias"},
         {"{\"peft_type\": \"LORA\", \"lora_bias\": true}", "lora_bias"},
-        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"lm_head\"]}", "modules_to_save"},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"ln_f\"]}", "modules_to_save: 'ln_f' is no module"},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"wte,lm_head\"]}", "modules_to_save must be a list"},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [7]}", "modules_to_save must be a list"},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": \"wte\"}", "modules_to_save must be a list"},
         {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"h.0\": 4}}", "rank_pattern"},
         {"{\"peft_type\": \"LORA\", \"alpha_pattern\": {\"h.0\": 4}}", "alpha_pattern"},
         {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"pissa\"}", "pissa"},
@@ -1697,6 +1729,7 @@ int main(int argc, char **argv) {
         TEST(a_resume_in_another_precision_finds_its_base),
         TEST(adapters_of_other_programs_go_with_any_weights),
         TEST(adapters_are_written_as_peft_does),
+        TEST(modules_to_save_have_names),
         TEST(configurations_of_peft_are_read),
         TEST(targets_of_blocks_are_written_and_read),
         TEST(damaged_adapters_are_errors),

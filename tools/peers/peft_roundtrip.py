@@ -6,7 +6,7 @@
 In a scratch directory: a small random GPT-2 by transformers; adapters that eitp trains for it, opened by PEFT; adapters
 that PEFT saves, opened by eitp; and eitp's merged models, opened by transformers. Each loss, and of the merged model
 each logit, must agree to 1e-5. The same with targets that differ between blocks: by full names, by expressions, by
-layers_to_transform and exclude_modules. The same for encoders with all-linear and dense, which have adapters outside
+layers_to_transform and exclude_modules. The same with modules that are trained whole. The same for encoders with all-linear and dense, which have adapters outside
 the blocks too: eitp's merged models against PEFT's adapted ones; and adapters that eitp trains for an encoder. Prints
 one line of JSON. Nothing is downloaded.
 """
@@ -156,6 +156,66 @@ def compare_blocks(arguments, base, text, ids, block, train, scratch):
     return {"ways": len(results), **{key: max(result[key] for result in results) for key in ("loss", "merged_logits")}}
 
 
+# Modules that are trained whole beside adapters: whether the head is tied, the modules, and their names for GPT-2.
+SAVED = [(False, ["embed_tokens", "lm_head"], ["wte", "lm_head"]), (False, ["lm_head"], ["lm_head"])]
+SAVED += [(False, ["embed_tokens"], ["wte"]), (True, ["embed_tokens"], None)]  # PEFT cannot keep wte tied
+
+
+def make_decoder(model_type, is_tied, directory):
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    sizes = {"vocab_size": 257, "tie_word_embeddings": is_tied, "bos_token_id": 256, "eos_token_id": 256}
+    if model_type == "gpt2":
+        model = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(n_positions=64, n_embd=32, n_head=4, n_layer=2, **sizes)
+        )
+    else:
+        config = transformers.Qwen2Config(
+            hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            max_position_embeddings=64, **sizes,
+        )
+        model = transformers.Qwen2ForCausalLM(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 0, 0.2)
+    model.save_pretrained(directory)
+
+
+def save_modules_by_peft(base, directory, modules, is_tied):
+    """Adapters and modules with other values than the base has."""
+    import peft
+    import torch
+
+    config = peft.LoraConfig(
+        r=3, lora_alpha=7, task_type="CAUSAL_LM", target_modules="all-linear", modules_to_save=modules,
+        ensure_weight_tying=is_tied,
+    )
+    model = peft.get_peft_model(open_base(base), config)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, 0, 0.2)
+    model.save_pretrained(directory)
+
+
+def compare_saved_modules(arguments, text, ids, block, scratch):
+    """The largest differences where modules are trained whole: adapters of PEFT and of eitp, GPT-2 and Qwen2."""
+    results = []
+    for i, (model_type, (is_tied, *names)) in enumerate((t, s) for t in ("qwen2", "gpt2") for s in SAVED):
+        base, modules = scratch / f"base_{i}", names[model_type == "gpt2"]
+        if not modules:
+            continue
+        make_decoder(model_type, is_tied, base)
+        save_modules_by_peft(base, scratch / f"peft_{i}", modules, is_tied)
+        train = ["train", "--model", base, "--data", text, "--block-size", block, "--precision", "fp32", "--lr", 0.02]
+        train += ["--steps", 20, "--lora-rank", 3, "--lora-modules-to-save", ",".join(modules), "--eval-steps", 0]
+        run_eitp(arguments.eitp, *train, "--output-dir", scratch / f"run_{i}")
+        for adapter in (scratch / f"peft_{i}", scratch / f"run_{i}" / "checkpoint-20"):
+            merged = scratch / f"merged_{len(results)}"
+            results.append(compare(arguments, base, adapter, text, ids, block, merged))
+    return {"ways": len(results), **{key: max(result[key] for result in results) for key in ("loss", "merged_logits")}}
+
+
 ENCODERS = {
     "BertForMaskedLM": None,
     "RobertaForMaskedLM": None,
@@ -287,6 +347,7 @@ def main():
         for name, adapter in ("from_eitp", scratch / "run" / "checkpoint-20"), ("from_peft", scratch / "peft"):
             result[name] = compare(arguments, base, adapter, text, ids, block, scratch / f"merged_{name}")
         result["blocks"] = compare_blocks(arguments, base, text, ids, block, train, scratch / "blocks")
+        result["saved_modules"] = compare_saved_modules(arguments, text, ids, block, scratch)
         result["encoders"] = compare_encoders(arguments.eitp)
     print(json.dumps(result))
     return 0

@@ -9,8 +9,10 @@ int adapt_is_requested(const option_set *o) {
 }
 
 eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *error) {
-    static const option_id others[] = {OPTION_LORA_ALPHA, OPTION_LORA_DROPOUT, OPTION_LORA_TARGETS, OPTION_LORA_RSLORA};
+    static const option_id others[] = {OPTION_LORA_ALPHA, OPTION_LORA_DROPOUT, OPTION_LORA_TARGETS,
+                                       OPTION_LORA_MODULES_TO_SAVE, OPTION_LORA_RSLORA};
     eitp_lora_config lora = eitp_lora_config_default();
+    eitp_status status = EITP_OK;
     for (size_t i = 0; i < COMMAND_COUNT(others) && !adapt_is_requested(o); i++) {
         if (options_is_explicit(o, others[i]))
             return command_fail(error, EITP_ERROR_ARGUMENT, "--%s requires --lora-rank, which adds adapters",
@@ -25,9 +27,11 @@ eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
             "--freeze and --lora-rank cannot be used together: with adapters all other weights are frozen");
-    return options_has(o, OPTION_LORA_TARGETS)
-               ? eitp_lora_targets_parse(NULL, options_text(o, OPTION_LORA_TARGETS), &lora, error)
-               : EITP_OK;
+    if (options_has(o, OPTION_LORA_TARGETS))
+        status = eitp_lora_targets_parse(NULL, options_text(o, OPTION_LORA_TARGETS), &lora, error);
+    if (!status && options_has(o, OPTION_LORA_MODULES_TO_SAVE))
+        status = eitp_lora_saved_parse(NULL, options_text(o, OPTION_LORA_MODULES_TO_SAVE), &lora.saved, error);
+    return status;
 }
 
 /* The names of the layers that adapters are for; the caller frees them. */
@@ -40,7 +44,7 @@ static char *format_targets(const eitp_architecture *architecture, const eitp_lo
 
 void adapt_take_options(option_set *o, const eitp_checkpoint_info *info) {
     const eitp_lora_config *lora = &info->lora;
-    char *targets;
+    char *targets, saved[200];
     if (!lora->rank)
         return;
     targets = format_targets(info->architecture, lora);
@@ -49,6 +53,8 @@ void adapt_take_options(option_set *o, const eitp_checkpoint_info *info) {
     options_set_number(o, OPTION_LORA_DROPOUT, lora->dropout, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_LORA_TARGETS, targets, SOURCE_CHECKPOINT);
     free(targets);
+    if (eitp_lora_saved_format(info->architecture, lora->saved, saved, sizeof saved))
+        options_set_text(o, OPTION_LORA_MODULES_TO_SAVE, saved, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_LORA_RSLORA, lora->rslora, SOURCE_CHECKPOINT);
 }
 
@@ -66,6 +72,8 @@ eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *erro
     lora.targets = eitp_lora_targets_default(architecture);
     if (options_has(o, OPTION_LORA_TARGETS))
         status = eitp_lora_targets_parse(architecture, options_text(o, OPTION_LORA_TARGETS), &lora, error);
+    if (!status && options_has(o, OPTION_LORA_MODULES_TO_SAVE))
+        status = eitp_lora_saved_parse(architecture, options_text(o, OPTION_LORA_MODULES_TO_SAVE), &lora.saved, error);
     return status ? status : eitp_model_add_lora(model, &lora, error);
 }
 

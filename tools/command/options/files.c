@@ -141,7 +141,8 @@ static void spell_value(const json_value *value, config_meaning *meaning) {
 
 /* True for options written as names with commas between them, which may be lists in a file. */
 static int is_joined(option_id id) {
-    return id == OPTION_LORA_TARGETS || id == OPTION_FREEZE || id == OPTION_REPORT_TO;
+    return id == OPTION_LORA_TARGETS || id == OPTION_LORA_MODULES_TO_SAVE || id == OPTION_FREEZE ||
+           id == OPTION_REPORT_TO;
 }
 
 /* True for a boolean where text is needed. Numbers may be text, as a directory's name. */

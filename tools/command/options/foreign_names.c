@@ -41,6 +41,7 @@ static const config_name names[] = {
     {"lora peft", "alpha", "lora-alpha", "", NULL},
     {"lora peft", "dropout", "lora-dropout", "", NULL},
     {"lora peft", "targets modules", "lora-targets", "", NULL},
+    {"lora peft", "modules_to_save", "lora-modules-to-save", "", NULL},
     {"lora peft", "rslora", "lora-rslora", "", NULL},
 
     /* ---- optimizer and schedule ---- */

@@ -147,6 +147,10 @@ static const option_row rows[] = {
     {"lora-targets", "lora-target-modules target-modules", KIND_TEXT, 0, 0, NULL, "NAMES", ADAPTS, 1,
      "layers that get adapters, such as c_attn,c_proj,c_fc, all-linear, or h.0.attn.c_attn of one block (default: "
      "PEFT's: c_attn, or query,value)"},
+    {"lora-modules-to-save", "modules-to-save", KIND_TEXT, 0, 0, NULL, "NAMES", ADAPTS, 1,
+     "modules of a decoder that are trained whole beside the adapters: embed_tokens (in GPT-2 wte), lm_head if the "
+     "model "
+     "has one of its own (default: none)"},
     {"lora-rslora", "use-rslora", KIND_SETTING, 0, 0, NULL, "", ADAPTS, 1, ""},
     {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
      "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; such as "
