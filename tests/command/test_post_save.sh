@@ -65,13 +65,14 @@ check "a command that is killed: said" grep -q '^warning: --post-save-cmd failed
 exits 0 "a command that does not exist" $train --steps 2 --post-save-cmd 'no-such-program' --output-dir missing
 check "a command that does not exist: said" grep -q '^warning: --post-save-cmd failed .*exit code 127' err
 
-# A run that is stopped does not wait.
+# A run that is stopped does not wait. Its commands wait for a file and not for the pipe: there may be a second one, for
+# a newer checkpoint, which would read what is meant for those of the next run.
 check "a run in progress" start_until 'saved ' $train --steps 100000000 --save-steps 5 --output-dir stopped \
-    --post-save-cmd 'cat "$COPIES/../go" >/dev/null; echo >"$COPIES/after"'
+    --post-save-cmd 'until [ -e "$COPIES/../released" ]; do sleep 0.1; done; echo >"$COPIES/after"'
 kill -TERM $process
 wait $process
 check "a run that is stopped does not wait" test $? -eq 143 -a ! -e copies/after
-echo >go
+: >released
 while [ ! -e copies/after ]; do sleep 0.1; done
 check "and its command goes on" test -e copies/after
 

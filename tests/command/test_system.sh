@@ -124,7 +124,7 @@ cat ../small.txt >>binary.txt
 cp ../tiny.json .
 exits 0 "a text" check-system --init tiny.json --json --threads 1
 check "a text: a checkpoint about every 10 minutes; $(member command)" awk 'BEGIN { interval = ARGV[1] * ARGV[2]
-    exit !(interval > 400 && interval < 900 && ARGV[1] ~ /^[125]0*$/) }' "$(suggested | sed -n 's/.* --save-steps \([0-9]*\) .*/\1/p')" \
+    exit !(interval > 379 && interval < 950 && ARGV[1] ~ /^[125]0*$/) }' "$(suggested | sed -n 's/.* --save-steps \([0-9]*\) .*/\1/p')" \
     "$(member nominal_seconds)"
 is save_steps "$(suggested | sed -n 's/.* --save-steps \([0-9]*\) .*/\1/p')"
 check "a text: the one that is long enough" grep -q -e "--data 'my own.txt' " out
