@@ -10,7 +10,7 @@ static const struct {
     {EITP_LORA_SAVES_HEAD, EITP__HEAD, "language head of its own"},
 };
 
-/* The weight of a module: the row of the model if it is given, else of the architecture. NULL if there is none. */
+/* The row of a module's weight, or NULL. Unless `model` is NULL, the model must have it. */
 static const eitp__parameter_row *eitp__lora_saved_row(const eitp_architecture *architecture,
                                                        const eitp_transformer_config *model, eitp__model_slot slot) {
     for (size_t i = 0; i < architecture->row_count; i++) {
@@ -21,7 +21,7 @@ static const eitp__parameter_row *eitp__lora_saved_row(const eitp_architecture *
     return NULL;
 }
 
-/* The name of a module of the architecture, with the prefix of its place. Returns its length, 0 if there is none. */
+/* Writes the full name of a module, such as "model.embed_tokens". Returns its length, 0 if there is none. */
 static size_t eitp__lora_saved_name(const eitp_architecture *architecture, size_t module, char name[EITP__NAME_SIZE]) {
     const eitp__parameter_row *row = eitp__lora_saved_row(architecture, NULL, eitp__lora_saved_modules[module].slot);
     return row ? (size_t)snprintf(name, EITP__NAME_SIZE, "%s%.*s",
@@ -56,8 +56,7 @@ eitp_status eitp_lora_saved_parse(const eitp_architecture *architecture, const c
             char known[200] = "embed_tokens,lm_head, in GPT-2 wte";
             if (architecture)
                 eitp_lora_saved_format(architecture, EITP__LORA_SAVED_ALL, known, sizeof known);
-            return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "'%.*s' is no module that can be trained whole beside adapters (choose from %s)",
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown module to save '%.*s' (choose from %s)",
                               (int)(size < 60 ? size : 60), word, known);
         }
         found |= bit;

@@ -273,9 +273,10 @@ EITP_API size_t eitp_lora_targets_format(const eitp_architecture *architecture, 
                                          char *names, size_t size);
 
 /*
- * Sets *saved to the modules of names separated by commas, which match as those of targets do; "" is none. Layers of a
- * classifier may be named. `architecture` NULL: any. EITP_ERROR_ARGUMENT, with *saved unchanged, if a name matches no
- * module. Whether the model has it, eitp_model_add_lora checks.
+ * Parses names of modules, separated by commas, into *saved. They match by their last parts, as those of targets do,
+ * and "" selects nothing. Layers of a classifier are accepted and change nothing. `architecture` NULL: any.
+ * EITP_ERROR_ARGUMENT, with *saved unchanged, if a name matches no module. Whether the model has it,
+ * eitp_model_add_lora checks.
  */
 EITP_API eitp_status eitp_lora_saved_parse(const eitp_architecture *architecture, const char *names, unsigned *saved,
                                            eitp_error *error);

@@ -74,7 +74,7 @@ refuses 1 "modules to save" train --resume llama-saved --lora-modules-to-save em
 refuses 1 "modules to save" train --resume qwen2-adapted --lora-modules-to-save embed_tokens --steps 9
 adapted="train --data text.txt --lora-rank 2 --steps 1 --output-dir gone"
 refuses 1 "this qwen2 model has no language head of its own to train whole; its head is its token embedding, name that" $adapted --model qwen2/checkpoint-6 --lora-modules-to-save lm_head
-refuses 1 "'norm' is no module that can be trained whole beside adapters (choose from embed_tokens,lm_head, in GPT-2 wte)" $adapted --model qwen2/checkpoint-6 --lora-modules-to-save norm
+refuses 1 "unknown module to save 'norm' (choose from embed_tokens,lm_head, in GPT-2 wte)" $adapted --model qwen2/checkpoint-6 --lora-modules-to-save norm
 refuses 1 "lora-modules-to-save requires --lora-rank" train --data text.txt --model qwen2/checkpoint-6 --lora-modules-to-save embed_tokens --output-dir gone
 mkdir copied
 cp qwen2-saved/checkpoint-6/adapter_model.safetensors copied/
