@@ -63,8 +63,9 @@ DLOPEN_LIBRARY := $(if $(filter 0,$(call probe,\043include <dlfcn.h>\nint main(v
 endif
 endif
 
-# The manifest is the one list of modules.
-MANIFEST := $(shell sed -e 's/#.*//' src/manifest)
+# The manifest is the one list of modules, and of the files that travel in eitp.h as text. A file may be both.
+MANIFEST := $(shell sed -e 's/ *#.*//' -e '/^texts:/,/:$$/d' src/manifest)
+TEXTS := $(shell sed -e 's/ *#.*//' -e '/^texts:/,/:$$/!d' -e '/:$$/d' src/manifest)
 MODULES := $(filter %.c,$(MANIFEST))
 HEADERS := $(filter %.h,$(MANIFEST))
 TEMPLATES := $(wildcard src/*/*.inc kernels/*.inc kernels/*/*.inc backends/*/*.inc)
@@ -157,12 +158,12 @@ $(BUILD)/figure: $(FIGURE) $(wildcard tools/command/report/chart*.h) $(BUILD)/de
 figures: $(BUILD)/figure
 	$(Q)BUILD=$(BUILD) python3 tools/measurements.py
 
-eitp.h: $(BUILD)/amalgamate src/manifest $(MODULES) $(HEADERS) $(TEMPLATES)
+eitp.h: $(BUILD)/amalgamate src/manifest $(sort $(MODULES) $(HEADERS) $(TEMPLATES) $(TEXTS))
 	$(call say,PACK,$@)
 	$(Q)$(BUILD)/amalgamate
 
-# The amalgamator reports a missing module, with the line of the manifest.
-$(MODULES) $(HEADERS): ;
+# The amalgamator reports a missing file, with the line of the manifest.
+$(sort $(MODULES) $(HEADERS) $(TEXTS)): ;
 
 # eitp.h without the implementation; its time changes only with a declaration.
 $(BUILD)/declarations/eitp.h: eitp.h
@@ -197,7 +198,15 @@ $(BUILD)/examples/%: examples/%.c $(IMPLEMENTATION) $(BUILD)/declarations/eitp.h
 # `make test` builds the first and the last. `make quick` builds the second: such a program links an archive, contains
 # only the modules that it needs, and is skipped if a change leaves it the same.
 
-$(BUILD)/split/everything_split.h: src/manifest
+# The template that the amalgamator makes of the texts; its time changes only with its content. Whatever waits for
+# everything_split.h waits for it too.
+TEXTS_TEMPLATE := $(if $(TEXTS),$(BUILD)/split/kernels/cuda/texts.inc)
+$(BUILD)/split/kernels/cuda/texts.inc: $(BUILD)/amalgamate src/manifest $(TEXTS)
+	@mkdir -p $(@D)
+	@$(BUILD)/amalgamate --texts >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(BUILD)/split/everything_split.h: src/manifest | $(TEXTS_TEMPLATE)
 	@mkdir -p $(@D)
 	@for header in $(filter-out documentation.h,$(HEADERS:src/%=%)); do echo "#include \"$$header\""; done >$@
 
@@ -325,7 +334,7 @@ objective-prices: all
 check: $(BUILD)/amalgamate $(BUILD)/figure
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/check.sh
 
-check-all: check
+check-all: check $(BUILD)/split/everything_split.h
 	@BUILD='$(BUILD)' sh tools/check.sh analysis
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' sh tools/compile_matrix.sh all
 

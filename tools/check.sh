@@ -5,7 +5,7 @@ LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
 status=0
-sources=$(find src kernels backends tools tests examples -type f 2>/dev/null | grep '\.\(c\|h\|inc\)$' | sort)
+sources=$(find src kernels backends tools tests examples -type f 2>/dev/null | grep '\.\(c\|h\|inc\|cu\|cuh\)$' | sort)
 
 check_format() {
     for tool in clang-format-14 clang-format; do
@@ -74,7 +74,7 @@ analyse() {
     if command -v cppcheck >/dev/null 2>&1; then
         cppcheck --quiet --error-exitcode=1 --enable=warning,portability --inline-suppr --std=c11 \
             --suppress=missingIncludeSystem --suppress=invalidFunctionArg:kernels/ref/network.inc \
-            -DEITP_SPLIT -D__GNUC__=12 -D__x86_64__=1 -Isrc -I. $modules || status=1
+            -DEITP_SPLIT -D__GNUC__=12 -D__x86_64__=1 "-I$BUILD/split" -Isrc -I. $modules || status=1
     else
         echo "skipped: cppcheck is not installed"
     fi
@@ -85,7 +85,7 @@ analyse() {
         checks="$checks,-clang-analyzer-optin.performance.Padding"
         checks="$checks,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling"
         clang-tidy --quiet --warnings-as-errors='*' --checks="$checks" $modules -- \
-            -std=c11 -DEITP_SPLIT -Isrc -I. 2>&1 | awk '
+            -std=c11 -DEITP_SPLIT "-I$BUILD/split" -Isrc -I. 2>&1 | awk '
                 / warnings? generated/ || /^Suppressed/ { next }
                 / error: / { bad = 1 }
                 { print }

@@ -183,7 +183,7 @@ list_nightly() {
     [ "$fuzzing" = 0 ] || fuzzers
     # Beside other programs: its times are not judged.
     echo "soak $BUILD/packed/tests/run/soak succeeds $MAKE --no-print-directory soak SOAK=times=no"
-    echo "analysis $BUILD/amalgamate succeeds sh tools/check.sh analysis"
+    echo "analysis $BUILD/amalgamate,$BUILD/split/everything_split.h succeeds sh tools/check.sh analysis"
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh all"
     for port in musl aarch64 riscv64; do
         echo "port-$port eitp.h,$BUILD/split/everything_split.h sh tools/ports.sh $port"

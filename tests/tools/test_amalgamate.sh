@@ -333,6 +333,197 @@ refused "a file that nothing uses" "src/tensor/x.c:1: nothing uses this file"
 touch "$tree/kernels/spare.inc"
 refused "a template that nothing uses" "kernels/spare.inc:1: nothing uses this file"
 
+# ---- files that travel as text ----
+
+# A file in which every rule of what is left out matters, and what must be left of it.
+text_tree() {
+    fresh_tree
+    mkdir "$tree/kernels/cuda/base"
+    cat >"$tree/kernels/cuda/a.cu" <<'END'
+/* Every rule
+ * of "texts". */
+#include "base/base.h"
+#include <stdint.h>
+  #  include <a.h> /* of the system */
+#include \
+    <b.h>
+#include "base/platform.h" // "ours"
+
+#define TWICE(x)    \
+    /* doubled */   \
+    ((x) + (x)) // not \
+    thrice
+#define NAME a\
+/**/b
+#define LONG /* over
+    two lines */ 3 \
+
+    #pragma unroll
+static const char *const line = "a \"quoted\" // line /* and */ \\"; /* it's "gone" */
+static const char quotes[] = {'"', '\'', '\\', '/'}; // '"'
+
+	int tab = 1'000; /* 1'0 */ int	inner = 2;
+    const char *two = "begin \
+    end", *trigraph = "what??=???/", *tabbed = "	";
+
+// nothing \
+   but "comment"
+/* a line that */ \
+/* is empty */
+    for (int i = 9; i > a/b / *p; --i) /**/ f(i/**/+1);   /* one */ /* two */
+    int last = 0; /* ends
+    here */ int really = 1;
+END
+    cat >"$work/a.expected" <<'END'
+#include "base/base.h"
+#include "base/platform.h"
+#define TWICE(x)    \
+    \
+    ((x) + (x))
+#define NAME a\
+ b
+#define LONG 3 \
+
+#pragma unroll
+static const char *const line = "a \"quoted\" // line /* and */ \\";
+static const char quotes[] = {'"', '\'', '\\', '/'};
+int tab = 1'000; int	inner = 2;
+const char *two = "begin \
+    end", *trigraph = "what??=???/", *tabbed = "	";
+for (int i = 9; i > a/b / *p; --i) f(i +1);
+int last = 0; int really = 1;
+END
+    # Far longer than a literal may be, with lines that are longer than a line of eitp.h has room for.
+    awk 'BEGIN { for (i = 0; i < 600; i++) printf "\"%d\\\\%s\"\n", i, i % 7 ? "\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"" : "" }' \
+        </dev/null >"$tree/kernels/cuda/long.cuh"
+    awk 'BEGIN { for (i = 0; i < 9000; i++) printf "x"; printf ";\n%0116d\n", 1 }' </dev/null >>"$tree/kernels/cuda/long.cuh"
+    printf '/* For kernels. */\n' >"$tree/kernels/cuda/base/platform.h"
+    cat >"$tree/kernels/ref/texts.c" <<'END'
+#include "base/base.h"
+#include "kernels/cuda/texts.inc"
+const char *eitp_text(size_t text, size_t piece) {
+    if (text >= sizeof eitp__cuda_texts / sizeof *eitp__cuda_texts)
+        return NULL;
+    return piece == 0 ? eitp__cuda_texts[text].name : eitp__cuda_texts[text].pieces[piece - 1];
+}
+END
+    sed 's/^EITP_API int/EITP_API const char *eitp_text(size_t text, size_t piece);\n&/' "$tree/src/base/base.h" \
+        >"$work/base.h"
+    cp "$work/base.h" "$tree/src/base/base.h"
+    printf '%s\n' kernels/ref/texts.c texts: src/base/base.h kernels/cuda/base/platform.h kernels/cuda/a.cu \
+        'kernels/cuda/long.cuh # the last' >>"$tree/src/manifest"
+}
+
+cat >"$work/print.c" <<'END'
+#include <stdio.h>
+#include <string.h>
+#include "eitp.h"
+int main(int argc, char **argv) {
+    size_t text, piece;
+    for (text = 0; eitp_text(text, 0); text++) {
+        if (argc < 2)
+            puts(eitp_text(text, 0));
+        for (piece = 1; eitp_text(text, piece); piece++) {
+            if (argc > 1 && strcmp(argv[1], eitp_text(text, 0)) == 0)
+                fputs(eitp_text(text, piece), stdout);
+            if (strlen(eitp_text(text, piece)) > 4000)
+                return 1;
+        }
+    }
+    return 0;
+}
+END
+prints() { # what is tested, the file with what is expected, argument
+    if "$work/print" $3 >"$work/out" && diff "$2" "$work/out" >"$work/err"; then pass; else
+        fail "$1:"
+        sed 's/^/    /' "$work/err"
+    fi
+}
+
+text_tree
+printf '%s\n' base/base.h base/platform.h kernels/cuda/a.cu kernels/cuda/long.cuh >"$work/names"
+strict='-Wall -Wextra -Wpedantic -Woverlength-strings -Wtrigraphs -Wno-unused-function -Werror'
+if run && run --check; then pass; else fail "a tree with texts: $(cat "$work/err")"; fi
+if awk '/>>kernels\/cuda\/texts.inc/, /<<kernels\/cuda\/texts.inc/ { if (length($0) > 120) exit 1 }' "$tree/eitp.h"; then
+    pass
+else
+    fail "texts are in lines of at most 120 columns"
+fi
+printf '#define EITP_IMPLEMENTATION\n#include "eitp.h"\n' >"$work/implementation.c"
+run --texts
+mkdir -p "$work/made/kernels/cuda"
+cp "$work/out" "$work/made/kernels/cuda/texts.inc"
+for way in "eitp.h" "modules apart"; do
+    case $way in
+    eitp.h) files=$work/implementation.c ;;
+    *) files="-I$work/made -I$tree/src $tree/kernels/ref/texts.c" ;;
+    esac
+    if "$CC" -std=c11 $strict -I"$tree" "$work/print.c" $files -o "$work/print" 2>"$work/err"; then pass; else
+        fail "$way with texts: $(cat "$work/err")"
+    fi
+    prints "$way: the names of texts" "$work/names"
+    prints "$way: a text" "$work/a.expected" kernels/cuda/a.cu
+    prints "$way: a long text" "$tree/kernels/cuda/long.cuh" kernels/cuda/long.cuh
+    prints "$way: an empty text" /dev/null base/platform.h
+    sed '/<stddef.h>/d; s/^  *//' "$tree/src/base/base.h" >"$work/base.expected"
+    prints "$way: a text that is a module" "$work/base.expected" base/base.h
+done
+run --list texts
+if [ "$(cat "$work/out")" = "src/base/base.h
+kernels/cuda/base/platform.h
+kernels/cuda/a.cu
+kernels/cuda/long.cuh" ]; then pass; else fail "--list texts"; fi
+echo 'int more;' >>"$tree/kernels/cuda/a.cu"
+if run --check || ! grep -q 'make eitp.h' "$work/err"; then fail "a text that eitp.h has as it was"; else pass; fi
+if run && run --check; then pass; else fail "a changed text"; fi
+echo '/* a comment */' >>"$tree/kernels/cuda/a.cu"
+if run --check; then pass; else fail "a text whose comments changed: $(cat "$work/err")"; fi
+if run --texts --check || [ $? != 2 ]; then fail "--texts --check"; else pass; fi
+
+text_tree
+rm "$tree/kernels/cuda/a.cu"
+refused "a text that is missing" "src/manifest:15: kernels/cuda/a.cu: cannot read it"
+text_tree
+rm "$tree/kernels/cuda/a.cu"
+if run --texts || [ -s "$work/out" ] || ! grep -q 'kernels/cuda/a.cu: cannot read it' "$work/err"; then
+    fail "--texts and a text that is missing"
+else
+    pass
+fi
+text_tree
+echo 'kernels/cuda/a.cu' >>"$tree/src/manifest"
+refused "a text listed twice" "src/manifest:17: kernels/cuda/a.cu is listed twice"
+text_tree
+touch "$tree/src/base/platform.h"
+echo 'src/base/platform.h' >>"$tree/src/manifest"
+refused "two texts of one name" \
+    'src/manifest:17: src/base/platform.h and kernels/cuda/base/platform.h would both be included as "base/platform.h"'
+text_tree
+echo 'src/base/memory.c' >>"$tree/src/manifest"
+refused "a text that is no header" "src/manifest:17: src/base/memory.c is not a .h, .inc, .cu or .cuh file"
+text_tree
+sed '/^texts:/,$d' "$tree/src/manifest" >"$work/manifest"
+(cat "$work/manifest" && echo texts:) >"$tree/src/manifest"
+refused "no texts, but a module that has them" "kernels/ref/texts.c:2: kernels/cuda/texts.inc is made from the files under"
+echo 'texts:' >>"$tree/src/manifest"
+accepted "no texts"
+text_tree
+touch "$tree/kernels/cuda/b.cuh"
+refused "a file for kernels that is no text" "kernels/cuda/b.cuh:1: nothing uses this file"
+text_tree
+touch "$tree/kernels/cuda/texts.inc"
+refused "a file in the place of the template" "kernels/cuda/texts.inc:1: this template is made from"
+text_tree
+printf '\n/* \303\251 */\n' >"$tree/kernels/cuda/base/platform.h"
+refused "a text with a letter beyond ASCII" "kernels/cuda/base/platform.h:2: byte 0xc3"
+text_tree
+echo 'src/base/only.h' >>"$tree/src/manifest"
+printf '/* \303\251 */\n' >"$tree/src/base/only.h"
+refused "a text outside of kernels/cuda/ with a letter beyond ASCII" "src/base/only.h:1: byte 0xc3"
+text_tree
+printf '\nconst char *a = R"(x)";\n' >"$tree/kernels/cuda/base/platform.h"
+refused "a text with a raw string" "kernels/cuda/base/platform.h:2: a raw string"
+
 # ---- includes and layers ----
 
 add src/base/a.c '#include "kernels/kernels.h"\n'

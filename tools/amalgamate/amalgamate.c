@@ -1,12 +1,13 @@
 /*
  * Makes eitp.h from the modules listed in src/manifest, and checks their rules.
  *
- *     amalgamate [--root DIRECTORY] [--check | --list SECTION]
+ *     amalgamate [--root DIRECTORY] [--check | --list SECTION | --texts]
  *
  * Without an option it writes eitp.h, through a temporary file, so that a failure leaves the old one unchanged. --check
- * compares eitp.h byte for byte instead. --list prints the paths of one section of the manifest. The rules are always
- * checked; each finding is one line, "file:line: what is wrong and what to do". The exit status is 0, 1 after a finding
- * or failure, or 2 for a wrong command line.
+ * compares eitp.h byte for byte instead. --list prints the paths of one section of the manifest, --texts the template
+ * that has the files of its section `texts:`. When eitp.h is made or compared, the rules are checked; each finding is
+ * one line, "file:line: what is wrong and what to do". The exit status is 0, 1 after a finding or failure, or 2 for a
+ * wrong command line.
  */
 #define _DEFAULT_SOURCE 1
 
@@ -314,9 +315,13 @@ static void visit_foreign(const char *path) {
 }
 
 static void visit_module(const char *path) {
-    if (starts_with(path, "kernels/cuda/"))
+    if (strcmp(path, TEXTS) == 0) {
+        finding(path, 1, "this template is made from the files under `texts:` in " MANIFEST ": remove the file");
+        return;
+    }
+    if (starts_with(path, "kernels/cuda/") || (find_embedded(path) && !find_source(path)))
         visit_foreign(path);
-    if (!find_source(path))
+    if (!find_source(path) && !find_embedded(path))
         finding(path, 1, "nothing uses this file: list it in " MANIFEST ", include it (.inc), or remove it");
 }
 
@@ -367,14 +372,28 @@ static int list(const char *name) {
     if (section == SECTION_COUNT) {
         fprintf(
             stderr,
-            "amalgamate: unknown section `%s` (choose from documentation, public, private, implementation, license)\n",
+            "amalgamate: unknown section `%s` (choose from documentation, public, private, implementation, license, "
+            "texts)\n",
             name);
         return 2;
     }
     for (i = 0; i < source_count; i++)
         if (sources[i]->section == section)
             printf("%s\n", sources[i]->path);
+    for (i = 0; section == SECTION_TEXTS && i < embedding_count; i++)
+        printf("%s\n", embeddings[i].path);
     return findings != 0 || fflush(stdout) != 0;
+}
+
+static int print_texts(void) {
+    text output = {NULL, 0, 0};
+    if (!embedding_count)
+        finding(MANIFEST, 1, "no file is under `texts:`: there is no " TEXTS " to print");
+    load_embedded();
+    if (findings)
+        return 1;
+    add_texts(&output);
+    return fwrite(output.data, 1, output.size, stdout) != output.size || fflush(stdout) != 0;
 }
 
 static int make(int only_check) {
@@ -382,6 +401,7 @@ static int make(int only_check) {
     size_t i, count = source_count;
     for (i = 0; i < count; i++)
         load(sources[i], MANIFEST);
+    load_embedded();
     if (!findings && find_templates() == 0)
         pack(&output);
     for (i = 0; i < count; i++) {
@@ -408,16 +428,18 @@ static int make(int only_check) {
 }
 
 static int usage(void) {
-    fprintf(stderr, "usage: amalgamate [--root DIRECTORY] [--check | --list SECTION]\n");
+    fprintf(stderr, "usage: amalgamate [--root DIRECTORY] [--check | --list SECTION | --texts]\n");
     return 2;
 }
 
 int main(int argc, char **argv) {
     const char *section = NULL;
-    int only_check = 0, i;
+    int only_check = 0, only_texts = 0, i;
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--check") == 0) {
             only_check = 1;
+        } else if (strcmp(argv[i], "--texts") == 0) {
+            only_texts = 1;
         } else if (strcmp(argv[i], "--list") == 0 && i + 1 < argc) {
             section = argv[++i];
         } else if (strcmp(argv[i], "--root") == 0 && i + 1 < argc) {
@@ -429,8 +451,8 @@ int main(int argc, char **argv) {
             return usage();
         }
     }
-    if (section && only_check)
+    if ((section != NULL) + only_check + only_texts > 1)
         return usage();
     read_manifest();
-    return section ? list(section) : make(only_check);
+    return section ? list(section) : only_texts ? print_texts() : make(only_check);
 }

@@ -6,6 +6,7 @@
 
 #define MANIFEST "src/manifest"
 #define OUTPUT "eitp.h"
+#define TEXTS "kernels/cuda/texts.inc" /* a template that is no file: embed.c makes it */
 #define LONGEST_PATH 512
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -86,7 +87,15 @@ int include_name(const source *file, size_t i, char name[LONGEST_PATH]);
 
 /* ---- manifest.c: which files there are ---- */
 
-enum { SECTION_DOCUMENTATION, SECTION_PUBLIC, SECTION_PRIVATE, SECTION_IMPLEMENTATION, SECTION_LICENSE, SECTION_COUNT };
+enum {
+    SECTION_DOCUMENTATION,
+    SECTION_PUBLIC,
+    SECTION_PRIVATE,
+    SECTION_IMPLEMENTATION,
+    SECTION_LICENSE,
+    SECTION_TEXTS, /* its files are no sources, though each may be one too */
+    SECTION_COUNT
+};
 
 extern const char *const section_names[SECTION_COUNT];
 extern source **sources;
@@ -96,12 +105,32 @@ source *find_source(const char *path);
 source *add_source(const char *path, int section, size_t line);
 void read_manifest(void);
 
-/* Reads and tokenizes a file that the line manifest_line of `from` names. */
+/* Reads or makes, and tokenizes, a file that the line manifest_line of `from` names. */
 void load(source *file, const char *from);
 
 int is_template(const char *path);
 int is_public(const source *file);
 int is_code(const source *file);
+
+/* ---- embed.c: files that travel as text ---- */
+
+typedef struct embedded {
+    char *path;
+    size_t manifest_line;
+    text content; /* without what the compiler does not need */
+} embedded;
+
+extern embedded *embeddings;
+extern size_t embedding_count;
+
+embedded *find_embedded(const char *path);
+void add_embedded(const char *path, size_t line);
+
+/* Reads them all. */
+void load_embedded(void);
+
+/* Adds the content of TEXTS. */
+void add_texts(text *output);
 
 /* ---- templates.c: what is pasted, and what stands once ---- */
 

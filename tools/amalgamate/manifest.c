@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const section_names[SECTION_COUNT] = {"documentation", "public", "private", "implementation", "license"};
+const char *const section_names[SECTION_COUNT] = {"documentation",  "public",  "private",
+                                                  "implementation", "license", "texts"};
 
 source **sources;
 size_t source_count;
@@ -30,16 +31,29 @@ source *add_source(const char *path, int section, size_t line) {
     return file;
 }
 
+static int is_wanted(const char *path, int section) {
+    static const char *const texts[] = {".h", ".inc", ".cu", ".cuh"};
+    size_t i;
+    if (section == SECTION_LICENSE)
+        return 1;
+    for (i = 0; section == SECTION_TEXTS && i < COUNT(texts); i++)
+        if (ends_with(path, texts[i]))
+            return 1;
+    return section != SECTION_TEXTS && ends_with(path, section == SECTION_IMPLEMENTATION ? ".c" : ".h");
+}
+
 static void check_manifest_line(const char *path, int section, size_t line) {
-    const char *wanted = section == SECTION_IMPLEMENTATION ? ".c" : ".h";
+    const char *wanted = section == SECTION_TEXTS            ? ".h, .inc, .cu or .cuh"
+                         : section == SECTION_IMPLEMENTATION ? ".c"
+                                                             : ".h";
     if (section < 0)
         finding(MANIFEST, line,
                 "%s comes before the first section: put it under `public:`, `private:` or "
                 "`implementation:`",
                 path);
-    else if (find_source(path))
+    else if (section == SECTION_TEXTS ? find_embedded(path) != NULL : find_source(path) != NULL)
         finding(MANIFEST, line, "%s is listed twice: remove one line", path);
-    else if (section != SECTION_LICENSE && !ends_with(path, wanted))
+    else if (!is_wanted(path, section))
         finding(MANIFEST, line, "%s is not a %s file, unlike the others under `%s:`: move the line", path, wanted,
                 section_names[section]);
     else if (strlen(path) > LONGEST_PATH / 2 || strstr(path, "..") || path[0] == '/')
@@ -74,14 +88,16 @@ void read_manifest(void) {
             if (section == SECTION_COUNT) {
                 finding(MANIFEST, line,
                         "unknown section `%s:` (choose from documentation, public, private, implementation, "
-                        "license)",
+                        "license, texts)",
                         p);
                 break;
             }
         } else if (end > p) {
             int before = findings;
             check_manifest_line(p, section, line);
-            if (findings == before)
+            if (findings == before && section == SECTION_TEXTS)
+                add_embedded(p, line);
+            else if (findings == before)
                 add_source(p, section, line);
         }
         p = next;
@@ -90,7 +106,13 @@ void read_manifest(void) {
 }
 
 void load(source *file, const char *from) {
-    if (read_file(file->path, &file->content) != 0)
+    if (strcmp(file->path, TEXTS) == 0 && embedding_count)
+        add_texts(&file->content);
+    else if (strcmp(file->path, TEXTS) == 0)
+        finding(from, file->manifest_line,
+                TEXTS " is made from the files under `texts:` in " MANIFEST ", and there are none: add some, or remove "
+                      "the #include");
+    else if (read_file(file->path, &file->content) != 0)
         finding(from, file->manifest_line, "%s: cannot read it: %s; correct the line or add the file", file->path,
                 strerror(errno));
     text_add(&file->content, "", 0);
